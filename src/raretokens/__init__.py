@@ -1,0 +1,1 @@
+"""raretokens: the representation degeneration papers as one pipeline."""

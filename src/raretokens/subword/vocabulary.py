@@ -1,0 +1,76 @@
+"""The vocabulary: pieces sorted by falling training frequency, and the frequency groups that follow from it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
+BOS, PAD, EOS, UNK = range(4)
+FREQ, MED, RARE, FILLER = 0, 1, 2, -1
+GROUP_NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Pieces with their training counts; the id of a piece is its position.
+
+    counts covers all of the training text (in translation, source and target together); target_counts only what is a
+    training target (in language modelling the two are equal).
+    """
+
+    pieces: tuple[str, ...]
+    counts: np.ndarray  # N, int64
+    target_counts: np.ndarray  # N, int64
+    fillers: int  # ids at the end that no text uses
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    @property
+    def types(self) -> int:
+        """Number of ids that text can use: all but the fillers."""
+        return len(self.pieces) - self.fillers
+
+    def groups(self, declared: dict) -> np.ndarray:
+        """Frequency group of each id (N, int8): FREQ, MED, RARE, or FILLER; specials are frequent (AGG section 3.1).
+
+        declared holds either `fractions` (shares of the types, frequent first) or `boundaries` (first medium id, first rare id).
+        """
+        first_med, first_rare = self.boundaries(declared)
+        groups = np.full(len(self), RARE, dtype=np.int8)
+        groups[:first_rare] = MED
+        groups[:first_med] = FREQ
+        groups[self.types :] = FILLER
+        return groups
+
+    def boundaries(self, declared: dict) -> tuple[int, int]:
+        """First id of the medium and of the rare group."""
+        if declared.get("boundaries"):
+            first_med, first_rare = declared["boundaries"]
+            if not len(SPECIALS) <= first_med < first_rare < self.types:
+                raise ValueError(
+                    f"groups.boundaries: {first_med}, {first_rare}; they must rise and lie between "
+                    f"{len(SPECIALS)} and the {self.types} types of the vocabulary"
+                )
+            return first_med, first_rare
+        frequent, medium, _ = declared["fractions"]
+        return round(self.types * frequent), round(self.types * (frequent + medium))
+
+    def write(self, path: Path) -> None:
+        rows = zip(self.pieces, self.counts, self.target_counts, strict=True)
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            file.write("piece\tcount\ttarget_count\n")
+            file.writelines(f"{piece}\t{count}\t{target}\n" for piece, count, target in rows)
+
+    @classmethod
+    def read(cls, path: Path) -> "Vocabulary":
+        lines = Path(path).read_text(encoding="utf-8").split("\n")[1:-1]
+        rows = [line.split("\t") for line in lines]
+        pieces = tuple(row[0] for row in rows)
+        return cls(
+            pieces,
+            np.array([int(row[1]) for row in rows]),
+            np.array([int(row[2]) for row in rows]),
+            sum(piece.startswith("<filler") for piece in pieces),
+        )
