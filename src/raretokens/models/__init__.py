@@ -1,1 +1,20 @@
+"""One file an architecture; each has a `table` parameter and maps ids to final hidden states."""
 
+import torch
+from torch import nn
+
+from raretokens.config import Size
+from raretokens.models.decoder import Decoder
+from raretokens.models.encoder_decoder import EncoderDecoder
+from raretokens.subword.vocabulary import PAD
+
+# The fused inference kernels round differently from the training graph; probes must see the trained function.
+torch.backends.mha.set_fastpath_enabled(False)
+
+
+def build(task: str, size: Size, vocabulary: int, positions: int) -> nn.Module:
+    """Freshly initialised model of a task: `lm` a decoder, `nmt` an encoder-decoder. positions: the longest sequence."""
+    shape = size.model_dump()
+    if task == "lm":
+        return Decoder(vocabulary, positions=positions, **shape)
+    return EncoderDecoder(vocabulary, positions=positions, pad=PAD, **shape)

@@ -65,8 +65,9 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        lines = Path(path).read_text(encoding="utf-8").split("\n")[1:-1]
-        rows = [line.split("\t") for line in lines]
+        # A piece may hold a tab or a carriage return; a line feed it cannot.
+        with open(path, encoding="utf-8", newline="\n") as file:
+            rows = [line.rstrip("\n").rsplit("\t", 2) for line in file][1:]
         pieces = tuple(row[0] for row in rows)
         return cls(
             pieces,

@@ -1,0 +1,25 @@
+# The two commands of the README are `make demo` and `make test`; both create the environment if it is missing.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export DVC_NO_ANALYTICS := 1
+
+.PHONY: demo test environment diff lint lock
+
+demo: environment
+	dvc repro
+
+test: environment lint
+	python -m pytest
+
+diff: environment
+	python stages/diff.py $(REV)
+
+environment:
+	@./environment.sh
+
+lint:
+	ruff check .
+
+lock: environment
+	rm -f requirements.lock
+	UV_FIND_LINKS=$$(pip config get global.find-links 2>/dev/null) uv pip compile --quiet --no-annotate --no-header --python-version 3.11 requirements.in -o requirements.lock
+	sed -i 's/^torch==\([0-9.]*\)+cpu/torch==\1/' requirements.lock

@@ -1,0 +1,1 @@
+"""Word alignment of the training text, for AlignSim."""

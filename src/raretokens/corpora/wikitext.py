@@ -1,0 +1,13 @@
+"""WikiText, word level: each line stripped, an empty line stays an empty line (the recipe of AGG's public code)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens.corpora.splits import lines
+
+SERVES = {"lm": ("wikitext-2", "wikitext-103")}
+LANGUAGES = {"text": "en"}
+
+
+def lm(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
+    return {split: lines(raw / corpus / f"wiki.{split}.tokens") for split in ("train", "valid", "test")}

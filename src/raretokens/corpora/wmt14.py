@@ -1,0 +1,31 @@
+"""WMT14 English -> German as the public code of AGG splits it: every 100th pair of the training text is for validation.
+
+Europarl v7, Common Crawl and News Commentary v9, in that order; the test set is newstest2014. The published script
+drops pairs by length and ratio in pieces, here it is in words, before the pieces are known.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from raretokens.corpora import newstest
+from raretokens.corpora.splits import LongestAndRatio, pairs
+
+SERVES = {"nmt": ("wmt14",)}
+LANGUAGES = {"source": "en", "target": "de"}
+FILTER = LongestAndRatio(longest=250, ratio=1.5)
+PARTS = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v9.de-en")
+EVERY = 100
+
+
+def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
+    return {
+        "train": (pair for number, pair in _numbered(raw) if number % EVERY),
+        "valid": (pair for number, pair in _numbered(raw) if not number % EVERY),
+        "test": newstest.test(raw, "newstest2014"),
+    }
+
+
+def _numbered(raw: Path) -> Iterator[tuple[int, tuple[str, str]]]:
+    folder = raw / "wmt14"
+    return enumerate(chain.from_iterable(pairs(folder / f"{part}.en", folder / f"{part}.de") for part in PARTS), 1)

@@ -1,0 +1,56 @@
+"""Beam search over the test sets, by CTranslate2."""
+
+import tempfile
+from pathlib import Path
+
+import ctranslate2
+from safetensors.torch import load_file
+
+from raretokens import config
+from raretokens.decoding.export import export
+from raretokens.models import build
+from raretokens.subword.bpe import Encoder
+from raretokens.subword.streams import Bitext
+from raretokens.subword.vocabulary import PAD, SPECIALS
+
+BATCH = 2048  # source pieces decoded at once; changes the speed alone
+LONGEST = 256  # pieces of a translation
+
+
+def translate(parameters: config.Parameters, run: config.Run, checkpoint: Path, tokens: Path, test: str) -> list[str]:
+    """Translations of a test set (its first `nmt.decoding.sentences` sentences), detokenised text, one a sentence.
+
+    The length penalty is fairseq's and CTranslate2's form: the log-probability is divided by length ** penalty.
+    """
+    decoding, encoder = parameters.nmt.decoding, Encoder(tokens)
+    sources = _sources(tokens, test, encoder, decoding.sentences)
+    with tempfile.TemporaryDirectory() as folder:
+        _export(parameters, run, checkpoint, encoder, Path(folder))
+        results = _translator(Path(folder), parameters.threads).translate_batch(
+            sources,
+            beam_size=decoding.beam,
+            length_penalty=decoding.length_penalty,
+            max_batch_size=BATCH,
+            batch_type="tokens",
+            max_decoding_length=LONGEST,
+            suppress_sequences=[[SPECIALS[PAD]]],
+        )
+    ids = encoder.ids
+    return [encoder.decode(ids[piece] for piece in result.hypotheses[0]) for result in results]
+
+
+def _sources(tokens: Path, test: str, encoder: Encoder, first: int | None) -> list[list[str]]:
+    pairs, pieces = Bitext(tokens, test), encoder.vocabulary.pieces
+    return [[pieces[i] for i in pairs.pair(number)[0]] for number in range(min(len(pairs), first or len(pairs)))]
+
+
+def _export(parameters: config.Parameters, run: config.Run, checkpoint: Path, encoder: Encoder, into: Path) -> None:
+    size = parameters.nmt.sizes[run.size]
+    model = build("nmt", size, len(encoder.vocabulary), LONGEST + 1)
+    model.load_state_dict(load_file(checkpoint))
+    export(model, encoder.vocabulary.pieces, size.activation, into)
+
+
+def _translator(folder: Path, threads: int) -> ctranslate2.Translator:
+    device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+    return ctranslate2.Translator(str(folder), device=device, compute_type="float32", intra_threads=threads)

@@ -1,0 +1,31 @@
+"""Perplexity, in total and by the frequency group of the target."""
+
+import numpy as np
+
+from raretokens.subword.vocabulary import GROUP_NAMES
+
+
+def perplexity(
+    logprob: np.ndarray, targets: np.ndarray, groups: np.ndarray, *, window: int, context: int, split: str = "test"
+) -> tuple[dict[str, float | None], str]:
+    """exp of the mean negative log-probability of the targets (AGG section 3.1); None for a group without a target.
+
+    logprob: natural logarithms, one a position; targets: id at each position; groups: N groups by id. The total covers
+    all positions, so ln PPL_total is the mean of ln PPL_g weighted by token_share. window and context (in pieces) only
+    sign the number. Raises ValueError when the two arrays differ in length.
+    """
+    if len(logprob) != len(targets):
+        raise ValueError(f"{len(logprob)} log-probabilities for {len(targets)} targets: they belong to different texts")
+    group, nll = groups[targets], -np.asarray(logprob, dtype=np.float64)
+    value = {"total": _exp_mean(nll)} | {name: _exp_mean(nll[group == code]) for name, code in GROUP_NAMES.items()}
+    return value, f"log:e|unit:piece|window:{window}|context:{context}|split:{split}"
+
+
+def token_share(targets: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
+    """Share of the positions whose target is in each group; AGG's test text has 93.68, 6.12 and 0.20 percent."""
+    group = groups[targets]
+    return {"total": 1.0} | {name: float(np.mean(group == code)) for name, code in GROUP_NAMES.items()}, "unit:piece"
+
+
+def _exp_mean(nll: np.ndarray) -> float | None:
+    return float(np.exp(nll.mean())) if len(nll) else None

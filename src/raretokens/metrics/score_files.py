@@ -1,0 +1,45 @@
+"""Score files: JSON and CSV that stay the same, byte for byte, as long as the numbers do."""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+DIGITS = 6  # significant; the digits below depend on the machine
+
+
+def write_json(path: Path, score: dict[str, Any]) -> None:
+    """Write a score, its floats rounded, atomically: a reader sees the old file or the new one.
+
+    Raises ValueError on a number that JSON does not have; a metric without a value is None.
+    """
+    _write(path, json.dumps(rounded(score), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_points(path: Path, points: Iterable[tuple[str, str, float, float]]) -> None:
+    """Write the points of figures as `series,group,x,y`; every name is a plain word, so nothing is quoted."""
+    lines = (f"{series},{group},{_cell(x)},{_cell(y)}\n" for series, group, x, y in points)
+    _write(path, "series,group,x,y\n" + "".join(lines))
+
+
+def rounded(value: Any) -> Any:
+    """Floats rounded to six significant digits, inside dictionaries and lists too; minus zero becomes zero."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") + 0.0
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return value
+
+
+def _cell(value: float) -> str:
+    return f"{rounded(float(value)):.{DIGITS}g}"
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(part, path)

@@ -1,0 +1,42 @@
+"""Decoder language model: pre-norm Transformer, sinusoidal positions, one table for input and softmax.
+
+The shape is that of the AGG experiments (fairseq's transformer_lm); its objectives see the last hidden states and the table.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from raretokens.models.positions import sinusoids
+
+
+class Decoder(nn.Module):
+    """Causal Transformer; `table` (vocabulary x width) is both the input embedding and the softmax weight, without bias."""
+
+    def __init__(self, vocabulary: int, layers: int, width: int, heads: int, feedforward: int, dropout: float,
+                 attention_dropout: float, activation: str, positions: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(vocabulary, width))
+        self.register_buffer("positions", sinusoids(positions, width), persistent=False)
+        self.dropout = nn.Dropout(dropout)
+        layer = nn.TransformerEncoderLayer(width, heads, feedforward, dropout, activation, batch_first=True, norm_first=True)
+        layer.self_attn.dropout = attention_dropout
+        layer.dropout.p = 0.0  # after the activation: fairseq has none by default
+        self.layers = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        for name, parameter in self.layers.named_parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+        nn.init.normal_(self.table, std=self.table.shape[1] ** -0.5)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Ids of sequences x positions -> final hidden states of sequences x positions x width."""
+        length, width = inputs.shape[1], self.table.shape[1]
+        hidden = nn.functional.embedding(inputs, self.table) * math.sqrt(width) + self.positions[:length]
+        mask = nn.Transformer.generate_square_subsequent_mask(length, device=inputs.device, dtype=hidden.dtype)
+        return self.layers(self.dropout(hidden), mask=mask, is_causal=True)

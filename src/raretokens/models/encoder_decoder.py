@@ -1,0 +1,51 @@
+"""Translation model: post-norm Transformer (Vaswani et al., 2017), sinusoidal positions, all three tables tied."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from raretokens.models.positions import sinusoids
+
+
+class EncoderDecoder(nn.Module):
+    """`table` (joint vocabulary x width) is source embedding, target embedding and softmax weight, without bias."""
+
+    def __init__(self, vocabulary: int, layers: int, width: int, heads: int, feedforward: int, dropout: float,
+                 attention_dropout: float, activation: str, positions: int, pad: int) -> None:
+        super().__init__()
+        self.pad = pad
+        self.table = nn.Parameter(torch.empty(vocabulary, width))
+        self.register_buffer("positions", sinusoids(positions, width), persistent=False)
+        self.dropout = nn.Dropout(dropout)
+        shape = dict(d_model=width, nhead=heads, dim_feedforward=feedforward, dropout=dropout, activation=activation,
+                     batch_first=True)
+        # norm=None: in a post-norm stack each layer ends with its own norm.
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**shape), layers, enable_nested_tensor=False)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**shape), layers)
+        for module in self.modules():
+            if isinstance(module, nn.MultiheadAttention):
+                module.dropout = attention_dropout
+            if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+                module.dropout.p = 0.0  # after the activation: fairseq has none by default
+        self._initialise()
+
+    def _initialise(self) -> None:
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+        nn.init.normal_(self.table, std=self.table.shape[1] ** -0.5)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        width = self.table.shape[1]
+        return self.dropout(nn.functional.embedding(ids, self.table) * math.sqrt(width) + self.positions[: ids.shape[1]])
+
+    def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
+        """Padded ids of sentences x positions -> decoder states of sentences x target positions x width."""
+        absent = source == self.pad
+        memory = self.encoder(self.embed(source), src_key_padding_mask=absent)
+        hidden = self.embed(inputs)
+        mask = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1], device=inputs.device, dtype=hidden.dtype)
+        return self.decoder(hidden, memory, tgt_mask=mask, tgt_is_causal=True, memory_key_padding_mask=absent)

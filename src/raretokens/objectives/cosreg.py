@@ -1,0 +1,26 @@
+"""MLE-CosReg: the mean cosine of all pairs of rows is added to the loss (Gao et al., 2019, Eq. 6).
+
+R = (1 / N^2) * sum over i != j of cos(w_i, w_j) = (|sum of unit rows|^2 - N) / N^2, without padding and filler rows.
+"""
+
+import torch
+from torch import Tensor
+
+from raretokens.training import objective
+
+OPTIONS = {"gamma": 1.0}
+
+
+class Objective(objective.Objective):
+    def __init__(self, facts: objective.Facts, gamma: float) -> None:
+        super().__init__(facts)
+        self.gamma = gamma
+        used = torch.arange(len(facts.counts), device=facts.counts.device) < facts.types
+        used[facts.pad] = False
+        self.register_buffer("used", used, persistent=False)
+
+    def penalty(self, weight: Tensor) -> Tensor:
+        exact = torch.promote_types(weight.dtype, torch.float32)
+        unit = torch.nn.functional.normalize(weight[self.used].to(exact), dim=1, eps=1e-8)
+        n = len(unit)
+        return self.gamma * (unit.sum(0).square().sum() - n) / n**2

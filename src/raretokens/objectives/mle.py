@@ -1,0 +1,7 @@
+"""Maximum likelihood: the baseline of every table."""
+
+from raretokens.training.objective import Objective
+
+OPTIONS: dict = {}
+
+__all__ = ["OPTIONS", "Objective"]

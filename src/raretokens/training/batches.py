@@ -1,0 +1,132 @@
+"""Which sequences make up which update.
+
+An update is a pure function of (data, seed, update number): a resumed run, another micro-batch size or more processes see
+the same sequences. Micro-batches only cut an update into pieces.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from raretokens.config import UserError
+from raretokens.subword.streams import Bitext
+from raretokens.subword.vocabulary import EOS, PAD
+
+BUCKETS = 8  # length buckets of an update of translation, as many as AGG's accumulated batches
+
+
+class Batch(NamedTuple):
+    inputs: tuple[Tensor, ...]  # arguments of the model, each sequences x positions
+    targets: Tensor  # sequences x positions; PAD where there is none
+
+
+class Blocks:
+    """Language modelling: the token stream in blocks of equal length, without regard to lines, in a new order each epoch."""
+
+    def __init__(self, tokens: np.ndarray, block: int, tokens_per_update: int = 0, seed: int = 0) -> None:
+        self.tokens, self.block, self.seed = tokens, block, seed
+        self.per_update = max(tokens_per_update // block, 1)
+        self.updates_per_epoch = len(tokens) // block // self.per_update
+
+    def update(self, number: int) -> np.ndarray:
+        """Start positions of the blocks of update `number` (from 0)."""
+        epoch, place = divmod(number, self.updates_per_epoch)
+        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.tokens) // self.block)
+        return order[place * self.per_update : (place + 1) * self.per_update] * self.block
+
+    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+        """Occurrences of each type among the targets of an update."""
+        targets = np.concatenate([self.tokens[start : start + self.block] for start in update])
+        return np.bincount(targets, minlength=vocabulary)
+
+    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+        """Micro-batches of at most that many tokens (at least one block)."""
+        step = max(tokens // self.block, 1)
+        for first in range(0, len(update), step):
+            yield self._batch(update[first : first + step], self.block)
+
+    def everything(self, tokens: int) -> Iterator[Batch]:
+        """The whole stream in order, the last block shorter: for validation."""
+        whole = len(self.tokens) // self.block * self.block
+        yield from self.cut(np.arange(0, whole, self.block), tokens)
+        if whole < len(self.tokens):
+            yield self._batch(np.array([whole]), len(self.tokens) - whole)
+
+    def _batch(self, starts: np.ndarray, length: int) -> Batch:
+        # The input at a position is the token before it; before the first token of the text stands </s>.
+        rows = [self.tokens[max(start - 1, 0) : start + length].astype(np.int64) for start in starts]
+        rows = [np.concatenate(([EOS], row)) if start == 0 else row for start, row in zip(starts, rows, strict=True)]
+        stacked = torch.from_numpy(np.stack(rows))
+        return Batch((stacked[:, :-1],), stacked[:, 1:])
+
+
+class Pairs:
+    """Translation: sentence pairs in buckets of like length; an update is some buckets, drawn anew each epoch."""
+
+    def __init__(self, bitext: Bitext, longest: int, tokens_per_update: int = 0, seed: int = 0) -> None:
+        self.bitext, self.seed = bitext, seed
+        self.size = bitext.lengths.max(1)  # of a pair: its longer side
+        self.kept = np.flatnonzero(self.size <= longest)
+        self.buckets = self._fill(max(tokens_per_update // BUCKETS, longest))
+        self.per_update = max(tokens_per_update // max(tokens_per_update // BUCKETS, longest), 1)
+        self.updates_per_epoch = len(self.buckets) // self.per_update
+
+    def _fill(self, tokens: int) -> list[np.ndarray]:
+        """Pairs sorted by length (ties in random order), cut where a padded bucket would exceed that many tokens."""
+        shuffled = np.random.default_rng(self.seed).permutation(self.kept)
+        source, target = self.bitext.lengths[shuffled].T
+        return list(_packed(shuffled[np.lexsort((source, target))], self.size, tokens))
+
+    def update(self, number: int) -> np.ndarray:
+        """Indices of the pairs of update `number` (from 0)."""
+        epoch, place = divmod(number, self.updates_per_epoch)
+        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.buckets))
+        chosen = order[place * self.per_update : (place + 1) * self.per_update]
+        return np.concatenate([self.buckets[bucket] for bucket in chosen])
+
+    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+        """Occurrences of each type among the targets of an update."""
+        return np.bincount(np.concatenate([self.bitext.pair(i)[1] for i in update]), minlength=vocabulary)
+
+    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+        """Micro-batches of at most that many padded tokens (at least one pair)."""
+        by_length = update[np.argsort(self.size[update], kind="stable")]
+        yield from map(self._batch, _packed(by_length, self.size, tokens))
+
+    def everything(self, tokens: int) -> Iterator[Batch]:
+        """All pairs, short ones first: for validation."""
+        yield from self.cut(self.kept, tokens)
+
+    def _batch(self, pairs: np.ndarray) -> Batch:
+        sources, targets = zip(*map(self.bitext.pair, pairs), strict=True)
+        shifted = [np.concatenate(([EOS], target[:-1])) for target in targets]
+        return Batch((padded(sources), padded(shifted)), padded(targets))
+
+
+def _packed(pairs: np.ndarray, size: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
+    """Cut a list sorted by length so that (pairs in a part) x (longest of it) stays within tokens."""
+    first = longest = 0
+    for place, pair in enumerate(pairs):
+        longest = max(longest, size[pair])
+        if place > first and longest * (place - first + 1) > tokens:
+            yield pairs[first:place]
+            first, longest = place, size[pair]
+    if first < len(pairs):
+        yield pairs[first:]
+
+
+def padded(rows: tuple[np.ndarray, ...] | list[np.ndarray]) -> Tensor:
+    out = torch.full((len(rows), max(map(len, rows))), PAD)
+    for row, ids in zip(out, rows, strict=True):
+        row[: len(ids)] = torch.from_numpy(ids)
+    return out
+
+
+def check_size(updates: Blocks | Pairs, task: str, tokens_per_update: int) -> None:
+    if updates.updates_per_epoch == 0:
+        raise UserError(
+            f"{task}.training.tokens_per_update: {tokens_per_update} is more than the whole training text; allowed: less"
+        )

@@ -1,0 +1,200 @@
+"""The training loop: one update can be read on one screen."""
+
+import math
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from raretokens.config import Training
+from raretokens.training.batches import Batch, Blocks, Pairs
+from raretokens.training.machine import Machine
+from raretokens.training.objective import Objective
+from raretokens.training.progress import Progress
+from raretokens.training.schedule import learning_rate
+from raretokens.training.state import Folder
+
+ADAM = {"betas": (0.9, 0.98), "eps": 1e-8}
+
+
+@dataclass
+class Trainer:
+    """Trains `model` with `objective`; both may live on several processes, which share every update."""
+
+    name: str
+    model: nn.Module
+    objective: Objective
+    training: Training
+    updates: Blocks | Pairs
+    validation: Blocks | Pairs
+    folder: Folder
+    machine: Machine
+    accelerator: Accelerator
+    update: int = 0
+    log: list[dict] = field(default_factory=list)
+    kept: list[tuple[int, float, dict[str, Tensor]]] = field(default_factory=list)  # update, validation NLL, weights
+
+    def __post_init__(self) -> None:
+        self.table = self.model.table
+        self.objective.to(self.accelerator.device)
+        rest = [parameter for parameter in self.model.parameters() if parameter is not self.table]
+        groups = [{"params": [self.table], "table": True}, {"params": rest, "table": False}]
+        optimizer = self.objective.optimizer(groups, lr=0.0, weight_decay=self.training.weight_decay, **ADAM)
+        self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
+        self._restore()
+
+    def run(self) -> None:
+        """Train to the last update, validating and saving on the way."""
+        progress = Progress(self.name, self.training.updates, self.update, self.machine.report_seconds)
+        saved = progress.start
+        while self.update < self.training.updates:
+            self.folder.check_parent()
+            row, tokens = self._one_update()
+            self.update += 1
+            if self._due():
+                row["valid_nll"] = self._validate()
+                progress.say(f"update {self.update}  validation NLL {row['valid_nll']:.4f}")
+            self.log.append(row)
+            progress.step(self.update, tokens, row["loss"], row["nll"])
+            if self._save_due(progress.last, saved):
+                saved = progress.last
+                self._save()
+
+    def _one_update(self) -> tuple[dict, int]:
+        chosen = self.updates.update(self.update)
+        counts = torch.from_numpy(self.updates.counts(chosen, len(self.table))).to(self.accelerator.device)
+        tokens = int(counts.sum())
+        self.objective.begin_update(counts)
+        # The sum over all processes divided by the update's tokens: independent of micro-batches and of processes.
+        share = self.accelerator.num_processes / tokens
+        sums, penalty = torch.zeros(2, device=self.accelerator.device), None
+        batches = list(self.updates.cut(self._mine(chosen), self.machine.micro_batch))
+        for number, batch in enumerate(batches, start=1):
+            last = number == len(batches)
+            with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
+                loss, nll = self._losses(batch)
+                sums += torch.stack((loss.detach(), nll)).float()
+                total = loss * share
+                if last:
+                    penalty = self.objective.penalty(self.table)
+                    total = total if penalty is None else total + penalty
+                self.accelerator.backward(total)
+        rate = self._step()
+        loss, nll = (self.accelerator.reduce(sums, "sum") / tokens).tolist()
+        loss += 0.0 if penalty is None else float(penalty)
+        if not math.isfinite(loss):
+            raise FloatingPointError(f"{self.name}: the loss of update {self.update + 1} is {loss}; lower the learning rate")
+        row = {"update": self.update + 1, "loss": loss, "nll": nll, "lr": rate, **self.objective.report(), "valid_nll": None}
+        return row, tokens
+
+    def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        device = self.accelerator.device
+        with self.accelerator.autocast():
+            hidden = self.wrapped(*(ids.to(device) for ids in batch.inputs))
+            return self.objective.loss(hidden, self.table, batch.targets.to(device))
+
+    def _mine(self, chosen):
+        return chosen[self.accelerator.process_index :: self.accelerator.num_processes]
+
+    def _step(self) -> float:
+        rate = learning_rate(self.update + 1, self.training.peak_lr, self.training.warmup)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        frozen = self.objective.frozen_rows()
+        if frozen is not None:
+            # Gradient zero keeps the moments zero; putting the rows back undoes the decoupled weight decay, to the bit.
+            self.table.grad[frozen] = 0.0
+            before = self.table.detach()[frozen]
+        self.optimizer.step()
+        if frozen is not None:
+            self.table.detach()[frozen] = before
+        self.optimizer.zero_grad()
+        self.objective.end_update(self.table)
+        return rate
+
+    def _due(self) -> bool:
+        every = self.training.validate_every
+        every = self.updates.updates_per_epoch if every == "epoch" else every
+        return self.update % every == 0 or self.update == self.training.updates
+
+    @torch.no_grad()
+    def _validate(self) -> float:
+        """Mean NLL of the validation text; keeps the weights if they are wanted."""
+        self.wrapped.eval()
+        nll, tokens = torch.zeros((), dtype=torch.float64), 0
+        for batch in self.validation.everything(self.machine.micro_batch):
+            nll += self._losses(batch)[1].double().cpu()
+            tokens += int((batch.targets != self.objective.facts.pad).sum())
+        self.wrapped.train()
+        value = float(nll) / tokens
+        self._keep(value)
+        return value
+
+    def _keep(self, value: float) -> None:
+        weights = {name: tensor.detach().to("cpu", copy=True) for name, tensor in self.model.state_dict().items()}
+        if self.training.keep == "best":
+            if not self.kept or value < self.kept[0][1]:
+                self.kept = [(self.update, value, weights)]
+        else:
+            self.kept = [*self.kept, (self.update, value, weights)][-self.training.keep :]
+
+    def _save_due(self, now: float, saved: float) -> bool:
+        if not self.accelerator.is_main_process:
+            return False
+        if self.machine.save_updates:
+            return self.update % self.machine.save_updates == 0
+        return now - saved > self.machine.save_seconds
+
+    def _save(self) -> None:
+        cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+        self.folder.save({
+            "update": self.update,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "objective": self.objective.state_dict(),
+            "log": self.log,
+            "kept": self.kept,
+            "random": (torch.get_rng_state(), cuda),
+        })
+
+    def _restore(self) -> None:
+        state = self.folder.restore()
+        if state is None:
+            return
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.objective.load_state_dict(state["objective"])
+        self.update, self.log, self.kept = state["update"], state["log"], [tuple(item) for item in state["kept"]]
+        torch.set_rng_state(state["random"][0])
+        if state["random"][1] is not None:
+            torch.cuda.set_rng_state(state["random"][1])
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights that are kept: the best validated ones, or the mean of the last checkpoints."""
+        names = self.kept[0][2]
+        return {name: torch.stack([item[2][name].float() for item in self.kept]).mean(0) for name in names}
+
+    def write(self, into: Path) -> dict:
+        """Write model.safetensors and log.tsv; returns a summary in numbers."""
+        into.mkdir(parents=True, exist_ok=True)
+        save_file(self.weights(), into / "model.safetensors")
+        columns = list(self.log[-1])
+        lines = ["\t".join(_cell(row[column]) for column in columns) for row in self.log]
+        (into / "log.tsv").write_text("\n".join(["\t".join(columns), *lines, ""]), encoding="utf-8")
+        last = self.log[-1]
+        kept = {"update": self.kept[-1][0], "valid_nll": _round(min(item[1] for item in self.kept))}
+        return {"updates": self.update, "loss": _round(last["loss"]), "nll": _round(last["nll"]), "kept": kept}
+
+
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _cell(value: float | int | None) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

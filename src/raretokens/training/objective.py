@@ -1,0 +1,71 @@
+"""What a training objective may change. The defaults are maximum likelihood; a file in objectives/ overrides some of them.
+
+One update runs `begin_update` once, `loss` on each micro-batch, `penalty` once, the optimizer's step, `end_update` once.
+State that must survive a resume lives in buffers, parameters or extra state, so that state_dict() holds it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from raretokens.training.gated_cross_entropy import Gate, SummedLoss, gated_linear_cross_entropy
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an objective may know about the text and the training before it starts."""
+
+    counts: Tensor  # N, int64: occurrences as a training target in the whole corpus
+    rare: Tensor  # N, bool: the rare group of the declared frequency groups
+    types: int  # ids from here on are fillers that no text uses
+    specials: int  # the first ids: markers, never rare
+    pad: int  # target id of padding, left out of every loss
+    updates_per_epoch: int
+    label_smoothing: float = 0.0
+
+
+class Objective(nn.Module):
+    """Maximum likelihood with label smoothing, and the points where other objectives differ from it."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__()
+        self.facts = facts
+
+    def begin_update(self, counts: Tensor) -> None:
+        """counts: N, int64, targets of the whole update by type: all micro-batches, all processes, no padding."""
+
+    def gate(self) -> Gate | None:
+        """Gate on the table's gradient through the softmax in this update."""
+        return None
+
+    def loss(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> SummedLoss:
+        """Summed loss of a micro-batch; hidden: sequences x positions x d, weight: N x d, targets: sequences x positions."""
+        return gated_linear_cross_entropy(
+            hidden,
+            weight,
+            targets,
+            gate=self.gate() if torch.is_grad_enabled() else None,
+            label_smoothing=self.facts.label_smoothing,
+            ignore_index=self.facts.pad,
+        )
+
+    def penalty(self, weight: Tensor) -> Tensor | None:
+        """A term that does not depend on positions; added once an update to the mean loss."""
+        return None
+
+    def frozen_rows(self) -> Tensor | None:
+        """N, bool: rows of the table that this update must not change (gradient, decay and momentum)."""
+        return None
+
+    def end_update(self, weight: Tensor) -> None:
+        """After the optimizer's step; weight is the table's new value."""
+
+    def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
+        """Optimizer over the parameter groups; the one with `table=True` holds the tied table alone."""
+        return torch.optim.AdamW(groups, **adam)
+
+    def report(self) -> dict[str, float]:
+        """Numbers for the training log of this update."""
+        return {}

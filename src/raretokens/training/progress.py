@@ -1,0 +1,32 @@
+"""Lines of progress that a person can follow: update, loss, speed, time left."""
+
+import sys
+import time
+
+
+class Progress:
+    """Prints at most one line every few seconds; `tokens` is what the run has processed since it started or resumed."""
+
+    def __init__(self, name: str, updates: int, done: int, seconds: float) -> None:
+        self.name, self.updates, self.done, self.seconds = name, updates, done, seconds
+        self.start = self.last = time.monotonic()
+        self.tokens = 0
+
+    def step(self, update: int, tokens: int, loss: float, nll: float) -> None:
+        self.tokens += tokens
+        now = time.monotonic()
+        if now - self.last < self.seconds and update < self.updates:
+            return
+        self.last, elapsed = now, now - self.start
+        left = elapsed / max(update - self.done, 1) * (self.updates - update)
+        self.say(
+            f"update {update}/{self.updates}  loss {loss:.3f}  nll {nll:.3f}  "
+            f"{self.tokens / elapsed:,.0f} tokens/s  {_minutes(left)} left"
+        )
+
+    def say(self, text: str) -> None:
+        print(f"{self.name}  {text}", flush=True, file=sys.stdout)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -1,0 +1,76 @@
+"""One line of the run sheet, from token files to a trained model."""
+
+import json
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+
+
+from raretokens import config, objectives
+from raretokens.models import build
+from raretokens.subword.bpe import VOCABULARY
+from raretokens.subword.streams import Bitext, tokens
+from raretokens.subword.vocabulary import PAD, RARE, SPECIALS, Vocabulary
+from raretokens.training import machine
+from raretokens.training.batches import Blocks, Pairs, check_size
+from raretokens.training.loop import Trainer
+from raretokens.training.objective import Facts
+from raretokens.training.state import Folder, fingerprint
+
+CODE = Path(__file__).parents[1]
+
+
+def train(parameters: config.Parameters, run: config.Run, folder: Path, into: Path) -> dict:
+    """Train the run on the token files of `folder` and write model.safetensors, log.tsv and training.json to `into`.
+
+    A run that was interrupted goes on where its state was last saved. Returns what training.json holds.
+    """
+    task = parameters.task(run.task)
+    training = task.training
+    torch.manual_seed(run.seed)
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    updates, validation = _data(run, training, folder)
+    check_size(updates, run.task, training.tokens_per_update)
+    model = build(run.task, task.sizes[run.size], len(vocabulary), training.block)
+    objective = objectives.build(run.objective, _facts(vocabulary, task, updates), **run.options)
+    accelerator = Accelerator(mixed_precision="bf16" if training.precision == "bfloat16" else "no",
+                              cpu=not torch.cuda.is_available())
+    scratch = Folder(f"{run.task}-{run.name}", _mark(parameters, run, folder))
+    trainer = Trainer(f"{run.task}/{run.name}", model, objective, training, updates, validation, scratch,
+                      machine.read(), accelerator)
+    trainer.run()
+    summary = {**trainer.write(into), "parameters": sum(p.numel() for p in model.parameters()),
+               "updates_per_epoch": updates.updates_per_epoch}
+    (into / "training.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    scratch.remove()
+    return summary
+
+
+def _data(run: config.Run, training: config.Training, folder: Path) -> tuple[Blocks | Pairs, Blocks | Pairs]:
+    if run.task == "lm":
+        train_part = Blocks(tokens(folder, "train"), training.block, training.tokens_per_update, run.seed)
+        return train_part, Blocks(tokens(folder, "valid"), training.block)
+    train_part = Pairs(Bitext(folder, "train"), training.block, training.tokens_per_update, run.seed)
+    return train_part, Pairs(Bitext(folder, "valid"), training.block)
+
+
+def _facts(vocabulary: Vocabulary, task: config.Task, updates: Blocks | Pairs) -> Facts:
+    return Facts(
+        counts=torch.from_numpy(vocabulary.target_counts),
+        rare=torch.from_numpy(vocabulary.groups(task.groups.model_dump()) == RARE),
+        types=vocabulary.types,
+        specials=len(SPECIALS),
+        pad=PAD,
+        updates_per_epoch=updates.updates_per_epoch,
+        label_smoothing=task.training.label_smoothing,
+    )
+
+
+def _mark(parameters: config.Parameters, run: config.Run, folder: Path) -> str:
+    task = parameters.task(run.task)
+    resolved = {"run": vars(run), "training": task.training.model_dump(), "groups": task.groups.model_dump(),
+                "size": task.sizes[run.size].model_dump(), "torch": torch.__version__}
+    code = [*(CODE / "training").glob("*.py"), *(CODE / "models").glob("*.py"),
+            CODE / "objectives" / f"{run.objective.replace('-', '_')}.py"]
+    return fingerprint(resolved, sorted([*folder.glob("*.bin"), folder / VOCABULARY, *code]))

@@ -1,0 +1,282 @@
+"""Fetching against real servers, real archives and a real kill: nothing here leaves this machine."""
+
+import hashlib
+import io
+import lzma
+import os
+import random
+import re
+import signal
+import stat
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from raretokens.config import UserError
+from raretokens.corpora.download import fetch
+from raretokens.corpora.sources import TABLE, Source
+
+ROOT = Path(__file__).parents[1]
+DATA = random.Random(1).randbytes(400_000)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves server.files; server.mode bends the answers: no-range, cut, wrong, slow."""
+
+    def do_GET(self):
+        self.server.seen.append((self.path, self.headers.get("Range")))
+        if self.path not in self.server.files:
+            return self.send_error(404)
+        body, mode = self.server.files[self.path], self.server.mode
+        begin = int((re.findall(r"bytes=(\d+)-", self.headers.get("Range") or "") or [0])[0])
+        if begin and mode != "no-range":
+            if begin >= len(body):
+                return self.send_error(416)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {begin}-{len(body) - 1}/{len(body)}")
+            body = body[begin:]
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if mode == "cut":
+            body = body[: self.server.cut]
+        for at in range(0, len(body), 20_000):
+            self.wfile.write(body[at : at + 20_000])
+            if mode == "slow":
+                time.sleep(0.1)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    running.files, running.mode, running.cut, running.seen = {"/data.bin": DATA}, "", 150_000, []
+    running.daemon_threads = True
+    running.root = f"http://127.0.0.1:{running.server_port}"
+    threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield running
+    running.shutdown()
+    running.server_close()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def table(data: bytes = DATA, name: str = "data.bin", limit: int = 10**6, **more) -> Path:
+    row = {"name": name, "bytes": len(data), "sha256": digest(data)} | more
+    path = Path("table.yaml")
+    path.write_text(yaml.safe_dump({"tiny": {"licence": "none", "note": "-", "limit": limit, "files": [row]}}))
+    return path
+
+
+def get(path: Path, mirror: Path | None = None) -> Path:
+    into = Path("data/raw/tiny")
+    fetch("tiny", into, mirror, table=path)
+    return into
+
+
+def begun(data: bytes) -> Path:
+    part = Path("data/scratch/downloads/tiny/data.bin.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(data)
+    return part
+
+
+def test_the_mirror_comes_first_and_may_be_packed(place, server):
+    Path("mirror/tiny").mkdir(parents=True)
+    Path("mirror/tiny/data.bin.xz").write_bytes(lzma.compress(DATA))
+    into = get(table(mirror="tiny/data.bin.xz", urls=[f"{server.root}/data.bin"]), Path("mirror"))
+    assert (into / "data.bin").read_bytes() == DATA
+    assert not server.seen and not Path("data/scratch/downloads/tiny").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "start"),
+    [
+        ("", b""),
+        ("", DATA[:100_000]),
+        ("", DATA),
+        ("", b"corrupt" * 1000),
+        ("", DATA + b"too long"),
+        ("no-range", DATA[:100_000]),
+        ("cut", DATA[:50_000]),
+    ],
+    ids=["fresh", "resumed", "complete", "corrupt", "too-long", "range-ignored", "cut-twice"],
+)
+def test_a_begun_download_ends_with_the_right_bytes(place, server, mode, start):
+    server.mode = mode
+    if start:
+        begun(start)
+    into = get(table(urls=[f"{server.root}/data.bin"]))
+    assert (into / "data.bin").read_bytes() == DATA
+    if start in (DATA[:100_000], DATA[:50_000]):
+        assert server.seen[0][1] == f"bytes={len(start)}-"
+    assert not list(place.rglob("*.part"))
+
+
+def test_every_place_that_failed_is_named_in_one_line(place, server):
+    server.files["/wrong.bin"] = b"x" * len(DATA)
+    urls = [f"{server.root}/{name}" for name in ("wrong.bin", "missing.bin")] + ["http://127.0.0.1:9/data.bin"]
+    with pytest.raises(UserError) as caught:
+        get(table(urls=urls), Path("mirror"))
+    line = str(caught.value)
+    assert "\n" not in line and line.startswith("tiny: data.bin")
+    for expected in (digest(DATA), "mirror/tiny/data.bin: no such file", "wrong content", "HTTP status 404", *urls):
+        assert expected in line
+    assert not Path("data/raw").exists() and not list(place.rglob("*.part"))
+
+
+def test_a_short_file_stays_for_the_next_call(place, server):
+    server.mode, server.cut = "cut", 60_000
+    path = table(urls=[f"{server.root}/data.bin"])
+    with pytest.raises(UserError, match="180000 of 400000 bytes are here"):
+        get(path)
+    assert not Path("data/raw").exists()
+    server.mode = ""
+    assert (get(path) / "data.bin").read_bytes() == DATA
+    assert server.seen[-1][1] == "bytes=180000-"
+
+
+def call(path: Path) -> list[str]:
+    code = (
+        "from pathlib import Path; from raretokens.config import main; from raretokens.corpora.download import fetch;"
+        f"main(lambda: fetch('tiny', Path('data/raw/tiny'), table=Path({str(path)!r})))"
+    )
+    return [sys.executable, "-c", code]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def test_killed_and_resumed(place, server):
+    server.mode = "slow"
+    path = table(urls=[f"{server.root}/data.bin"])
+    part = Path("data/scratch/downloads/tiny/data.bin.part")
+    running = subprocess.Popen(call(path), env=environment(), stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 20
+    while not (part.exists() and part.stat().st_size) and time.monotonic() < until:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    have = part.stat().st_size
+    assert 0 < have < len(DATA) and not Path("data/raw").exists()
+    server.mode = ""
+    assert (get(path) / "data.bin").read_bytes() == DATA
+    assert server.seen[-1][1] == f"bytes={have}-"
+
+
+def test_a_failure_is_one_line_and_exit_code_1(place, server):
+    server.files["/data.bin"] = b"y" * len(DATA)
+    done = subprocess.run(call(table(urls=[f"{server.root}/data.bin"])), env=environment(), capture_output=True, text=True)
+    last = done.stderr.strip().split("\n")[-1]
+    assert done.returncode == 1 and "Traceback" not in done.stderr and not Path("data/raw").exists()
+    assert last.startswith("error: tiny") and digest(DATA) in last and f"{server.root}/data.bin" in last
+
+
+def test_a_package_comes_from_the_configured_index_and_is_not_run(place, server, monkeypatch):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as wheel:
+        wheel.writestr("tiny/text.py", "raise SystemExit('executed')")
+        wheel.writestr("tiny/other.py", "")
+    data, name = archive.getvalue(), "tiny-1.0-py3-none-any.whl"
+    link = f'<html><body><a href="/files/{name}#sha256={digest(data)}">{name}</a></body></html>'
+    server.files |= {"/simple/tiny/": link.encode(), f"/files/{name}": data}
+    monkeypatch.setenv("PIP_INDEX_URL", f"{server.root}/simple")
+    unpack = {"tiny/text.py": {"to": "text.txt"}}
+    into = get(table(data, name, package={"project": "tiny", "version": "1.0"}, unpack=unpack))
+    assert [file.name for file in into.iterdir()] == ["text.txt"]
+    monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
+    with pytest.raises(UserError, match="package tiny 1.0: the package index cannot be reached") as caught:
+        get(table(data, name, package={"project": "tiny", "version": "1.0"}))
+    assert "secret" not in str(caught.value)
+
+
+def zipped(*members: tuple[str, bytes, int]) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, content, mode in members:
+            info = zipfile.ZipInfo(name)
+            info.external_attr, info.compress_type = mode << 16, zipfile.ZIP_DEFLATED
+            out.writestr(info, content)
+    return archive.getvalue()
+
+
+def tarred(*members: tuple[str, bytes, bytes]) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as out:
+        for name, content, kind in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.size = kind, "/etc/passwd", len(content)
+            out.addfile(info, io.BytesIO(content))
+    return archive.getvalue()
+
+
+EVIL = [
+    ("a.zip", zipped(("in/text", b"/etc/passwd", stat.S_IFLNK | 0o777)), "no regular file"),
+    ("a.tar.gz", tarred(("in/text", b"", tarfile.SYMTYPE)), "no regular file"),
+    ("a.tar.gz", tarred(("in/text", b"", tarfile.LNKTYPE)), "no regular file"),
+    ("a.tgz", tarred(("in/text", b"", tarfile.CHRTYPE)), "no regular file"),
+    ("a.zip", zipped(("in/text", bytes(5_000_000), 0)), "more than the 1000000 bytes"),
+    ("a.zip", zipped(("other", b"text", 0)), "lacks in/text"),
+    ("a.zip", zipped(("in/text", b"text", 0))[:-30], "not a readable archive"),
+    ("a.tar.gz", tarred(("in/text", b"text" * 1000, tarfile.REGTYPE))[:-30], "not a readable archive"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "reason"), EVIL, ids=[f"{row[0]}-{row[2]}" for row in EVIL])
+def test_an_evil_archive_leaves_nothing(place, name, data, reason):
+    Path("mirror/tiny").mkdir(parents=True)
+    Path("mirror/tiny", name).write_bytes(data)
+    with pytest.raises(UserError, match=reason) as caught:
+        get(table(data, name, unpack={"in/text": {}}), Path("mirror"))
+    assert "\n" not in str(caught.value) and not Path("data/raw").exists()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_only_the_wanted_members_are_written(place, kind):
+    names = ["../outside", "/tmp/raretokens-absolute", "in/text", "in/unwanted"]
+    if kind == "zip":
+        data = zipped(*((name, b"text", 0) for name in names))
+    else:
+        data = tarred(*((name, b"text", tarfile.REGTYPE) for name in names), ("in/link", b"", tarfile.SYMTYPE))
+    Path("mirror/tiny").mkdir(parents=True)
+    Path(f"mirror/tiny/a.{kind}").write_bytes(data)
+    into = get(table(data, f"a.{kind}", unpack={"in/text": {"bytes": 4}}), Path("mirror"))
+    assert [file.name for file in into.iterdir()] == ["text"]
+    assert not list(place.rglob("outside")) and not Path("/tmp/raretokens-absolute").exists()
+
+
+def test_the_table_is_sound():
+    for name, row in yaml.safe_load(TABLE.read_text()).items():
+        source = Source.model_validate(row)
+        for file in source.files:
+            assert source.urls or file.urls or file.package or (file.sacrebleu and file.lines), (name, file.name)
+    with pytest.raises(ValueError, match="pattern"):
+        Source.model_validate({"licence": "", "note": "", "files": [{"name": "../x", "bytes": 1, "sha256": "0" * 64}]})
+
+
+def test_the_stage_names_the_known_sources(place):
+    Path("params.yaml").write_text((ROOT / "params.yaml").read_text())
+    command = [sys.executable, str(ROOT / "stages/fetch.py"), "nosuch"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "'nosuch' is not known" in done.stderr and "bible-web" in done.stderr

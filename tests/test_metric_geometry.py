@@ -1,0 +1,206 @@
+"""Metrics of the embedding table, against double loops in float64 on random tables."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from raretokens.metrics import rows
+from raretokens.metrics.alignsim import alignsim
+from raretokens.metrics.cosine import mean_cosine, mean_inner_product, rare_freq_cosine
+from raretokens.metrics.isotropy import isotropy, isotropy_both_signs, log_partitions
+from raretokens.metrics.neighbours import neighbours
+from raretokens.metrics.spectrum import projection, singular_values
+from raretokens.subword.vocabulary import FILLER, FREQ, MED, PAD, RARE
+
+NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
+
+
+@st.composite
+def worlds(draw):
+    """A table of 4 specials and some types of each group, and 2 fillers; a cone, so that nothing is near isotropy."""
+    sizes = draw(st.tuples(*[st.integers(1, 9)] * 3))
+    groups = np.repeat([FREQ, FREQ, MED, RARE, FILLER], [4, *sizes, 2]).astype(np.int8)
+    random = np.random.default_rng(draw(st.integers(0, 10**6)))
+    table = random.normal(0.3, 1.0, (len(groups), draw(st.integers(2, 6)))).astype(np.float32)
+    table[PAD], table[-2:] = 50.0, -50.0  # must not matter
+    return table, groups
+
+
+def kept(groups, name="total"):
+    return [i for i, g in enumerate(groups) if i != PAD and g != FILLER and (name == "total" or g == NAMES[name])]
+
+
+def cosine(a, b):
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return float(a @ b / math.sqrt((a @ a) * (b @ b)))
+
+
+def naive_isotropy(w, signs):
+    w = w.astype(np.float64)
+    z = []
+    for a in np.linalg.svd(w.T @ w)[0].T:
+        a = a if sum(row @ a for row in w) >= 0 else -a
+        z += [sum(math.exp(row @ (sign * a)) for row in w) for sign in signs]
+    return min(z) / max(z)
+
+
+@settings(deadline=None, max_examples=50)
+@given(worlds())
+def test_isotropy_is_the_formula_over_the_rows_of_each_group(world):
+    table, groups = world
+    partitions = log_partitions(table, groups)
+    for name in ("total", "freq", "med", "rare"):
+        w = table[kept(groups, name)]
+        assert isotropy(partitions)[0][name] == pytest.approx(naive_isotropy(w, (1,)), rel=1e-6)
+        assert isotropy_both_signs(partitions)[0][name] == pytest.approx(naive_isotropy(w, (1, -1)), rel=1e-6)
+
+
+def test_isotropy_known_answers_and_invariance():
+    groups = np.array([FREQ, FILLER, FREQ, RARE], dtype=np.int8)
+    cone = np.array([[1.0, 0.0], [9.0, 9.0], [1.0, 0.0], [1.0, 0.0]])
+    one, both = (f(log_partitions(cone, groups))[0] for f in (isotropy, isotropy_both_signs))
+    assert one == pytest.approx({"total": 1 / math.e, "freq": 1 / math.e, "med": None, "rare": 1 / math.e})
+    assert both["total"] == pytest.approx(math.exp(-2))  # Z(-a) / Z(a)
+
+    random = np.random.default_rng(0)
+    groups = np.zeros(60, dtype=np.int8)
+    table, turn = random.normal(0.2, 1.0, (60, 5)), np.linalg.qr(random.normal(size=(5, 5)))[0]
+    value = isotropy(log_partitions(table, groups))[0]["total"]
+    for same in (-table, table @ turn, np.concatenate((table[:2], table[:1:-1]))):
+        assert isotropy(log_partitions(same, groups))[0]["total"] == pytest.approx(value)
+    assert isotropy(log_partitions(1e-6 * table, groups))[0]["total"] == pytest.approx(1, abs=1e-5)
+    assert 0 <= isotropy(log_partitions(1e3 * table, groups))[0]["total"] < 1e-12  # no overflow
+
+
+@settings(deadline=None)
+@given(worlds(), st.floats(0.1, 10))
+def test_cosines_are_their_double_loops_and_ignore_scale(world, scale):
+    table, groups = world
+    every, n = kept(groups), len(kept(groups))
+    double = sum(cosine(table[i], table[j]) for i in every for j in every if i != j) / n**2
+    assert mean_cosine(scale * table, groups)[0] == pytest.approx(double, abs=1e-6)
+    cross = [cosine(table[i], table[j]) for i in kept(groups, "rare") for j in kept(groups, "freq")]
+    assert rare_freq_cosine(scale * table, groups)[0] == pytest.approx(np.mean(cross), abs=1e-6)
+    products = mean_inner_product(table, groups)[0]
+    for name in ("total", "freq", "med", "rare"):
+        ids = kept(groups, name)
+        pairs = [float(table[i].astype(float) @ table[j].astype(float)) for i in ids for j in ids if i != j]
+        assert products[name] == (pytest.approx(np.mean(pairs), abs=1e-6) if pairs else None)
+
+
+def test_a_row_of_zeros_and_an_empty_group():
+    groups = np.array([FREQ, FILLER, FREQ], dtype=np.int8)
+    table = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+    assert mean_cosine(table, groups)[0] == 0.0
+    assert rare_freq_cosine(table, groups)[0] is None
+
+
+@settings(deadline=None, max_examples=50)
+@given(worlds())
+def test_spectrum_is_the_singular_value_decomposition(world):
+    table, groups = world
+    w = table[kept(groups)].astype(np.float64)
+    s, v = np.linalg.svd(w, full_matrices=False)[1:]
+    assert singular_values(table, groups)[0] == pytest.approx(s / s[0], abs=1e-6)
+    points = projection(table, groups, sample=3)[0]
+    assert list(points) == ["freq", "med", "rare"]
+    assert all(len(points[name]) == min(3, len(kept(groups, name))) for name in NAMES)
+    everything = np.concatenate(list(projection(table, groups, sample=99)[0].values()))
+    assert np.abs(everything) == pytest.approx(np.abs(w @ v[:2].T), abs=1e-5)
+    assert (everything.sum(axis=0) > -1e-5).all()  # the sign rule
+    assert all((points[name] == projection(table, groups, sample=3)[0][name]).all() for name in NAMES)
+
+
+def naive_alignsim(table, links, groups, tau, keep_self):
+    """Both distributions written out, type by type; {group: mean}, and the number of types without a link."""
+    every, scores, without = kept(groups), {}, 0
+    for i in every:
+        others = [j for j in every if keep_self or j != i]
+        a = np.array([links[i, j] + links[j, i] for j in others], dtype=float)
+        if not a.sum():
+            without += 1
+            continue
+        b = np.exp([tau * cosine(table[i], table[j]) for j in others])
+        scores[i] = cosine(a / a.sum(), b / b.sum())
+    names = {"total": every} | {name: kept(groups, name) for name in NAMES}
+    return {
+        n: np.mean(s) if (s := [scores[i] for i in ids if i in scores]) else None for n, ids in names.items()
+    }, without
+
+
+@settings(deadline=None, max_examples=60)
+@given(worlds(), st.integers(0, 10**6), st.booleans(), st.sampled_from([1.0, 10.0]))
+def test_alignsim_is_the_formula(world, seed, keep_self, tau):
+    table, groups = world
+    links = np.random.default_rng(seed).poisson(0.06, (len(table),) * 2)
+    expected, without = naive_alignsim(table, links, groups, tau, keep_self)
+    value, signature = alignsim(table, sparse.csr_array(links), groups, tau=tau, keep_self=keep_self, rows=3)
+    assert {n: v for n, v in value.items() if v is not None} == pytest.approx(
+        {n: v for n, v in expected.items() if v is not None}, abs=1e-5
+    )
+    assert [n for n in value if value[n] is None] == [n for n in expected if expected[n] is None]
+    assert f"|without-link:{without}" in signature
+
+
+def test_alignsim_by_hand():
+    """Three types at right angles, a - b linked: the softmax of a is even over b and c, so cos((1, 0), (1, 1))."""
+    groups = np.array([FREQ, FILLER, MED, RARE], dtype=np.int8)
+    table = np.array([[1.0, 0, 0], [9, 9, 9], [0, 2, 0], [0, 0, 3]])
+    links = sparse.csr_matrix(np.array([[7, 0, 2, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 5]]))
+    value, signature = alignsim(table, links, groups)
+    half = math.sqrt(0.5)
+    assert value == {
+        "total": pytest.approx(half),
+        "freq": pytest.approx(half),
+        "med": pytest.approx(half),
+        "rare": None,
+    }
+    assert signature == "tau:10|self:dropped|types:2|without-link:1"
+    a, b = np.array([14, 2, 0]), np.array([math.e**10, 1, 1])  # with the diagonal, both ways counted
+    assert alignsim(table, links, groups, keep_self=True)[0]["freq"] == pytest.approx(cosine(a, b))
+
+
+@settings(deadline=None, max_examples=50)
+@given(worlds(), st.data())
+def test_neighbours_are_those_of_brute_force(world, data):
+    table, groups = world
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *(f"\u2581w{i}" if i % 2 else f"w{i}" for i in range(4, len(table)))]
+    query = data.draw(st.integers(4, len(table) - 3))
+    found, signature = neighbours(table, pieces, groups, [f"w{query}", "absent", "<s>"])
+    others = sorted(
+        (j for j in kept(groups) if j not in (query, 0, 2, 3)), key=lambda j: -cosine(table[query], table[j])
+    )
+    assert [piece for piece, *_ in found[f"w{query}"]] == [pieces[j] for j in others[:5]]
+    names = {code: name for name, code in NAMES.items()}
+    assert [group for *_, group in found[f"w{query}"]] == [names[groups[j]] for j in others[:5]]
+    assert [c for _, c, _ in found[f"w{query}"]] == pytest.approx(
+        [cosine(table[query], table[j]) for j in others[:5]], abs=1e-6
+    )
+    assert found["absent"] == found["<s>"] == []
+    assert signature == "similarity:cosine|top:5|not-one-piece:absent,<s>"
+
+
+def test_the_space_marked_form_of_a_query_wins():
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "hope", "\u2581hope", "x"]
+    table, groups = np.eye(7), np.zeros(7, dtype=np.int8)
+    table[6] = table[5]
+    assert neighbours(table, pieces, groups, ["hope"], top=1)[0]["hope"] == [("x", 1.0, "freq")]
+
+
+def test_blocks_do_not_change_the_result(monkeypatch):
+    random = np.random.default_rng(1)
+    table, groups = random.normal(size=(50, 4)), np.arange(50).astype(np.int8) % 3
+    links = sparse.random_array((50, 50), density=0.1, rng=random, format="csr")
+    whole = [
+        isotropy(log_partitions(table, groups))[0],
+        mean_cosine(table, groups)[0],
+        alignsim(table, links, groups)[0],
+    ]
+    monkeypatch.setattr(rows.blocks, "__defaults__", (7,))
+    assert isotropy(log_partitions(table, groups))[0] == pytest.approx(whole[0])
+    assert mean_cosine(table, groups)[0] == pytest.approx(whole[1])
+    assert alignsim(table, links, groups, rows=7)[0] == pytest.approx(whole[2])

