@@ -186,7 +186,8 @@ def test_killed_and_resumed(place, server):
 
 def test_a_failure_is_one_line_and_exit_code_1(place, server):
     server.files["/data.bin"] = b"y" * len(DATA)
-    done = subprocess.run(call(table(urls=[f"{server.root}/data.bin"])), env=environment(), capture_output=True, text=True)
+    command = call(table(urls=[f"{server.root}/data.bin"]))
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     last = done.stderr.strip().split("\n")[-1]
     assert done.returncode == 1 and "Traceback" not in done.stderr and not Path("data/raw").exists()
     assert last.startswith("error: tiny") and digest(DATA) in last and f"{server.root}/data.bin" in last
@@ -208,6 +209,18 @@ def test_a_package_comes_from_the_configured_index_and_is_not_run(place, server,
     with pytest.raises(UserError, match="package tiny 1.0: the package index cannot be reached") as caught:
         get(table(data, name, package={"project": "tiny", "version": "1.0"}))
     assert "secret" not in str(caught.value)
+
+
+def test_sacrebleu_is_asked_for_a_test_set(place):
+    # A stand-in: `python -m` looks in the current folder first.
+    Path("sacrebleu.py").write_text("import os, sys; open('asked', 'w').write(' '.join(sys.argv[1:])); print('a\\nb')")
+    wanted = {"set": "wmt13", "pair": "en-de", "side": "src"}
+    into = get(table(b"a\nb\n", sacrebleu=wanted, lines=2))
+    assert (into / "data.bin").read_text() == "a\nb\n"
+    assert Path("asked").read_text() == "-t wmt13 -l en-de --echo src"
+    with pytest.raises(UserError, match="sacreBLEU wmt13 en-de: 2 lines instead of 3"):
+        get(table(b"a\nb\n", sacrebleu=wanted, lines=3))
+    assert (into / "data.bin").exists()
 
 
 def zipped(*members: tuple[str, bytes, int]) -> bytes:

@@ -57,7 +57,7 @@ def test_uniq_by_hand():
 
 
 def naive_bleu(hypotheses, references):
-    """BLEU as multi-bleu computes it: clipped counts of the corpus, geometric mean of four precisions, brevity penalty."""
+    """BLEU as multi-bleu has it: clipped counts over the corpus, geometric mean of four precisions, brevity penalty."""
     same, total, lengths = [0] * 4, [0] * 4, [0, 0]
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         h, r = hypothesis.split(), reference.split()

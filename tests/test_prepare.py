@@ -45,11 +45,12 @@ def translation(verses: dict[int, str]) -> str:
         starts[number], ends[number] = len(text), len(text) + len(verse)
         text += verse
     danger = "from pathlib import Path\nPath('executed').touch()\n"
-    return f'{danger}bible = Bible(\n Version.X,\n """{text}""",\n {starts!r},\n {ends!r},\n {{Book.A: "a"}},\n False)\n'
+    return f'{danger}bible = Bible(Version.X, """{text}""", {starts!r}, {ends!r}, {{Book.A: "a"}}, False)\n'
 
 
 def chapters(verse: str, count: int = 40) -> dict[int, str]:
-    return {1_000_000 + 1000 * chapter + n: f" {verse} {chapter}:{n}." for chapter in range(1, count + 1) for n in (1, 2)}
+    numbers = [(chapter, n) for chapter in range(1, count + 1) for n in (1, 2)]
+    return {1_000_000 + 1000 * chapter + n: f" {verse} {chapter}:{n}." for chapter, n in numbers}
 
 
 def test_bible_pairs_are_clean_aligned_and_split_by_chapter():
@@ -82,7 +83,7 @@ def test_psalm_headings_go_to_their_psalm():
         19_042_001: " As the deer pants,    so I.",
         19_118_029: " Forever.      Psalm 119   ALEPH",
         19_119_001: " Blessed.",
-        19_119_008: " I will observe.  BEIT",
+        19_119_008: " I will observe.  SIN AND SHIN",
         19_119_009: "[Beth.] How can a young man?",
     }
     put("bible-web/verses.py.txt", translation(verses))
@@ -145,7 +146,12 @@ def test_unequal_files_are_an_error(german, found):
         ("nmt", "multi30k", ("newstest2015",), "'newstest2015' is no test set for en-de; known for it: .*newstest2014"),
         ("nmt", "bible", ("newstest2014",), "no test set for en-ylt-en; known for it: none"),
         ("lm", "wikitext-2", (), "wiki.train.tokens: missing; fetch it first"),
-        ("nmt", "own", (), "own.nmt-train-source: missing .* needs nmt-train-source, nmt-train-target, nmt-valid"),
+        (
+            "nmt",
+            "own",
+            (),
+            "own.nmt-train-source, .*: missing under .* needs nmt-train-source, nmt-train-target, nmt-valid",
+        ),
     ],
 )
 def test_what_is_not_there_is_named(task, corpus, extra, said):
@@ -174,7 +180,8 @@ def test_a_corpus_of_ones_own():
     own(lm_train="\ufeffone\r\n\r\ntwo", lm_valid="v", lm_test="t\n")
     prepare("lm", "own", RAW, OUT)
     assert read("train.txt") == ["one", "", "two"]
-    bitext = {f"nmt_{split}_{side}": "a b c\nd\n" for split in ("valid", "test", "new") for side in ("source", "target")}
+    keys = [f"nmt_{split}_{side}" for split in ("valid", "test", "new") for side in ("source", "target")]
+    bitext = dict.fromkeys(keys, "a b c\nd\n")
     own(**bitext, nmt_train_source="a\nw" + " w" * 10 + "\n" + "w " * 300, nmt_train_target="b\nw\n" + "w " * 100)
     prepare("nmt", "own", RAW, OUT, ("new",))
     dropped = {"no partner": 0, "empty": 0, "longer than 250 words": 1, "length ratio above 9": 1}

@@ -1,7 +1,7 @@
 """Two English Bible translations, aligned verse by verse: World English (target, language model), Young's (source).
 
-A file of the package holds one call `Bible(version, text, starts, ends, ...)`: the whole text and, for each verse number
-(book * 1,000,000 + chapter * 1,000 + verse), where it starts and ends. It is parsed, never imported.
+A file of the package holds one call `Bible(version, text, starts, ends, ...)`: the whole text and, for each verse
+number (book * 1,000,000 + chapter * 1,000 + verse), where it starts and ends. It is parsed, never imported.
 """
 
 import ast
@@ -22,8 +22,8 @@ STRIDE, VALID, TEST = 20, 9, 19
 
 # World English prints the heading of a psalm at the end of the verse before it.
 PSALM = re.compile(r"\s{2,}(?:BOOK [IVX]+\s+)?Psalm \d+\b(.*)$", re.DOTALL)
-# The Hebrew letters over the stanzas of Psalm 119: "[Beth.]" before a verse (Young), "BEIT" after one (World English).
-STANZA = re.compile(r"^\s*\[[A-Z][a-z]+\.\]|\s+[A-Z]{3,}\s*$")
+# The Hebrew letters over the stanzas of Psalm 119: "[Beth.]" before a verse (Young), "BEIT" or "SIN AND SHIN" after one (World English).
+STANZA = re.compile(r"^\s*\[[A-Z][a-z]+\.\]|\s+[A-Z]{3,}(?: [A-Z]{3,})*\s*$")
 PSALM_119 = range(19_118_029, 19_120_000)
 
 
@@ -38,9 +38,7 @@ def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str | None, str | No
     """Young's -> World English: split -> pairs; None where a translation numbers a verse differently."""
     source, target = translation(raw / "bible-ylt"), translation(raw / "bible-web")
     parts = split(source | target)
-    return {
-        name: ((source.get(number), target.get(number)) for number in numbers) for name, numbers in parts.items()
-    }
+    return {name: ((source.get(number), target.get(number)) for number in numbers) for name, numbers in parts.items()}
 
 
 def split(verses: dict[int, str]) -> dict[str, list[int]]:
@@ -80,7 +78,8 @@ def _parse(file: Path) -> dict[int, str]:
     if not file.exists():
         raise UserError(f"{file}: missing; fetch it first (key `sources` of params.yaml, stage fetch)")
     try:
-        assigned = [node.value for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign)]
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        assigned = [node.value for node in tree.body if isinstance(node, ast.Assign)]
         call = next(node for node in assigned if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Bible")
         text, starts, ends = (ast.literal_eval(argument) for argument in call.args[1:4])
         return {int(number): text[start : ends[number]] for number, start in starts.items()}

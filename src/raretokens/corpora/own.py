@@ -67,6 +67,6 @@ def _files(raw: Path, task: str, keys: tuple[str, ...]) -> dict[str, Path]:
     files = {key: raw / "own" / key for key in keys}
     missing = [key for key, file in files.items() if not file.exists()]
     if missing:
-        needed = f"{task}.corpus: own needs {', '.join(keys)}"
-        raise UserError(f"own.{missing[0]}: missing under `own:` in params.yaml; {needed}; missing: {', '.join(missing)}")
+        lacking = f"own.{', own.'.join(missing)}: missing under `own:` in params.yaml"
+        raise UserError(f"{lacking}; {task}.corpus: own needs {', '.join(keys)}")
     return files

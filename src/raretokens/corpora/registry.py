@@ -1,8 +1,9 @@
-"""Corpora by name. A corpus is a file of this folder that declares which names it SERVES, task by task:
+"""Corpora by name. A corpus is a file of this folder that declares which names it serves, task by task.
 
-    SERVES = {"lm": ("name", ...), "nmt": (...)}       LANGUAGES = {"text": ..., "source": ..., "target": ...}
-    lm(raw, name) -> {split: lines}                    nmt(raw, name) -> {split: pairs of lines}
-    FILTER (of training pairs; may be left out)        TESTS, test(raw, name) -> pairs: test sets lent to other corpora
+* SERVES = {"lm": ("name", ...), "nmt": (...)} and LANGUAGES = {"text": ..., "source": ..., "target": ...}
+* lm(raw, name) returns {split: lines}; nmt(raw, name) returns {split: pairs of lines}, lazily
+* FILTER, of training pairs, may be left out
+* TESTS and test(raw, name), pairs of lines: test sets that other corpora of the same languages may borrow
 """
 
 import importlib

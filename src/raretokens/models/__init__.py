@@ -4,8 +4,6 @@ import torch
 from torch import nn
 
 from raretokens.config import Size
-from raretokens.models.decoder import Decoder
-from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.subword.vocabulary import PAD
 
 # The fused inference kernels round differently from the training graph; probes must see the trained function.
@@ -14,7 +12,11 @@ torch.backends.mha.set_fastpath_enabled(False)
 
 def build(task: str, size: Size, vocabulary: int, positions: int) -> nn.Module:
     """Freshly initialised model of a task: `lm` a decoder, `nmt` an encoder-decoder. positions: the longest sequence."""
-    shape = size.model_dump()
+    # Imported where it is used: a run depends on the file of its own architecture alone.
     if task == "lm":
-        return Decoder(vocabulary, positions=positions, **shape)
-    return EncoderDecoder(vocabulary, positions=positions, pad=PAD, **shape)
+        from raretokens.models.decoder import Decoder
+
+        return Decoder(vocabulary, positions=positions, **size.model_dump())
+    from raretokens.models.encoder_decoder import EncoderDecoder
+
+    return EncoderDecoder(vocabulary, positions=positions, pad=PAD, **size.model_dump())

@@ -71,6 +71,7 @@ def _mark(parameters: config.Parameters, run: config.Run, folder: Path) -> str:
     task = parameters.task(run.task)
     resolved = {"run": vars(run), "training": task.training.model_dump(), "groups": task.groups.model_dump(),
                 "size": task.sizes[run.size].model_dump(), "torch": torch.__version__}
-    code = [*(CODE / "training").glob("*.py"), *(CODE / "models").glob("*.py"),
-            CODE / "objectives" / f"{run.objective.replace('-', '_')}.py"]
+    model = {"lm": "decoder", "nmt": "encoder_decoder"}[run.task]
+    code = [*(CODE / "training").glob("*.py"), CODE / "models/positions.py", CODE / f"models/{model}.py",
+            CODE / f"objectives/{run.objective.replace('-', '_')}.py"]
     return fingerprint(resolved, sorted([*folder.glob("*.bin"), folder / VOCABULARY, *code]))
