@@ -133,13 +133,17 @@ def test_a_begun_download_ends_with_the_right_bytes(place, server, mode, start):
 
 
 def test_every_place_that_failed_is_named_in_one_line(place, server):
-    server.files["/wrong.bin"] = b"x" * len(DATA)
-    urls = [f"{server.root}/{name}" for name in ("wrong.bin", "missing.bin")] + ["http://127.0.0.1:9/data.bin"]
+    server.files |= {"/wrong.bin": b"x" * len(DATA), "/long.bin": DATA + b"x"}
+    urls = [f"{server.root}/{name}" for name in ("wrong.bin", "long.bin", "missing.bin")] + [
+        "http://127.0.0.1:9/data.bin"
+    ]
+    secret = ["http://user:secret@127.0.0.1:9/data.bin?token=secret"]
     with pytest.raises(UserError) as caught:
-        get(table(urls=urls), Path("mirror"))
+        get(table(urls=urls + secret), Path("mirror"))
     line = str(caught.value)
-    assert "\n" not in line and line.startswith("tiny: data.bin")
-    for expected in (digest(DATA), "mirror/tiny/data.bin: no such file", "wrong content", "HTTP status 404", *urls):
+    assert "\n" not in line and line.startswith("tiny: data.bin") and "secret" not in line
+    reasons = ("wrong content", "more than the 400000 bytes", "HTTP status 404", "unreachable")
+    for expected in (digest(DATA), "mirror/tiny/data.bin: no such file", *reasons, *urls):
         assert expected in line
     assert not Path("data/raw").exists() and not list(place.rglob("*.part"))
 
@@ -262,6 +266,9 @@ def test_an_evil_archive_leaves_nothing(place, name, data, reason):
     with pytest.raises(UserError, match=reason) as caught:
         get(table(data, name, unpack={"in/text": {}}), Path("mirror"))
     assert "\n" not in str(caught.value) and not Path("data/raw").exists()
+    assert [file.name for file in place.rglob("data/scratch/downloads/tiny/*")] == [
+        name
+    ]  # the archive, nothing out of it
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])

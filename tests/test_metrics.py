@@ -1,9 +1,11 @@
 """Metrics over predictions and text, against hand-computed examples and formulas written out."""
 
+import json
 import math
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +26,8 @@ GROUPS = np.array([FREQ] * 5 + [MED] * 2 + [RARE] * 2 + [FILLER], dtype=np.int8)
 
 def test_metrics_do_not_import_torch():
     code = "import sys, raretokens.metrics.scores; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": "src"}).returncode == 0
+    source = str(Path(__file__).parents[1] / "src")
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": source}).returncode == 0
 
 
 def test_perplexity_by_hand():
@@ -129,11 +132,16 @@ def test_similarity_takes_the_mean_of_raw_vectors():
     assert word_similarity(table, sets, pieces.__getitem__, form="bare")[0]["men"] == pytest.approx(0)
 
 
+def test_cosines_that_differ_in_the_last_bits_are_ties():
+    table = np.outer(np.arange(1, 20), [0.1, 0.7, 0.3])  # one direction
+    sets = {"men": [(0, i, float(i)) for i in range(1, 19)]}
+    assert word_similarity(table, sets, lambda i: [i], form="bare")[0]["men"] is None
+
+
 def test_rounding_and_invalid_numbers(tmp_path):
-    assert rounded({"a": [1234567.8, (-0.0, 3, "x", None)], "b": 0.00012345678}) == {
-        "a": [1234570.0, [0.0, 3, "x", None]],
-        "b": 0.000123457,
-    }
+    write_json(tmp_path / "run.json", {"a": [1234567.8, (-0.0, 3, "x", None)], "b": 0.00012345678})
+    assert json.loads((tmp_path / "run.json").read_text()) == {"a": [1234570.0, [0.0, 3, "x", None]], "b": 0.000123457}
+    assert str(rounded(-0.0)) == "0.0"
     with pytest.raises(ValueError):
-        write_json(tmp_path / "run.json", {"x": float("nan")})
-    assert not list(tmp_path.iterdir())
+        write_json(tmp_path / "other.json", {"x": float("nan")})
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

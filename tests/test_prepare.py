@@ -181,12 +181,12 @@ def test_a_corpus_of_ones_own():
     prepare("lm", "own", RAW, OUT)
     assert read("train.txt") == ["one", "", "two"]
     keys = [f"nmt_{split}_{side}" for split in ("valid", "test", "new") for side in ("source", "target")]
-    bitext = dict.fromkeys(keys, "a b c\nd\n")
+    bitext = dict.fromkeys(keys, "a b c\nd\n") | {"nmt_test_target": "a\n" + "d " * 300 + "\n"}
     own(**bitext, nmt_train_source="a\nw" + " w" * 10 + "\n" + "w " * 300, nmt_train_target="b\nw\n" + "w " * 100)
     prepare("nmt", "own", RAW, OUT, ("new",))
     dropped = {"no partner": 0, "empty": 0, "longer than 250 words": 1, "length ratio above 9": 1}
     assert read("train.source") == ["a"] and counts()["splits"]["train"]["dropped"] == dropped
-    assert read("new.target") == ["a b c", "d"]
+    assert read("new.target") == ["a b c", "d"] and counts()["splits"]["test"]["lines"] == 2
 
 
 @pytest.mark.parametrize(

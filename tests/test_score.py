@@ -63,10 +63,7 @@ def make_run(root, task, random):
     probe.mkdir(parents=True)
     np.save(probe / "table.npy", random.normal(0.1, 1, (len(vocabulary), 8)).astype(np.float32))
     extra = ["rare_group_size"] if task == "lm" else []
-    log = [
-        ["update", "loss", "nll", "lr", *extra, "valid_nll"],
-        ["1", "4.5", "4.5", "0.1", *["31"] * len(extra), "4.25"],
-    ]
+    log = ["update", "loss", "nll", "lr", *extra], ["1", "4.5", "4.5", "0.1", *["31"] * len(extra)]
     put(run / "log.tsv", lines("\t".join(row) for row in log))
     put(run / "training.json", json.dumps({"updates": 1, "kept": {"update": 1, "valid_nll": 4.25}}))
     return vocabulary
@@ -92,9 +89,8 @@ def world(tmp_path_factory):
     np.save(root / "data/probes/lm/tiny/prediction.npy", np.roll(targets, 1).astype(np.int32))
     types = len(make_run(root, "nmt", random))
     (root / "data/alignment").mkdir()
-    sparse.save_npz(
-        root / "data/alignment/links.npz", sparse.random_array((types, types), density=0.2, rng=random, format="csr")
-    )
+    links = sparse.random_array((types, types), density=0.2, rng=random, format="csr")
+    sparse.save_npz(root / "data/alignment/links.npz", links)
     put(root / "data/hypotheses/tiny/test.txt", lines(TEST[:2]))  # the limit of 2 sentences
     put(root / "data/hypotheses/tiny/later.txt", lines(SOURCE[:1]))
     return root

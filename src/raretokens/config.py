@@ -41,6 +41,7 @@ class Size(Section):
     dropout: Probability
     attention_dropout: Probability
     activation: Literal["relu", "gelu"]
+    updates: PositiveInt | None = None  # instead of training.updates
 
 
 class Training(Section):
@@ -135,6 +136,12 @@ class Parameters(Section):
     def task(self, name: str) -> LanguageModel | Translation:
         return {"lm": self.lm, "nmt": self.nmt}[name]
 
+    def training(self, run: Run) -> Training:
+        """Training settings of a run: those of its task, less what its size sets otherwise."""
+        task = self.task(run.task)
+        updates = task.sizes[run.size].updates or task.training.updates
+        return task.training.model_copy(update={"updates": updates})
+
     def run(self, task: str, name: str) -> Run:
         """The resolved run; its knob's value becomes the option of that name (`nmt.alpha` sets alpha)."""
         lines = getattr(self.runs, task)
@@ -179,18 +186,34 @@ def main(function: Callable[[], None]) -> None:
         sys.exit(f"error: {error}")
 
 
-def known(kind: str) -> list[str]:
-    """Names found as files of a sub-package: objectives, corpora."""
-    return sorted(file.stem.replace("_", "-") for file in (CODE / kind).glob("*.py") if not file.stem.startswith("_"))
+def objectives() -> list[str]:
+    """Names of the objectives: the files of their folder."""
+    return sorted(file.stem for file in (CODE / "objectives").glob("*.py") if not file.stem.startswith("_"))
+
+
+def corpora(task: str) -> list[str]:
+    """Names of the corpora of a task, from what the files of their folder declare in SERVES."""
+    declared = (_declared(file, "SERVES") or {} for file in (CODE / "corpora").glob("*.py"))
+    return sorted(name for serves in declared for name in serves.get(task, ()))
+
+
+def sources() -> list[str]:
+    """Names of the sources that can be fetched."""
+    return sorted(yaml.safe_load((CODE / "corpora" / "sources.yaml").read_text(encoding="utf-8")))
 
 
 def declared_options(objective: str) -> dict[str, Any]:
-    """OPTIONS of an objective's file (name -> default), read without importing it: importing would load torch."""
-    source = (CODE / "objectives" / f"{objective.replace('-', '_')}.py").read_text(encoding="utf-8")
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "OPTIONS":
+    """OPTIONS of an objective's file: name -> default."""
+    return _declared(CODE / "objectives" / f"{objective}.py", "OPTIONS") or {}
+
+
+def _declared(file: Path, name: str) -> Any:
+    """Value of a literal at the top of a Python file, read without importing it: importing would load torch."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if getattr(target, "id", "") == name:
             return ast.literal_eval(node.value)
-    return {}
+    return None
 
 
 def _at(tree: Any, key: str) -> Any:
@@ -225,7 +248,9 @@ def _section_of(place: list[str]) -> list[str]:
 
 
 def _contradictions(parameters: Parameters) -> list[str]:
+    unknown = [name for name in parameters.sources if name not in sources()]
     return [
+        *(f"sources: {name!r} is not known; {_nearest(name, sources())}" for name in unknown),
         *(line for name in ("lm", "nmt") for line in _task_contradictions(name, parameters.task(name))),
         *_probe_contradictions(parameters.lm.probe),
         *(line for task in ("lm", "nmt") for line in _run_contradictions(parameters, task)),
@@ -238,8 +263,8 @@ def _task_contradictions(name: str, task: Task) -> list[str]:
         lines.append(f"{name}.groups: declare either fractions or boundaries, and only one of them")
     elif groups.fractions is not None and abs(sum(groups.fractions) - 1.0) > 1e-6:
         lines.append(f"{name}.groups.fractions: {groups.fractions} add to {sum(groups.fractions):g}; they must add to 1")
-    if task.corpus.split("-")[0] not in known("corpora"):
-        lines.append(f"{name}.corpus: {task.corpus!r} is not known; {_nearest(task.corpus, known('corpora'))}")
+    if task.corpus not in corpora(name):
+        lines.append(f"{name}.corpus: {task.corpus!r} is not known; allowed: {', '.join(corpora(name))}")
     for size, shape in task.sizes.items():
         if shape.width % (2 * shape.heads):
             lines.append(f"{name}.sizes.{size}.heads: {shape.heads}; width {shape.width} must be a multiple of twice that")
@@ -269,8 +294,8 @@ def _run_contradictions(parameters: Parameters, task: str) -> list[str]:
             _at(tree, run.knob)
         except (KeyError, TypeError):
             lines.append(f"{key}.knob: {run.knob!r} is no key of params.yaml; {_nearest(run.knob, list(tree))}")
-        if run.objective not in known("objectives"):
-            lines.append(f"{key}.objective: {run.objective!r} has no file; {_nearest(run.objective, known('objectives'))}")
+        if run.objective not in objectives():
+            lines.append(f"{key}.objective: {run.objective!r} has no file; {_nearest(run.objective, objectives())}")
         else:
             lines += _option_contradictions(key, run)
     return lines

@@ -22,7 +22,8 @@ STRIDE, VALID, TEST = 20, 9, 19
 
 # World English prints the heading of a psalm at the end of the verse before it.
 PSALM = re.compile(r"\s{2,}(?:BOOK [IVX]+\s+)?Psalm \d+\b(.*)$", re.DOTALL)
-# The Hebrew letters over the stanzas of Psalm 119: "[Beth.]" before a verse (Young), "BEIT" or "SIN AND SHIN" after one (World English).
+# The Hebrew letters over the stanzas of Psalm 119: "[Beth.]" before a verse (Young), "SIN AND SHIN" after one (World
+# English).
 STANZA = re.compile(r"^\s*\[[A-Z][a-z]+\.\]|\s+[A-Z]{3,}(?: [A-Z]{3,})*\s*$")
 PSALM_119 = range(19_118_029, 19_120_000)
 

@@ -12,11 +12,12 @@ torch.backends.mha.set_fastpath_enabled(False)
 
 def build(task: str, size: Size, vocabulary: int, positions: int) -> nn.Module:
     """Freshly initialised model of a task: `lm` a decoder, `nmt` an encoder-decoder. positions: the longest sequence."""
+    shape = size.model_dump(exclude={"updates"})
     # Imported where it is used: a run depends on the file of its own architecture alone.
     if task == "lm":
         from raretokens.models.decoder import Decoder
 
-        return Decoder(vocabulary, positions=positions, **size.model_dump())
+        return Decoder(vocabulary, positions=positions, **shape)
     from raretokens.models.encoder_decoder import EncoderDecoder
 
-    return EncoderDecoder(vocabulary, positions=positions, pad=PAD, **size.model_dump())
+    return EncoderDecoder(vocabulary, positions=positions, pad=PAD, **shape)

@@ -7,5 +7,5 @@ from raretokens.training.objective import Facts, Objective
 
 def build(name: str, facts: Facts, **options: object) -> Objective:
     """The objective of that name; options not given take their defaults."""
-    module = import_module(f"raretokens.objectives.{name.replace('-', '_')}")
+    module = import_module(f"raretokens.objectives.{name}")
     return module.Objective(facts, **{**module.OPTIONS, **options})

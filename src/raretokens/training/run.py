@@ -27,7 +27,7 @@ def train(parameters: config.Parameters, run: config.Run, folder: Path, into: Pa
     A run that was interrupted goes on where its state was last saved. Returns what training.json holds.
     """
     task = parameters.task(run.task)
-    training = task.training
+    training = parameters.training(run)
     torch.manual_seed(run.seed)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     updates, validation = _data(run, training, folder)
@@ -69,9 +69,9 @@ def _facts(vocabulary: Vocabulary, task: config.Task, updates: Blocks | Pairs) -
 
 def _mark(parameters: config.Parameters, run: config.Run, folder: Path) -> str:
     task = parameters.task(run.task)
-    resolved = {"run": vars(run), "training": task.training.model_dump(), "groups": task.groups.model_dump(),
+    resolved = {"run": vars(run), "training": parameters.training(run).model_dump(), "groups": task.groups.model_dump(),
                 "size": task.sizes[run.size].model_dump(), "torch": torch.__version__}
     model = {"lm": "decoder", "nmt": "encoder_decoder"}[run.task]
     code = [*(CODE / "training").glob("*.py"), CODE / "models/positions.py", CODE / f"models/{model}.py",
-            CODE / f"objectives/{run.objective.replace('-', '_')}.py"]
+            CODE / f"objectives/{run.objective}.py"]
     return fingerprint(resolved, sorted([*folder.glob("*.bin"), folder / VOCABULARY, *code]))

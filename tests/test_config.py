@@ -1,0 +1,71 @@
+"""params.yaml is checked as a whole: each mistake gives one line with the key, the value and what is allowed."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from raretokens import config
+
+ROOT = Path(__file__).parents[1]
+
+
+def edited(tmp_path: Path, key: str, value: object) -> Path:
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    *sections, last = key.split("/")
+    place = tree
+    for section in sections:
+        place = place[section]
+    place[last] = value
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+@pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
+def test_the_parameters_of_every_scale_are_valid(folder):
+    config.load(ROOT / folder / "params.yaml")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("alpah", 0.04, "alpah: unknown key (value 0.04); the nearest is alpha"),
+        ("lm/training/peak_rl", 1.0, "lm.training.peak_rl: unknown key (value 1.0); the nearest is peak_lr"),
+        ("alpha", "three", "alpha: 'three' is not allowed: input should be a valid number"),
+        ("lm/training/updates", 0, "lm.training.updates: 0 is not allowed: input should be greater than 0"),
+        ("runs/lm/agg/objective", "ag", "runs.lm.agg.objective: 'ag' has no file; the nearest is agg"),
+        ("runs/lm/agg/size", "deno", "runs.lm.agg.size: 'deno' is not one of lm.sizes; the nearest is demo"),
+        ("runs/lm/agg/knob", "alpa", "runs.lm.agg.knob: 'alpa' is no key of params.yaml; the nearest is alpha"),
+        ("runs/lm/agg/alpha_scal", 2.0, "runs.lm.agg.alpha_scal: unknown key (value 2.0); the nearest is alpha_scale"),
+        ("runs/lm/agg/alpha_scale", "2", "runs.lm.agg.alpha_scale: '2' is not allowed: should be a float"),
+        ("lm/corpus", "bibel", "lm.corpus: 'bibel' is not known; allowed: bible, own, wikitext-103, wikitext-2"),
+        ("sources", ["bible-wed"], "sources: 'bible-wed' is not known; the nearest is bible-web"),
+        ("lm/probe/context", 128, "lm.probe.context: 128 leaves nothing to score in a window of 128; it must be smaller"),
+        ("lm/groups/fractions", [0.3, 0.5, 0.3], "lm.groups.fractions: [0.3, 0.5, 0.3] add to 1.1; they must add to 1"),
+        ("lm/groups/boundaries", [10, 20], "lm.groups: declare either fractions or boundaries, and only one of them"),
+        ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than the"),
+        ("nmt/sizes/base/heads", 3, "nmt.sizes.base.heads: 3; width 128 must be a multiple of twice that"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_it(tmp_path, key, value, message):
+    path = edited(tmp_path, key, value)
+    with pytest.raises(config.UserError) as error:
+        config.load(path)
+    assert [line for line in str(error.value).split("\n") if line.startswith(f"{path}: {message}")], error.value
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path):
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree["runs"]["lm"]["agg"].update(objective="ag", size="deno")
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    with pytest.raises(config.UserError) as error:
+        config.load(path)
+    assert len(str(error.value).split("\n")) == 2
+
+
+def test_a_knob_sets_the_option_of_its_name(tmp_path):
+    parameters = config.load(edited(tmp_path, "nmt/alpha", 0.5))
+    assert parameters.run("nmt", "base-agg").options == {"alpha": 0.5}
+    assert parameters.run("lm", "mle-2").seed == 2
