@@ -73,6 +73,7 @@ def server():
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return tmp_path
 
 
@@ -209,7 +210,10 @@ def test_a_package_comes_from_the_configured_index_and_is_not_run(place, server,
     unpack = {"tiny/text.py": {"to": "text.txt"}}
     into = get(table(data, name, package={"project": "tiny", "version": "1.0"}, unpack=unpack))
     assert [file.name for file in into.iterdir()] == ["text.txt"]
-    monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
+    monkeypatch.delenv("PIP_INDEX_URL")  # now from pip's own configuration
+    Path("pip.py").write_text("print('http://user:secret@127.0.0.1:9/simple')")  # found first by `python -m`
+    monkeypatch.delenv("UV_DEFAULT_INDEX", raising=False)
+    monkeypatch.delenv("UV_INDEX_URL", raising=False)
     with pytest.raises(UserError, match="package tiny 1.0: the package index cannot be reached") as caught:
         get(table(data, name, package={"project": "tiny", "version": "1.0"}))
     assert "secret" not in str(caught.value)

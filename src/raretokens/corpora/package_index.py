@@ -30,9 +30,13 @@ def endpoint() -> str:
     for variable in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
         if os.environ.get(variable, "").startswith("http"):
             return os.environ[variable]
-    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        answer = ""
-    return answer if answer.startswith("http") else PYPI_SIMPLE_ENDPOINT
+    for pip in ([sys.executable, "-m", "pip"], ["pip"]):  # an environment made by uv has no pip of its own
+        try:
+            done = subprocess.run(
+                [*pip, "config", "get", "global.index-url"], capture_output=True, text=True, timeout=60
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.stdout.startswith("http"):
+            return done.stdout.strip()
+    return PYPI_SIMPLE_ENDPOINT

@@ -56,8 +56,9 @@ class Encoder:
     def encode_bare(self, word: str) -> list[int]:
         """Ids of a word without the space mark in front."""
         if self._bare is None:
-            self._bare = sentencepiece.SentencePieceProcessor(model_proto=self.model.serialized_model_proto())
-            self._bare.override_normalizer_spec(add_dummy_prefix=False)
+            # Messages laid end to end are merged, the last value wins: normalizer_spec (3) {add_dummy_prefix (3): false}.
+            model = self.model.serialized_model_proto() + b"\x1a\x02\x18\x00"
+            self._bare = sentencepiece.SentencePieceProcessor(model_proto=model)
         return self._from_model[self._bare.encode(word)].tolist()
 
     def decode(self, ids: Iterable[int]) -> str:
