@@ -1,0 +1,111 @@
+"""The whole pipeline on a tiny world of one's own text: built, rebuilt, changed, killed and resumed."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tiny.world import create, environment, run
+
+RUNNING = re.compile(r"Running stage '([^']+)'")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    folder = create(tmp_path_factory.mktemp("world"))
+    run(folder, "dvc", "repro")
+    run(folder, "git", "add", "-A")
+    run(folder, "git", "commit", "-qm", "built")
+    return folder
+
+
+def test_every_run_is_scored_and_in_the_tables(built):
+    for name in ("lm/mle", "lm/agg", "lm/human", "nmt/base-mle", "nmt/copy"):
+        assert json.loads((built / "reports/runs" / f"{name}.json").read_text())["metrics"]
+    table = (built / "reports/tables/agg-3.csv").read_text()
+    assert re.search(r"^MLE,.*ppl", table, re.MULTILINE) or "MLE," in table
+    assert (built / "reports/index.md").exists()
+
+
+def test_nothing_changed_does_nothing(built):
+    done = run(built, "dvc", "repro")
+    assert not RUNNING.findall(done.stdout)
+    assert "up to date" in done.stdout
+
+
+def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
+    done = run(built, "dvc", "exp", "run", "-S", "alpha=0.04")
+    assert RUNNING.findall(done.stdout) == ["train-lm@agg", "probe-lm@agg", "score-lm@agg", "report"]
+    assert "alpha" in run(built, "dvc", "params", "diff").stdout
+    assert "agg" in run(built, "dvc", "metrics", "diff").stdout
+    assert "0.04" in run(built, "dvc", "exp", "show", "--csv").stdout
+    diff = run(built, "python", "stages/diff.py", check=False)
+    assert "alpha" in diff.stdout and "0.04" in diff.stdout
+    run(built, "git", "checkout", "-q", ".")
+    run(built, "dvc", "checkout")
+
+
+def test_a_deleted_score_comes_back_byte_for_byte(built):
+    before = {path: path.read_bytes() for path in sorted((built / "reports").rglob("*")) if path.is_file()}
+    for folder in ("reports/runs", "reports/tables", "reports/figures", "data/runs", "data/probes"):
+        shutil.rmtree(built / folder)
+    shutil.rmtree(built / ".dvc/cache/runs", ignore_errors=True)
+    run(built, "dvc", "repro", "--force")
+    for path, content in before.items():
+        assert path.read_bytes() == content, path
+
+
+def train(folder: Path, **extra: str) -> subprocess.Popen:
+    return subprocess.Popen(["stages/run", "1", "train", "lm", "agg"], cwd=folder, env={**environment(), **extra},
+                            stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_run_resumes_to_the_same_bytes(built):
+    model = built / "data/runs/lm/agg/model.safetensors"
+    machine = built / "data/scratch/machine.yaml"
+    machine.parent.mkdir(parents=True, exist_ok=True)
+    machine.write_text("save_updates: 1\nmicro_batch: 128\nreport_seconds: 0.0\n")
+    assert train(built).wait() == 0
+    expected = model.read_bytes()
+    os.chmod(model, 0o644)
+    model.unlink()
+    process = train(built)
+    for line in process.stdout:
+        if "update 6/" in line:
+            process.send_signal(signal.SIGKILL)
+            break
+    process.wait()
+    assert not model.exists()
+    resumed = train(built)
+    output = resumed.stdout.read()
+    assert resumed.wait() == 0
+    assert "update 5/" not in output  # it did not start over
+    assert model.read_bytes() == expected
+
+
+def test_a_stage_stops_when_its_parent_is_gone(built):
+    """A killed `dvc` leaves its training process behind; that must not go on writing."""
+    machine = built / "data/scratch/machine.yaml"
+    machine.write_text("save_updates: 1\nreport_seconds: 0.0\n")
+    tree = (built / "params.yaml").read_text()
+    (built / "params.yaml").write_text(re.sub(r"updates: 12", "updates: 100000", tree))
+    script = "stages/run 1 train lm mle > mle.log 2>&1 & echo $!; sleep 60"
+    shell = subprocess.Popen(["bash", "-c", script], cwd=built, env=environment(), stdout=subprocess.PIPE, text=True)
+    child = int(shell.stdout.readline())
+    deadline = time.monotonic() + 60
+    while "update 3/" not in (built / "mle.log").read_text() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    shell.kill()
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    alive = Path(f"/proc/{child}").exists()
+    if alive:
+        os.kill(child, signal.SIGKILL)
+    (built / "params.yaml").write_text(tree)
+    assert not alive
+    assert "the process that started this run is gone" in (built / "mle.log").read_text()

