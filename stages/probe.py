@@ -1,6 +1,5 @@
 """probe TASK RUN: data/runs/<task>/<run>/ -> data/probes/<task>/<run>/ (the table; of language models also predictions)."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -23,8 +22,6 @@ def main() -> None:
         np.save(into / "logprob.npy", logprob)
         np.save(into / "prediction.npy", prediction)
         print(f"probe {task}/{name}: {len(logprob):,} test tokens, mean NLL {-logprob.mean(dtype=float):.4f}")
-    meta = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    (into / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

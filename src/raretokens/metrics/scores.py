@@ -61,7 +61,7 @@ def translation(parameters: Parameters, name: str) -> None:
         **_bleu(parameters, Path("data/hypotheses") / name, ".txt"),
         **_geometry(table, groups),
         "alignsim": alignsim(table, sparse.load_npz("data/alignment/links.npz"), groups),
-        "valid_nll": (trained["kept"]["valid_nll"], "log:e|unit:piece|checkpoint:best-of-kept|split:valid"),
+        "valid_nll": (trained["kept"]["valid_nll"], "log:e|unit:piece|checkpoint:scored|split:valid"),
     }
     _write(run, metrics, neighbours(table, vocabulary.pieces, groups, parameters.neighbours.nmt), table, groups)
 

@@ -57,6 +57,7 @@ class Trainer:
             self.update += 1
             if self._due():
                 row["valid_nll"] = self._validate()
+                self._keep(row["valid_nll"])
                 progress.say(f"update {self.update}  validation NLL {row['valid_nll']:.4f}")
             self.log.append(row)
             progress.step(self.update, tokens, row["loss"], row["nll"])
@@ -123,16 +124,14 @@ class Trainer:
 
     @torch.no_grad()
     def _validate(self) -> float:
-        """Mean NLL of the validation text; keeps the weights if they are wanted."""
+        """Mean NLL of the validation text, natural logarithm, per target token."""
         self.wrapped.eval()
         nll, tokens = torch.zeros((), dtype=torch.float64), 0
         for batch in self.validation.everything(self.machine.micro_batch):
             nll += self._losses(batch)[1].double().cpu()
             tokens += int((batch.targets != self.objective.facts.pad).sum())
         self.wrapped.train()
-        value = float(nll) / tokens
-        self._keep(value)
-        return value
+        return float(nll) / tokens
 
     def _keep(self, value: float) -> None:
         weights = {name: tensor.detach().to("cpu", copy=True) for name, tensor in self.model.state_dict().items()}
@@ -181,12 +180,14 @@ class Trainer:
     def write(self, into: Path) -> dict:
         """Write model.safetensors and log.tsv; returns a summary in numbers."""
         into.mkdir(parents=True, exist_ok=True)
-        save_file(self.weights(), into / "model.safetensors")
+        weights = self.weights()
+        save_file(weights, into / "model.safetensors")
+        self.model.load_state_dict(weights)
         columns = list(self.log[-1])
         lines = ["\t".join(_cell(row[column]) for column in columns) for row in self.log]
         (into / "log.tsv").write_text("\n".join(["\t".join(columns), *lines, ""]), encoding="utf-8")
         last = self.log[-1]
-        kept = {"update": self.kept[-1][0], "valid_nll": _round(min(item[1] for item in self.kept))}
+        kept = {"update": self.kept[-1][0], "checkpoints": len(self.kept), "valid_nll": _round(self._validate())}
         return {"updates": self.update, "loss": _round(last["loss"]), "nll": _round(last["nll"]), "kept": kept}
 
 
