@@ -11,7 +11,7 @@ test: environment lint
 	python -m pytest
 
 diff: environment
-	python stages/diff.py $(REV)
+	stages/run 1 diff $(REV)
 
 environment:
 	@./environment.sh

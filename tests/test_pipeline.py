@@ -44,7 +44,7 @@ def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     assert "alpha" in run(built, "dvc", "params", "diff").stdout
     assert "agg" in run(built, "dvc", "metrics", "diff").stdout
     assert "0.04" in run(built, "dvc", "exp", "show", "--csv").stdout
-    diff = run(built, "python", "stages/diff.py", check=False)
+    diff = run(built, "stages/run", "1", "diff", check=False)
     assert "alpha" in diff.stdout and "0.04" in diff.stdout
     run(built, "git", "checkout", "-q", ".")
     run(built, "dvc", "checkout")

@@ -1,0 +1,100 @@
+"""All reports of a scale, from its score files and the declarations."""
+
+import json
+import platform
+import re
+import shutil
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from raretokens.config import Parameters
+from raretokens.tables import claims, figures, render
+from raretokens.tables.cells import Cell, cells
+from raretokens.tables.declarations import Declarations, Table
+from raretokens.tables.scored import Scores
+
+PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "sil-thot", "scipy", "numpy")
+HEADLINE = {
+    "lm": {"ppl": "ppl.total", "ppl_rare": "ppl.rare", "iw": "isotropy.total", "iw_rare": "isotropy.rare", "men": "spearman.men"},
+    "nmt": {"bleu": "bleu.tokenised", "iw": "isotropy.total", "align": "alignsim.total"},
+}
+INCLUDE = re.compile(r"(<!-- include (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def write(parameters: Parameters, declared: Declarations, printed: Path, reports: Path) -> str:
+    """Write tables, figures, claims, index and headline numbers; returns the verdict counts in words."""
+    scores = {task: Scores.of(parameters, task, reports / "runs") for task in ("lm", "nmt")}
+    for name in ("tables", "figures"):
+        shutil.rmtree(reports / name, ignore_errors=True)
+        (reports / name).mkdir(parents=True)
+    rendered = {}
+    for name, table in declared.tables.items():
+        rendered[name] = cells(declared, table, scores[table.task], printed)
+        _text(reports / "tables" / f"{name}.csv", render.to_csv(rendered[name]))
+        _text(reports / "tables" / f"{name}.md", render.to_markdown(table, rendered[name]))
+    for name, figure in declared.figures.items():
+        figures.write(figure, figures.points(figure, scores[figure.task]), reports / "figures", name)
+    verdicts = [claims.judge(name, claim, scores[claim.task], printed) for name, claim in declared.claims.items()]
+    _text(reports / "claims.csv", claims.to_csv(verdicts))
+    _text(reports / "claims.md", claims.to_markdown(verdicts))
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in Counter(v.verdict for v in verdicts).items())
+    _text(reports / "index.md", _index(parameters, declared, rendered, scores, counted))
+    _text(reports / "headline.json", json.dumps(_headline(scores), indent=1) + "\n")
+    return counted
+
+
+def refresh(text: str, folder: Path) -> str:
+    """A text with its parts between `<!-- include FILE -->` and `<!-- end -->` taken anew from the files."""
+    return INCLUDE.sub(lambda m: m[1] + (folder / m[2]).read_text(encoding="utf-8").rstrip() + "\n" + m[4], text)
+
+
+def _index(parameters: Parameters, declared: Declarations, rendered: dict[str, list[Cell]], scores: dict[str, Scores],
+           verdicts: str) -> str:
+    human: Any = scores["lm"].read("human") or {}
+    environment = jinja2.Environment(loader=jinja2.PackageLoader("raretokens.tables"), autoescape=False)  # Markdown, not HTML
+    return environment.get_template("index.md").render(
+        scale=parameters.scale,
+        about=declared.scales.get(parameters.scale),
+        tokens=human.get("metrics", {}).get("tokens"),
+        versions={"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},
+        tables=[_line(name, declared.tables[name], found) for name, found in rendered.items()],
+        figures=[{"id": name, **figure.model_dump()} for name, figure in declared.figures.items()],
+        verdicts=verdicts,
+        runs={task: [name for name in (*part.lines, "human", "copy") if part.read(name)] for task, part in scores.items()},
+    )
+
+
+def _line(name: str, table: Table, found: list[Cell]) -> dict[str, Any]:
+    rows = list(dict.fromkeys(cell.row for cell in found))
+    run = {cell.row for cell in found if cell.ours}
+    statuses = Counter(cell.status for cell in found if cell.status)
+    return {"id": name, "title": table.title, "paper": table.paper, "place": table.place, "rows": len(rows), "run": len(run),
+            "statuses": ", ".join(f"{count} {status}" for status, count in statuses.items())}
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package).split("+")[0]
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found
+
+
+def _headline(scores: dict[str, Scores]) -> dict[str, dict[str, float]]:
+    """Few numbers with short names, a run each: what `dvc exp show` has room for."""
+    found: dict[str, dict[str, float]] = {}
+    for task, names in HEADLINE.items():
+        for run in scores[task].lines:
+            values = {short: scores[task].value(run, path) for short, path in names.items()}
+            found[run] = {short: float(f"{value.values[0]:.4g}") for short, value in values.items() if value}
+    return found
+
+
+def _text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")

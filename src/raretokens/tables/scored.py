@@ -1,0 +1,81 @@
+"""Scores of the runs on the run sheet; runs that differ in their seed alone are taken together."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from raretokens.config import Parameters
+
+
+@dataclass(frozen=True)
+class Value:
+    """A metric over seeds: the mean, and the spread, which is half the range (None with one seed)."""
+
+    runs: tuple[str, ...]
+    values: tuple[float, ...]
+    seeds: tuple[int | None, ...]
+
+    @property
+    def mean(self) -> float:
+        return mean(self.values)
+
+    @property
+    def spread(self) -> float | None:
+        return (max(self.values) - min(self.values)) / 2 if len(self.values) > 1 else None
+
+
+@dataclass
+class Scores:
+    """reports/runs of one task, read as the run sheet names them: files of removed runs are not seen."""
+
+    task: str
+    lines: dict[str, Any]  # the run sheet
+    folder: Path
+    cache: dict[str, dict | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parameters: Parameters, task: str, folder: Path) -> "Scores":
+        return cls(task, dict(getattr(parameters.runs, task)), folder / task)
+
+    def stems(self) -> dict[str, list[str]]:
+        """Run -> it and its repetitions with other seeds (`agg`, `agg-2`, `agg-3`), in the order of the run sheet."""
+        stems: dict[str, list[str]] = {}
+        for name in self.lines:
+            stems.setdefault(self._stem(name), []).append(name)
+        return stems
+
+    def _stem(self, name: str) -> str:
+        found = re.fullmatch(r"(.+)-\d+", name)
+        if found and found[1] in self.lines:
+            ours, stems = (self.lines[n].model_dump() for n in (name, found[1]))
+            if {**ours, "seed": None} == {**stems, "seed": None}:
+                return found[1]
+        return name
+
+    def choose(self, names: list[str], size: str | None = None, data: bool = False) -> str | None:
+        """The first of the names that is on the run sheet (a data row: that has a score file)."""
+        filled = [name.replace("{size}", size or "") for name in names]
+        return next((name for name in filled if (self.read(name) is not None if data else name in self.lines)), None)
+
+    def read(self, name: str) -> dict | None:
+        if name not in self.cache:
+            path = self.folder / f"{name}.json"
+            self.cache[name] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        return self.cache[name]
+
+    def value(self, stem: str, metric: str) -> Value | None:
+        """The metric of a run and its repetitions; None where none of them has it."""
+        found = []
+        for name in self.stems().get(stem, [stem]):
+            number: Any = (self.read(name) or {}).get("metrics")
+            for part in metric.split("."):
+                number = number.get(part) if isinstance(number, dict) else None
+            if isinstance(number, int | float):
+                found.append((name, float(number), (self.read(name) or {}).get("seed")))
+        return Value(*map(tuple, zip(*found, strict=True))) if found else None
+
+    def points(self, name: str) -> Path:
+        return self.folder / f"{name}.csv"
