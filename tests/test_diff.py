@@ -1,0 +1,95 @@
+"""The report diff in a real repository: what moved, out of which tolerance, and which parameter differs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"
+TABLE = HEADER + "MLE,I(W),isotropy.total,0.293,0.700,,,mle,differs,\nMLE,PPL,ppl.total,20.77,100.00,,,mle,differs,\n"
+CLAIMS = "claim,verdict\nagg-raises-isotropy,holds\n"
+FIGURE = "panel,run,group,x,y\n" + "".join(f"AGG,AGG,,{i},{1000 - i}\n" for i in range(100))
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def diff(folder: Path, *revision: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, str(ROOT / "stages/run"), "1", "diff", *revision)
+
+
+@pytest.fixture(params=[".", "scales/small"])
+def world(request, tmp_path) -> Path:
+    folder = tmp_path / request.param
+    (folder / "reports/tables").mkdir(parents=True)
+    (folder / "reports/figures").mkdir()
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    (folder / "params.yaml").write_text(yaml.safe_dump({**tree, "root": str(ROOT)}))
+    (folder / "reports/tables/agg-1.csv").write_text(TABLE)
+    (folder / "reports/claims.csv").write_text(CLAIMS)
+    (folder / "reports/figures/agg-figure-4.csv").write_text(FIGURE)
+    run(tmp_path, "git", "init", "-q")
+    run(tmp_path, "git", "add", "-A")
+    run(tmp_path, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "reports")
+    return folder
+
+
+def edit(world: Path, name: str, old: str, new: str) -> None:
+    path = world / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_unchanged_reports_pass(world):
+    done = diff(world)
+    assert done.returncode == 0, done.stderr
+    assert "0 cells moved" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "code", "said"),
+    [
+        ("tables/agg-1.csv", "0.700", "0.720", 0, "1 cells moved, 0 of them out"),
+        ("tables/agg-1.csv", "0.700", "0.740", 1, "| MLE | I(W) | 0.700 | 0.740 | 0.03 abs | **out** |"),
+        ("tables/agg-1.csv", "100.00", "101.50", 0, "0.02 rel"),
+        ("tables/agg-1.csv", "100.00", "103.00", 1, "**out**"),
+        ("tables/agg-1.csv", ",100.00,", ",,", 1, "| MLE | PPL | 100.00 |  |"),
+        ("tables/agg-1.csv", "20.77", "20.78", 1, "| MLE | PPL (printed) | 20.77 | 20.78 | exact | **out** |"),
+        ("tables/agg-1.csv", "MLE,PPL,ppl.total,20.77,100.00,,,mle,differs,\n", "", 1, "| MLE | PPL | present |  |"),
+        ("claims.csv", "holds", "undecided", 1, "| verdict | holds | undecided |"),
+        ("figures/agg-figure-4.csv", "AGG,AGG,,99,901\n", "", 1, "| 100 points | 99 points |"),
+        ("figures/agg-figure-4.csv", "AGG,AGG,,50,950", "AGG,AGG,,50,951", 0, "mean shift / range"),
+    ],
+)
+def test_a_moved_cell_is_judged_by_its_metric_s_tolerance(world, name, old, new, code, said):
+    edit(world, f"reports/{name}", old, new)
+    done = diff(world)
+    assert said in done.stdout, done.stdout + done.stderr
+    assert done.returncode == code
+
+
+def test_a_parameter_that_differs_is_named(world):
+    edit(world, "params.yaml", "alpha: 0.03", "alpha: 0.04")
+    done = diff(world)
+    assert "| alpha | 0.03 | 0.04 |" in done.stdout
+    assert done.returncode == 0
+
+
+def test_nothing_to_compare_with_is_an_error(world, tmp_path_factory):
+    done = diff(world, "no-such-revision")
+    assert done.returncode == 2
+    assert done.stderr == "error: no-such-revision: no such revision\n"
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "params.yaml").write_text((world / "params.yaml").read_text())
+    assert diff(outside).returncode == 2
+
+
+def test_this_python_is_the_stages_python():
+    """The tests above run the stage by its own runner; it must not pick up another environment."""
+    found = run(ROOT, "sh", "-c", '[ -x .venv/bin/python ] && .venv/bin/python -c "import sys; print(sys.prefix)"').stdout
+    assert not found or Path(found.strip()).samefile(sys.prefix)

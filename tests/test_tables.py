@@ -1,0 +1,179 @@
+"""Tables, claims and figures from scores made by hand; the project's own declarations against the printed numbers."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from raretokens import config
+from raretokens.tables import cells, claims, declarations, figures, render, report
+from raretokens.tables.printed import PrintedTable
+from raretokens.tables.scored import Scores
+
+ROOT = Path(__file__).parents[1]
+PRINTED = ROOT / "data/paper"
+DECLARED = declarations.read(PRINTED)
+
+
+def line(objective: str, seed: int | None = None) -> config.RunLine:
+    return config.RunLine(size="demo", objective=objective, knob="seed", seed=seed)
+
+
+def scores(folder: Path, task: str, runs: dict[str, dict], sheet: dict[str, config.RunLine]) -> Scores:
+    (folder / task).mkdir(parents=True, exist_ok=True)
+    for name, (seed, metrics) in runs.items():
+        (folder / task / f"{name}.json").write_text(json.dumps({"seed": seed, "metrics": metrics}))
+    return Scores.of(SimpleNamespace(runs=SimpleNamespace(**{task: sheet})), task, folder)
+
+
+@pytest.fixture
+def world(tmp_path) -> Scores:
+    def ppl(rare: float, total: float, iw: float) -> dict:
+        return {"ppl": {"rare": rare, "total": total}, "isotropy": {"total": iw}}
+
+    runs = {
+        "mle": (1, ppl(800.0, 20.0, 0.30)), "mle-2": (2, ppl(820.0, 22.0, 0.34)),
+        "freeze": (1, ppl(3000.0, 20.77, 0.70)), "mine": (1, ppl(10.0, 5.0, 0.99)),
+    }
+    sheet = {"mle": line("mle"), "mle-2": line("mle", 2), "freeze": line("freeze"), "mine": line("mine")}
+    return scores(tmp_path, "lm", runs, sheet)
+
+
+def by_place(found: list[cells.Cell]) -> dict[tuple[str, str], cells.Cell]:
+    return {(cell.row, cell.column): cell for cell in found}
+
+
+def test_a_cell_is_the_mean_over_seeds_beside_the_printed_number(world):
+    found = by_place(cells.cells(DECLARED, DECLARED.tables["agg-1"], world, PRINTED))
+    mle = found["MLE", "PPL Rare"]
+    assert (mle.ours, mle.spread, mle.paper, mle.delta, mle.runs) == ("810.00", "10.00", "813.76", "-3.76", "mle mle-2")
+    assert mle.status == "match"
+    assert found["Freeze", "I(W) Total"].status == "match"  # 0.70 against 0.739, within 0.08
+    assert found["MLE", "PPL Total"].status == "match"  # 21.00 against 20.77, within 2 %
+    assert found["Freeze", "PPL Freq"].status == "not run"  # no such score
+
+
+def test_other_runs_follow_and_rows_without_a_run_say_why(world):
+    table = DECLARED.tables["agg-2"]
+    found = by_place(cells.cells(DECLARED, table, world, PRINTED))
+    assert found["mine", "PPL Rare"].status == "ours only"
+    assert found["Freeze (b)", "PPL Rare"].status == "not run"
+    assert "freeze-b" in found["Freeze (b)", "PPL Rare"].note
+    assert found["Freeze (b)", "PPL Rare"].paper == "65.76"
+    rows = list(dict.fromkeys(row for row, _ in found))
+    assert rows == ["MLE", "Freeze (b) & (c)", "Freeze (b)", "Freeze (c)", "freeze", "mine"]
+
+
+def test_quoted_rows_keep_their_mark_and_take_our_number(tmp_path):
+    world = scores(tmp_path, "nmt", {"base-mle": (1, {"bleu": {"tokenised": 20.0}})}, {"base-mle": line("mle")})
+    table = DECLARED.tables["agg-6"]
+    found = by_place(cells.cells(DECLARED, table, world, PRINTED))
+    transformer, spectrum = "Transformer (Vaswani et al., 2017)", "SC (Wang et al., 2020)"
+    assert found[transformer, "Base"].status == "differs"
+    assert found[transformer, "Big"].status == "quoted"
+    assert found[spectrum, "Base"].status == "quoted"
+    text = render.to_markdown(table, list(found.values()))
+    assert "20.00 (27.30†)" in text and "— (28.45†)" in text
+
+
+def test_the_grid_shows_ours_and_print(world):
+    table = DECLARED.tables["agg-1"]
+    text = render.to_markdown(table, cells.cells(DECLARED, table, world, PRINTED))
+    assert "| MLE |  — (16.58)".replace("  ", " ") in text
+    assert "**810.00 ± 10.00** (813.76)" in text
+
+
+@pytest.mark.parametrize(
+    ("expect", "than", "verdict"),
+    [("lower", None, "does not hold"), ("higher", None, "holds"), ("higher", 3.7, "undecided")],
+)
+def test_a_claim_is_judged_seed_by_seed(tmp_path, expect, than, verdict):
+    runs = {"a": (1, {"ppl": {"rare": 40.0}}), "a-2": (2, {"ppl": {"rare": 35.0}}),
+            "b": (1, {"ppl": {"rare": 10.0}}), "b-2": (2, {"ppl": {"rare": 10.0}})}
+    sheet = {"a": line("x"), "a-2": line("x", 2), "b": line("y"), "b-2": line("y", 2)}
+    side = {"metric": "ppl.rare"}
+    claim = declarations.Claim(
+        paper="AGG", place="table 3", statement="s", task="lm", effect="ratio", expect=expect, than=than,
+        left={**side, "runs": ["a"], "printed": ["agg_table3", "AGG", "PPL", "Rare"]},
+        right={**side, "runs": ["b"], "printed": ["agg_table3", "MLE", "PPL", "Rare"]},
+    )
+    found = claims.judge("c", claim, scores(tmp_path, "lm", runs, sheet), PRINTED)
+    assert (found.verdict, found.ours, found.lowest, found.highest, found.seeds) == (verdict, "3.75", "3.5", "4", "2")
+    assert found.printed == "0.1719"  # 75.39 / 438.67
+
+
+def test_a_claim_without_its_runs_is_not_run(tmp_path):
+    empty = scores(tmp_path, "lm", {}, {})
+    assert claims.judge("c", DECLARED.claims["agg-raises-isotropy"], empty, PRINTED).verdict == "not run"
+
+
+def test_every_declared_cell_is_printed_and_every_printed_row_is_declared():
+    for name, table in DECLARED.tables.items():
+        printed = PrintedTable(PRINTED, table.printed)
+        for column in table.columns:
+            printed.get("", column.column, column.group)  # raises for an unknown column
+        assert set(printed.rows) <= {row.title for row in table.rows}, name
+        if table.columns:
+            declared = {(column.column, column.group) for column in table.columns}
+            assert {key[1:] for key in printed.cells} <= declared, name
+
+
+def test_every_claim_has_its_printed_effect():
+    world = Scores("lm", {}, Path("nowhere"))
+    for name, claim in DECLARED.claims.items():
+        printed = float(claims.judge(name, claim, world, PRINTED).printed)
+        assert (printed < claim.threshold) == (claim.expect == "lower"), name  # the papers support what they conclude
+
+
+@pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
+def test_each_scale_can_name_itself(folder):
+    assert config.load(ROOT / folder / "params.yaml").scale in DECLARED.scales
+
+
+def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
+    for path in PRINTED.glob("*.yaml"):
+        (tmp_path / path.name).write_text(path.read_text())
+    tree = yaml.safe_load((PRINTED / "claims.yaml").read_text())
+    tree["agg-raises-isotropy"]["left"]["metric"] = "isotropie.total"
+    (tmp_path / "claims.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(config.UserError, match=r"claims.yaml: agg-raises-isotropy: metric 'isotropie.total'"):
+        declarations.read(tmp_path)
+    tree["agg-raises-isotropy"]["expect"] = "bigger"
+    (tmp_path / "claims.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(config.UserError, match=r"claims.yaml: agg-raises-isotropy.expect: 'bigger'"):
+        declarations.read(tmp_path)
+
+
+def test_a_figure_is_the_same_bytes_twice(tmp_path):
+    (tmp_path / "lm").mkdir()
+    rows = [f"projection,{group},{i * 0.1:.1f},{i**0.5:.3f}" for group in ("freq", "med", "rare") for i in range(20)]
+    rows += [f"singular_values,,{i},{1 / i:.4f}" for i in range(1, 20)]
+    (tmp_path / "lm/mle.csv").write_text("\n".join(["series,group,x,y", *rows, ""]))
+    world = Scores("lm", {"mle": line("mle")}, tmp_path / "lm")
+    figure = DECLARED.figures["agg-figure-3"]
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        figures.write(figure, figures.points(figure, world), tmp_path / folder, "f")
+    for ending in ("csv", "svg", "png"):
+        assert (tmp_path / f"one/f.{ending}").read_bytes() == (tmp_path / f"two/f.{ending}").read_bytes()
+    assert len((tmp_path / "one/f.csv").read_text().split("\n")) == 1 + 60 + 19 + 1
+
+
+def test_the_report_of_an_empty_world_says_not_run(tmp_path):
+    parameters = config.load(ROOT / "params.yaml")
+    report.write(parameters, DECLARED, PRINTED, tmp_path)
+    assert "12 not run" in (tmp_path / "index.md").read_text()
+    assert json.loads((tmp_path / "headline.json").read_text())["agg"] == {}
+
+
+def test_the_readme_takes_its_tables_from_the_reports(tmp_path):
+    (tmp_path / "t.md").write_text("fresh\n")
+    text = "a\n<!-- include t.md -->\nstale\n<!-- end -->\nb\n"
+    assert report.refresh(text, tmp_path) == "a\n<!-- include t.md -->\nfresh\n<!-- end -->\nb\n"
+
+
+def test_the_readme_shows_the_committed_tables():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert report.refresh(text, ROOT) == text, "run `stages/run 1 report --readme README.md`"
