@@ -41,9 +41,19 @@ def test_the_parameters_of_every_scale_are_valid(folder):
         ("runs/lm/agg/alpha_scale", "2", "runs.lm.agg.alpha_scale: '2' is not allowed: should be a float"),
         ("lm/corpus", "bibel", "lm.corpus: 'bibel' is not known; allowed: bible, own, wikitext-103, wikitext-2"),
         ("sources", ["bible-wed"], "sources: 'bible-wed' is not known; the nearest is bible-web"),
-        ("lm/probe/context", 128, "lm.probe.context: 128 leaves nothing to score in a window of 128; it must be smaller"),
+        (
+            "lm/probe/context",
+            128,
+            "lm.probe.context: 128 leaves nothing to score in a window of 128; it must be smaller",
+        ),
         ("lm/groups/fractions", [0.3, 0.5, 0.3], "lm.groups.fractions: [0.3, 0.5, 0.3] add to 1.1; they must add to 1"),
         ("lm/groups/boundaries", [10, 20], "lm.groups: declare either fractions or boundaries, and only one of them"),
+        (
+            "lm/training/validate_every",
+            "never",
+            "lm.training.validate_every: 'never' is not allowed: input should be a valid "
+            "integer, or input should be 'epoch'",
+        ),
         ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than the"),
         ("nmt/sizes/base/heads", 3, "nmt.sizes.base.heads: 3; width 128 must be a multiple of twice that"),
     ],

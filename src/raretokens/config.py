@@ -3,8 +3,7 @@
 Every error is one line: the key, its value, and what is allowed. An unknown key names the nearest known one.
 """
 
-import ast
-import difflib
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +13,13 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
-CODE = Path(__file__).parent
+from raretokens.consistency import contradictions, nearest, value_at
+
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+ALTERNATIVE = re.compile(
+    r"constrained|literal\[|int$|float$|str$|list\["
+)  # names that pydantic gives to members of a union
 Corpus = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
 
 
@@ -151,7 +154,7 @@ class Parameters(Section):
         options = dict(line.model_extra or {})
         knob = line.knob.rsplit(".", 1)[-1]
         if knob != "seed":
-            options.setdefault(knob, _at(self.model_dump(), line.knob))
+            options.setdefault(knob, value_at(self.model_dump(), line.knob))
         seed = self.seed if line.seed is None else line.seed
         return Run(name, task, line.objective, line.size, seed, options)
 
@@ -171,10 +174,10 @@ def load(path: Path = Path("params.yaml")) -> Parameters:
     try:
         parameters = Parameters.model_validate(tree)
     except ValidationError as error:
-        raise UserError("\n".join(_line(path, item) for item in error.errors())) from None
-    contradictions = [f"{path}: {line}" for line in _contradictions(parameters)]
-    if contradictions:
-        raise UserError("\n".join(contradictions))
+        raise UserError("\n".join(_lines(path, error))) from None
+    found = [f"{path}: {line}" for line in contradictions(parameters)]
+    if found:
+        raise UserError("\n".join(found))
     return parameters
 
 
@@ -186,138 +189,30 @@ def main(function: Callable[[], None]) -> None:
         sys.exit(f"error: {error}")
 
 
-def objectives() -> list[str]:
-    """Names of the objectives: the files of their folder."""
-    return sorted(file.stem for file in (CODE / "objectives").glob("*.py") if not file.stem.startswith("_"))
+def _lines(path: Path, error: ValidationError) -> list[str]:
+    """One line a mistake; the alternatives of a union, which each complain by themselves, are put together."""
+    mistakes: dict[str, list[dict]] = {}
+    for item in error.errors():
+        place = [part for part in map(str, item["loc"]) if not ALTERNATIVE.match(part)]
+        mistakes.setdefault(".".join(place), []).append(dict(item))
+    return [f"{path}: {key}: {_what(key, items)}" for key, items in mistakes.items()]
 
 
-def corpora(task: str) -> list[str]:
-    """Names of the corpora of a task, from what the files of their folder declare in SERVES."""
-    declared = (_declared(file, "SERVES") or {} for file in (CODE / "corpora").glob("*.py"))
-    return sorted(name for serves in declared for name in serves.get(task, ()))
-
-
-def sources() -> list[str]:
-    """Names of the sources that can be fetched."""
-    return sorted(yaml.safe_load((CODE / "corpora" / "sources.yaml").read_text(encoding="utf-8")))
-
-
-def declared_options(objective: str) -> dict[str, Any]:
-    """OPTIONS of an objective's file: name -> default."""
-    return _declared(CODE / "objectives" / f"{objective}.py", "OPTIONS") or {}
-
-
-def _declared(file: Path, name: str) -> Any:
-    """Value of a literal at the top of a Python file, read without importing it: importing would load torch."""
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        if getattr(target, "id", "") == name:
-            return ast.literal_eval(node.value)
-    return None
-
-
-def _at(tree: Any, key: str) -> Any:
-    for part in key.split("."):
-        tree = tree[part]
-    return tree
-
-
-def _nearest(word: str, words: list[str]) -> str:
-    match = difflib.get_close_matches(word, words, n=1, cutoff=0.0)
-    return f"the nearest is {match[0]}" if match else "none is known"
-
-
-def _line(path: Path, item: dict) -> str:
-    # A union reports each of its members; their names are not keys of the file.
-    place = [str(part) for part in item["loc"]]
-    key, value = ".".join(place), item["input"]
-    if item["type"] == "extra_forbidden":
-        section = _section_of(place[:-1])
-        return f"{path}: {key}: unknown key (value {value!r}); {_nearest(place[-1], section)}"
-    if item["type"] == "missing":
-        return f"{path}: {key}: missing; it is required"
-    return f"{path}: {key}: {value!r} is not allowed: {item['msg'].lower()}"
+def _what(key: str, items: list[dict]) -> str:
+    kind, value = items[0]["type"], items[0]["input"]
+    if kind == "extra_forbidden":
+        *section, name = key.split(".")
+        return f"unknown key (value {value!r}); {nearest(name, _section_of(section))}"
+    if kind == "missing":
+        return "missing; it is required"
+    return f"{value!r} is not allowed: {', or '.join(item['msg'].lower() for item in items)}"
 
 
 def _section_of(place: list[str]) -> list[str]:
     """Keys that the schema knows at a place of params.yaml."""
     model: Any = Parameters
     for part in place:
-        model = model.model_fields[part].annotation if part in getattr(model, "model_fields", {}) else model.__args__[-1]
+        model = (
+            model.model_fields[part].annotation if part in getattr(model, "model_fields", {}) else model.__args__[-1]
+        )
     return list(model.model_fields)
-
-
-def _contradictions(parameters: Parameters) -> list[str]:
-    unknown = [name for name in parameters.sources if name not in sources()]
-    return [
-        *(f"sources: {name!r} is not known; {_nearest(name, sources())}" for name in unknown),
-        *(line for name in ("lm", "nmt") for line in _task_contradictions(name, parameters.task(name))),
-        *_probe_contradictions(parameters.lm.probe),
-        *(line for task in ("lm", "nmt") for line in _run_contradictions(parameters, task)),
-    ]
-
-
-def _task_contradictions(name: str, task: Task) -> list[str]:
-    lines, groups, training = [], task.groups, task.training
-    if (groups.fractions is None) == (groups.boundaries is None):
-        lines.append(f"{name}.groups: declare either fractions or boundaries, and only one of them")
-    elif groups.fractions is not None and abs(sum(groups.fractions) - 1.0) > 1e-6:
-        lines.append(f"{name}.groups.fractions: {groups.fractions} add to {sum(groups.fractions):g}; they must add to 1")
-    if task.corpus not in corpora(name):
-        lines.append(f"{name}.corpus: {task.corpus!r} is not known; allowed: {', '.join(corpora(name))}")
-    for size, shape in task.sizes.items():
-        if shape.width % (2 * shape.heads):
-            lines.append(f"{name}.sizes.{size}.heads: {shape.heads}; width {shape.width} must be a multiple of twice that")
-    if training.warmup > training.updates:
-        lines.append(f"{name}.training.warmup: {training.warmup} is more than the {training.updates} updates")
-    if training.block > training.tokens_per_update:
-        lines.append(f"{name}.training.block: {training.block} is more than tokens_per_update {training.tokens_per_update}")
-    if training.validate_every != "epoch" and training.validate_every > training.updates:
-        lines.append(f"{name}.training.validate_every: {training.validate_every} is more than the {training.updates} updates")
-    return lines
-
-
-def _probe_contradictions(probe: Probe) -> list[str]:
-    if probe.context < probe.window:
-        return []
-    return [f"lm.probe.context: {probe.context} leaves nothing to score in a window of {probe.window}; it must be smaller"]
-
-
-def _run_contradictions(parameters: Parameters, task: str) -> list[str]:
-    lines, tree = [], parameters.model_dump()
-    sizes = list(parameters.task(task).sizes)
-    for name, run in getattr(parameters.runs, task).items():
-        key = f"runs.{task}.{name}"
-        if run.size not in sizes:
-            lines.append(f"{key}.size: {run.size!r} is not one of {task}.sizes; {_nearest(run.size, sizes)}")
-        try:
-            _at(tree, run.knob)
-        except (KeyError, TypeError):
-            lines.append(f"{key}.knob: {run.knob!r} is no key of params.yaml; {_nearest(run.knob, list(tree))}")
-        if run.objective not in objectives():
-            lines.append(f"{key}.objective: {run.objective!r} has no file; {_nearest(run.objective, objectives())}")
-        else:
-            lines += _option_contradictions(key, run)
-    return lines
-
-
-def _option_contradictions(key: str, run: RunLine) -> list[str]:
-    options, lines = declared_options(run.objective), []
-    knob = run.knob.rsplit(".", 1)[-1]
-    if knob != "seed" and knob not in options:
-        lines.append(f"{key}.knob: {run.knob!r} is no option of {run.objective}; allowed: seed, {', '.join(options)}")
-    for name, value in (run.model_extra or {}).items():
-        if name not in options:
-            allowed = ["size", "objective", "knob", "seed", *options]
-            lines.append(f"{key}.{name}: unknown key (value {value!r}); {_nearest(name, allowed)}")
-        elif not _like(value, options[name]):
-            lines.append(f"{key}.{name}: {value!r} is not allowed: should be a {type(options[name]).__name__}")
-    return lines
-
-
-def _like(value: Any, default: Any) -> bool:
-    if isinstance(default, bool) or isinstance(value, bool):
-        return isinstance(default, bool) and isinstance(value, bool)
-    if isinstance(default, float):
-        return isinstance(value, int | float)
-    return default is None or isinstance(value, type(default))

@@ -1,0 +1,141 @@
+"""What no schema can say of params.yaml: names that must exist, and values that contradict each other."""
+
+import ast
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from raretokens.config import Parameters, Probe, RunLine, Task
+
+CODE = Path(__file__).parent
+
+
+def contradictions(parameters: "Parameters") -> list[str]:
+    """One line for each mistake: key, value, what is allowed."""
+    unknown = [name for name in parameters.sources if name not in sources()]
+    return [
+        *(f"sources: {name!r} is not known; {nearest(name, sources())}" for name in unknown),
+        *(line for name in ("lm", "nmt") for line in _task_contradictions(name, parameters.task(name))),
+        *_probe_contradictions(parameters.lm.probe),
+        *(line for task in ("lm", "nmt") for line in _run_contradictions(parameters, task)),
+    ]
+
+
+def _task_contradictions(name: str, task: "Task") -> list[str]:
+    lines, groups, training = [], task.groups, task.training
+    if (groups.fractions is None) == (groups.boundaries is None):
+        lines.append(f"{name}.groups: declare either fractions or boundaries, and only one of them")
+    elif groups.fractions is not None and abs(sum(groups.fractions) - 1.0) > 1e-6:
+        lines.append(
+            f"{name}.groups.fractions: {groups.fractions} add to {sum(groups.fractions):g}; they must add to 1"
+        )
+    if task.corpus not in corpora(name):
+        lines.append(f"{name}.corpus: {task.corpus!r} is not known; allowed: {', '.join(corpora(name))}")
+    for size, shape in task.sizes.items():
+        if shape.width % (2 * shape.heads):
+            lines.append(
+                f"{name}.sizes.{size}.heads: {shape.heads}; width {shape.width} must be a multiple of twice that"
+            )
+    if training.warmup > training.updates:
+        lines.append(f"{name}.training.warmup: {training.warmup} is more than the {training.updates} updates")
+    if training.block > training.tokens_per_update:
+        lines.append(
+            f"{name}.training.block: {training.block} is more than tokens_per_update {training.tokens_per_update}"
+        )
+    if training.validate_every != "epoch" and training.validate_every > training.updates:
+        lines.append(
+            f"{name}.training.validate_every: {training.validate_every} is more than the {training.updates} updates"
+        )
+    return lines
+
+
+def _probe_contradictions(probe: "Probe") -> list[str]:
+    if probe.context < probe.window:
+        return []
+    return [
+        f"lm.probe.context: {probe.context} leaves nothing to score in a window of {probe.window}; it must be smaller"
+    ]
+
+
+def _run_contradictions(parameters: "Parameters", task: str) -> list[str]:
+    lines, tree = [], parameters.model_dump()
+    sizes = list(parameters.task(task).sizes)
+    for name, run in getattr(parameters.runs, task).items():
+        key = f"runs.{task}.{name}"
+        if run.size not in sizes:
+            lines.append(f"{key}.size: {run.size!r} is not one of {task}.sizes; {nearest(run.size, sizes)}")
+        try:
+            value_at(tree, run.knob)
+        except (KeyError, TypeError):
+            lines.append(f"{key}.knob: {run.knob!r} is no key of params.yaml; {nearest(run.knob, list(tree))}")
+        if run.objective not in objectives():
+            lines.append(f"{key}.objective: {run.objective!r} has no file; {nearest(run.objective, objectives())}")
+        else:
+            lines += _option_contradictions(key, run)
+    return lines
+
+
+def _option_contradictions(key: str, run: "RunLine") -> list[str]:
+    options, lines = declared_options(run.objective), []
+    knob = run.knob.rsplit(".", 1)[-1]
+    if knob != "seed" and knob not in options:
+        lines.append(f"{key}.knob: {run.knob!r} is no option of {run.objective}; allowed: seed, {', '.join(options)}")
+    for name, value in (run.model_extra or {}).items():
+        if name not in options:
+            allowed = ["size", "objective", "knob", "seed", *options]
+            lines.append(f"{key}.{name}: unknown key (value {value!r}); {nearest(name, allowed)}")
+        elif not _like(value, options[name]):
+            lines.append(f"{key}.{name}: {value!r} is not allowed: should be a {type(options[name]).__name__}")
+    return lines
+
+
+def _like(value: Any, default: Any) -> bool:
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(default, bool) and isinstance(value, bool)
+    if isinstance(default, float):
+        return isinstance(value, int | float)
+    return default is None or isinstance(value, type(default))
+
+
+def objectives() -> list[str]:
+    """Names of the objectives: the files of their folder."""
+    return sorted(file.stem for file in (CODE / "objectives").glob("*.py") if not file.stem.startswith("_"))
+
+
+def corpora(task: str) -> list[str]:
+    """Names of the corpora of a task, from what the files of their folder declare in SERVES."""
+    declared = (_declared(file, "SERVES") or {} for file in (CODE / "corpora").glob("*.py"))
+    return sorted(name for serves in declared for name in serves.get(task, ()))
+
+
+def sources() -> list[str]:
+    """Names of the sources that can be fetched."""
+    return sorted(yaml.safe_load((CODE / "corpora" / "sources.yaml").read_text(encoding="utf-8")))
+
+
+def declared_options(objective: str) -> dict[str, Any]:
+    """OPTIONS of an objective's file: name -> default."""
+    return _declared(CODE / "objectives" / f"{objective}.py", "OPTIONS") or {}
+
+
+def _declared(file: Path, name: str) -> Any:
+    """Value of a literal at the top of a Python file, read without importing it: importing would load torch."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if getattr(target, "id", "") == name:
+            return ast.literal_eval(node.value)
+    return None
+
+
+def value_at(tree: Any, key: str) -> Any:
+    for part in key.split("."):
+        tree = tree[part]
+    return tree
+
+
+def nearest(word: str, words: list[str]) -> str:
+    match = difflib.get_close_matches(word, words, n=1, cutoff=0.0)
+    return f"the nearest is {match[0]}" if match else "none is known"
