@@ -1,0 +1,92 @@
+"""What an update holds: every block or pair once an epoch, the same however it is cut, inputs one token behind."""
+
+import numpy as np
+import pytest
+
+from raretokens.config import UserError
+from raretokens.subword.streams import Bitext, write_meta
+from raretokens.subword.vocabulary import EOS, PAD
+from raretokens.training.batches import Blocks, Pairs, check_size
+from raretokens.training.schedule import learning_rate
+
+RNG = np.random.default_rng(0)
+TEXT = RNG.integers(4, 60, 1003).astype("<u2")
+
+
+@pytest.fixture
+def pairs(tmp_path) -> Bitext:
+    sentences = [np.append(RNG.integers(4, 60, RNG.integers(1, 30)), EOS) for _ in range(2 * 200)]
+    np.concatenate(sentences).astype("<u2").tofile(tmp_path / "train.bin")
+    write_meta(tmp_path, {"dtype": "<u2"})
+    return Bitext(tmp_path, "train")
+
+
+def test_an_epoch_sees_every_block_once_and_the_next_in_another_order():
+    blocks = Blocks(TEXT, 10, 50, seed=3)
+    epochs = [np.concatenate([blocks.update(u) for u in range(e * 20, e * 20 + 20)]) for e in (0, 1)]
+    assert blocks.updates_per_epoch == 20
+    assert (np.sort(epochs[0]) == np.arange(0, 1000, 10)).all() and (np.sort(epochs[1]) == np.sort(epochs[0])).all()
+    assert (epochs[0] != epochs[1]).any()
+    assert (Blocks(TEXT, 10, 50, seed=4).update(0) != blocks.update(0)).any()
+
+
+def test_the_input_is_the_token_before_its_target():
+    stream = np.concatenate(([EOS], TEXT)).astype(np.int64)
+    blocks = Blocks(TEXT, 10, 50)
+    for start, batch in ((start, next(blocks.cut(np.array([start]), 10))) for start in (0, 40, 990)):
+        assert batch.inputs[0][0].tolist() == stream[start : start + 10].tolist()
+        assert batch.targets[0].tolist() == TEXT[start : start + 10].tolist()
+
+
+@pytest.mark.parametrize("tokens", [10, 25, 1000])
+def test_micro_batches_cut_an_update_and_change_nothing(tokens):
+    blocks = Blocks(TEXT, 10, 50)
+    update = blocks.update(7)
+    targets = np.concatenate([batch.targets.numpy().ravel() for batch in blocks.cut(update, tokens)])
+    assert (np.bincount(targets, minlength=60) == blocks.counts(update, 60)).all()
+
+
+def test_validation_scores_every_token_once():
+    targets = np.concatenate([batch.targets.numpy().ravel() for batch in Blocks(TEXT, 10).everything(64)])
+    assert (targets == TEXT).all()
+
+
+def test_updates_of_pairs_cover_the_text_once_and_fit(pairs):
+    updates = Pairs(pairs, longest=31, tokens_per_update=256, seed=1)
+    seen = np.concatenate([updates.update(u) for u in range(updates.updates_per_epoch)])
+    assert len(np.unique(seen)) == len(seen) > 0.95 * len(pairs)  # the last, unfilled update of an epoch is left out
+    for number in range(updates.updates_per_epoch):
+        assert updates.size[updates.update(number)].sum() <= 256 + 8 * 31
+
+
+def test_long_pairs_are_left_out(pairs):
+    updates = Pairs(pairs, longest=12, tokens_per_update=128)
+    assert updates.size[updates.kept].max() <= 12
+    assert len(updates.kept) == (pairs.lengths.max(1) <= 12).sum()
+
+
+@pytest.mark.parametrize("tokens", [31, 100, 10_000])
+def test_pairs_are_shifted_padded_and_counted(pairs, tokens):
+    updates = Pairs(pairs, longest=31, tokens_per_update=256)
+    update, seen = updates.update(2), []
+    for batch in updates.cut(update, tokens):
+        source, inputs = batch.inputs
+        assert max(source.numel(), inputs.numel()) <= max(tokens, 31)
+        assert (inputs[:, 0] == EOS).all()
+        for row_in, row_out in zip(inputs.tolist(), batch.targets.tolist(), strict=True):
+            length = row_out.index(EOS) + 1
+            assert row_in[1:length] == row_out[: length - 1]
+            assert set(row_out[length:]) <= {PAD} and set(row_in[length:]) <= {PAD}
+            seen += row_out[:length]
+    assert (np.bincount(seen, minlength=60) == updates.counts(update, 60)).all()
+
+
+def test_an_update_larger_than_the_text_is_refused():
+    with pytest.raises(UserError, match="lm.training.tokens_per_update: 5000 is more than the whole training text"):
+        check_size(Blocks(TEXT, 10, 5000), "lm", 5000)
+
+
+def test_the_learning_rate_warms_up_and_falls_with_the_root():
+    assert learning_rate(4000, 7e-4, 4000) == pytest.approx(7e-4)
+    assert learning_rate(1, 7e-4, 4000) == pytest.approx(1e-7 + (7e-4 - 1e-7) / 4000)
+    assert learning_rate(16000, 7e-4, 4000) == pytest.approx(3.5e-4)
