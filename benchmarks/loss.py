@@ -149,9 +149,12 @@ def compare(shapes: list[tuple[int, int, int]], methods: list[str], device: str,
                 row["note"] = found["error"]
             else:
                 base = best["plain"]
-                row |= {"seconds": f"{found['seconds']:.3f}", "MB": round(found["bytes"] / 1e6),
-                        "time_to_plain": f"{found['seconds'] / base['seconds']:.2f}",
-                        "memory_to_plain": f"{found['bytes'] / base['bytes']:.3f}"}
+                row |= {
+                    "seconds": f"{found['seconds']:.3f}",
+                    "MB": round(found["bytes"] / 1e6),
+                    "time_to_plain": f"{found['seconds'] / base['seconds']:.2f}",
+                    "memory_to_plain": f"{found['bytes'] / base['bytes']:.3f}",
+                }
             rows.append(row)
             print(row, flush=True)
     return rows
@@ -173,7 +176,11 @@ def main() -> None:
     rows = compare(shapes, arguments.methods.split(","), device, 1 if arguments.quick else arguments.rounds)
     if arguments.out:
         columns = list(dict.fromkeys(key for row in rows for key in row))
-        machine = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
+        machine = (
+            torch.cuda.get_device_name()
+            if device == "cuda"
+            else f"{platform.machine()}, {torch.get_num_threads()} threads"
+        )
         with open(arguments.out, "w", newline="") as file:
             writer = csv.DictWriter(file, [*columns, "machine"], lineterminator="\n")
             writer.writeheader()

@@ -18,8 +18,15 @@ def main() -> None:
     counts = links.count(pairs, read_meta(tokens)["vocabulary"])
     into.mkdir(parents=True, exist_ok=True)
     save_npz(into / "links.npz", counts)
-    meta = {"model": "fast_align", "symmetrisation": "grow-diag-final-and", "iterations": links.ITERATIONS,
-            "sil-thot": version("sil-thot"), "pairs": len(pairs), "links": int(counts.sum()), "linked_types": int((counts.sum(1) > 0).sum())}
+    meta = {
+        "model": "fast_align",
+        "symmetrisation": "grow-diag-final-and",
+        "iterations": links.ITERATIONS,
+        "sil-thot": version("sil-thot"),
+        "pairs": len(pairs),
+        "links": int(counts.sum()),
+        "linked_types": int((counts.sum(1) > 0).sum()),
+    }
     (into / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
     print(f"align: {meta['links']:,} links in {len(pairs):,} pairs")
 

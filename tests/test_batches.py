@@ -6,6 +6,7 @@ import pytest
 from raretokens.config import UserError
 from raretokens.subword.streams import Bitext, write_meta
 from raretokens.subword.vocabulary import EOS, PAD
+from raretokens.training import batches
 from raretokens.training.batches import Blocks, Pairs, check_size
 from raretokens.training.schedule import learning_rate
 
@@ -51,7 +52,8 @@ def test_validation_scores_every_token_once():
     assert (targets == TEXT).all()
 
 
-def test_updates_of_pairs_cover_the_text_once_and_fit(pairs):
+def test_updates_of_pairs_cover_the_text_once_and_fit(pairs, monkeypatch):
+    monkeypatch.setattr(batches, "SMALLEST_BUCKET", 32)
     updates = Pairs(pairs, longest=31, tokens_per_update=256, seed=1)
     seen = np.concatenate([updates.update(u) for u in range(updates.updates_per_epoch)])
     assert len(np.unique(seen)) == len(seen) > 0.95 * len(pairs)  # the last, unfilled update of an epoch is left out

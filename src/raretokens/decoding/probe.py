@@ -22,7 +22,9 @@ def table(checkpoint: Path) -> np.ndarray:
     return load_file(checkpoint)["table"].float().numpy()
 
 
-def language_model(parameters: config.Parameters, run: config.Run, checkpoint: Path, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+def language_model(
+    parameters: config.Parameters, run: config.Run, checkpoint: Path, folder: Path
+) -> tuple[np.ndarray, np.ndarray]:
     """Log-probability of each test token, and the prediction at each position.
 
     Log-probabilities (natural) are measured in windows: `probe.window - probe.context` new tokens after up to
@@ -51,8 +53,9 @@ def language_model(parameters: config.Parameters, run: config.Run, checkpoint: P
 
 
 @torch.no_grad()
-def _scored(model: nn.Module, text: np.ndarray, window: int, context: int, device: torch.device
-            ) -> Iterator[tuple[list[int], list[int], Tensor]]:
+def _scored(
+    model: nn.Module, text: np.ndarray, window: int, context: int, device: torch.device
+) -> Iterator[tuple[list[int], list[int], Tensor]]:
     """Logits of new tokens, window by window: (first new, past the last new, windows x new x N; the end may be padding)."""
     new = window - context
     starts = list(range(0, len(text), new))

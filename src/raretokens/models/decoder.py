@@ -14,13 +14,25 @@ from raretokens.models.positions import sinusoids
 class Decoder(nn.Module):
     """Causal Transformer; `table` (vocabulary x width) is both the input embedding and the softmax weight, without bias."""
 
-    def __init__(self, vocabulary: int, layers: int, width: int, heads: int, feedforward: int, dropout: float,
-                 attention_dropout: float, activation: str, positions: int) -> None:
+    def __init__(
+        self,
+        vocabulary: int,
+        layers: int,
+        width: int,
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        attention_dropout: float,
+        activation: str,
+        positions: int,
+    ) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(vocabulary, width))
         self.register_buffer("positions", sinusoids(positions, width), persistent=False)
         self.dropout = nn.Dropout(dropout)
-        layer = nn.TransformerEncoderLayer(width, heads, feedforward, dropout, activation, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, feedforward, dropout, activation, batch_first=True, norm_first=True
+        )
         layer.self_attn.dropout = attention_dropout
         layer.dropout.p = 0.0  # after the activation: fairseq has none by default
         self.layers = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)

@@ -11,15 +11,26 @@ from raretokens.models.positions import sinusoids
 class EncoderDecoder(nn.Module):
     """`table` (joint vocabulary x width) is source embedding, target embedding and softmax weight, without bias."""
 
-    def __init__(self, vocabulary: int, layers: int, width: int, heads: int, feedforward: int, dropout: float,
-                 attention_dropout: float, activation: str, positions: int, pad: int) -> None:
+    def __init__(
+        self,
+        vocabulary: int,
+        layers: int,
+        width: int,
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        attention_dropout: float,
+        activation: str,
+        positions: int,
+        pad: int,
+    ) -> None:
         super().__init__()
         self.pad = pad
         self.table = nn.Parameter(torch.empty(vocabulary, width))
         self.register_buffer("positions", sinusoids(positions, width), persistent=False)
         self.dropout = nn.Dropout(dropout)
-        shape = dict(d_model=width, nhead=heads, dim_feedforward=feedforward, dropout=dropout, activation=activation,
-                     batch_first=True)
+        shape = {"d_model": width, "nhead": heads, "dim_feedforward": feedforward, "dropout": dropout}
+        shape |= {"activation": activation, "batch_first": True}
         # norm=None: in a post-norm stack each layer ends with its own norm.
         self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**shape), layers, enable_nested_tensor=False)
         self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**shape), layers)
@@ -40,7 +51,9 @@ class EncoderDecoder(nn.Module):
 
     def embed(self, ids: Tensor) -> Tensor:
         width = self.table.shape[1]
-        return self.dropout(nn.functional.embedding(ids, self.table) * math.sqrt(width) + self.positions[: ids.shape[1]])
+        return self.dropout(
+            nn.functional.embedding(ids, self.table) * math.sqrt(width) + self.positions[: ids.shape[1]]
+        )
 
     def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
         """Padded ids of sentences x positions -> decoder states of sentences x target positions x width."""

@@ -27,6 +27,7 @@ def learn(lines: Iterable[str], size: int, path: Path) -> None:
                 vocab_size=size,
                 character_coverage=1.0,
                 normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
                 max_sentence_length=1 << 20,
                 num_threads=1,
                 bos_id=-1,

@@ -67,8 +67,9 @@ def _sorted(model: sentencepiece.SentencePieceProcessor, counts: np.ndarray, end
     return Vocabulary(pieces, columns[0], columns[1], fillers)
 
 
-def _write_split(model: sentencepiece.SentencePieceProcessor, ids: np.ndarray, files: list[Path], path: Path,
-                 dtype: np.dtype) -> dict:
+def _write_split(
+    model: sentencepiece.SentencePieceProcessor, ids: np.ndarray, files: list[Path], path: Path, dtype: np.dtype
+) -> dict:
     tokens = lines = 0
     part = path.with_suffix(".part")
     with open(part, "wb") as out:

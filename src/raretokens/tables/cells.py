@@ -55,7 +55,9 @@ def rows(table: Table, scores: Scores) -> list[Row]:
     return [*table.rows, *others.values()]
 
 
-def _cell(row: Row, column: Column, metric: Metric, printed: Printed | None, value: Value | None, stem: str | None) -> Cell:
+def _cell(
+    row: Row, column: Column, metric: Metric, printed: Printed | None, value: Value | None, stem: str | None
+) -> Cell:
     paper = printed.value if printed else None
     status, note = _status(row, metric, printed, value, stem)
     delta = value.mean - paper if value and paper is not None else None
@@ -73,7 +75,9 @@ def _cell(row: Row, column: Column, metric: Metric, printed: Printed | None, val
     )
 
 
-def _status(row: Row, metric: Metric, printed: Printed | None, value: Value | None, stem: str | None) -> tuple[str, str]:
+def _status(
+    row: Row, metric: Metric, printed: Printed | None, value: Value | None, stem: str | None
+) -> tuple[str, str]:
     remark = printed.note if printed else ""
     if value is None:
         if row.quoted and printed and printed.text:
@@ -106,5 +110,15 @@ def _neighbour_cells(table: Table, scores: Scores, printed: PrintedTable) -> Ite
                 word = piece.removeprefix("▁")
                 status = "not run" if not word else "match" if word in listed else "differs" if paper else "ours only"
                 note = group if word else "the query is not asked for, or is no single piece of this vocabulary"
-                yield Cell(f"{query}, {row.title}", f"rank {rank}", "neighbours", paper.text if paper else "", word, "", "",
-                           stem or "", status, note)
+                yield Cell(
+                    f"{query}, {row.title}",
+                    f"rank {rank}",
+                    "neighbours",
+                    paper.text if paper else "",
+                    word,
+                    "",
+                    "",
+                    stem or "",
+                    status,
+                    note,
+                )

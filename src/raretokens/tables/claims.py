@@ -34,12 +34,19 @@ def judge(name: str, claim: Claim, scores: Scores, folder: Path) -> Verdict:
     verdict = "not run" if not good else "holds" if all(good) else "undecided" if any(good) else "does not hold"
     stems = list(dict.fromkeys(filter(None, (scores.choose(side.runs) for side in (claim.left, claim.right)))))
     return Verdict(
-        claim=name, paper=claim.paper, place=claim.place, statement=claim.statement, metric=claim.left.metric,
-        verdict=verdict, kind=claim.effect,
+        claim=name,
+        paper=claim.paper,
+        place=claim.place,
+        statement=claim.statement,
+        metric=claim.left.metric,
+        verdict=verdict,
+        kind=claim.effect,
         ours=_number(sum(effects) / len(effects)) if effects else "",
         lowest=_number(min(effects)) if effects else "",
         highest=_number(max(effects)) if effects else "",
-        printed=_printed(claim, folder), seeds=str(len(effects)), runs=" / ".join(stems),
+        printed=_printed(claim, folder),
+        seeds=str(len(effects)),
+        runs=" / ".join(stems),
     )
 
 
@@ -47,8 +54,12 @@ def _effects(claim: Claim, scores: Scores) -> list[float]:
     left, right = (_value(side, scores) for side in (claim.left, claim.right))
     if left is None or right is None:
         return []
-    pairs = [(a, b) for a, seed in zip(left.values, left.seeds, strict=True)
-             for b, other in zip(right.values, right.seeds, strict=True) if seed == other]
+    pairs = [
+        (a, b)
+        for a, seed in zip(left.values, left.seeds, strict=True)
+        for b, other in zip(right.values, right.seeds, strict=True)
+        if seed == other
+    ]
     return [_effect(claim, a, b) for a, b in pairs or [(left.mean, right.mean)]]
 
 
@@ -92,6 +103,8 @@ def to_markdown(verdicts: list[Verdict]) -> str:
     ]
     for v in verdicts:
         ours = f"{v.ours} [{v.lowest}, {v.highest}]" if v.seeds not in ("0", "1") else v.ours
-        lines.append(f"| {v.statement} | {v.paper} {v.place} | **{v.verdict}** | {ours} | {v.printed} | {v.kind} | "
-                     f"`{v.metric}` | {v.runs} | {v.seeds} |")
+        lines.append(
+            f"| {v.statement} | {v.paper} {v.place} | **{v.verdict}** | {ours} | {v.printed} | {v.kind} | "
+            f"`{v.metric}` | {v.runs} | {v.seeds} |"
+        )
     return "\n".join([*lines, ""])

@@ -141,9 +141,17 @@ def _read(path: Path, kind: type[Section]) -> dict[str, Section]:
 
 
 def _unknown_metrics(declared: Declarations) -> list[str]:
-    used = [(f"tables.yaml: {name}", column.metric) for name, table in declared.tables.items() for column in table.columns]
-    used += [(f"claims.yaml: {name}", side.metric) for name, claim in declared.claims.items()
-             for side in (claim.left, claim.right)]
+    used = [
+        (f"tables.yaml: {name}", column.metric) for name, table in declared.tables.items() for column in table.columns
+    ]
+    used += [
+        (f"claims.yaml: {name}", side.metric)
+        for name, claim in declared.claims.items()
+        for side in (claim.left, claim.right)
+    ]
     allowed = ", ".join(declared.metrics)
-    return [f"{place}: metric {metric!r} is not declared; metrics.yaml has {allowed}" for place, metric in used
-            if not any(fnmatch.fnmatchcase(metric, pattern) for pattern in declared.metrics)]
+    return [
+        f"{place}: metric {metric!r} is not declared; metrics.yaml has {allowed}"
+        for place, metric in used
+        if not any(fnmatch.fnmatchcase(metric, pattern) for pattern in declared.metrics)
+    ]

@@ -36,7 +36,9 @@ class Revision:
     def __init__(self, name: str, folder: Path = Path()) -> None:
         self.name, self.folder = name, folder
         self._git("rev-parse", "--show-toplevel", error="not a git repository")
-        self.commit = self._git("rev-parse", "--verify", f"{name}^{{commit}}", error=f"{name}: no such revision").strip()
+        self.commit = self._git(
+            "rev-parse", "--verify", f"{name}^{{commit}}", error=f"{name}: no such revision"
+        ).strip()
 
     def read(self, path: str) -> str | None:
         done = subprocess.run(["git", "show", f"{self.commit}:./{path}"], cwd=self.folder, capture_output=True)
@@ -55,8 +57,12 @@ class Revision:
 def compare(revision: Revision, declared: Declarations, reports: Path = Path("reports")) -> list[Move]:
     """Every cell of tables, claims and figures that moved, those within their tolerance too."""
     names = {f"{kind}/{path.name}" for kind in ("tables", "figures") for path in (reports / kind).glob("*.csv")}
-    names |= {"/".join(path.split("/")[-2:]) for kind in ("tables", "figures") for path in revision.list(f"{reports}/{kind}")
-              if path.endswith(".csv")}
+    names |= {
+        "/".join(path.split("/")[-2:])
+        for kind in ("tables", "figures")
+        for path in revision.list(f"{reports}/{kind}")
+        if path.endswith(".csv")
+    }
     moves: list[Move] = []
     for name in [*sorted(names), "claims.csv"]:
         now = (reports / name).read_text(encoding="utf-8") if (reports / name).is_file() else None
@@ -79,8 +85,9 @@ def _file_moves(name: str, before: str | None, now: str | None, declared: Declar
         yield from _cell_moves(name, kind, key, old.get(key), new.get(key), declared)
 
 
-def _cell_moves(name: str, kind: str, key: tuple[str, ...], old: dict | None, new: dict | None, declared: Declarations
-                ) -> Iterator[Move]:
+def _cell_moves(
+    name: str, kind: str, key: tuple[str, ...], old: dict | None, new: dict | None, declared: Declarations
+) -> Iterator[Move]:
     row, column = (*key, "")[:2]
     if old is None or new is None:
         yield Move(name, row, column, "" if old is None else "present", "" if new is None else "present", "", True)
@@ -96,10 +103,8 @@ def _cell_moves(name: str, kind: str, key: tuple[str, ...], old: dict | None, ne
     before, after = old["ours"], new["ours"]
     if before != after:
         numbers = [_number(text) for text in (before, after)]
-        if drift.abs == float("inf"):
-            out = not (before and after)
-        else:
-            out = None in numbers or not drift.allows(*numbers)  # type: ignore[arg-type]
+        free = drift.abs == float("inf")  # words, which may change as long as there are some
+        out = not (before and after) if free else None in numbers or not drift.allows(*numbers)  # type: ignore[arg-type]
         yield Move(name, row, column, before, after, bound, out)
 
 
@@ -119,7 +124,15 @@ def _figure_moves(name: str, before: str, now: str, declared: Declarations) -> I
         span = np.maximum(np.ptp(a, axis=0), 1e-12)
         shift = float((np.abs(a - b).mean(axis=0) / span).max())
         if shift:
-            yield Move(name, " ".join(filter(None, key)), "mean shift / range", "0", f"{shift:.4f}", f"{limit:g}", shift > limit)
+            yield Move(
+                name,
+                " ".join(filter(None, key)),
+                "mean shift / range",
+                "0",
+                f"{shift:.4f}",
+                f"{limit:g}",
+                shift > limit,
+            )
 
 
 def _series(text: str) -> dict[tuple[str, ...], np.ndarray]:
@@ -142,7 +155,10 @@ def _number(text: str) -> float | None:
 
 def parameters(revision: Revision, path: Path = Path("params.yaml")) -> list[tuple[str, Any, Any]]:
     """Parameters that differ: (key, before, now), leaf by leaf."""
-    old, new = (_leaves(yaml.safe_load(text or "") or {}) for text in (revision.read(str(path)), path.read_text(encoding="utf-8")))
+    old, new = (
+        _leaves(yaml.safe_load(text or "") or {})
+        for text in (revision.read(str(path)), path.read_text(encoding="utf-8"))
+    )
     return [(key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
 
 
@@ -154,12 +170,18 @@ def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
 
 def to_markdown(revision: Revision, moves: list[Move], changed: list[tuple[str, Any, Any]]) -> str:
     out = [move for move in moves if move.out]
-    lines = [f"## Reports against {revision.name} ({revision.commit[:10]})", "",
-             f"{len(moves)} cells moved, {len(out)} of them out of tolerance; {len(changed)} parameters differ.", ""]
+    lines = [
+        f"## Reports against {revision.name} ({revision.commit[:10]})",
+        "",
+        f"{len(moves)} cells moved, {len(out)} of them out of tolerance; {len(changed)} parameters differ.",
+        "",
+    ]
     if changed:
         lines += ["| parameter | before | now |", "|---|---|---|", *(f"| {k} | {a} | {b} |" for k, a, b in changed), ""]
     if moves:
         lines += ["| report | row | column | before | now | tolerance | |", "|---|---|---|---|---|---|---|"]
-        lines += [f"| {m.place} | {m.row} | {m.column} | {m.before} | {m.after} | {m.tolerance} | {'**out**' if m.out else ''} |"
-                  for m in sorted(moves, key=lambda m: not m.out)]
+        lines += [
+            f"| {m.place} | {m.row} | {m.column} | {m.before} | {m.after} | {m.tolerance} | {'**out**' if m.out else ''} |"
+            for m in sorted(moves, key=lambda m: not m.out)
+        ]
     return "\n".join([*lines, ""])

@@ -14,8 +14,14 @@ COLOURS = {"freq": "#0072B2", "med": "#009E73", "rare": "#D55E00"}  # Okabe and 
 NAMES = {"freq": "frequent", "med": "medium", "rare": "rare"}
 CURVES = ["#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00"]
 STYLE = {
-    "svg.hashsalt": "raretokens", "svg.fonttype": "path", "font.family": "DejaVu Sans", "font.size": 9,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10, "legend.frameon": False,
+    "svg.hashsalt": "raretokens",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "legend.frameon": False,
     "figure.facecolor": "white",
 }
 HEADER = ["panel", "run", "group", "x", "y"]
@@ -30,8 +36,11 @@ def points(figure: Figure, scores: Scores) -> list[dict[str, str]]:
             if stem is None or not scores.points(stem).is_file():
                 continue
             with open(scores.points(stem), encoding="utf-8", newline="") as file:
-                found += [{"panel": panel.title, "run": legend, **{key: row[key] for key in ("group", "x", "y")}}
-                          for row in csv.DictReader(file) if row["series"] == panel.series]
+                found += [
+                    {"panel": panel.title, "run": legend, **{key: row[key] for key in ("group", "x", "y")}}
+                    for row in csv.DictReader(file)
+                    if row["series"] == panel.series
+                ]
     return found
 
 

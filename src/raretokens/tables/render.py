@@ -51,5 +51,7 @@ def _remarks(cells: list[Cell]) -> list[str]:
     seen: dict[str, list[str]] = {}
     for cell in cells:
         if cell.note and not (cell.metric == "neighbours" and cell.ours):
-            seen.setdefault(cell.note, []).append(f"{cell.row}, {cell.column}" if cell.status != "not run" else cell.row)
+            seen.setdefault(cell.note, []).append(
+                f"{cell.row}, {cell.column}" if cell.status != "not run" else cell.row
+            )
     return ["", *(f"* {'; '.join(dict.fromkeys(places))}: {note}" for note, places in seen.items())] if seen else []

@@ -19,7 +19,13 @@ from raretokens.tables.scored import Scores
 
 PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "sil-thot", "scipy", "numpy")
 HEADLINE = {
-    "lm": {"ppl": "ppl.total", "ppl_rare": "ppl.rare", "iw": "isotropy.total", "iw_rare": "isotropy.rare", "men": "spearman.men"},
+    "lm": {
+        "ppl": "ppl.total",
+        "ppl_rare": "ppl.rare",
+        "iw": "isotropy.total",
+        "iw_rare": "isotropy.rare",
+        "men": "spearman.men",
+    },
     "nmt": {"bleu": "bleu.tokenised", "iw": "isotropy.total", "align": "alignsim.total"},
 }
 INCLUDE = re.compile(r"(<!-- include (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -52,10 +58,17 @@ def refresh(text: str, folder: Path) -> str:
     return INCLUDE.sub(lambda m: m[1] + (folder / m[2]).read_text(encoding="utf-8").rstrip() + "\n" + m[4], text)
 
 
-def _index(parameters: Parameters, declared: Declarations, rendered: dict[str, list[Cell]], scores: dict[str, Scores],
-           verdicts: str) -> str:
+def _index(
+    parameters: Parameters,
+    declared: Declarations,
+    rendered: dict[str, list[Cell]],
+    scores: dict[str, Scores],
+    verdicts: str,
+) -> str:
     human: Any = scores["lm"].read("human") or {}
-    environment = jinja2.Environment(loader=jinja2.PackageLoader("raretokens.tables"), autoescape=False)  # Markdown, not HTML
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("raretokens.tables"), autoescape=False
+    )  # Markdown, not HTML
     return environment.get_template("index.md").render(
         scale=parameters.scale,
         about=declared.scales.get(parameters.scale),
@@ -64,7 +77,9 @@ def _index(parameters: Parameters, declared: Declarations, rendered: dict[str, l
         tables=[_line(name, declared.tables[name], found) for name, found in rendered.items()],
         figures=[{"id": name, **figure.model_dump()} for name, figure in declared.figures.items()],
         verdicts=verdicts,
-        runs={task: [name for name in (*part.lines, "human", "copy") if part.read(name)] for task, part in scores.items()},
+        runs={
+            task: [name for name in (*part.lines, "human", "copy") if part.read(name)] for task, part in scores.items()
+        },
     )
 
 
@@ -72,8 +87,15 @@ def _line(name: str, table: Table, found: list[Cell]) -> dict[str, Any]:
     rows = list(dict.fromkeys(cell.row for cell in found))
     run = {cell.row for cell in found if cell.ours}
     statuses = Counter(cell.status for cell in found if cell.status)
-    return {"id": name, "title": table.title, "paper": table.paper, "place": table.place, "rows": len(rows), "run": len(run),
-            "statuses": ", ".join(f"{count} {status}" for status, count in statuses.items())}
+    return {
+        "id": name,
+        "title": table.title,
+        "paper": table.paper,
+        "place": table.place,
+        "rows": len(rows),
+        "run": len(run),
+        "statuses": ", ".join(f"{count} {status}" for status, count in statuses.items()),
+    }
 
 
 def _versions() -> dict[str, str]:

@@ -15,7 +15,8 @@ from raretokens.config import UserError
 from raretokens.subword.streams import Bitext
 from raretokens.subword.vocabulary import EOS, PAD
 
-BUCKETS = 8  # length buckets of an update of translation, as many as AGG's accumulated batches
+BUCKETS = 8  # length buckets of an update of translation, as many as AGG's accumulated batches,
+SMALLEST_BUCKET = 512  # unless they would hold fewer tokens than this: small buckets are mostly padding
 
 
 class Batch(NamedTuple):
@@ -70,8 +71,9 @@ class Pairs:
         self.bitext, self.seed = bitext, seed
         self.size = bitext.lengths.max(1)  # of a pair: its longer side
         self.kept = np.flatnonzero(self.size <= longest)
-        self.buckets = self._fill(max(tokens_per_update // BUCKETS, longest))
-        self.per_update = max(tokens_per_update // max(tokens_per_update // BUCKETS, longest), 1)
+        bucket = max(tokens_per_update // BUCKETS, SMALLEST_BUCKET, longest)
+        self.buckets = self._fill(bucket)
+        self.per_update = max(tokens_per_update // bucket, 1)
         self.updates_per_epoch = len(self.buckets) // self.per_update
 
     def _fill(self, tokens: int) -> list[np.ndarray]:

@@ -63,7 +63,9 @@ def gated_linear_cross_entropy(
         hidden, targets = hidden[kept], targets[kept]
         offset = None if offset is None else offset[kept]
     if targets.numel() and not 0 <= int(targets.min()) <= int(targets.max()) < weight.shape[0]:
-        raise IndexError(f"targets lie in {int(targets.min())}..{int(targets.max())}; allowed: 0..{weight.shape[0] - 1}")
+        raise IndexError(
+            f"targets lie in {int(targets.min())}..{int(targets.max())}; allowed: 0..{weight.shape[0] - 1}"
+        )
     chunk = chunk or (CHUNK_CUDA if hidden.is_cuda else CHUNK)
     return SummedLoss(*_Gated.apply(hidden, weight, offset, targets, gate, token_weight, label_smoothing, chunk))
 
@@ -168,7 +170,11 @@ def _check(hidden, weight, targets, gate, target_offset, token_weight) -> None:
         shapes = f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)}, targets {tuple(targets.shape)}"
         raise ValueError(f"{shapes} do not fit; expected ... x d, N x d and ...")
     if target_offset is not None and target_offset.shape != targets.shape:
-        raise ValueError(f"target_offset {tuple(target_offset.shape)} is not of the targets' shape {tuple(targets.shape)}")
+        raise ValueError(
+            f"target_offset {tuple(target_offset.shape)} is not of the targets' shape {tuple(targets.shape)}"
+        )
     for name, vector in (("gate", gate and gate.rare), ("token_weight", token_weight)):
         if vector is not None and vector.shape != weight.shape[:1]:
-            raise ValueError(f"{name} has shape {tuple(vector.shape)}; expected one entry for each of {weight.shape[0]} types")
+            raise ValueError(
+                f"{name} has shape {tuple(vector.shape)}; expected one entry for each of {weight.shape[0]} types"
+            )

@@ -1,5 +1,6 @@
 """The training loop: one update can be read on one screen."""
 
+import json
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ class Trainer:
     folder: Folder
     machine: Machine
     accelerator: Accelerator
+    into: Path  # where model, log and summary are written
     update: int = 0
     log: list[dict] = field(default_factory=list)
     kept: list[tuple[int, float, dict[str, Tensor]]] = field(default_factory=list)  # update, validation NLL, weights
@@ -60,7 +62,8 @@ class Trainer:
                 self._keep(row["valid_nll"])
                 progress.say(f"update {self.update}  validation NLL {row['valid_nll']:.4f}")
             self.log.append(row)
-            progress.step(self.update, tokens, row["loss"], row["nll"])
+            if progress.step(self.update, tokens, row["loss"], row["nll"]):
+                self._publish()
             if self._save_due(progress.last, saved):
                 saved = progress.last
                 self._save()
@@ -88,8 +91,17 @@ class Trainer:
         loss, nll = (self.accelerator.reduce(sums, "sum") / tokens).tolist()
         loss += 0.0 if penalty is None else float(penalty)
         if not math.isfinite(loss):
-            raise FloatingPointError(f"{self.name}: the loss of update {self.update + 1} is {loss}; lower the learning rate")
-        row = {"update": self.update + 1, "loss": loss, "nll": nll, "lr": rate, **self.objective.report(), "valid_nll": None}
+            raise FloatingPointError(
+                f"{self.name}: the loss of update {self.update + 1} is {loss}; lower the learning rate"
+            )
+        row = {
+            "update": self.update + 1,
+            "loss": loss,
+            "nll": nll,
+            "lr": rate,
+            **self.objective.report(),
+            "valid_nll": None,
+        }
         return row, tokens
 
     def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -150,15 +162,17 @@ class Trainer:
 
     def _save(self) -> None:
         cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-        self.folder.save({
-            "update": self.update,
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "objective": self.objective.state_dict(),
-            "log": self.log,
-            "kept": self.kept,
-            "random": (torch.get_rng_state(), cuda),
-        })
+        self.folder.save(
+            {
+                "update": self.update,
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "objective": self.objective.state_dict(),
+                "log": self.log,
+                "kept": self.kept,
+                "random": (torch.get_rng_state(), cuda),
+            }
+        )
 
     def _restore(self) -> None:
         state = self.folder.restore()
@@ -177,20 +191,38 @@ class Trainer:
         names = self.kept[0][2]
         return {name: torch.stack([item[2][name].float() for item in self.kept]).mean(0) for name in names}
 
-    def write(self, into: Path) -> dict:
-        """Write model.safetensors and log.tsv; returns a summary in numbers."""
-        into.mkdir(parents=True, exist_ok=True)
-        weights = self.weights()
-        save_file(weights, into / "model.safetensors")
-        self.model.load_state_dict(weights)
-        columns = list(self.log[-1])
+    def _publish(self) -> dict:
+        """Write log.tsv and training.json as they stand, for whoever watches the run; returns the latter."""
+        self.into.mkdir(parents=True, exist_ok=True)
+        columns, last = list(self.log[-1]), self.log[-1]
         lines = ["\t".join(_cell(row[column]) for column in columns) for row in self.log]
-        (into / "log.tsv").write_text("\n".join(["\t".join(columns), *lines, ""]), encoding="utf-8")
-        last = self.log[-1]
-        kept = {"update": self.kept[-1][0], "checkpoints": len(self.kept), "valid_nll": _round(self._validate())}
-        return {"updates": self.update, "loss": _round(last["loss"]), "nll": _round(last["nll"]), "kept": kept}
+        (self.into / "log.tsv").write_text("\n".join(["\t".join(columns), *lines, ""]), encoding="utf-8")
+        summary = {"updates": self.update, "loss": _round(last["loss"]), "nll": _round(last["nll"])}
+        if self.kept:
+            validated = min(item[1] for item in self.kept)
+            summary["kept"] = {
+                "update": self.kept[-1][0],
+                "checkpoints": len(self.kept),
+                "valid_nll": _round(validated),
+            }
+        return self._summary(summary)
 
+    def _summary(self, summary: dict) -> dict:
+        facts = {
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "updates_per_epoch": self.updates.updates_per_epoch,
+        }
+        (self.into / "training.json").write_text(json.dumps({**summary, **facts}, indent=1) + "\n", encoding="utf-8")
+        return summary
 
+    def write(self) -> None:
+        """Write model.safetensors, log.tsv and training.json, the last with the validation NLL of the weights as kept."""
+        summary = self._publish()
+        weights = self.weights()
+        self.model.load_state_dict(weights)
+        summary["kept"]["valid_nll"] = _round(self._validate())
+        self._summary(summary)
+        save_file(weights, self.into / "model.safetensors")
 
 
 def _round(value: float) -> float:

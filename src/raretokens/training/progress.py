@@ -12,17 +12,19 @@ class Progress:
         self.start = self.last = time.monotonic()
         self.tokens = 0
 
-    def step(self, update: int, tokens: int, loss: float, nll: float) -> None:
+    def step(self, update: int, tokens: int, loss: float, nll: float) -> bool:
+        """Count an update; true when it printed a line."""
         self.tokens += tokens
         now = time.monotonic()
         if now - self.last < self.seconds and update < self.updates:
-            return
+            return False
         self.last, elapsed = now, now - self.start
         left = elapsed / max(update - self.done, 1) * (self.updates - update)
         self.say(
             f"update {update}/{self.updates}  loss {loss:.3f}  nll {nll:.3f}  "
             f"{self.tokens / elapsed:,.0f} tokens/s  {_minutes(left)} left"
         )
+        return True
 
     def say(self, text: str) -> None:
         print(f"{self.name}  {text}", flush=True, file=sys.stdout)

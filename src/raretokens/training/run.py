@@ -1,11 +1,9 @@
 """One line of the run sheet, from token files to a trained model."""
 
-import json
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-
 
 from raretokens import config, objectives
 from raretokens.models import build
@@ -21,10 +19,10 @@ from raretokens.training.state import Folder, fingerprint
 CODE = Path(__file__).parents[1]
 
 
-def train(parameters: config.Parameters, run: config.Run, folder: Path, into: Path) -> dict:
+def train(parameters: config.Parameters, run: config.Run, folder: Path, into: Path) -> None:
     """Train the run on the token files of `folder` and write model.safetensors, log.tsv and training.json to `into`.
 
-    A run that was interrupted goes on where its state was last saved. Returns what training.json holds.
+    A run that was interrupted goes on where its state was last saved.
     """
     task = parameters.task(run.task)
     training = parameters.training(run)
@@ -34,17 +32,25 @@ def train(parameters: config.Parameters, run: config.Run, folder: Path, into: Pa
     check_size(updates, run.task, training.tokens_per_update)
     model = build(run.task, task.sizes[run.size], len(vocabulary), training.block)
     objective = objectives.build(run.objective, _facts(vocabulary, task, updates), **run.options)
-    accelerator = Accelerator(mixed_precision="bf16" if training.precision == "bfloat16" else "no",
-                              cpu=not torch.cuda.is_available())
+    accelerator = Accelerator(
+        mixed_precision="bf16" if training.precision == "bfloat16" else "no", cpu=not torch.cuda.is_available()
+    )
     scratch = Folder(f"{run.task}-{run.name}", _mark(parameters, run, folder))
-    trainer = Trainer(f"{run.task}/{run.name}", model, objective, training, updates, validation, scratch,
-                      machine.read(), accelerator)
+    trainer = Trainer(
+        f"{run.task}/{run.name}",
+        model,
+        objective,
+        training,
+        updates,
+        validation,
+        scratch,
+        machine.read(),
+        accelerator,
+        into,
+    )
     trainer.run()
-    summary = {**trainer.write(into), "parameters": sum(p.numel() for p in model.parameters()),
-               "updates_per_epoch": updates.updates_per_epoch}
-    (into / "training.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    trainer.write()
     scratch.remove()
-    return summary
 
 
 def _data(run: config.Run, training: config.Training, folder: Path) -> tuple[Blocks | Pairs, Blocks | Pairs]:
@@ -69,9 +75,18 @@ def _facts(vocabulary: Vocabulary, task: config.Task, updates: Blocks | Pairs) -
 
 def _mark(parameters: config.Parameters, run: config.Run, folder: Path) -> str:
     task = parameters.task(run.task)
-    resolved = {"run": vars(run), "training": parameters.training(run).model_dump(), "groups": task.groups.model_dump(),
-                "size": task.sizes[run.size].model_dump(), "torch": torch.__version__}
+    resolved = {
+        "run": vars(run),
+        "training": parameters.training(run).model_dump(),
+        "groups": task.groups.model_dump(),
+        "size": task.sizes[run.size].model_dump(),
+        "torch": torch.__version__,
+    }
     model = {"lm": "decoder", "nmt": "encoder_decoder"}[run.task]
-    code = [*(CODE / "training").glob("*.py"), CODE / "models/positions.py", CODE / f"models/{model}.py",
-            CODE / f"objectives/{run.objective}.py"]
+    code = [
+        *(CODE / "training").glob("*.py"),
+        CODE / "models/positions.py",
+        CODE / f"models/{model}.py",
+        CODE / f"objectives/{run.objective}.py",
+    ]
     return fingerprint(resolved, sorted([*folder.glob("*.bin"), folder / VOCABULARY, *code]))

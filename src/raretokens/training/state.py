@@ -49,7 +49,9 @@ class Folder:
     def check_parent(self) -> None:
         """Stop when whoever started this process is gone: a killed `dvc` does not take its stages with it."""
         if os.getppid() != self._parent:
-            raise UserError(f"{self.path}: the process that started this run is gone; its state is kept, start again to resume")
+            raise UserError(
+                f"{self.path}: the process that started this run is gone; its state is kept, start again to resume"
+            )
 
     def save(self, state: dict) -> None:
         """Write the state; a crash in the middle leaves the previous one."""
