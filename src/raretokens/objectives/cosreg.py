@@ -15,9 +15,7 @@ class Objective(objective.Objective):
     def __init__(self, facts: objective.Facts, gamma: float) -> None:
         super().__init__(facts)
         self.gamma = gamma
-        used = torch.arange(len(facts.counts), device=facts.counts.device) < facts.types
-        used[facts.pad] = False
-        self.register_buffer("used", used, persistent=False)
+        self.register_buffer("used", facts.used, persistent=False)
 
     def penalty(self, weight: Tensor) -> Tensor:
         exact = torch.promote_types(weight.dtype, torch.float32)

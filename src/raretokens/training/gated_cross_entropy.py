@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from raretokens.training.unlikelihood import Candidates, Unlikelihood
+
 CHUNK = 1024  # positions; fewer make the matrix products slow, more only take memory
 CHUNK_CUDA = 4096
 
@@ -32,9 +34,10 @@ class SummedLoss(NamedTuple):
     """Sums over the positions, natural logarithm; only `loss` carries a gradient."""
 
     loss: Tensor
-    nll: Tensor  # plain negative log-likelihood: no smoothing, weight or offset
+    nll: Tensor  # plain negative log-likelihood: no smoothing, weight, offset or unlikelihood
 
 
+@torch.compiler.disable
 def gated_linear_cross_entropy(
     hidden: Tensor,
     weight: Tensor,
@@ -44,6 +47,7 @@ def gated_linear_cross_entropy(
     label_smoothing: float = 0.0,
     target_offset: Tensor | None = None,
     token_weight: Tensor | None = None,
+    unlikelihood: Unlikelihood | None = None,
     ignore_index: int = -100,
     chunk: int | None = None,
 ) -> SummedLoss:
@@ -51,29 +55,38 @@ def gated_linear_cross_entropy(
 
     hidden: ... x d; weight: N x d; targets: ..., int64 in 0..N-1 or ignore_index. label_smoothing eps spreads eps / N over
     all types (fairseq's form). target_offset: ..., added to the target's logit, differentiable. token_weight: N, factor of
-    the loss of a position by its target. Under autocast the matrix products run in its type; sums are float32.
+    the loss of a position by its target. unlikelihood: targets must be sequences x positions. Under autocast the matrix
+    products run in its type; sums are float32.
 
     Raises ValueError on shapes that do not fit, and IndexError on a target outside 0..N-1. A second derivative is refused.
     """
     _check(hidden, weight, targets, gate, target_offset, token_weight)
+    candidates = None if unlikelihood is None else Candidates(unlikelihood, targets, len(weight), ignore_index)
     hidden, targets = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
     offset = None if target_offset is None else target_offset.reshape(-1)
     kept = targets != ignore_index
     if not kept.all():
         hidden, targets = hidden[kept], targets[kept]
         offset = None if offset is None else offset[kept]
-    if targets.numel() and not 0 <= int(targets.min()) <= int(targets.max()) < weight.shape[0]:
-        raise IndexError(
-            f"targets lie in {int(targets.min())}..{int(targets.max())}; allowed: 0..{weight.shape[0] - 1}"
-        )
+        candidates = None if candidates is None else candidates.keep(kept)
+    if targets.numel() and not 0 <= int(targets.min()) <= int(targets.max()) < len(weight):
+        raise IndexError(f"targets lie in {int(targets.min())}..{int(targets.max())}; allowed: 0..{len(weight) - 1}")
     chunk = chunk or (CHUNK_CUDA if hidden.is_cuda else CHUNK)
-    return SummedLoss(*_Gated.apply(hidden, weight, offset, targets, gate, token_weight, label_smoothing, chunk))
+    extras = _Extras(offset, token_weight, candidates, label_smoothing)
+    return SummedLoss(*_Gated.apply(hidden, weight, offset, targets, gate, extras, chunk))
+
+
+class _Extras(NamedTuple):
+    offset: Tensor | None
+    token_weight: Tensor | None
+    candidates: Candidates | None
+    smoothing: float
 
 
 class _Gated(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, weight, offset, targets, gate, token_weight, label_smoothing, chunk):  # type: ignore[override]
-        work = _Work(hidden, weight, offset, targets, token_weight, label_smoothing, any(ctx.needs_input_grad[:3]))
+    def forward(ctx, hidden, weight, offset, targets, gate, extras, chunk):  # type: ignore[override]
+        work = _Work(hidden, weight, targets, extras, any(ctx.needs_input_grad[:3]))
         with torch.autocast(hidden.device.type, enabled=False):
             if gate is None:
                 work.walk(torch.arange(len(targets), device=targets.device), chunk)
@@ -90,26 +103,25 @@ class _Gated(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad_loss, _grad_nll):  # type: ignore[override]
         scaled = [None if grad is None else grad * grad_loss.to(grad.dtype) for grad in ctx.gradients]
-        return (*scaled, None, None, None, None, None)
+        return (*scaled, None, None, None, None)
 
 
 class _Work:
     """Sums and gradients, filled chunk by chunk."""
 
-    def __init__(self, hidden, weight, offset, targets, token_weight, label_smoothing, wants_gradient):
+    def __init__(self, hidden: Tensor, weight: Tensor, targets: Tensor, extras: _Extras, wants_gradient: bool) -> None:
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
         exact = torch.promote_types(dtype, torch.float32)  # of sums: float32 under autocast, float64 stays
         self.hidden, self.weight = hidden.detach().to(dtype), weight.detach().to(dtype)
-        self.offset, self.targets, self.token_weight = offset, targets, token_weight
-        self.smoothing, self.exact = label_smoothing, exact
+        self.targets, self.extras, self.exact = targets, extras, exact
         self.loss = torch.zeros((), dtype=exact, device=hidden.device)
         self.nll = torch.zeros_like(self.loss)
         self.grad_hidden = self.grad_weight = self.grad_offset = None
         if wants_gradient:
             self.grad_hidden = torch.empty_like(self.hidden)
             self.grad_weight = torch.zeros_like(weight, dtype=exact)
-            self.grad_offset = None if offset is None else torch.empty_like(offset, dtype=exact)
+            self.grad_offset = None if extras.offset is None else torch.empty_like(extras.offset, dtype=exact)
 
     def walk(self, positions: Tensor, chunk: int, entry_gate: Tensor | None = None) -> None:
         for rows in positions.split(chunk):
@@ -121,32 +133,41 @@ class _Work:
             self.grad_weight[gated] *= gate[gated, None].to(self.exact)
 
     def _chunk(self, rows: Tensor, entry_gate: Tensor | None) -> None:
-        hidden, targets = self.hidden[rows], self.targets[rows]
-        column = targets[:, None]
+        hidden, column = self.hidden[rows], self.targets[rows, None]
         logits = (hidden @ self.weight.T).to(self.exact)  # rows x N
         plain = None
-        if self.offset is not None:
+        if self.extras.offset is not None:
             plain = logits.logsumexp(1, keepdim=True) - logits.gather(1, column)
-            logits.scatter_add_(1, column, self.offset[rows, None].detach().to(self.exact))
+            logits.scatter_add_(1, column, self.extras.offset[rows, None].detach().to(self.exact))
         normaliser = logits.logsumexp(1, keepdim=True)
         nll = normaliser - logits.gather(1, column)
-        loss, eps = nll, self.smoothing
+        loss, eps = nll, self.extras.smoothing
         if eps:
             loss = (1 - eps) * nll + eps * (normaliser - logits.mean(1, keepdim=True))
-        factor = None if self.token_weight is None else self.token_weight[targets, None].to(self.exact)
-        self.loss += (loss if factor is None else loss * factor).sum()
         self.nll += (nll if plain is None else plain).sum()
+        if self.grad_weight is None and self.extras.candidates is None:
+            self.loss += self._weighted(loss, column).sum()
+            return
+        error = logits.sub_(normaliser).exp_()  # the softmax; becomes dL/dz
+        if self.extras.candidates is not None:
+            extra, error = self.extras.candidates.apply(error, rows, column)
+            loss = loss + extra
+        self.loss += self._weighted(loss, column).sum()
         if self.grad_weight is not None:
-            self._gradient(rows, hidden, column, logits.sub_(normaliser).exp_(), factor, entry_gate)
+            self._gradient(rows, hidden, column, self._less_target(error, column), entry_gate)
 
-    def _gradient(self, rows, hidden, column, error, factor, entry_gate) -> None:
-        """error arrives as the softmax and becomes dL/dz: softmax minus (smoothed) target."""
-        eps = self.smoothing
+    def _weighted(self, values: Tensor, column: Tensor) -> Tensor:
+        weight = self.extras.token_weight
+        return values if weight is None else values.mul_(weight[column].to(self.exact))
+
+    def _less_target(self, error: Tensor, column: Tensor) -> Tensor:
+        eps = self.extras.smoothing
         if eps:
             error.sub_(eps / error.shape[1])
         error.scatter_add_(1, column, torch.full_like(column, -(1 - eps), dtype=error.dtype))
-        if factor is not None:
-            error.mul_(factor)
+        return self._weighted(error, column)
+
+    def _gradient(self, rows: Tensor, hidden: Tensor, column: Tensor, error: Tensor, entry_gate: Tensor | None) -> None:
         if self.grad_offset is not None:
             self.grad_offset[rows] = error.gather(1, column).squeeze(1)
         # The one-hot is subtracted in float32 before the cast: in bfloat16 the difference would vanish where p is near 1.
@@ -165,7 +186,14 @@ class _Work:
         return [None if grad is None else grad.to(value.dtype) for grad, value in pairs]
 
 
-def _check(hidden, weight, targets, gate, target_offset, token_weight) -> None:
+def _check(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    gate: Gate | None,
+    target_offset: Tensor | None,
+    token_weight: Tensor | None,
+) -> None:
     if weight.dim() != 2 or hidden.shape[-1] != weight.shape[1] or hidden.shape[:-1] != targets.shape:
         shapes = f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)}, targets {tuple(targets.shape)}"
         raise ValueError(f"{shapes} do not fit; expected ... x d, N x d and ...")
@@ -173,8 +201,9 @@ def _check(hidden, weight, targets, gate, target_offset, token_weight) -> None:
         raise ValueError(
             f"target_offset {tuple(target_offset.shape)} is not of the targets' shape {tuple(targets.shape)}"
         )
-    for name, vector in (("gate", gate and gate.rare), ("token_weight", token_weight)):
+    vectors = {"token_weight": token_weight} | ({} if gate is None else gate._asdict())
+    for name, vector in vectors.items():
         if vector is not None and vector.shape != weight.shape[:1]:
             raise ValueError(
-                f"{name} has shape {tuple(vector.shape)}; expected one entry for each of {weight.shape[0]} types"
+                f"{name} has shape {tuple(vector.shape)}; expected one entry for each of {len(weight)} types"
             )

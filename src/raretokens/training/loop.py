@@ -1,25 +1,24 @@
 """The training loop: one update can be read on one screen."""
 
-import json
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from raretokens.config import Training
 from raretokens.training.batches import Batch, Blocks, Pairs
 from raretokens.training.machine import Machine
 from raretokens.training.objective import Objective
+from raretokens.training.outputs import Checkpoint, Outputs, average
 from raretokens.training.progress import Progress
 from raretokens.training.schedule import learning_rate
 from raretokens.training.state import Folder
 
 ADAM = {"betas": (0.9, 0.98), "eps": 1e-8}
+SAVE_TOGETHER = 500  # updates between two saves of several processes
 
 
 @dataclass
@@ -35,10 +34,10 @@ class Trainer:
     folder: Folder
     machine: Machine
     accelerator: Accelerator
-    into: Path  # where model, log and summary are written
+    outputs: Outputs
     update: int = 0
     log: list[dict] = field(default_factory=list)
-    kept: list[tuple[int, float, dict[str, Tensor]]] = field(default_factory=list)  # update, validation NLL, weights
+    kept: list[Checkpoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.table = self.model.table
@@ -51,7 +50,8 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the last update, validating and saving on the way."""
-        progress = Progress(self.name, self.training.updates, self.update, self.machine.report_seconds)
+        is_main = self.accelerator.is_main_process
+        progress = Progress(self.name, self.training.updates, self.update, self.machine.report_seconds, is_main)
         saved = progress.start
         while self.update < self.training.updates:
             self.folder.check_parent()
@@ -63,7 +63,7 @@ class Trainer:
                 progress.say(f"update {self.update}  validation NLL {row['valid_nll']:.4f}")
             self.log.append(row)
             if progress.step(self.update, tokens, row["loss"], row["nll"]):
-                self._publish()
+                self.outputs.publish(self.log, self.kept)
             if self._save_due(progress.last, saved):
                 saved = progress.last
                 self._save()
@@ -147,18 +147,16 @@ class Trainer:
 
     def _keep(self, value: float) -> None:
         weights = {name: tensor.detach().to("cpu", copy=True) for name, tensor in self.model.state_dict().items()}
-        if self.training.keep == "best":
-            if not self.kept or value < self.kept[0][1]:
-                self.kept = [(self.update, value, weights)]
-        else:
-            self.kept = [*self.kept, (self.update, value, weights)][-self.training.keep :]
+        checkpoint = Checkpoint(self.update, value, weights)
+        if self.training.keep != "best":
+            self.kept = [*self.kept, checkpoint][-self.training.keep :]
+        elif not self.kept or value < self.kept[0].valid_nll:
+            self.kept = [checkpoint]
 
     def _save_due(self, now: float, saved: float) -> bool:
-        if not self.accelerator.is_main_process:
-            return False
-        if self.machine.save_updates:
-            return self.update % self.machine.save_updates == 0
-        return now - saved > self.machine.save_seconds
+        # Several processes save their states together, which clocks cannot tell them to do.
+        every = self.machine.save_updates or (SAVE_TOGETHER if self.accelerator.num_processes > 1 else 0)
+        return self.update % every == 0 if every else now - saved > self.machine.save_seconds
 
     def _save(self) -> None:
         cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
@@ -169,7 +167,7 @@ class Trainer:
                 "optimizer": self.optimizer.state_dict(),
                 "objective": self.objective.state_dict(),
                 "log": self.log,
-                "kept": self.kept,
+                "kept": [tuple(item) for item in self.kept],
                 "random": (torch.get_rng_state(), cuda),
             }
         )
@@ -181,53 +179,14 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.objective.load_state_dict(state["objective"])
-        self.update, self.log, self.kept = state["update"], state["log"], [tuple(item) for item in state["kept"]]
+        self.update, self.log, self.kept = state["update"], state["log"], [Checkpoint(*item) for item in state["kept"]]
         torch.set_rng_state(state["random"][0])
         if state["random"][1] is not None:
             torch.cuda.set_rng_state(state["random"][1])
 
-    def weights(self) -> dict[str, Tensor]:
-        """The weights that are kept: the best validated ones, or the mean of the last checkpoints."""
-        names = self.kept[0][2]
-        return {name: torch.stack([item[2][name].float() for item in self.kept]).mean(0) for name in names}
-
-    def _publish(self) -> dict:
-        """Write log.tsv and training.json as they stand, for whoever watches the run; returns the latter."""
-        self.into.mkdir(parents=True, exist_ok=True)
-        columns, last = list(self.log[-1]), self.log[-1]
-        lines = ["\t".join(_cell(row[column]) for column in columns) for row in self.log]
-        (self.into / "log.tsv").write_text("\n".join(["\t".join(columns), *lines, ""]), encoding="utf-8")
-        summary = {"updates": self.update, "loss": _round(last["loss"]), "nll": _round(last["nll"])}
-        if self.kept:
-            validated = min(item[1] for item in self.kept)
-            summary["kept"] = {
-                "update": self.kept[-1][0],
-                "checkpoints": len(self.kept),
-                "valid_nll": _round(validated),
-            }
-        return self._summary(summary)
-
-    def _summary(self, summary: dict) -> dict:
-        facts = {
-            "parameters": sum(p.numel() for p in self.model.parameters()),
-            "updates_per_epoch": self.updates.updates_per_epoch,
-        }
-        (self.into / "training.json").write_text(json.dumps({**summary, **facts}, indent=1) + "\n", encoding="utf-8")
-        return summary
-
-    def write(self) -> None:
-        """Write model.safetensors, log.tsv and training.json, the last with the validation NLL of the weights as kept."""
-        summary = self._publish()
-        weights = self.weights()
+    def finish(self) -> None:
+        """Write the weights that are kept, and their validation NLL."""
+        weights = average(self.kept)
         self.model.load_state_dict(weights)
-        summary["kept"]["valid_nll"] = _round(self._validate())
-        self._summary(summary)
-        save_file(weights, self.into / "model.safetensors")
-
-
-def _round(value: float) -> float:
-    return float(f"{value:.6g}")
-
-
-def _cell(value: float | int | None) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+        self.outputs.publish(self.log, self.kept, self._validate())
+        self.outputs.weights(weights)

@@ -15,7 +15,7 @@ FILE = Path("data/scratch/machine.yaml")
 class Machine:
     micro_batch: int = 16384  # tokens of one forward and backward pass
     save_seconds: float = 120.0  # between two saves of the resumable state
-    save_updates: int = 0  # saves by number of updates instead, if positive
+    save_updates: int = 0  # saves by number of updates instead, if positive; several processes need it
     report_seconds: float = 5.0  # between two lines of progress
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from raretokens.training.gated_cross_entropy import Gate, SummedLoss, gated_linear_cross_entropy
+from raretokens.training.gated_cross_entropy import Gate, SummedLoss, Unlikelihood, gated_linear_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,15 @@ class Facts:
     specials: int  # the first ids: markers, never rare
     pad: int  # target id of padding, left out of every loss
     updates_per_epoch: int
+    width: int  # d, of a row of the table
     label_smoothing: float = 0.0
+
+    @property
+    def used(self) -> Tensor:
+        """N, bool: rows that text can use, without padding and fillers."""
+        used = torch.arange(len(self.counts), device=self.counts.device) < self.types
+        used[self.pad] = False
+        return used
 
 
 class Objective(nn.Module):
@@ -40,15 +48,36 @@ class Objective(nn.Module):
         """Gate on the table's gradient through the softmax in this update."""
         return None
 
+    def target_offset(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor | None:
+        """What is added to each position's target logit; may carry a gradient to the hidden states."""
+        return None
+
+    def token_weight(self) -> Tensor | None:
+        """N: factor of a position's loss by its target."""
+        return None
+
+    def unlikelihood(self) -> Unlikelihood | None:
+        """A penalty on the probability of tokens that stood earlier in the sequence."""
+        return None
+
     def loss(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> SummedLoss:
-        """Summed loss of a micro-batch; hidden: sequences x positions x d, weight: N x d, targets: sequences x positions."""
+        """Summed loss of a micro-batch; hidden: sequences x positions x d, weight: N x d, targets: sequences x positions.
+
+        Without gradients (validation) it is the plain likelihood of the targets.
+        """
+        smoothing, pad = self.facts.label_smoothing, self.facts.pad
+        if not torch.is_grad_enabled():
+            return gated_linear_cross_entropy(hidden, weight, targets, label_smoothing=smoothing, ignore_index=pad)
         return gated_linear_cross_entropy(
             hidden,
             weight,
             targets,
-            gate=self.gate() if torch.is_grad_enabled() else None,
-            label_smoothing=self.facts.label_smoothing,
-            ignore_index=self.facts.pad,
+            gate=self.gate(),
+            label_smoothing=smoothing,
+            target_offset=self.target_offset(hidden, weight, targets),
+            token_weight=self.token_weight(),
+            unlikelihood=self.unlikelihood(),
+            ignore_index=pad,
         )
 
     def penalty(self, weight: Tensor) -> Tensor | None:

@@ -7,7 +7,8 @@ import time
 class Progress:
     """Prints at most one line every few seconds; `tokens` is what the run has processed since it started or resumed."""
 
-    def __init__(self, name: str, updates: int, done: int, seconds: float) -> None:
+    def __init__(self, name: str, updates: int, done: int, seconds: float, speaks: bool = True) -> None:
+        self.speaks = speaks
         self.name, self.updates, self.done, self.seconds = name, updates, done, seconds
         self.start = self.last = time.monotonic()
         self.tokens = 0
@@ -27,7 +28,8 @@ class Progress:
         return True
 
     def say(self, text: str) -> None:
-        print(f"{self.name}  {text}", flush=True, file=sys.stdout)
+        if self.speaks:
+            print(f"{self.name}  {text}", flush=True, file=sys.stdout)
 
 
 def _minutes(seconds: float) -> str:

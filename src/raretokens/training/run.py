@@ -14,6 +14,7 @@ from raretokens.training import machine
 from raretokens.training.batches import Blocks, Pairs, check_size
 from raretokens.training.loop import Trainer
 from raretokens.training.objective import Facts
+from raretokens.training.outputs import Outputs
 from raretokens.training.state import Folder, fingerprint
 
 CODE = Path(__file__).parents[1]
@@ -31,26 +32,25 @@ def train(parameters: config.Parameters, run: config.Run, folder: Path, into: Pa
     updates, validation = _data(run, training, folder)
     check_size(updates, run.task, training.tokens_per_update)
     model = build(run.task, task.sizes[run.size], len(vocabulary), training.block)
-    objective = objectives.build(run.objective, _facts(vocabulary, task, updates), **run.options)
+    objective = objectives.build(
+        run.objective, _facts(vocabulary, task, updates, task.sizes[run.size].width), **run.options
+    )
     accelerator = Accelerator(
         mixed_precision="bf16" if training.precision == "bfloat16" else "no", cpu=not torch.cuda.is_available()
     )
-    scratch = Folder(f"{run.task}-{run.name}", _mark(parameters, run, folder))
-    trainer = Trainer(
-        f"{run.task}/{run.name}",
-        model,
-        objective,
-        training,
-        updates,
-        validation,
-        scratch,
-        machine.read(),
-        accelerator,
-        into,
-    )
+    rank = accelerator.process_index
+    scratch = Folder(f"{run.task}-{run.name}", _mark(parameters, run, folder), rank=rank)
+    torch.manual_seed(run.seed + 1000 * rank)  # processes see other sequences, so they draw other dropout masks
+    facts = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": updates.updates_per_epoch}
+    outputs = Outputs(into, facts, rank == 0)
+    settings = machine.read()
+    name = f"{run.task}/{run.name}"
+    trainer = Trainer(name, model, objective, training, updates, validation, scratch, settings, accelerator, outputs)
     trainer.run()
-    trainer.write()
-    scratch.remove()
+    trainer.finish()
+    accelerator.wait_for_everyone()
+    if rank == 0:
+        scratch.remove()
 
 
 def _data(run: config.Run, training: config.Training, folder: Path) -> tuple[Blocks | Pairs, Blocks | Pairs]:
@@ -61,7 +61,7 @@ def _data(run: config.Run, training: config.Training, folder: Path) -> tuple[Blo
     return train_part, Pairs(Bitext(folder, "valid"), training.block)
 
 
-def _facts(vocabulary: Vocabulary, task: config.Task, updates: Blocks | Pairs) -> Facts:
+def _facts(vocabulary: Vocabulary, task: config.Task, updates: Blocks | Pairs, width: int) -> Facts:
     return Facts(
         counts=torch.from_numpy(vocabulary.target_counts),
         rare=torch.from_numpy(vocabulary.groups(task.groups.model_dump()) == RARE),
@@ -69,6 +69,7 @@ def _facts(vocabulary: Vocabulary, task: config.Task, updates: Blocks | Pairs) -
         specials=len(SPECIALS),
         pad=PAD,
         updates_per_epoch=updates.updates_per_epoch,
+        width=width,
         label_smoothing=task.training.label_smoothing,
     )
 

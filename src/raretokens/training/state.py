@@ -30,13 +30,13 @@ def fingerprint(resolved: dict, files: Iterable[Path]) -> str:
 
 
 class Folder:
-    """The scratch folder of one run, locked while a process trains in it."""
+    """The scratch folder of one run, locked by its main process while it trains; rank counts the processes from 0."""
 
-    def __init__(self, name: str, mark: str, root: Path = SCRATCH) -> None:
-        self.path = root / f"{name}-{mark}"
+    def __init__(self, name: str, mark: str, root: Path = SCRATCH, rank: int = 0) -> None:
+        self.path, self.rank = root / f"{name}-{mark}", rank
         self.path.mkdir(parents=True, exist_ok=True)
         self._parent = os.getppid()
-        self._lock = self._locked()
+        self._lock = self._locked() if rank == 0 else None
 
     def _locked(self) -> IO[str]:
         lock = open(self.path / "lock", "w")  # noqa: SIM115 - held until the process ends
@@ -54,13 +54,13 @@ class Folder:
             )
 
     def save(self, state: dict) -> None:
-        """Write the state; a crash in the middle leaves the previous one."""
-        part = self.path / "state.part"
+        """Write the state of this process; a crash in the middle leaves the previous one."""
+        part = self.path / f"state-{self.rank}.part"
         torch.save(state, part)
-        os.replace(part, self.path / "state.pt")
+        os.replace(part, self.path / f"state-{self.rank}.pt")
 
     def restore(self) -> dict | None:
-        path = self.path / "state.pt"
+        path = self.path / f"state-{self.rank}.pt"
         return torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
 
     def remove(self) -> None:

@@ -1,0 +1,41 @@
+"""AGPS: adaptive gradient partial scaling (Yu et al., 2021, section 3 and Algorithm 1).
+
+With c_k the count of type k as a target in the corpus, f1 = min(c / mu1, 1) and f2 = min(c / mu2, 1). Rare types that are no
+target of the update (membership S of the whole update) are gated:
+
+    Eq. 15:       A_k = f1_k,   B_k = f2_k
+    Algorithm 1:  A_k = f1_k,   B_k = f1_k + f2_k      (its first loss runs over all positions, so f1 acts on rare targets too)
+"""
+
+import torch
+from torch import Tensor
+
+from raretokens.training import objective
+from raretokens.training.gated_cross_entropy import Gate
+
+OPTIONS = {
+    "first_rare": 0,  # id from which types are rare; 0: the declared rare group
+    "mu1": 1500.0,  # of translation; language models 500
+    "mu2": 400.0,  # of translation; language models 20
+    "variant": "eq15",  # or alg1
+}
+
+
+class Objective(objective.Objective):
+    def __init__(self, facts: objective.Facts, first_rare: int, mu1: float, mu2: float, variant: str) -> None:
+        super().__init__(facts)
+        if variant not in ("eq15", "alg1"):
+            raise ValueError(f"agps.variant: {variant!r} is not allowed; allowed: eq15, alg1")
+        ids = torch.arange(len(facts.counts), device=facts.counts.device)
+        f1, f2 = (facts.counts.to(torch.get_default_dtype()).div(mu).clamp(max=1.0) for mu in (mu1, mu2))
+        self.register_buffer("rare", ids >= first_rare if first_rare else facts.rare.clone(), persistent=False)
+        self.register_buffer("f1", f1, persistent=False)
+        self.register_buffer("f2", f2 if variant == "eq15" else f1 + f2, persistent=False)
+        self.register_buffer("absent", torch.ones_like(self.rare), persistent=False)
+
+    def begin_update(self, counts: Tensor) -> None:
+        self.absent = counts == 0
+
+    def gate(self) -> Gate:
+        gated = self.rare & self.absent
+        return Gate(self.rare, torch.where(gated, self.f1, 1.0), torch.where(gated, self.f2, 1.0))

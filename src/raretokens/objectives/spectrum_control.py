@@ -1,0 +1,31 @@
+"""Spectrum control (Wang et al., 2020). UNVERIFIED: only the abstract could be read; this is an operational form of our own.
+
+The singular values of the table are drawn towards a slowly decaying prior of their largest one:
+
+    penalty = strength * sum over k of (s_k - s_1 k^(-decay))^2
+
+The paper re-parameterises W = U diag(s) V^T with soft orthogonality of U and V; s taken from the table itself needs no such
+terms.
+"""
+
+import torch
+from torch import Tensor
+
+from raretokens.training import objective
+
+OPTIONS = {"strength": 1.0, "decay": 0.3}
+
+
+class Objective(objective.Objective):
+    def __init__(self, facts: objective.Facts, strength: float, decay: float) -> None:
+        super().__init__(facts)
+        self.strength = strength
+        self.register_buffer("used", facts.used, persistent=False)
+        ranks = torch.arange(1, facts.width + 1, dtype=torch.float64, device=facts.counts.device)
+        self.register_buffer("prior", ranks**-decay, persistent=False)
+
+    def penalty(self, weight: Tensor) -> Tensor:
+        exact = torch.promote_types(weight.dtype, torch.float32)
+        rows = weight[self.used].to(exact)
+        values = torch.linalg.eigvalsh(rows.T @ rows).clamp(min=1e-12).sqrt().flip(0)  # d, falling
+        return self.strength * (values - values[0] * self.prior[: len(values)].to(exact)).square().sum()

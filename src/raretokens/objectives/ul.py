@@ -1,0 +1,15 @@
+"""Token-level unlikelihood (Welleck et al., 2020), the comparison of AGG table 4; candidates stay inside a sequence."""
+
+from raretokens.training import objective
+from raretokens.training.unlikelihood import Unlikelihood
+
+OPTIONS = {"alpha_ul": 1.0, "flatten_batch": False}
+
+
+class Objective(objective.Objective):
+    def __init__(self, facts: objective.Facts, alpha_ul: float, flatten_batch: bool) -> None:
+        super().__init__(facts)
+        self.settings = Unlikelihood(alpha_ul, flatten_batch)
+
+    def unlikelihood(self) -> Unlikelihood:
+        return self.settings

@@ -1,0 +1,26 @@
+"""Weight decay on the table alone (FRAGE table 10): decoupled in the optimizer, or rate * |W|^2 / N in the loss."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from raretokens.training import objective
+
+OPTIONS = {"rate": 0.2, "form": "decoupled"}  # or l2
+
+
+class Objective(objective.Objective):
+    def __init__(self, facts: objective.Facts, rate: float, form: str) -> None:
+        super().__init__(facts)
+        if form not in ("decoupled", "l2"):
+            raise ValueError(f"weight_decay.form: {form!r} is not allowed; allowed: decoupled, l2")
+        self.rate, self.form = rate, form
+
+    def penalty(self, weight: Tensor) -> Tensor | None:
+        return self.rate * weight.square().sum() / len(weight) if self.form == "l2" else None
+
+    def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
+        if self.form == "decoupled":
+            groups = [{**group, "weight_decay": self.rate} if group["table"] else group for group in groups]
+        return super().optimizer(groups, **adam)

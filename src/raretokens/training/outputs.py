@@ -1,0 +1,59 @@
+"""What a run leaves: log and summary, kept up to date while it trains, and the weights at its end."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+
+class Checkpoint(NamedTuple):
+    update: int
+    valid_nll: float
+    weights: dict[str, Tensor]
+
+
+def average(checkpoints: list[Checkpoint]) -> dict[str, Tensor]:
+    """The mean of the weights, in float32."""
+    names = checkpoints[0].weights
+    return {name: torch.stack([item.weights[name].float() for item in checkpoints]).mean(0) for name in names}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files of one run; only the main process of several writes them."""
+
+    into: Path
+    facts: dict  # of the run, beside what is measured
+    is_main: bool = True
+
+    def publish(self, log: list[dict], kept: list[Checkpoint], valid_nll: float | None = None) -> None:
+        """Write log.tsv and training.json as they stand; valid_nll is that of the weights as kept, once it is known."""
+        if not self.is_main:
+            return
+        self.into.mkdir(parents=True, exist_ok=True)
+        columns, last = list(log[-1]), log[-1]
+        lines = ["\t".join(_cell(row[column]) for column in columns) for row in log]
+        (self.into / "log.tsv").write_text("\n".join(["\t".join(columns), *lines, ""]), encoding="utf-8")
+        summary = {"updates": last["update"], "loss": rounded(last["loss"]), "nll": rounded(last["nll"])}
+        if kept:
+            best = min(item.valid_nll for item in kept) if valid_nll is None else valid_nll
+            summary["kept"] = {"update": kept[-1].update, "checkpoints": len(kept), "valid_nll": rounded(best)}
+        (self.into / "training.json").write_text(
+            json.dumps({**summary, **self.facts}, indent=1) + "\n", encoding="utf-8"
+        )
+
+    def weights(self, weights: dict[str, Tensor]) -> None:
+        if self.is_main:
+            save_file(weights, self.into / "model.safetensors")
+
+
+def rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _cell(value: float | int | None) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

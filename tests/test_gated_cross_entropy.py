@@ -1,0 +1,199 @@
+"""The primitive: exact against dense float64 formulas, honest about what it cannot do, usable inside torch's machinery."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.checkpoint import checkpoint
+
+from raretokens.training.gated_cross_entropy import Gate, gated_linear_cross_entropy
+from raretokens.training.unlikelihood import Candidates, Unlikelihood
+
+PAD = -100
+
+
+def world(seed: int, m: int, n: int, d: int, pads: float = 0.2) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    hidden, weight = (torch.randn(k, d, generator=random, dtype=torch.float64) for k in (m, n))
+    targets = torch.randint(0, n, (m,), generator=random)
+    targets[torch.rand(m, generator=random) < pads] = PAD
+    return hidden.requires_grad_(), weight.requires_grad_(), targets
+
+
+def dense(hidden, weight, targets, gate, eps, offset, token_weight):
+    """Loss, and gradients by the formula dL/dH = G W, dL/dW = (Gamma * G)^T H, position by position."""
+    n = len(weight)
+    loss, grad_hidden, grad_weight = 0.0, torch.zeros_like(hidden), torch.zeros_like(weight)
+    grad_offset = torch.zeros(len(hidden), dtype=torch.float64)
+    for i, y in enumerate(targets.tolist()):
+        if y == PAD:
+            continue
+        z = weight @ hidden[i]
+        z[y] += 0.0 if offset is None else offset[i]
+        q = torch.full((n,), eps / n, dtype=torch.float64)
+        q[y] += 1 - eps
+        factor = 1.0 if token_weight is None else token_weight[y]
+        loss += -factor * (q * z.log_softmax(0)).sum()
+        error = factor * (z.softmax(0) - q)
+        gamma = torch.ones(n, dtype=torch.float64)
+        if gate is not None:
+            gamma = (gate.rare_targets if gate.rare[y] else gate.nonrare_targets).clone()
+            gamma[y] = 1.0
+        grad_hidden[i] = error @ weight
+        grad_weight += torch.outer(gamma * error, hidden[i])
+        grad_offset[i] = error[y]
+    return loss, grad_hidden, grad_weight, grad_offset
+
+
+def gate_of(seed: int, n: int) -> Gate:
+    random = torch.Generator().manual_seed(seed + 1)
+    rare = torch.rand(n, generator=random) < 0.4
+    values = torch.rand(2, n, generator=random, dtype=torch.float64) * 1.5
+    return Gate(rare, *torch.where(rare, values, 1.0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), m=st.integers(1, 20), n=st.integers(2, 30), d=st.integers(1, 8), chunk=st.integers(1, 30),
+    gated=st.booleans(), eps=st.sampled_from([0.0, 0.1, 0.7]), offsets=st.booleans(), weights=st.booleans(),
+)  # fmt: skip
+def test_gradients_equal_the_dense_formula(seed, m, n, d, chunk, gated, eps, offsets, weights):
+    hidden, weight, targets = world(seed, m, n, d)
+    gate = gate_of(seed, n) if gated else None
+    offset = torch.randn(m, dtype=torch.float64).requires_grad_() if offsets else None
+    token_weight = torch.rand(n, dtype=torch.float64) if weights else None
+    found = gated_linear_cross_entropy(
+        hidden,
+        weight,
+        targets,
+        gate=gate,
+        label_smoothing=eps,
+        target_offset=offset,
+        token_weight=token_weight,
+        chunk=chunk,
+    )
+    (3.0 * found.loss).backward()
+    with torch.no_grad():
+        loss, grad_hidden, grad_weight, grad_offset = dense(hidden, weight, targets, gate, eps, offset, token_weight)
+        plain = dense(hidden, weight, targets, None, 0.0, None, None)[0]
+    assert float(found.loss.detach()) == pytest.approx(float(loss), abs=1e-9)
+    assert float(found.nll) == pytest.approx(float(plain), abs=1e-9)
+    torch.testing.assert_close(hidden.grad, 3 * grad_hidden, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(weight.grad, 3 * grad_weight, atol=1e-9, rtol=1e-9)
+    if offsets:
+        torch.testing.assert_close(offset.grad, 3 * grad_offset, atol=1e-9, rtol=1e-9)
+
+
+def test_equation_23_of_agg_case_by_case():
+    """The gradient of a rare row: (p - 1) h for its own positions, g1 p h for targets not rare, g2 p h for other rare ones."""
+    hidden, weight, _ = world(3, 3, 6, 4)
+    rare, g1, g2 = torch.arange(6) >= 4, 0.3, 0.6
+    one = torch.ones(6, dtype=torch.float64)
+    gate = Gate(rare, one.masked_fill(rare, g1), one.masked_fill(rare, g2))
+    p = (hidden @ weight.T).softmax(1).detach()
+    for target, factor in ((4, p[0, 4] - 1), (1, g1 * p[0, 4]), (5, g2 * p[0, 4])):
+        weight.grad = None
+        gated_linear_cross_entropy(hidden[:1], weight, torch.tensor([target]), gate=gate).loss.backward()
+        torch.testing.assert_close(weight.grad[4], factor * hidden[0].detach(), atol=1e-12, rtol=1e-12)
+
+
+def test_unlikelihood_candidates_by_hand():
+    """Sequence D A B C C | D: the earlier tokens of the same sequence, as a set, without the target."""
+    a, b, c, d, pad = 0, 1, 2, 3, 9
+    targets = torch.tensor([[d, a, b, c, c], [d, pad, pad, pad, pad]])
+    expected = [set(), {d}, {d, a}, {d, a, b}, {d, a, b}, set()]
+    sets = Candidates(Unlikelihood(), targets, 5, pad).keep((targets != pad).reshape(-1))
+    mask = sets.mask(torch.arange(6), targets[targets != pad][:, None])
+    assert [set(row.nonzero().squeeze(1).tolist()) for row in mask] == expected
+    leaking = Candidates(Unlikelihood(flatten_batch=True), targets, 5, pad).keep((targets != pad).reshape(-1))
+    mask = leaking.mask(torch.arange(6), targets[targets != pad][:, None])
+    assert set(mask[5].nonzero().squeeze(1).tolist()) == {a, b, c}  # of the other sequence, but for the target d
+
+
+def test_a_bfloat16_pass_errs_no_more_than_the_naive_one():
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(300, 64), torch.randn(500, 64) * 0.3
+    targets = torch.randint(0, 500, (300,))
+
+    def gradients(function, dtype):
+        h, w = (x.to(dtype, copy=True).requires_grad_() for x in (hidden, weight))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.float32):
+            function(h, w).backward()
+        return h.grad.double(), w.grad.double()
+
+    def naive(h, w):
+        return torch.nn.functional.cross_entropy(h @ w.T, targets, reduction="sum")
+
+    def ours(h, w):
+        return gated_linear_cross_entropy(h, w, targets).loss
+
+    truth, plain, found = (
+        gradients(naive, torch.float64),
+        gradients(naive, torch.float32),
+        gradients(ours, torch.float32),
+    )
+    for t, p, f in zip(truth, plain, found, strict=True):
+        assert (f - t).norm() <= 1.1 * (p - t).norm()
+
+
+def test_sums_are_float32_under_autocast():
+    hidden, weight, targets = (x.detach() for x in world(1, 40, 50, 8, 0.0))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = gated_linear_cross_entropy(hidden.float(), weight.float(), targets)
+    assert found.loss.dtype == found.nll.dtype == torch.float32
+
+
+def test_it_works_under_checkpointing_compilation_and_twice_in_a_step():
+    hidden, weight, targets = world(5, 12, 20, 4)
+    gate = gate_of(5, 20)
+
+    def loss(h, w):
+        return gated_linear_cross_entropy(torch.tanh(h), w, targets, gate=gate).loss
+
+    def gradients(function):
+        return torch.autograd.grad(function(hidden, weight), (hidden, weight))
+
+    once = gradients(loss)
+    ways = {
+        "checkpoint": lambda h, w: checkpoint(loss, h, w, use_reentrant=False),
+        "compile": torch.compile(loss, backend="eager"),
+        "twice": lambda h, w: loss(h, w) + loss(h, w),
+    }
+    for name, way in ways.items():
+        for found, expected in zip(gradients(way), once, strict=True):
+            torch.testing.assert_close(
+                found, expected * (2 if name == "twice" else 1), atol=1e-12, rtol=1e-12, msg=name
+            )
+
+
+def test_no_gradient_is_computed_where_none_is_wanted():
+    hidden, weight, targets = world(6, 5, 7, 3)
+    with torch.no_grad():
+        assert not gated_linear_cross_entropy(hidden, weight, targets).loss.requires_grad
+    only = gated_linear_cross_entropy(hidden.detach(), weight, targets).loss
+    only.backward()
+    assert hidden.grad is None and weight.grad is not None
+
+
+def test_no_positions_is_zero():
+    hidden, weight, targets = world(7, 4, 5, 3)
+    found = gated_linear_cross_entropy(hidden, weight, torch.full_like(targets, PAD), gate=gate_of(7, 5))
+    found.loss.backward()
+    assert float(found.loss.detach()) == 0.0 and not weight.grad.any()
+
+
+def test_what_it_cannot_do_is_refused():
+    hidden, weight, targets = world(8, 4, 5, 3, 0.0)
+    with pytest.raises(ValueError, match="do not fit"):
+        gated_linear_cross_entropy(hidden[:, :2], weight, targets)
+    with pytest.raises(IndexError, match=r"targets lie in \d+\.\.5; allowed: 0\.\.4"):
+        gated_linear_cross_entropy(hidden, weight, torch.tensor([0, 1, 2, 5]))
+    with pytest.raises(ValueError, match="token_weight has shape"):
+        gated_linear_cross_entropy(hidden, weight, targets, token_weight=torch.ones(4))
+    with pytest.raises(ValueError, match="rare has shape"):
+        gated_linear_cross_entropy(hidden, weight, targets, gate=gate_of(0, 6))
+    with pytest.raises(ValueError, match="unlikelihood needs targets of sequences x positions"):
+        gated_linear_cross_entropy(hidden, weight, targets, unlikelihood=Unlikelihood())
+    (first,) = torch.autograd.grad(gated_linear_cross_entropy(hidden, weight, targets).loss, hidden, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable|does not require grad"):
+        torch.autograd.grad(first.sum(), weight)

@@ -1,0 +1,63 @@
+"""The real training loop on random token files, for the contract of every objective."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+
+from raretokens import objectives
+from raretokens.config import Size, Training
+from raretokens.models import build
+from raretokens.subword import streams
+from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
+from raretokens.training.batches import Blocks, Pairs
+from raretokens.training.loop import Trainer
+from raretokens.training.machine import Machine
+from raretokens.training.objective import Facts
+from raretokens.training.outputs import Outputs
+from raretokens.training.state import Folder
+
+N = 40
+
+
+def write_tokens(folder: Path) -> None:
+    """A stream of falling frequency, and 60 sentence pairs."""
+    random = np.random.default_rng(0)
+    ids = (len(SPECIALS) + random.random(4000) ** 2 * (N - len(SPECIALS))).astype("<u2")
+    ids[:2000].tofile(folder / "lm.bin")
+    sentences = [np.append(ids[i * 8 : i * 8 + random.integers(2, 8)], EOS) for i in range(120)]
+    np.concatenate(sentences).astype("<u2").tofile(folder / "nmt.bin")
+    streams.write_meta(folder, {"dtype": "<u2"})
+
+
+def trainer(folder: Path, task: str, name: str, *, updates: int = 6, micro_batch: int = 10_000, dropout: float = 0.0,
+            save_updates: int = 0, dtype: torch.dtype = torch.float64, **options: object) -> Trainer:  # fmt: skip
+    """A trainer of an objective on that task; floats are of `dtype`."""
+    torch.set_default_dtype(dtype)
+    torch.manual_seed(1)
+    training = Training(updates=updates, tokens_per_update=64, block=8, peak_lr=0.01, warmup=2, weight_decay=0.1,
+                        label_smoothing=0.1, validate_every=updates, keep="best")  # fmt: skip
+    size = Size(
+        layers=1, width=16, heads=2, feedforward=16, dropout=dropout, attention_dropout=dropout, activation="relu"
+    )
+    if task == "lm":
+        data = Blocks(streams.tokens(folder, "lm"), 8, 64, 1), Blocks(streams.tokens(folder, "lm")[:100], 8)
+    else:
+        pairs = streams.Bitext(folder, "nmt")
+        data = Pairs(pairs, 8, 64, 1), Pairs(pairs, 8)
+    facts = Facts(
+        counts=torch.from_numpy(np.bincount(streams.tokens(folder, "lm"), minlength=N)), rare=torch.arange(N) >= 30, types=N - 2,
+        specials=len(SPECIALS), pad=PAD, updates_per_epoch=4, width=16, label_smoothing=0.1,
+    )  # fmt: skip
+    accelerator = Accelerator(cpu=True)
+    rank = accelerator.process_index
+    machine = Machine(micro_batch=micro_batch, save_updates=save_updates, report_seconds=1e9)
+    return Trainer(
+        f"{task}/{name}", build(task, size, N, 16), objectives.build(name, facts, **options), training, *data,
+        Folder(f"{task}-{name}", "x", folder / "scratch", rank), machine, accelerator, Outputs(folder / "out" / name, {}, rank == 0),
+    )  # fmt: skip
+
+
+def weights(trained: Trainer) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in trained.model.state_dict().items()}
