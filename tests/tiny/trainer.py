@@ -53,10 +53,12 @@ def trainer(folder: Path, task: str, name: str, *, updates: int = 6, micro_batch
     accelerator = Accelerator(cpu=True)
     rank = accelerator.process_index
     machine = Machine(micro_batch=micro_batch, save_updates=save_updates, report_seconds=1e9)
-    return Trainer(
-        f"{task}/{name}", build(task, size, N, 16), objectives.build(name, facts, **options), training, *data,
-        Folder(f"{task}-{name}", "x", folder / "scratch", rank), machine, accelerator, Outputs(folder / "out" / name, {}, rank == 0),
-    )  # fmt: skip
+    scratch, outputs = (
+        Folder(f"{task}-{name}", "x", folder / "scratch", rank),
+        Outputs(folder / "out" / name, {}, rank == 0),
+    )
+    model, objective = build(task, size, N, 16), objectives.build(name, facts, **options)
+    return Trainer(f"{task}/{name}", model, objective, training, *data, scratch, machine, accelerator, outputs)
 
 
 def weights(trained: Trainer) -> dict[str, torch.Tensor]:
