@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
-.PHONY: demo test environment diff lint lock
+.PHONY: demo test environment diff readme lint lock
 
 demo: environment
 	dvc repro
@@ -12,6 +12,9 @@ test: environment lint
 
 diff: environment
 	stages/run 1 diff $(REV)
+
+readme: environment
+	stages/run 1 report --readme README.md
 
 environment:
 	@./environment.sh

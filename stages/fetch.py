@@ -1,4 +1,4 @@
-"""Fetch one source of src/raretokens/corpora/sources.yaml: `python stages/fetch.py SOURCE` -> data/raw/SOURCE/."""
+"""Fetch one source of src/raretokens/corpora/table: `python stages/fetch.py SOURCE` -> data/raw/SOURCE/."""
 
 import os
 import sys

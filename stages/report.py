@@ -12,7 +12,11 @@ from raretokens.tables import declarations, report
 
 def main() -> None:
     if sys.argv[1:2] == ["--readme"]:
+        if len(sys.argv) != 3:
+            raise config.UserError("report --readme FILE: name one text")
         readme = Path(sys.argv[2])
+        if not readme.is_file():
+            raise config.UserError(f"{readme}: no such file")
         readme.write_text(report.refresh(readme.read_text(encoding="utf-8"), readme.parent), encoding="utf-8")
         return
     parameters = config.load()

@@ -77,5 +77,5 @@ def test_all_mistakes_are_reported_at_once(tmp_path):
 
 def test_a_knob_sets_the_option_of_its_name(tmp_path):
     parameters = config.load(edited(tmp_path, "nmt/alpha", 0.5))
-    assert parameters.run("nmt", "base-agg").options == {"alpha": 0.5}
+    assert parameters.run("nmt", "base-agg").options["alpha"] == 0.5
     assert parameters.run("lm", "mle-2").seed == 2

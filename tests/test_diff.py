@@ -10,7 +10,8 @@ import yaml
 ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"
 TABLE = HEADER + "MLE,I(W),isotropy.total,0.293,0.700,,,mle,differs,\nMLE,PPL,ppl.total,20.77,100.00,,,mle,differs,\n"
-CLAIMS = "claim,verdict\nagg-raises-isotropy,holds\n"
+HUMAN = HEADER + "Human,Uniq Rare,uniq.rare,300,295,,,human,differs,\n"
+CLAIMS = "claim,metric,verdict,left,right\nagg-raises-isotropy,isotropy.total,holds,0.97,0.68\n"
 FIGURE = "panel,run,group,x,y\n" + "".join(f"AGG,AGG,,{i},{1000 - i}\n" for i in range(100))
 
 
@@ -30,6 +31,7 @@ def world(request, tmp_path) -> Path:
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
     (folder / "params.yaml").write_text(yaml.safe_dump({**tree, "root": str(ROOT)}))
     (folder / "reports/tables/agg-1.csv").write_text(TABLE)
+    (folder / "reports/tables/agg-3.csv").write_text(HUMAN)
     (folder / "reports/claims.csv").write_text(CLAIMS)
     (folder / "reports/figures/agg-figure-4.csv").write_text(FIGURE)
     run(tmp_path, "git", "init", "-q")
@@ -55,13 +57,22 @@ def test_unchanged_reports_pass(world):
     ("name", "old", "new", "code", "said"),
     [
         ("tables/agg-1.csv", "0.700", "0.720", 0, "1 cells moved, 0 of them out"),
-        ("tables/agg-1.csv", "0.700", "0.740", 1, "| MLE | I(W) | 0.700 | 0.740 | 0.03 abs | **out** |"),
+        ("tables/agg-1.csv", "0.700", "0.740", 1, "| MLE | I(W) | 0.700 | 0.740 | +0.04 | 0.03 abs | **out** |"),
         ("tables/agg-1.csv", "100.00", "101.50", 0, "0.02 rel"),
         ("tables/agg-1.csv", "100.00", "103.00", 1, "**out**"),
         ("tables/agg-1.csv", ",100.00,", ",,", 1, "| MLE | PPL | 100.00 |  |"),
-        ("tables/agg-1.csv", "20.77", "20.78", 1, "| MLE | PPL (printed) | 20.77 | 20.78 | exact | **out** |"),
+        ("tables/agg-1.csv", "20.77", "20.78", 1, "| MLE | PPL (printed) | 20.77 | 20.78 | +0.01 | exact | **out** |"),
         ("tables/agg-1.csv", "MLE,PPL,ppl.total,20.77,100.00,,,mle,differs,\n", "", 1, "| MLE | PPL | present |  |"),
+        ("tables/agg-3.csv", ",295,", ",296,", 1, "| Human | Uniq Rare | 295 | 296 | +1 | exact | **out** |"),
         ("claims.csv", "holds", "undecided", 1, "| verdict | holds | undecided |"),
+        (
+            "claims.csv",
+            "holds,0.97,",
+            "undecided,0.96,",
+            0,
+            "| verdict | holds | undecided |  | both sides within theirs |",
+        ),
+        ("claims.csv", "holds,0.97,", "undecided,0.90,", 1, "| left | 0.97 | 0.90 | -0.07 | 0.03 abs | **out** |"),
         ("figures/agg-figure-4.csv", "AGG,AGG,,99,901\n", "", 1, "| 100 points | 99 points |"),
         ("figures/agg-figure-4.csv", "AGG,AGG,,50,950", "AGG,AGG,,50,951", 0, "mean shift / range"),
     ],
@@ -87,6 +98,9 @@ def test_nothing_to_compare_with_is_an_error(world, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside")
     (outside / "params.yaml").write_text((world / "params.yaml").read_text())
     assert diff(outside).returncode == 2
+    (outside / "params.yaml").unlink()
+    done = diff(outside)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_this_python_is_the_stages_python():

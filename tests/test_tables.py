@@ -62,7 +62,7 @@ def test_other_runs_follow_and_rows_without_a_run_say_why(world):
     found = by_place(cells.cells(DECLARED, table, world, PRINTED))
     assert found["mine", "PPL Rare"].status == "ours only"
     assert found["Freeze (b)", "PPL Rare"].status == "not run"
-    assert "freeze-b" in found["Freeze (b)", "PPL Rare"].note
+    assert found["Freeze (b)", "PPL Rare"].reason == "no run named lm6-freeze-b or freeze-b on the run sheet"
     assert found["Freeze (b)", "PPL Rare"].paper == "65.76"
     rows = list(dict.fromkeys(row for row, _ in found))
     assert rows == ["MLE", "Freeze (b) & (c)", "Freeze (b)", "Freeze (c)", "freeze", "mine"]
@@ -155,6 +155,14 @@ def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
     tree["agg-raises-isotropy"]["expect"] = "bigger"
     (tmp_path / "claims.yaml").write_text(yaml.safe_dump(tree))
     with pytest.raises(config.UserError, match=r"claims.yaml: agg-raises-isotropy.expect: 'bigger'"):
+        declarations.read(tmp_path)
+    tree = yaml.safe_load((PRINTED / "claims.yaml").read_text())
+    tree["agg-improves-bleu"]["left"]["runs"] = ["base-agf"]
+    (tmp_path / "claims.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(config.UserError, match=r"agg-improves-bleu.left.runs: run 'base-agf' .* nearest is base-agg$"):
+        declarations.read(tmp_path)
+    (tmp_path / "claims.yaml").write_text("a: [")
+    with pytest.raises(config.UserError, match=r"claims.yaml: not YAML: [^\n]+$"):
         declarations.read(tmp_path)
 
 

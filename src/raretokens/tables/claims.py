@@ -2,10 +2,11 @@
 
 import csv
 import io
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from raretokens.tables.declarations import Claim, Side
+from raretokens.tables.declarations import Claim, Declarations, Side
 from raretokens.tables.printed import PrintedTable
 from raretokens.tables.scored import Scores, Value
 
@@ -18,6 +19,8 @@ class Verdict:
     statement: str
     metric: str
     verdict: str  # holds, does not hold, undecided, not run
+    left: str  # mean over seeds
+    right: str
     ours: str  # mean effect
     lowest: str
     highest: str
@@ -29,7 +32,8 @@ class Verdict:
 
 def judge(name: str, claim: Claim, scores: Scores, folder: Path) -> Verdict:
     """Compare the two runs seed by seed: undecided where the seeds do not agree."""
-    effects = _effects(claim, scores)
+    left, right = (_value(side, scores) for side in (claim.left, claim.right))
+    effects = _effects(claim, left, right) if left and right else []
     good = [effect < claim.threshold if claim.expect == "lower" else effect > claim.threshold for effect in effects]
     verdict = "not run" if not good else "holds" if all(good) else "undecided" if any(good) else "does not hold"
     stems = list(dict.fromkeys(filter(None, (scores.choose(side.runs) for side in (claim.left, claim.right)))))
@@ -41,6 +45,8 @@ def judge(name: str, claim: Claim, scores: Scores, folder: Path) -> Verdict:
         metric=claim.left.metric,
         verdict=verdict,
         kind=claim.effect,
+        left=f"{left.mean:.6g}" if left else "",
+        right=f"{right.mean:.6g}" if right else "",
         ours=_number(sum(effects) / len(effects)) if effects else "",
         lowest=_number(min(effects)) if effects else "",
         highest=_number(max(effects)) if effects else "",
@@ -50,10 +56,8 @@ def judge(name: str, claim: Claim, scores: Scores, folder: Path) -> Verdict:
     )
 
 
-def _effects(claim: Claim, scores: Scores) -> list[float]:
-    left, right = (_value(side, scores) for side in (claim.left, claim.right))
-    if left is None or right is None:
-        return []
+def _effects(claim: Claim, left: Value, right: Value) -> list[float]:
+    """Effect for each seed that both runs have; without a common seed, that of the means."""
     pairs = [
         (a, b)
         for a, seed in zip(left.values, left.seeds, strict=True)
@@ -69,7 +73,11 @@ def _value(side: Side, scores: Scores) -> Value | None:
 
 
 def _effect(claim: Claim, left: float, right: float) -> float:
-    return left / right if claim.effect == "ratio" else left - right
+    if claim.effect == "difference":
+        return left - right
+    if right == 0:  # nothing over nothing is no effect
+        return math.copysign(math.inf, left) if left else 1.0
+    return left / right
 
 
 def _printed(claim: Claim, folder: Path) -> str:
@@ -91,20 +99,23 @@ def to_csv(verdicts: list[Verdict]) -> str:
     return out.getvalue()
 
 
-def to_markdown(verdicts: list[Verdict]) -> str:
+def to_markdown(verdicts: list[Verdict], declared: Declarations) -> str:
     lines = [
         "# What the papers conclude, and whether it holds here",
         "",
         "An effect is the first run's metric over the second's (ratio), or less it (difference); in brackets its range over",
-        "seeds. *Undecided*: the seeds do not agree. One seed decides nothing about chance.",
+        "seeds. *Undecided*: the seeds do not agree. One seed says nothing about chance.",
         "",
-        "| claim | where | verdict | effect here | in print | kind | metric | runs | seeds |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| claim | where | verdict | effect here | in print | effect | runs | seeds |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for v in verdicts:
         ours = f"{v.ours} [{v.lowest}, {v.highest}]" if v.seeds not in ("0", "1") else v.ours
+        verdict = f"**{v.verdict}**{' (one seed)' if v.seeds == '1' else ''}"
+        metric = declared.metric(v.metric)
+        unit = f" ({metric.unit})" if v.kind == "difference" and metric.unit not in metric.title else ""
+        effect = f"{v.kind} of {metric.title}{unit}"
         lines.append(
-            f"| {v.statement} | {v.paper} {v.place} | **{v.verdict}** | {ours} | {v.printed} | {v.kind} | "
-            f"`{v.metric}` | {v.runs} | {v.seeds} |"
+            f"| {v.statement} | {v.paper} {v.place} | {verdict} | {ours} | {v.printed} | {effect} | {v.runs} | {v.seeds} |"
         )
     return "\n".join([*lines, ""])

@@ -1,6 +1,7 @@
 """The declarations of data/paper, checked when they are read: a mistake names file, key, value and what is allowed."""
 
 import fnmatch
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,6 +9,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from raretokens.config import UserError
+from raretokens.tables.names import unknown_runs
+
+BRACES = re.compile(r"\{(.+?)\}")
 
 
 class Section(BaseModel):
@@ -24,8 +28,12 @@ class Tolerance(Section):
         return abs(after - before) <= bound + 1e-12
 
 
+EXACT = Tolerance(abs=0.0)  # of what no training touches
+
+
 class Metric(Section):
     title: str
+    unit: str
     digits: int
     direction: Literal["up", "down"]
     match: Tolerance
@@ -45,6 +53,7 @@ class Row(Section):
     runs: Annotated[list[str], Field(min_length=1)]
     quoted: bool = False
     data: bool = False
+    size: str | None = None  # the only size of columns that it fills
 
 
 class Table(Section):
@@ -62,7 +71,7 @@ class Table(Section):
 class Side(Section):
     runs: Annotated[list[str], Field(min_length=1)]
     metric: str
-    printed: list[str] | None = None  # file, row, column, group
+    printed: tuple[str, str, str, str] | None = None  # file, row, column, group
 
 
 class Claim(Section):
@@ -100,6 +109,7 @@ class Figure(Section):
 
 
 class Scale(Section):
+    corpora: dict[Literal["lm", "nmt"], str]  # what is said holds for these
     text: str
     shows: str
     hides: str
@@ -113,8 +123,11 @@ class Declarations(Section):
     scales: dict[str, Scale]
 
     def metric(self, path: str) -> Metric:
-        """How a metric path is shown and compared: the first pattern that fits."""
-        return next(metric for pattern, metric in self.metrics.items() if fnmatch.fnmatchcase(path, pattern))
+        """How a metric path is shown and compared: the first pattern that fits; UserError where none does."""
+        for pattern, metric in self.metrics.items():
+            if fnmatch.fnmatchcase(path, pattern):
+                return metric
+        raise UserError(f"metric {path!r} is not declared; metrics.yaml has {', '.join(self.metrics)}")
 
 
 KINDS: dict[str, Any] = {"metrics": Metric, "tables": Table, "claims": Claim, "figures": Figure, "scales": Scale}
@@ -123,8 +136,8 @@ KINDS: dict[str, Any] = {"metrics": Metric, "tables": Table, "claims": Claim, "f
 def read(folder: Path) -> Declarations:
     """metrics.yaml, tables.yaml, claims.yaml, figures.yaml and scales.yaml of a folder; UserError, a line per mistake."""
     parts: dict[str, Any] = {name: _read(folder / f"{name}.yaml", kind) for name, kind in KINDS.items()}
-    declared = Declarations(**parts)
-    mistakes = [f"{folder}/{line}" for line in _unknown_metrics(declared)]
+    declared = Declarations(**{**parts, "metrics": _spelt_out(parts["metrics"])})
+    mistakes = [f"{folder}/{line}" for line in (*_unknown_metrics(declared), *unknown_runs(declared, folder))]
     if mistakes:
         raise UserError("\n".join(mistakes))
     return declared
@@ -135,9 +148,21 @@ def _read(path: Path, kind: type[Section]) -> dict[str, Section]:
         return RootModel[dict[str, kind]].model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).root
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         lines = (f"{path}: {'.'.join(map(str, e['loc']))}: {e['input']!r}: {e['msg'].lower()}" for e in error.errors())
         raise UserError("\n".join(lines)) from None
+
+
+def _spelt_out(metrics: dict[str, Metric]) -> dict[str, Metric]:
+    """`uniq.{freq,med}` stands for `uniq.freq` and `uniq.med`; what is declared first stays."""
+    found: dict[str, Metric] = {}
+    for pattern, metric in metrics.items():
+        braces = BRACES.search(pattern)
+        for part in braces[1].split(",") if braces else [""]:
+            found.setdefault(pattern.replace(braces[0], part) if braces else pattern, metric)
+    return found
 
 
 def _unknown_metrics(declared: Declarations) -> list[str]:

@@ -2,17 +2,16 @@
 
 import csv
 import io
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
-from raretokens.config import UserError
-from raretokens.tables.declarations import Declarations
+from raretokens.tables.declarations import EXACT, Declarations, Tolerance
+from raretokens.tables.render import escaped
+from raretokens.tables.revision import Revision
 
 KEYS = {"tables": ("row", "column"), "claims": ("claim",), "figures": ("panel", "run", "group")}
 
@@ -30,39 +29,11 @@ class Move:
     out: bool
 
 
-class Revision:
-    """Files of a git revision, seen from a folder of the work tree."""
-
-    def __init__(self, name: str, folder: Path = Path()) -> None:
-        self.name, self.folder = name, folder
-        self._git("rev-parse", "--show-toplevel", error="not a git repository")
-        self.commit = self._git(
-            "rev-parse", "--verify", f"{name}^{{commit}}", error=f"{name}: no such revision"
-        ).strip()
-
-    def read(self, path: str) -> str | None:
-        done = subprocess.run(["git", "show", f"{self.commit}:./{path}"], cwd=self.folder, capture_output=True)
-        return None if done.returncode else done.stdout.decode("utf-8")
-
-    def list(self, folder: str) -> list[str]:
-        return self._git("ls-tree", "--name-only", self.commit, f"{folder}/", error="").split("\n")[:-1]
-
-    def _git(self, *arguments: str, error: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True)
-        if done.returncode and error:
-            raise UserError(error)
-        return done.stdout
-
-
 def compare(revision: Revision, declared: Declarations, reports: Path = Path("reports")) -> list[Move]:
     """Every cell of tables, claims and figures that moved, those within their tolerance too."""
     names = {f"{kind}/{path.name}" for kind in ("tables", "figures") for path in (reports / kind).glob("*.csv")}
-    names |= {
-        "/".join(path.split("/")[-2:])
-        for kind in ("tables", "figures")
-        for path in revision.list(f"{reports}/{kind}")
-        if path.endswith(".csv")
-    }
+    for kind in ("tables", "figures"):
+        names |= {f"{kind}/{name}" for name in revision.files(f"{reports}/{kind}") if name.endswith(".csv")}
     moves: list[Move] = []
     for name in [*sorted(names), "claims.csv"]:
         now = (reports / name).read_text(encoding="utf-8") if (reports / name).is_file() else None
@@ -74,38 +45,61 @@ def compare(revision: Revision, declared: Declarations, reports: Path = Path("re
 
 def _file_moves(name: str, before: str | None, now: str | None, declared: Declarations) -> Iterator[Move]:
     if before is None or now is None:
-        yield Move(name, "", "", "" if before is None else "present", "" if now is None else "present", "", True)
+        yield _present(name, "", "", before, now)
         return
     kind = name.split("/")[0].removesuffix(".csv")
     if kind == "figures":
         yield from _figure_moves(name, before, now, declared)
         return
     old, new = ({tuple(row[key] for key in KEYS[kind]): row for row in _rows(text)} for text in (before, now))
+    moves = _claim_moves if kind == "claims" else _cell_moves
     for key in dict.fromkeys([*old, *new]):
-        yield from _cell_moves(name, kind, key, old.get(key), new.get(key), declared)
+        if key in old and key in new:
+            yield from moves(name, old[key], new[key], declared)
+        else:
+            yield _present(name, *(*key, "")[:2], old.get(key), new.get(key))
 
 
-def _cell_moves(
-    name: str, kind: str, key: tuple[str, ...], old: dict | None, new: dict | None, declared: Declarations
-) -> Iterator[Move]:
-    row, column = (*key, "")[:2]
-    if old is None or new is None:
-        yield Move(name, row, column, "" if old is None else "present", "" if new is None else "present", "", True)
-        return
-    if kind == "claims":
-        if old["verdict"] != new["verdict"]:
-            yield Move(name, row, "verdict", old["verdict"], new["verdict"], "", True)
-        return
-    drift = declared.metric(new["metric"]).drift
-    bound = " or ".join(f"{value:g} {unit}" for unit, value in drift.model_dump().items() if value is not None)
+def _present(name: str, row: str, column: str, old: object, new: object) -> Move:
+    before, after = ("" if part is None else "present" for part in (old, new))
+    return Move(name, row, column, before, after, "", True)
+
+
+def _cell_moves(name: str, old: dict[str, str], new: dict[str, str], declared: Declarations) -> Iterator[Move]:
+    row, column = new["row"], new["column"]
     if old["paper"] != new["paper"]:
         yield Move(name, row, f"{column} (printed)", old["paper"], new["paper"], "exact", True)
-    before, after = old["ours"], new["ours"]
-    if before != after:
-        numbers = [_number(text) for text in (before, after)]
-        free = drift.abs == float("inf")  # words, which may change as long as there are some
-        out = not (before and after) if free else None in numbers or not drift.allows(*numbers)  # type: ignore[arg-type]
-        yield Move(name, row, column, before, after, bound, out)
+    table = declared.tables.get(Path(name).stem)
+    needs_no_model = table is not None and any(line.data and line.title == row for line in table.rows)
+    drift = EXACT if needs_no_model else declared.metric(new["metric"]).drift
+    yield from _number_moves(name, row, column, old["ours"], new["ours"], drift)
+
+
+def _claim_moves(name: str, old: dict[str, str], new: dict[str, str], declared: Declarations) -> Iterator[Move]:
+    """A verdict may change where the numbers that it rests on moved, and no further than their tolerance."""
+    drift = declared.metric(new["metric"]).drift if "metric" in new else EXACT
+    numbers = [
+        move
+        for side in ("left", "right")
+        if side in old and side in new
+        for move in _number_moves(name, new["claim"], side, old[side], new[side], drift)
+    ]
+    yield from numbers
+    if old["verdict"] != new["verdict"]:
+        drifted = bool(numbers) and not any(move.out for move in numbers)
+        why = "both sides within theirs" if drifted else ""
+        yield Move(name, new["claim"], "verdict", old["verdict"], new["verdict"], why, not drifted)
+
+
+def _number_moves(name: str, row: str, column: str, before: str, after: str, drift: Tolerance) -> Iterator[Move]:
+    if before == after:
+        return
+    if drift.abs == float("inf"):  # words, which may change as long as there are some
+        yield Move(name, row, column, before, after, "any", not (before and after))
+        return
+    bound = " or ".join(f"{value:g} {unit}" for unit, value in drift.model_dump().items() if value) or "exact"
+    old, new = _number(before), _number(after)
+    yield Move(name, row, column, before, after, bound, old is None or new is None or not drift.allows(old, new))
 
 
 def _figure_moves(name: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
@@ -114,25 +108,17 @@ def _figure_moves(name: str, before: str, now: str, declared: Declarations) -> I
     limit = figure.drift if figure else 0.0
     old, new = (_series(text) for text in (before, now))
     for key in dict.fromkeys([*old, *new]):
-        a, b = old.get(key), new.get(key)
+        a, b, row = old.get(key), new.get(key), " ".join(filter(None, key))
         if a is None or b is None or len(a) != len(b):
             counts = ["" if part is None else f"{len(part)} points" for part in (a, b)]
-            yield Move(name, " ".join(key), "points", *counts, "same number", True)
+            yield Move(name, row, "points", *counts, "same number", True)
             continue
         if key[2]:  # a cloud of a frequency group
             a, b = np.sort(a, axis=0), np.sort(b, axis=0)
         span = np.maximum(np.ptp(a, axis=0), 1e-12)
         shift = float((np.abs(a - b).mean(axis=0) / span).max())
         if shift:
-            yield Move(
-                name,
-                " ".join(filter(None, key)),
-                "mean shift / range",
-                "0",
-                f"{shift:.4f}",
-                f"{limit:g}",
-                shift > limit,
-            )
+            yield Move(name, row, "mean shift / range", "0", f"{shift:.2g}", f"{limit:g}", shift > limit)
 
 
 def _series(text: str) -> dict[tuple[str, ...], np.ndarray]:
@@ -153,22 +139,8 @@ def _number(text: str) -> float | None:
         return None
 
 
-def parameters(revision: Revision, path: Path = Path("params.yaml")) -> list[tuple[str, Any, Any]]:
-    """Parameters that differ: (key, before, now), leaf by leaf."""
-    old, new = (
-        _leaves(yaml.safe_load(text or "") or {})
-        for text in (revision.read(str(path)), path.read_text(encoding="utf-8"))
-    )
-    return [(key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
-
-
-def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(tree, dict) and tree:
-        return {k: v for key, part in tree.items() for k, v in _leaves(part, f"{prefix}.{key}".strip(".")).items()}
-    return {prefix: tree}
-
-
 def to_markdown(revision: Revision, moves: list[Move], changed: list[tuple[str, Any, Any]]) -> str:
+    """Summary, parameters that differ, and every move, those out of tolerance first."""
     out = [move for move in moves if move.out]
     lines = [
         f"## Reports against {revision.name} ({revision.commit[:10]})",
@@ -177,11 +149,16 @@ def to_markdown(revision: Revision, moves: list[Move], changed: list[tuple[str, 
         "",
     ]
     if changed:
-        lines += ["| parameter | before | now |", "|---|---|---|", *(f"| {k} | {a} | {b} |" for k, a, b in changed), ""]
+        rows = [f"| {key} | {escaped(str(old))} | {escaped(str(new))} |" for key, old, new in changed]
+        lines += ["| parameter | before | now |", "|---|---|---|", *rows, ""]
     if moves:
-        lines += ["| report | row | column | before | now | tolerance | |", "|---|---|---|---|---|---|---|"]
-        lines += [
-            f"| {m.place} | {m.row} | {m.column} | {m.before} | {m.after} | {m.tolerance} | {'**out**' if m.out else ''} |"
-            for m in sorted(moves, key=lambda m: not m.out)
-        ]
+        lines += ["| report | row | column | before | now | delta | tolerance | |", "|---|---|---|---|---|---|---|---|"]
+        lines += [_line(move) for move in sorted(moves, key=lambda move: not move.out)]
     return "\n".join([*lines, ""])
+
+
+def _line(move: Move) -> str:
+    old, new = _number(move.before), _number(move.after)
+    delta = "" if old is None or new is None else f"{new - old:+.4g}"
+    words = map(escaped, (move.row, move.column, move.before, move.after))
+    return f"| {move.place} | {' | '.join(words)} | {delta} | {move.tolerance} | {'**out**' if move.out else ''} |"

@@ -11,9 +11,10 @@ from typing import Any
 
 import jinja2
 
-from raretokens.config import Parameters
+from raretokens.config import Parameters, UserError
 from raretokens.tables import claims, figures, render
-from raretokens.tables.cells import Cell, cells
+from raretokens.tables.cell import Cell
+from raretokens.tables.cells import cells
 from raretokens.tables.declarations import Declarations, Table
 from raretokens.tables.scored import Scores
 
@@ -46,7 +47,7 @@ def write(parameters: Parameters, declared: Declarations, printed: Path, reports
         figures.write(figure, figures.points(figure, scores[figure.task]), reports / "figures", name)
     verdicts = [claims.judge(name, claim, scores[claim.task], printed) for name, claim in declared.claims.items()]
     _text(reports / "claims.csv", claims.to_csv(verdicts))
-    _text(reports / "claims.md", claims.to_markdown(verdicts))
+    _text(reports / "claims.md", claims.to_markdown(verdicts, declared))
     counted = ", ".join(f"{count} {verdict}" for verdict, count in Counter(v.verdict for v in verdicts).items())
     _text(reports / "index.md", _index(parameters, declared, rendered, scores, counted))
     _text(reports / "headline.json", json.dumps(_headline(scores), indent=1) + "\n")
@@ -54,8 +55,19 @@ def write(parameters: Parameters, declared: Declarations, printed: Path, reports
 
 
 def refresh(text: str, folder: Path) -> str:
-    """A text with its parts between `<!-- include FILE -->` and `<!-- end -->` taken anew from the files."""
-    return INCLUDE.sub(lambda m: m[1] + (folder / m[2]).read_text(encoding="utf-8").rstrip() + "\n" + m[4], text)
+    """A text with its parts between `<!-- include FILE -->` and `<!-- end -->` taken anew from the files.
+
+    Raises UserError where a file is missing or an include has no end.
+    """
+    if text.count("<!-- include ") != len(INCLUDE.findall(text)):
+        raise UserError("an `<!-- include FILE -->` has no `<!-- end -->`")
+
+    def fresh(found: re.Match[str]) -> str:
+        if not (folder / found[2]).is_file():
+            raise UserError(f"{folder / found[2]}: no such file; an include names it")
+        return found[1] + (folder / found[2]).read_text(encoding="utf-8").rstrip() + "\n" + found[4]
+
+    return INCLUDE.sub(fresh, text)
 
 
 def _index(
@@ -67,16 +79,24 @@ def _index(
 ) -> str:
     human: Any = scores["lm"].read("human") or {}
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("raretokens.tables"), autoescape=False
-    )  # Markdown, not HTML
+        loader=jinja2.PackageLoader("raretokens.tables"),
+        autoescape=False,  # Markdown, not HTML
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    corpora = {"lm": parameters.lm.corpus, "nmt": parameters.nmt.corpus}
+    about = declared.scales.get(parameters.scale)
     return environment.get_template("index.md").render(
         scale=parameters.scale,
-        about=declared.scales.get(parameters.scale),
+        about=about if about and about.corpora == corpora else None,
+        corpora=corpora,
         tokens=human.get("metrics", {}).get("tokens"),
         versions={"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},
         tables=[_line(name, declared.tables[name], found) for name, found in rendered.items()],
         figures=[{"id": name, **figure.model_dump()} for name, figure in declared.figures.items()],
         verdicts=verdicts,
+        missing=[f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
         runs={
             task: [name for name in (*part.lines, "human", "copy") if part.read(name)] for task, part in scores.items()
         },

@@ -27,6 +27,11 @@ class Value:
         return (max(self.values) - min(self.values)) / 2 if len(self.values) > 1 else None
 
 
+def filled(names: list[str], size: str | None) -> list[str]:
+    """Names of runs with the column's size in the place of {size}."""
+    return [name.replace("{size}", size or "") for name in names]
+
+
 @dataclass
 class Scores:
     """reports/runs of one task, read as the run sheet names them: files of removed runs are not seen."""
@@ -57,8 +62,8 @@ class Scores:
 
     def choose(self, names: list[str], size: str | None = None, data: bool = False) -> str | None:
         """The first of the names that is on the run sheet (a data row: that has a score file)."""
-        filled = [name.replace("{size}", size or "") for name in names]
-        return next((name for name in filled if (self.read(name) is not None if data else name in self.lines)), None)
+        known = (lambda name: self.read(name) is not None) if data else self.lines.__contains__
+        return next(filter(known, filled(names, size)), None)
 
     def read(self, name: str) -> dict | None:
         if name not in self.cache:

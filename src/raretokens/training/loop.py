@@ -188,5 +188,6 @@ class Trainer:
         """Write the weights that are kept, and their validation NLL."""
         weights = average(self.kept)
         self.model.load_state_dict(weights)
-        self.outputs.publish(self.log, self.kept, self._validate())
+        known = self.kept[0].valid_nll if len(self.kept) == 1 else None
+        self.outputs.publish(self.log, self.kept, self._validate() if known is None else known)
         self.outputs.weights(weights)

@@ -93,7 +93,7 @@ class Objective(nn.Module):
 
     def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
         """Optimizer over the parameter groups; the one with `table=True` holds the tied table alone."""
-        return torch.optim.AdamW(groups, **adam)
+        return torch.optim.AdamW(groups, fused=True, **adam)
 
     def report(self) -> dict[str, float]:
         """Numbers for the training log of this update."""

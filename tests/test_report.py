@@ -1,0 +1,161 @@
+"""A whole table, as CSV and as Markdown, from scores made by hand; neighbours, index and included tables."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from raretokens import config
+from raretokens.tables import cells, claims, declarations, render, report
+from raretokens.tables.scored import Scores
+
+ROOT = Path(__file__).parents[1]
+PRINTED = ROOT / "data/paper"
+DECLARED = declarations.read(PRINTED)
+LEGEND = (
+    "Ours (printed). ± is half the range over seeds. **Bold**: within the printed number's tolerance. "
+    "† quoted in print from elsewhere. — not run."
+)
+
+
+def scores(folder: Path, files: dict[str, dict], sheet: dict[str, dict], task: str = "lm") -> Scores:
+    (folder / task).mkdir()
+    for name, score in files.items():
+        (folder / task / f"{name}.json").write_text(json.dumps(score))
+    lines = {name: config.RunLine(knob="seed", **{"size": "demo", **line}) for name, line in sheet.items()}
+    return Scores.of(SimpleNamespace(runs=SimpleNamespace(**{task: lines})), task, folder)
+
+
+def isotropy(total: float, seed: int = 1) -> dict:
+    return {"seed": seed, "metrics": {"isotropy": {"total": total}}}
+
+
+def test_a_whole_table_as_csv_and_markdown(tmp_path):
+    printed = {"MLE": ("0.377", ""), "AGG": ("0.813", "odd"), "SC": ("0.5", ""), "Static": ("0.752", "")}
+    rows = [f"X,1,{row},I(W),Total,{value},ratio,up,{note}\n" for row, (value, note) in printed.items()]
+    (tmp_path / "x_table1.csv").write_text("paper,table,row,column,group,value,unit,direction,note\n" + "".join(rows))
+    table = declarations.Table(
+        title="Isotropy",
+        paper="X",
+        place="table 1",
+        printed="x_table1",
+        task="lm",
+        columns=[
+            {"title": "I(W)", "column": "I(W)", "group": "Total", "metric": "isotropy.total"},
+            {"title": "Uniq", "metric": "uniq.rare"},
+        ],
+        rows=[
+            {"title": "MLE", "runs": ["big-mle", "mle"]},
+            {"title": "AGG", "runs": ["agg"]},
+            {"title": "SC", "runs": ["sc"], "quoted": True},
+            {"title": "Static", "runs": ["agg-static"]},
+        ],
+        also=True,
+    )
+    files = {
+        "mle": isotropy(0.40),
+        "mle-2": isotropy(0.44, seed=2),
+        "agg": isotropy(0.60),
+        "mine": {"seed": 1, "metrics": {"uniq": {"rare": 7}}},
+        "removed": isotropy(0.1),
+    }
+    sheet = {
+        "mle": {"objective": "mle"},
+        "agg": {"objective": "agg"},
+        "mle-2": {"objective": "mle", "seed": 2},
+        "mine": {"objective": "mine"},
+        "later-2": {"objective": "mine"},
+    }
+    found = cells.cells(DECLARED, table, scores(tmp_path, files, sheet), tmp_path)
+    assert render.to_csv(found) == (
+        "row,column,metric,paper,ours,spread,delta,runs,status,reason,note\n"
+        "MLE,I(W),isotropy.total,0.377,0.420,0.020,+0.043,mle mle-2,match,,\n"
+        "AGG,I(W),isotropy.total,0.813,0.600,,-0.213,agg,differs,,odd\n"
+        "SC,I(W),isotropy.total,0.5,,,,,quoted,,\n"
+        "Static,I(W),isotropy.total,0.752,,,,,not run,no run named agg-static on the run sheet,\n"
+        "mine,I(W),isotropy.total,,,,,,not run,mine has no isotropy.total,\n"
+        "mine,Uniq,uniq.rare,,7,,,mine,ours only,,\n"
+        "later-2,I(W),isotropy.total,,,,,,not run,later-2 has no scores yet,\n"
+        "later-2,Uniq,uniq.rare,,,,,,not run,later-2 has no scores yet,\n"
+    )
+    assert render.to_markdown(table, found) == (
+        "**X table 1: Isotropy**\n\n"
+        "| | I(W) | Uniq |\n|---|---|---|\n"
+        "| MLE | **0.420 ± 0.020** (0.377) |  |\n"
+        "| AGG | 0.600 (0.813) |  |\n"
+        "| SC | — (0.5†) |  |\n"
+        "| Static | — (0.752) |  |\n"
+        "| mine | — | 7 |\n"
+        "| later-2 | — | — |\n\n"
+        f"{LEGEND}\n\n"
+        "* AGG: odd\n".replace("* AGG: odd", "* AGG, I(W): odd")
+        + "* Static: no run named agg-static on the run sheet\n"
+        "* mine: mine has no isotropy.total\n"
+        "* later-2: later-2 has no scores yet\n"
+    )
+
+
+def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number(tmp_path):
+    human = {"metrics": {"uniq": {"freq": 10844, "rare": 299, "total": 18290}}}
+    found = cells.cells(DECLARED, DECLARED.tables["agg-3"], scores(tmp_path, {"human": human}, {}), PRINTED)
+    status = {cell.column: (cell.status, cell.reason) for cell in found if cell.row == "Human"}
+    assert status == {
+        "Uniq Freq": ("match", ""),
+        "Uniq Med": ("not run", "human has no uniq.med"),
+        "Uniq Rare": ("differs", ""),  # exact: no training is involved
+        "Uniq Total": ("differs", ""),
+    }
+    assert "* Human, Uniq Total: suspicious: the groups add to 18290" in render.to_markdown(
+        DECLARED.tables["agg-3"], found
+    )
+
+
+def test_a_run_whose_name_has_no_size_stands_in_one_column(tmp_path):
+    mine = {"metrics": {"bleu": {"tokenised": 3.0}}}
+    world = scores(tmp_path, {"mine": mine}, {"mine": {"objective": "m", "size": "big"}}, "nmt")
+    found = cells.cells(DECLARED, DECLARED.tables["agg-6"], world, PRINTED)
+    assert [(cell.row, cell.column) for cell in found if cell.ours] == [("mine", "Big")]
+
+
+def test_neighbours_show_what_is_shared_with_print_and_which_are_rare(tmp_path):
+    listed = [["\u2581website", 0.9, "med"], ["a|b", 0.8, "rare"], ["\u2581blog", 0.7, "rare"], ["\u2581", 0.6, "freq"]]
+    score = {"neighbours": [["homepage", listed], ["Werewolf", []], ["light", [["\u2581lamp", 0.5, "rare"]]]]}
+    world = scores(tmp_path, {"agg": score}, {"agg": {"objective": "agg"}})
+    table = DECLARED.tables["agg-12"]
+    found = cells.cells(DECLARED, table, world, PRINTED)
+    text = render.to_markdown(table, found)
+    row = "| homepage, AGG | **website** (website) | *a\\|b* (webpage) | ***blog*** (blog) | \u2581 (Tumblr) | — (websites) |"
+    assert f"{row} 2 of 5 |\n" in text
+    assert "| light, AGG | *lamp* | — | — | — | — |" in text
+    reasons = {cell.row: cell.reason for cell in found if cell.status == "not run"}
+    assert reasons["Werewolf, AGG"] == "Werewolf is no single piece of this vocabulary"
+    assert reasons["policymakers, AGG"] == "policymakers is not asked for at this scale"
+    assert reasons["homepage, MLE"] == "no run named gpt2m-mle or mle on the run sheet"
+
+
+def test_one_seed_is_said_and_nothing_over_nothing_is_no_effect(tmp_path):
+    files = {name: {"seed": 1, "metrics": {"uniq": {"rare": 0}}} for name in ("agg", "mle")}
+    world = scores(tmp_path, files, {"agg": {"objective": "agg"}, "mle": {"objective": "mle"}})
+    claim = DECLARED.claims["agg-predicts-more-rare-types"]
+    for effect, ours in (("difference", "0"), ("ratio", "1")):
+        found = claims.judge("c", claim.model_copy(update={"effect": effect}), world, PRINTED)
+        assert (found.verdict, found.ours, found.left) == ("does not hold", ours, "0")
+    assert "**does not hold** (one seed)" in claims.to_markdown([found], DECLARED)
+
+
+def test_the_index_names_the_corpora_when_they_are_not_the_scale_s(tmp_path):
+    parameters = config.load(ROOT / "params.yaml")
+    report.write(parameters, DECLARED, PRINTED, tmp_path)
+    assert DECLARED.scales["demo"].text in (tmp_path / "index.md").read_text()
+    changed = parameters.model_copy(update={"lm": parameters.lm.model_copy(update={"corpus": "my-text"})})
+    report.write(changed, DECLARED, PRINTED, tmp_path)
+    text = (tmp_path / "index.md").read_text()
+    assert DECLARED.scales["demo"].text not in text and "`my-text` (language models)" in text
+
+
+def test_an_include_that_cannot_be_filled_is_one_line(tmp_path):
+    with pytest.raises(config.UserError, match=r"gone.md: no such file"):
+        report.refresh("<!-- include gone.md -->\n<!-- end -->\n", tmp_path)
+    with pytest.raises(config.UserError, match="has no `<!-- end -->`"):
+        report.refresh("<!-- include t.md -->\n", tmp_path)
