@@ -3,13 +3,15 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from tiny.world import create, environment, run
+import yaml
+from tiny.world import ROOT, create, environment, run
 
 RUNNING = re.compile(r"Running stage '([^']+)'")
 
@@ -46,6 +48,24 @@ def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     diff = run(built, "stages/run", "1", "diff", check=False)
     assert "| alpha | 0.03 | 4.0 |" in diff.stdout
     run(built, "git", "checkout", "-q", ".")
+    run(built, "dvc", "checkout")
+
+
+def test_an_objective_of_one_s_own_is_one_file_and_one_line(built):
+    """As docs/add-an-objective.md says: only that run trains, and its row is in every table of its task."""
+    shutil.copy(ROOT / "examples/centred.py", built / "src/raretokens/objectives")
+    params = built / "params.yaml"
+    tree = yaml.safe_load(params.read_text())
+    tree["runs"]["lm"]["centred"] = {"size": "demo", "objective": "centred", "knob": "seed"}
+    params.write_text(yaml.safe_dump(tree, sort_keys=False))
+    done = run(built, "dvc", "repro")
+    assert RUNNING.findall(done.stdout) == ["train-lm@centred", "probe-lm@centred", "score-lm@centred", "report"], (
+        done.stdout
+    )
+    for table in ("agg-1", "agg-3", "agg-7"):
+        assert "| centred |" in (built / f"reports/tables/{table}.md").read_text()
+    run(built, "git", "checkout", "-q", ".")
+    run(built, "git", "clean", "-qfd", "src", "reports")
     run(built, "dvc", "checkout")
 
 

@@ -116,6 +116,14 @@ def test_a_claim_is_judged_seed_by_seed(tmp_path, expect, than, verdict):
     assert found.printed == "0.1719"  # 75.39 / 438.67
 
 
+def test_one_seed_within_the_noise_decides_nothing(tmp_path):
+    claim, noise = DECLARED.claims["agg-raises-isotropy"], declarations.Tolerance(abs=0.03)
+    for effect, verdict in ((0.02, "undecided"), (0.05, "holds"), (-0.05, "does not hold")):
+        runs = {"mle": (1, {"isotropy": {"total": 0.5}}), "agg": (1, {"isotropy": {"total": 0.5 + effect}})}
+        world = scores(tmp_path, "lm", runs, {"mle": line("mle"), "agg": line("agg")})
+        assert claims.judge("c", claim, world, PRINTED, noise).verdict == verdict
+
+
 def test_a_claim_without_its_runs_is_not_run(tmp_path):
     empty = scores(tmp_path, "lm", {}, {})
     assert claims.judge("c", DECLARED.claims["agg-raises-isotropy"], empty, PRINTED).verdict == "not run"

@@ -14,13 +14,14 @@ from raretokens.subword.streams import Bitext
 from raretokens.subword.vocabulary import PAD, SPECIALS
 
 BATCH = 2048  # source pieces decoded at once; changes the speed alone
-LONGEST = 256  # pieces of a translation
+LONGEST_SOURCE = 1024  # pieces that positions are made for
 
 
 def translate(parameters: config.Parameters, run: config.Run, checkpoint: Path, tokens: Path, test: str) -> list[str]:
     """Translations of a test set (its first `nmt.decoding.sentences` sentences), detokenised text, one a sentence.
 
-    The length penalty is fairseq's and CTranslate2's form: the log-probability is divided by length ** penalty.
+    A translation has at most `nmt.training.block` pieces, as many as the model saw in training. The length penalty is
+    fairseq's and CTranslate2's form: the log-probability is divided by length ** penalty.
     """
     decoding, encoder = parameters.nmt.decoding, Encoder(tokens)
     sources = _sources(tokens, test, encoder, decoding.sentences)
@@ -32,7 +33,7 @@ def translate(parameters: config.Parameters, run: config.Run, checkpoint: Path, 
             length_penalty=decoding.length_penalty,
             max_batch_size=BATCH,
             batch_type="tokens",
-            max_decoding_length=LONGEST,
+            max_decoding_length=parameters.nmt.training.block,
             suppress_sequences=[[SPECIALS[PAD]]],
         )
     ids = encoder.ids
@@ -46,7 +47,7 @@ def _sources(tokens: Path, test: str, encoder: Encoder, first: int | None) -> li
 
 def _export(parameters: config.Parameters, run: config.Run, checkpoint: Path, encoder: Encoder, into: Path) -> None:
     size = parameters.nmt.sizes[run.size]
-    model = build("nmt", size, len(encoder.vocabulary), LONGEST + 1)
+    model = build("nmt", size, len(encoder.vocabulary), LONGEST_SOURCE)
     model.load_state_dict(load_file(checkpoint))
     export(model, encoder.vocabulary.pieces, size.activation, into)
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from raretokens.tables.declarations import Claim, Declarations, Side
+from raretokens.tables.declarations import Claim, Declarations, Side, Tolerance
 from raretokens.tables.printed import PrintedTable
 from raretokens.tables.scored import Scores, Value
 
@@ -30,12 +30,17 @@ class Verdict:
     runs: str
 
 
-def judge(name: str, claim: Claim, scores: Scores, folder: Path) -> Verdict:
-    """Compare the two runs seed by seed: undecided where the seeds do not agree."""
+def judge(name: str, claim: Claim, scores: Scores, folder: Path, noise: Tolerance | None = None) -> Verdict:
+    """Compare the two runs seed by seed: undecided where the seeds do not agree.
+
+    With one seed, also where the two are nearer than `noise`, what the metric may move from machine to machine.
+    """
     left, right = (_value(side, scores) for side in (claim.left, claim.right))
     effects = _effects(claim, left, right) if left and right else []
     good = [effect < claim.threshold if claim.expect == "lower" else effect > claim.threshold for effect in effects]
     verdict = "not run" if not good else "holds" if all(good) else "undecided" if any(good) else "does not hold"
+    if len(effects) == 1 and left and right and noise and noise.allows(_expected(claim, right.mean), left.mean):
+        verdict = "undecided"
     stems = list(dict.fromkeys(filter(None, (scores.choose(side.runs) for side in (claim.left, claim.right)))))
     return Verdict(
         claim=name,
@@ -54,6 +59,11 @@ def judge(name: str, claim: Claim, scores: Scores, folder: Path) -> Verdict:
         seeds=str(len(effects)),
         runs=" / ".join(stems),
     )
+
+
+def _expected(claim: Claim, right: float) -> float:
+    """What the left metric would be at the threshold."""
+    return right + claim.threshold if claim.effect == "difference" else right * claim.threshold
 
 
 def _effects(claim: Claim, left: Value, right: Value) -> list[float]:
@@ -104,7 +114,7 @@ def to_markdown(verdicts: list[Verdict], declared: Declarations) -> str:
         "# What the papers conclude, and whether it holds here",
         "",
         "An effect is the first run's metric over the second's (ratio), or less it (difference); in brackets its range over",
-        "seeds. *Undecided*: the seeds do not agree. One seed says nothing about chance.",
+        "seeds. *Undecided*: the seeds do not agree, or one seed's effect is within what the metric may move from machine to machine. One seed says nothing about chance.",
         "",
         "| claim | where | verdict | effect here | in print | effect | runs | seeds |",
         "|---|---|---|---|---|---|---|---|",

@@ -45,7 +45,10 @@ def write(parameters: Parameters, declared: Declarations, printed: Path, reports
         _text(reports / "tables" / f"{name}.md", render.to_markdown(table, rendered[name]))
     for name, figure in declared.figures.items():
         figures.write(figure, figures.points(figure, scores[figure.task]), reports / "figures", name)
-    verdicts = [claims.judge(name, claim, scores[claim.task], printed) for name, claim in declared.claims.items()]
+    verdicts = [
+        claims.judge(name, claim, scores[claim.task], printed, declared.metric(claim.left.metric).drift)
+        for name, claim in declared.claims.items()
+    ]
     _text(reports / "claims.csv", claims.to_csv(verdicts))
     _text(reports / "claims.md", claims.to_markdown(verdicts, declared))
     counted = ", ".join(f"{count} {verdict}" for verdict, count in Counter(v.verdict for v in verdicts).items())
