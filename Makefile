@@ -22,7 +22,9 @@ environment:
 lint:
 	ruff check .
 
+# The CPU build of torch names no CUDA packages; on a machine with a GPU, torch's own exact pins bring them.
 lock: environment
-	rm -f requirements.lock
-	UV_FIND_LINKS=$$(pip config get global.find-links 2>/dev/null) uv pip compile --quiet --no-annotate --no-header --python-version 3.11 requirements.in -o requirements.lock
+	sed -i 's/^torch==\([0-9.]*\)$$/torch==\1+cpu/' requirements.lock
+	UV_FIND_LINKS=$$(pip config get global.find-links 2>/dev/null) uv pip compile --quiet --no-annotate --no-header \
+		--python-version 3.11 requirements.in -o requirements.lock
 	sed -i 's/^torch==\([0-9.]*\)+cpu/torch==\1/' requirements.lock
