@@ -43,7 +43,7 @@ def closure(file: Path) -> set[Path]:
     while todo:
         new = imports(todo.pop()) - seen
         seen |= new
-        todo += new
+        todo += new - {PACKAGE / "__init__.py"}  # it loads its names when they are used
     return seen - EXEMPT
 
 
