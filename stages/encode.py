@@ -1,18 +1,22 @@
-"""encode TASK: data/corpus/<task>/ -> data/tokens/<task>/ (SentencePiece model, vocabulary, ids)."""
+"""encode {lm,words,nmt}: data/corpus/ -> data/tokens/<name>/ (vocabulary, ids; of pieces also the SentencePiece model)."""
 
 import sys
 from pathlib import Path
 
 from raretokens import config
-from raretokens.subword.corpus import encode
+from raretokens.subword import corpus
 
 
 def main() -> None:
-    task = sys.argv[1]
-    parameters = config.load()
-    meta = encode(task, Path("data/corpus") / task, parameters.task(task).vocabulary, Path("data/tokens") / task)
+    name = sys.argv[1]
+    parameters, into = config.load(), Path("data/tokens") / name
+    if name == "words":
+        words = parameters.words.vocabulary
+        meta = corpus.encode_words(Path("data/corpus/lm"), words.size, words.tokenise, into)
+    else:
+        meta = corpus.encode(name, Path("data/corpus") / name, parameters.task(name).vocabulary, into)
     print(
-        f"encode {task}: {meta['vocabulary']} types;",
+        f"encode {name}: {meta['vocabulary']} types;",
         ", ".join(f"{k} {v['tokens']:,}" for k, v in meta["splits"].items()),
     )
 

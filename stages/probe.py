@@ -1,4 +1,4 @@
-"""probe TASK RUN: data/runs/<task>/<run>/ -> data/probes/<task>/<run>/ (the table; of language models also predictions)."""
+"""probe TASK RUN: data/runs/<task>/<run>/ -> data/probes/<task>/<run>/ (the table; language models: what they predict)."""
 
 import sys
 from pathlib import Path
@@ -18,10 +18,11 @@ def main() -> None:
     checkpoint = folder / "model.safetensors"
     np.save(into / "table.npy", probe.table(checkpoint))
     if task == "lm":
-        logprob, prediction = probe.language_model(parameters, run, checkpoint, Path("data/tokens/lm"))
-        np.save(into / "logprob.npy", logprob)
-        np.save(into / "prediction.npy", prediction)
-        print(f"probe {task}/{name}: {len(logprob):,} test tokens, mean NLL {-logprob.mean(dtype=float):.4f}")
+        probed = probe.language_model(parameters, run, checkpoint, Path("data/tokens") / run.tokens)
+        for what, values in probed._asdict().items():
+            np.save(into / f"{what}.npy", values)
+        nll = -probed.logprob.mean(dtype=float)
+        print(f"probe {task}/{name}: {len(probed.logprob):,} test tokens, mean NLL {nll:.4f}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,22 @@
-"""train TASK RUN: data/tokens/<task>/ -> data/runs/<task>/<run>/ (weights, log, summary)."""
+"""train TASK RUN: data/tokens/ -> data/runs/<task>/<run>/ (weights, log, summary, copies of the table on the way)."""
 
+import os
 import sys
+import time
 from pathlib import Path
 
 from raretokens import config
+from raretokens.training import timing
 from raretokens.training.run import train
 
 
 def main() -> None:
     task, name = sys.argv[1:]
-    parameters = config.load()
-    train(parameters, parameters.run(task, name), Path("data/tokens") / task, Path("data/runs") / task / name)
+    start, parameters = time.monotonic(), config.load()
+    run = parameters.run(task, name)
+    train(parameters, run, Path("data/tokens") / run.tokens, Path("data/runs") / task / name)
+    if os.environ.get("RANK", "0") == "0":
+        timing.record(task, name, start)
 
 
 if __name__ == "__main__":

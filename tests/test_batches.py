@@ -52,6 +52,21 @@ def test_validation_scores_every_token_once():
     assert (targets == TEXT).all()
 
 
+def test_validation_can_be_cut_short(pairs):
+    assert sum(batch.targets.numel() for batch in Blocks(TEXT, 10, first=105).everything(64)) == 105
+    part = Pairs(pairs, longest=31, first=100)
+    lengths = pairs.lengths[part.kept, 1]
+    assert lengths.sum() <= 100 < pairs.lengths[: len(lengths) + 1, 1].sum()
+
+
+def test_reversed_pairs_swap_their_sides(pairs, tmp_path):
+    backwards = Bitext(tmp_path, "train", reverse=True)
+    for number in (0, 7, 199):
+        source, target = pairs.pair(number)
+        assert [side.tolist() for side in backwards.pair(number)] == [target.tolist(), source.tolist()]
+    assert (backwards.lengths == pairs.lengths[:, ::-1]).all()
+
+
 def test_updates_of_pairs_cover_the_text_once_and_fit(pairs, monkeypatch):
     monkeypatch.setattr(batches, "SMALLEST_BUCKET", 32)
     updates = Pairs(pairs, longest=31, tokens_per_update=256, seed=1)

@@ -54,6 +54,13 @@ def test_the_parameters_of_every_scale_are_valid(folder):
             "lm.training.validate_every: 'never' is not allowed: input should be a valid "
             "integer, or input should be 'epoch'",
         ),
+        ("runs/lm/agg/tokens", "word", "runs.lm.agg.tokens: 'word' is not allowed: input should be 'lm' or 'words'"),
+        (
+            "words/groups/fractions",
+            [0.5, 0.4, 0.3],
+            "words.groups.fractions: [0.5, 0.4, 0.3] add to 1.2; they must add",
+        ),
+        ("curves/lm", [30], "curves.lm: [30] are no multiples of lm.training.snapshot_every (20)"),
         ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than the"),
         ("nmt/sizes/base/heads", 3, "nmt.sizes.base.heads: 3; width 128 must be a multiple of twice that"),
     ],

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from raretokens.config import Size
+from raretokens.config import Continuation, Size, UserError
 from raretokens.decoding import probe
 from raretokens.decoding.export import export
 from raretokens.models import build
@@ -76,3 +76,22 @@ def test_windows_score_each_token_once_with_its_context():
         with torch.no_grad():
             expected = (model(inputs[None])[0, -1] @ model.table.T).log_softmax(-1)[int(text[place])]
         assert abs(float(expected) - found[place]) < 1e-5
+
+
+def test_continuations_are_greedy_and_start_after_their_prefixes():
+    size = Size(layers=1, width=16, heads=2, feedforward=32, dropout=0.0, attention_dropout=0.0, activation="relu")
+    torch.manual_seed(2)
+    model = build("lm", size, 40, 64).eval()
+    text = RNG.integers(4, 40, 53).astype("<u2")
+    found = probe._continued(model, text, Continuation(samples=3, prefix=10, length=5), torch.device("cpu"))
+    assert found.shape == (3, 5)
+    for start, continuation in zip((0, 12, 24), found.tolist(), strict=True):
+        ids = [EOS, *text[start : start + 10].tolist()]
+        for expected in continuation:
+            with torch.no_grad():
+                scores = model(torch.tensor([ids]))[0, -1] @ model.table.T
+            scores[PAD] = -np.inf
+            ids.append(int(scores.argmax()))
+            assert ids[-1] == expected
+    with pytest.raises(UserError, match="lm.probe.continuation: the test text has only 53 tokens"):
+        probe._continued(model, text, Continuation(samples=50, prefix=10, length=5), torch.device("cpu"))

@@ -55,6 +55,26 @@ def test_the_vocabulary_is_sorted_by_training_count(folders, task):
         assert vocabulary.target_counts.tolist() == [targets[i] for i in range(len(vocabulary))]
 
 
+def test_a_reversed_vocabulary_counts_sources_as_targets(folders):
+    vocabulary = Vocabulary.read(folders / "tokens/nmt/vocabulary.tsv")
+    pairs = streams.Bitext(folders / "tokens/nmt", "train")
+    sources = Counter(i for number in range(len(pairs)) for i in pairs.pair(number)[0].tolist())
+    assert vocabulary.reversed().target_counts.tolist() == [sources[i] for i in range(len(vocabulary))]
+
+
+def test_whole_words(folders, tmp_path):
+    meta = corpus.encode_words(folders / "lm", 20, True, tmp_path)
+    vocabulary, ids = Vocabulary.read(tmp_path / "vocabulary.tsv"), streams.tokens(tmp_path, "test")
+    assert meta["unit"] == "word" and vocabulary.types == len(SPECIALS) + 20
+    words = [[*line.replace("“", "“ ").replace("”", " ”").split(), "</s>"] for line in (*lines(20, 1)[0], *ODD)]
+    known = {piece: number for number, piece in enumerate(vocabulary.pieces)}
+    assert ids.tolist() == [known.get(word, UNK) for line in words for word in line]
+    assert vocabulary.counts[UNK] > 0  # what the twenty words leave over
+    corpus.encode_words(folders / "lm", None, False, tmp_path / "all")
+    everything = Vocabulary.read(tmp_path / "all/vocabulary.tsv")
+    assert everything.counts[UNK] == 0 and "“quotes”" in everything.pieces
+
+
 def test_pairs_are_source_and_target(folders):
     encoder, pairs = Encoder(folders / "tokens/nmt"), streams.Bitext(folders / "tokens/nmt", "test")
     assert len(pairs) == 26

@@ -24,6 +24,7 @@ def folder(tmp_path_factory):
 def finished(folder, task, name, **settings):
     trained = trainer(folder, task, name, **settings)
     trained.run()
+    trained.tables = trained.folder.tables()
     trained.folder.remove()
     return weights(trained), trained
 
@@ -51,6 +52,9 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
     assert resumed.update == 3
     resumed.run()
     assert resumed.log == unbroken.log
+    tables = resumed.folder.tables()
+    assert list(tables) == ["000000", "000004", "000008"]
+    assert all(torch.equal(tables[key], table) for key, table in unbroken.tables.items())
     for key, value in weights(resumed).items():
         assert torch.equal(value, expected[key]), key
     resumed.folder.remove()

@@ -36,7 +36,7 @@ class Groups(Section):
     boundaries: Annotated[list[PositiveInt], Field(min_length=2, max_length=2)] | None = None
 
 
-class Size(Section):
+class Shape(Section):
     layers: PositiveInt
     width: PositiveInt
     heads: PositiveInt
@@ -44,7 +44,14 @@ class Size(Section):
     dropout: Probability
     attention_dropout: Probability
     activation: Literal["relu", "gelu"]
-    updates: PositiveInt | None = None  # instead of training.updates
+
+
+class Size(Shape):
+    """A model's shape, and what its training does otherwise than the task's."""
+
+    updates: PositiveInt | None = None
+    tokens_per_update: PositiveInt | None = None
+    peak_lr: PositiveFloat | None = None
 
 
 class Training(Section):
@@ -56,14 +63,23 @@ class Training(Section):
     weight_decay: Annotated[float, Field(ge=0.0)]
     label_smoothing: Probability
     validate_every: PositiveInt | Literal["epoch"]
+    validation_tokens: PositiveInt | None = None
     keep: PositiveInt | Literal["best"]
+    snapshot_every: PositiveInt
     precision: Literal["float32", "bfloat16"] = "float32"
+
+
+class Continuation(Section):
+    samples: PositiveInt
+    prefix: PositiveInt
+    length: PositiveInt
 
 
 class Probe(Section):
     window: PositiveInt
     context: Annotated[int, Field(ge=0)]
     block: PositiveInt
+    continuation: Continuation
 
 
 class Decoding(Section):
@@ -90,9 +106,24 @@ class Translation(Task):
     decoding: Decoding
 
 
+class WordVocabulary(Section):
+    size: Annotated[int, Field(ge=16)] | None
+    tokenise: bool
+
+
+class Words(Section):
+    vocabulary: WordVocabulary
+    groups: Groups
+
+
 class Neighbours(Section):
     lm: list[str]
     nmt: list[str]
+
+
+class Curves(Section):
+    lm: list[Annotated[int, Field(ge=0)]]
+    nmt: list[Annotated[int, Field(ge=0)]]
 
 
 class RunLine(BaseModel):
@@ -105,9 +136,21 @@ class RunLine(BaseModel):
     seed: int | None = None
 
 
+class LanguageModelLine(RunLine):
+    tokens: Literal["lm", "words"]  # folder of data/tokens
+
+
+class TranslationLine(RunLine):
+    reverse: bool = False
+
+    @property
+    def tokens(self) -> str:
+        return "nmt"
+
+
 class Runs(Section):
-    lm: dict[str, RunLine] = {}
-    nmt: dict[str, RunLine] = {}
+    lm: dict[str, LanguageModelLine] = {}
+    nmt: dict[str, TranslationLine] = {}
 
 
 @dataclass(frozen=True)
@@ -120,6 +163,8 @@ class Run:
     size: str
     seed: int
     options: dict[str, Any]
+    tokens: str  # folder of data/tokens: lm (pieces), words, nmt
+    reverse: bool = False  # translation from target to source
 
 
 class Parameters(Section):
@@ -132,8 +177,10 @@ class Parameters(Section):
     sources: list[str]
     own: dict[str, str]
     lm: LanguageModel
+    words: Words
     nmt: Translation
     neighbours: Neighbours
+    curves: Curves
     runs: Runs
 
     def task(self, name: str) -> LanguageModel | Translation:
@@ -142,8 +189,12 @@ class Parameters(Section):
     def training(self, run: Run) -> Training:
         """Training settings of a run: those of its task, less what its size sets otherwise."""
         task = self.task(run.task)
-        updates = task.sizes[run.size].updates or task.training.updates
-        return task.training.model_copy(update={"updates": updates})
+        instead = task.sizes[run.size].model_dump(include=set(Training.model_fields), exclude_none=True)
+        return task.training.model_copy(update=instead)
+
+    def groups(self, run: Run) -> Groups:
+        """Frequency groups of the vocabulary that a run is trained on."""
+        return getattr(self, run.tokens).groups
 
     def run(self, task: str, name: str) -> Run:
         """The resolved run; its knob's value becomes the option of that name (`nmt.alpha` sets alpha)."""
@@ -156,7 +207,7 @@ class Parameters(Section):
         if knob != "seed":
             options.setdefault(knob, value_at(self.model_dump(), line.knob))
         seed = self.seed if line.seed is None else line.seed
-        return Run(name, task, line.objective, line.size, seed, options)
+        return Run(name, task, line.objective, line.size, seed, options, line.tokens, getattr(line, "reverse", False))
 
 
 def load(path: Path = Path("params.yaml")) -> Parameters:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from raretokens.config import Parameters, Probe, RunLine, Task
+    from raretokens.config import Groups, Parameters, Probe, RunLine, Task
 
 CODE = Path(__file__).parent
 
@@ -17,19 +17,23 @@ def contradictions(parameters: "Parameters") -> list[str]:
     return [
         *(f"sources: {name!r} is not known; {nearest(name, sources())}" for name in unknown),
         *(line for name in ("lm", "nmt") for line in _task_contradictions(name, parameters.task(name))),
+        *_group_contradictions("words", parameters.words.groups),
         *_probe_contradictions(parameters.lm.probe),
+        *(line for name in ("lm", "nmt") for line in _curve_contradictions(parameters, name)),
         *(line for task in ("lm", "nmt") for line in _run_contradictions(parameters, task)),
     ]
 
 
-def _task_contradictions(name: str, task: "Task") -> list[str]:
-    lines, groups, training = [], task.groups, task.training
+def _group_contradictions(name: str, groups: "Groups") -> list[str]:
     if (groups.fractions is None) == (groups.boundaries is None):
-        lines.append(f"{name}.groups: declare either fractions or boundaries, and only one of them")
-    elif groups.fractions is not None and abs(sum(groups.fractions) - 1.0) > 1e-6:
-        lines.append(
-            f"{name}.groups.fractions: {groups.fractions} add to {sum(groups.fractions):g}; they must add to 1"
-        )
+        return [f"{name}.groups: declare either fractions or boundaries, and only one of them"]
+    if groups.fractions is not None and abs(sum(groups.fractions) - 1.0) > 1e-6:
+        return [f"{name}.groups.fractions: {groups.fractions} add to {sum(groups.fractions):g}; they must add to 1"]
+    return []
+
+
+def _task_contradictions(name: str, task: "Task") -> list[str]:
+    lines, training = _group_contradictions(name, task.groups), task.training
     if task.corpus not in corpora(name):
         lines.append(f"{name}.corpus: {task.corpus!r} is not known; allowed: {', '.join(corpora(name))}")
     for size, shape in task.sizes.items():
@@ -58,6 +62,13 @@ def _probe_contradictions(probe: "Probe") -> list[str]:
     ]
 
 
+def _curve_contradictions(parameters: "Parameters", task: str) -> list[str]:
+    """The table can be projected only at updates at which it was kept."""
+    every = parameters.task(task).training.snapshot_every
+    wrong = [update for update in getattr(parameters.curves, task) if update % every]
+    return [f"curves.{task}: {wrong} are no multiples of {task}.training.snapshot_every ({every})"] if wrong else []
+
+
 def _run_contradictions(parameters: "Parameters", task: str) -> list[str]:
     lines, tree = [], parameters.model_dump()
     sizes = list(parameters.task(task).sizes)
@@ -83,7 +94,7 @@ def _option_contradictions(key: str, run: "RunLine") -> list[str]:
         lines.append(f"{key}.knob: {run.knob!r} is no option of {run.objective}; allowed: seed, {', '.join(options)}")
     for name, value in (run.model_extra or {}).items():
         if name not in options:
-            allowed = ["size", "objective", "knob", "seed", *options]
+            allowed = [*type(run).model_fields, *options]
             lines.append(f"{key}.{name}: unknown key (value {value!r}); {nearest(name, allowed)}")
         elif not _like(value, options[name]):
             lines.append(f"{key}.{name}: {value!r} is not allowed: should be a {type(options[name]).__name__}")

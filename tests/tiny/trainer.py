@@ -37,7 +37,7 @@ def trainer(folder: Path, task: str, name: str, *, updates: int = 6, micro_batch
     torch.set_default_dtype(dtype)
     torch.manual_seed(1)
     training = Training(updates=updates, tokens_per_update=64, block=8, peak_lr=0.01, warmup=2, weight_decay=0.1,
-                        label_smoothing=0.1, validate_every=updates, keep="best")  # fmt: skip
+                        label_smoothing=0.1, validate_every=updates, keep="best", snapshot_every=4)  # fmt: skip
     size = Size(
         layers=1, width=16, heads=2, feedforward=16, dropout=dropout, attention_dropout=dropout, activation="relu"
     )

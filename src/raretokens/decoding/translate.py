@@ -24,7 +24,8 @@ def translate(parameters: config.Parameters, run: config.Run, checkpoint: Path, 
     fairseq's and CTranslate2's form: the log-probability is divided by length ** penalty.
     """
     decoding, encoder = parameters.nmt.decoding, Encoder(tokens)
-    sources = _sources(tokens, test, encoder, decoding.sentences)
+    pairs = Bitext(tokens, test, run.reverse)
+    sources = _sources(pairs, encoder.vocabulary.pieces, decoding.sentences)
     with tempfile.TemporaryDirectory() as folder:
         _export(parameters, run, checkpoint, encoder, Path(folder))
         results = _translator(Path(folder), parameters.threads).translate_batch(
@@ -40,8 +41,7 @@ def translate(parameters: config.Parameters, run: config.Run, checkpoint: Path, 
     return [encoder.decode(ids[piece] for piece in result.hypotheses[0]) for result in results]
 
 
-def _sources(tokens: Path, test: str, encoder: Encoder, first: int | None) -> list[list[str]]:
-    pairs, pieces = Bitext(tokens, test), encoder.vocabulary.pieces
+def _sources(pairs: Bitext, pieces: tuple[str, ...], first: int | None) -> list[list[str]]:
     return [[pieces[i] for i in pairs.pair(number)[0]] for number in range(min(len(pairs), first or len(pairs)))]
 
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sentencepiece
 
 from raretokens.config import UserError
 from raretokens.subword.vocabulary import SPECIALS, UNK, Vocabulary
+
+if TYPE_CHECKING:
+    from raretokens.subword.words import Words
 
 MODEL, VOCABULARY = "spm.model", "vocabulary.tsv"
 
@@ -68,8 +72,8 @@ class Encoder:
         return self.model.decode_pieces([self.vocabulary.pieces[i] for i in ids if len(SPECIALS) <= i < end])
 
 
-def id_map(model: sentencepiece.SentencePieceProcessor, vocabulary: Vocabulary) -> np.ndarray:
-    """SentencePiece id -> id of the vocabulary; pieces unseen in training become <unk>."""
+def id_map(model: "sentencepiece.SentencePieceProcessor | Words", vocabulary: Vocabulary) -> np.ndarray:
+    """Id of the model -> id of the vocabulary; pieces unseen in training become <unk>."""
     ids = {piece: index for index, piece in enumerate(vocabulary.pieces)}
     pieces = (model.id_to_piece(i) for i in range(model.get_piece_size()))
     return np.array([ids.get(piece, UNK) for piece in pieces], dtype=np.int64)

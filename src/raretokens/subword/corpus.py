@@ -1,4 +1,4 @@
-"""From a prepared corpus to token files: learn the BPE, sort the vocabulary by training frequency, write every split."""
+"""From a prepared corpus to token files: learn pieces or words, sort the vocabulary by training frequency, write all splits."""
 
 import shutil
 from collections.abc import Iterator
@@ -11,25 +11,48 @@ import sentencepiece
 from raretokens.config import UserError
 from raretokens.subword import bpe, streams
 from raretokens.subword.vocabulary import EOS, SPECIALS, UNK, Vocabulary
+from raretokens.subword.words import Words
 
 SIDES = {"lm": (".txt",), "nmt": (".source", ".target")}
+Model = sentencepiece.SentencePieceProcessor | Words
 
 
 def encode(task: str, corpus: Path, size: int, into: Path) -> dict:
     """Write spm.model, vocabulary.tsv, a .bin file for each split of the corpus, and meta.json; the latter is returned."""
+    training = _training(corpus, SIDES[task])
     into.mkdir(parents=True, exist_ok=True)
-    sides = SIDES[task]
+    bpe.learn(chain.from_iterable(chain.from_iterable(map(bpe.blocks, training))), size, into / bpe.MODEL)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(into / bpe.MODEL))
+    return _write(model, corpus, SIDES[task], into, "piece")
+
+
+def encode_words(corpus: Path, size: int | None, tokenise: bool, into: Path) -> dict:
+    """The same of whole words, and without a model: the vocabulary says it all."""
+    training = _training(corpus, SIDES["lm"])
+    into.mkdir(parents=True, exist_ok=True)
+    return _write(Words.learn(training, size, tokenise), corpus, SIDES["lm"], into, "word")
+
+
+def _training(corpus: Path, sides: tuple[str, ...]) -> list[Path]:
     training = [corpus / f"train{side}" for side in sides]
     missing = [str(path) for path in training if not path.exists()]
     if missing:
         raise UserError(f"{', '.join(missing)}: no such file; prepare the corpus first")
-    bpe.learn(chain.from_iterable(chain.from_iterable(map(bpe.blocks, training))), size, into / bpe.MODEL)
-    model = sentencepiece.SentencePieceProcessor(model_file=str(into / bpe.MODEL))
-    vocabulary = _vocabulary(model, training)
+    return training
+
+
+def _write(model: Model, corpus: Path, sides: tuple[str, ...], into: Path, unit: str) -> dict:
+    vocabulary = _vocabulary(model, _training(corpus, sides))
     vocabulary.write(into / bpe.VOCABULARY)
     dtype, ids = streams.dtype_for(len(vocabulary)), bpe.id_map(model, vocabulary)
     splits = sorted({path.name.removesuffix(sides[-1]) for path in corpus.glob(f"*{sides[-1]}")})
-    meta = {"dtype": dtype.str, "vocabulary": len(vocabulary), "fillers": vocabulary.fillers, "splits": {}}
+    meta = {
+        "unit": unit,
+        "dtype": dtype.str,
+        "vocabulary": len(vocabulary),
+        "fillers": vocabulary.fillers,
+        "splits": {},
+    }
     for split in splits:
         files = [corpus / f"{split}{side}" for side in sides]
         meta["splits"][split] = _write_split(model, ids, files, into / f"{split}.bin", dtype)
@@ -37,13 +60,13 @@ def encode(task: str, corpus: Path, size: int, into: Path) -> dict:
     return meta
 
 
-def _encoded(model: sentencepiece.SentencePieceProcessor, files: list[Path]) -> Iterator[list[list[int]]]:
+def _encoded(model: Model, files: list[Path]) -> Iterator[list[list[int]]]:
     """Blocks of lines as SentencePiece ids, the lines of several files taken in turn."""
     for parts in zip(*map(bpe.blocks, files), strict=True):
         yield model.encode([line for lines in zip(*parts, strict=True) for line in lines])
 
 
-def _vocabulary(model: sentencepiece.SentencePieceProcessor, training: list[Path]) -> Vocabulary:
+def _vocabulary(model: Model, training: list[Path]) -> Vocabulary:
     counts, lines = np.zeros((2, model.get_piece_size()), np.int64), 0  # of all text, of targets
     for side, path in enumerate(training):
         is_target = side == len(training) - 1
@@ -55,7 +78,7 @@ def _vocabulary(model: sentencepiece.SentencePieceProcessor, training: list[Path
     return _sorted(model, counts, lines, lines // len(training))
 
 
-def _sorted(model: sentencepiece.SentencePieceProcessor, counts: np.ndarray, ends: int, target_ends: int) -> Vocabulary:
+def _sorted(model: Model, counts: np.ndarray, ends: int, target_ends: int) -> Vocabulary:
     """Specials, pieces by falling count (ties: SentencePiece's order), fillers up to a multiple of 8."""
     seen = [i for i in np.argsort(-counts[0], kind="stable") if counts[0, i] and i != model.unk_id()]
     fillers = -(len(SPECIALS) + len(seen)) % 8
@@ -67,9 +90,7 @@ def _sorted(model: sentencepiece.SentencePieceProcessor, counts: np.ndarray, end
     return Vocabulary(pieces, columns[0], columns[1], fillers)
 
 
-def _write_split(
-    model: sentencepiece.SentencePieceProcessor, ids: np.ndarray, files: list[Path], path: Path, dtype: np.dtype
-) -> dict:
+def _write_split(model: Model, ids: np.ndarray, files: list[Path], path: Path, dtype: np.dtype) -> dict:
     tokens = lines = 0
     part = path.with_suffix(".part")
     with open(part, "wb") as out:

@@ -28,15 +28,22 @@ def tokens(folder: Path, split: str) -> np.ndarray:
 
 
 class Bitext:
-    """Sentence pairs of a split: sources and targets alternate in the file, each closed by </s>."""
+    """Sentence pairs of a split: sources and targets alternate in the file, each closed by </s>.
 
-    def __init__(self, folder: Path, split: str) -> None:
+    reverse: what the file calls target is the source, and the other way round.
+    """
+
+    def __init__(self, folder: Path, split: str, reverse: bool = False) -> None:
         self.ids = tokens(folder, split)
         ends = np.flatnonzero(self.ids == EOS) + 1
         if len(ends) % 2:
             raise ValueError(f"{folder / split}.bin: {len(ends)} sentences do not pair up; encode it again")
         bounds = np.concatenate(([0], ends))
-        self.starts, self.ends = bounds[:-1].reshape(-1, 2), ends.reshape(-1, 2)  # pairs x (source, target)
+        order = [1, 0] if reverse else [0, 1]
+        self.starts, self.ends = (
+            bounds[:-1].reshape(-1, 2)[:, order],
+            ends.reshape(-1, 2)[:, order],
+        )  # pairs x (source, target)
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -1,6 +1,6 @@
 """The vocabulary: pieces sorted by falling training frequency, and the frequency groups that follow from it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,10 @@ class Vocabulary:
     def types(self) -> int:
         """Number of ids that text can use: all but the fillers."""
         return len(self.pieces) - self.fillers
+
+    def reversed(self) -> "Vocabulary":
+        """The same types for translation from target to source."""
+        return replace(self, target_counts=self.counts - self.target_counts)
 
     def groups(self, declared: dict) -> np.ndarray:
         """Frequency group of each id (N, int8): FREQ, MED, RARE, or FILLER; specials are frequent (AGG section 3.1).

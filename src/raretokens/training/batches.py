@@ -25,10 +25,15 @@ class Batch(NamedTuple):
 
 
 class Blocks:
-    """Language modelling: the token stream in blocks of equal length, without regard to lines, in a new order each epoch."""
+    """Language modelling: the token stream in blocks of equal length, without regard to lines, in a new order each epoch.
 
-    def __init__(self, tokens: np.ndarray, block: int, tokens_per_update: int = 0, seed: int = 0) -> None:
-        self.tokens, self.block, self.seed = tokens, block, seed
+    first: only so many tokens from the start of the stream.
+    """
+
+    def __init__(
+        self, tokens: np.ndarray, block: int, tokens_per_update: int = 0, seed: int = 0, first: int | None = None
+    ) -> None:
+        self.tokens, self.block, self.seed = tokens[:first], block, seed
         self.per_update = max(tokens_per_update // block, 1)
         self.updates_per_epoch = len(tokens) // block // self.per_update
 
@@ -65,12 +70,19 @@ class Blocks:
 
 
 class Pairs:
-    """Translation: sentence pairs in buckets of like length; an update is some buckets, drawn anew each epoch."""
+    """Translation: sentence pairs in buckets of like length; an update is some buckets, drawn anew each epoch.
 
-    def __init__(self, bitext: Bitext, longest: int, tokens_per_update: int = 0, seed: int = 0) -> None:
+    first: only the pairs that hold the first so many target tokens.
+    """
+
+    def __init__(
+        self, bitext: Bitext, longest: int, tokens_per_update: int = 0, seed: int = 0, first: int | None = None
+    ) -> None:
         self.bitext, self.seed = bitext, seed
         self.size = bitext.lengths.max(1)  # of a pair: its longer side
         self.kept = np.flatnonzero(self.size <= longest)
+        if first is not None:
+            self.kept = self.kept[: max(int(np.searchsorted(bitext.lengths[self.kept, 1].cumsum(), first)), 1)]
         bucket = max(tokens_per_update // BUCKETS, SMALLEST_BUCKET, longest)
         self.buckets = self._fill(bucket)
         self.per_update = max(tokens_per_update // bucket, 1)

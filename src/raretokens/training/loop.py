@@ -53,10 +53,14 @@ class Trainer:
         is_main = self.accelerator.is_main_process
         progress = Progress(self.name, self.training.updates, self.update, self.machine.report_seconds, is_main)
         saved = progress.start
+        if self.update == 0:
+            self.folder.keep_table(0, self.table)
         while self.update < self.training.updates:
             self.folder.check_parent()
             row, tokens = self._one_update()
             self.update += 1
+            if self.update % self.training.snapshot_every == 0 or self.update == self.training.updates:
+                self.folder.keep_table(self.update, self.table)
             if self._due():
                 row["valid_nll"] = self._validate()
                 self._keep(row["valid_nll"])
@@ -190,4 +194,4 @@ class Trainer:
         self.model.load_state_dict(weights)
         known = self.kept[0].valid_nll if len(self.kept) == 1 else None
         self.outputs.publish(self.log, self.kept, self._validate() if known is None else known)
-        self.outputs.weights(weights)
+        self.outputs.weights(weights, self.folder.tables())

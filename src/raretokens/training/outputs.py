@@ -46,9 +46,11 @@ class Outputs:
             json.dumps({**summary, **self.facts}, indent=1) + "\n", encoding="utf-8"
         )
 
-    def weights(self, weights: dict[str, Tensor]) -> None:
+    def weights(self, weights: dict[str, Tensor], tables: dict[str, Tensor]) -> None:
+        """Write the weights that are kept, and the copies of the table that were set aside on the way."""
         if self.is_main:
             save_file(weights, self.into / "model.safetensors")
+            save_file(tables, self.into / "snapshots.safetensors")
 
 
 def rounded(value: float) -> float:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 
@@ -29,12 +30,13 @@ def train(parameters: config.Parameters, run: config.Run, folder: Path, into: Pa
     training = parameters.training(run)
     torch.manual_seed(run.seed)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
+    vocabulary = vocabulary.reversed() if run.reverse else vocabulary
     updates, validation = _data(run, training, folder)
     check_size(updates, run.task, training.tokens_per_update)
     model = build(run.task, task.sizes[run.size], len(vocabulary), training.block)
-    objective = objectives.build(
-        run.objective, _facts(vocabulary, task, updates, task.sizes[run.size].width), **run.options
-    )
+    rare = vocabulary.groups(parameters.groups(run).model_dump()) == RARE
+    known = _facts(vocabulary, rare, updates, task.sizes[run.size].width, training.label_smoothing)
+    objective = objectives.build(run.objective, known, **run.options)
     accelerator = Accelerator(
         mixed_precision="bf16" if training.precision == "bfloat16" else "no", cpu=not torch.cuda.is_available()
     )
@@ -54,23 +56,24 @@ def train(parameters: config.Parameters, run: config.Run, folder: Path, into: Pa
 
 
 def _data(run: config.Run, training: config.Training, folder: Path) -> tuple[Blocks | Pairs, Blocks | Pairs]:
+    block, first = training.block, training.validation_tokens
     if run.task == "lm":
-        train_part = Blocks(tokens(folder, "train"), training.block, training.tokens_per_update, run.seed)
-        return train_part, Blocks(tokens(folder, "valid"), training.block)
-    train_part = Pairs(Bitext(folder, "train"), training.block, training.tokens_per_update, run.seed)
-    return train_part, Pairs(Bitext(folder, "valid"), training.block)
+        train_part = Blocks(tokens(folder, "train"), block, training.tokens_per_update, run.seed)
+        return train_part, Blocks(tokens(folder, "valid"), block, first=first)
+    train_part = Pairs(Bitext(folder, "train", run.reverse), block, training.tokens_per_update, run.seed)
+    return train_part, Pairs(Bitext(folder, "valid", run.reverse), block, first=first)
 
 
-def _facts(vocabulary: Vocabulary, task: config.Task, updates: Blocks | Pairs, width: int) -> Facts:
+def _facts(vocabulary: Vocabulary, rare: np.ndarray, updates: Blocks | Pairs, width: int, smoothing: float) -> Facts:
     return Facts(
         counts=torch.from_numpy(vocabulary.target_counts),
-        rare=torch.from_numpy(vocabulary.groups(task.groups.model_dump()) == RARE),
+        rare=torch.from_numpy(rare),
         types=vocabulary.types,
         specials=len(SPECIALS),
         pad=PAD,
         updates_per_epoch=updates.updates_per_epoch,
         width=width,
-        label_smoothing=task.training.label_smoothing,
+        label_smoothing=smoothing,
     )
 
 
@@ -79,7 +82,7 @@ def _mark(parameters: config.Parameters, run: config.Run, folder: Path) -> str:
     resolved = {
         "run": vars(run),
         "training": parameters.training(run).model_dump(),
-        "groups": task.groups.model_dump(),
+        "groups": parameters.groups(run).model_dump(),
         "size": task.sizes[run.size].model_dump(),
         "torch": torch.__version__,
     }

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 import torch
+from torch import Tensor
 
 from raretokens.config import UserError
 
@@ -62,6 +63,16 @@ class Folder:
     def restore(self) -> dict | None:
         path = self.path / f"state-{self.rank}.pt"
         return torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
+
+    def keep_table(self, update: int, table: Tensor) -> None:
+        """Set a copy of the embedding table aside, in half precision: curves over training are drawn from these."""
+        if self.rank == 0:
+            torch.save(table.detach().to("cpu", torch.float16), self.path / f"table-{update:06d}.pt")
+
+    def tables(self) -> dict[str, Tensor]:
+        """Update (six digits) -> N x d, float16."""
+        found = sorted(self.path.glob("table-*.pt"))
+        return {path.stem.removeprefix("table-"): torch.load(path, weights_only=True) for path in found}
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
