@@ -23,12 +23,12 @@ def continuation(texts: np.ndarray, *, prefix: int, source: str = "greedy") -> t
 def human(text: np.ndarray, *, samples: int, prefix: int, length: int) -> np.ndarray:
     """What follows the prefixes in the test text itself (samples x length); the prefixes lie evenly in the text.
 
-    Raises ValueError where the text is shorter than one prefix with its continuation.
+    Raises ValueError where the text is too short for so many.
     """
-    room = len(text) - prefix - length
-    if room < 0:
-        raise ValueError(f"{len(text)} tokens of test text; a prefix of {prefix} and {length} after it do not fit")
-    starts = prefix + np.arange(samples) * (room // samples)
+    stride = (len(text) - prefix - length) // samples
+    if stride < 1:
+        raise ValueError(f"the test text has only {len(text)} tokens; take fewer or shorter samples")
+    starts = prefix + stride * np.arange(samples)
     return np.stack([np.asarray(text[start : start + length]) for start in starts])
 
 

@@ -32,7 +32,9 @@ def paired_bootstrap(
     for name in systems:
         low, high = np.percentile(resampled[name] - resampled[""], [2.5, 97.5])
         delta = float(scores[name].score) - float(scores[""].score)
-        value[name] = {"delta": delta, "low": float(low), "high": float(high), "p": float(scores[name].p_value)}
+        # PairedTest calls the difference of two equal outputs certain, at its smallest p.
+        p = 1.0 if list(systems[name]) == list(baseline) else float(scores[name].p_value)
+        value[name] = {"delta": delta, "low": float(low), "high": float(high), "p": p}
     return value, f"{signatures['BLEU']}|interval:percentile-95"
 
 
