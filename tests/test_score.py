@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from tiny.scored import TEST, create, lines, put
 
 from raretokens.metrics.isotropy import isotropy, log_partitions
@@ -215,16 +216,26 @@ def test_mistakes_are_one_line(world, arguments, message):
 
 
 def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
+    rows = np.load(world / "data/probes/nmt/tiny/table.npy").astype(np.float16)
+    snapshots, diverged = "data/runs/nmt/tiny/snapshots.safetensors", np.full_like(rows, np.inf)
     for path, content, message in (
         ("data/hypotheses/tiny/test.txt", lines(TEST), "test.txt: 3 lines; there are 2 references to score"),
         ("data/hypotheses/tiny/later.txt", None, "later.txt: cannot be read; run the stages before this one"),
         ("data/probes/nmt/tiny/table.npy", np.full((8, 8), 1.0), "table.npy: 8 rows for"),
-        ("data/runs/nmt/tiny/snapshots.safetensors", None, "snapshots.safetensors: no such file; train the run first"),
+        (snapshots, None, "snapshots.safetensors: no such file; train the run first"),
+        (snapshots, {"000000": rows, "000004": rows}, "of tiny are of updates 0, 4"),
+        (
+            "data/runs/nmt/tiny/snapshots.safetensors",
+            {"000000": diverged},
+            "000000: not all numbers are finite",
+        ),
     ):
         kept = (world / path).read_bytes()
         (world / path).unlink()
         if isinstance(content, np.ndarray):
             np.save(world / path, content)
+        elif isinstance(content, dict):
+            save_file(content, world / path)
         elif content is not None:
             put(world / path, content)
         done = score(world, "nmt", "tiny")
