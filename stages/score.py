@@ -1,9 +1,8 @@
-"""score {lm,nmt} RUN, or score data: probes, hypotheses and corpora -> reports/runs/<task>/<run>.json and .csv."""
+"""score {lm,nmt} RUN, or score data: what the stages before left -> reports/runs/ and reports/curves/."""
 
 import sys
 
 from raretokens import config
-from raretokens.metrics import scores
 
 
 def main() -> None:
@@ -15,13 +14,20 @@ def main() -> None:
 
 
 def score(parameters: config.Parameters, arguments: list[str]) -> None:
+    # Each case imports what it alone needs: there is one process a run, and an import costs up to half of it.
     match arguments:
         case ["lm", name]:
-            scores.language_model(parameters, name)
+            from raretokens.metrics import language_model
+
+            language_model.score(parameters, name)
         case ["nmt", name]:
-            scores.translation(parameters, name)
+            from raretokens.metrics import translation
+
+            translation.score(parameters, name)
         case ["data"]:
-            scores.data(parameters)
+            from raretokens.metrics import data
+
+            data.score(parameters)
         case _:
             raise config.UserError("usage: score.py lm RUN | score.py nmt RUN | score.py data")
 

@@ -7,36 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tiny.tables import NAMES, cosine, kept, worlds
 
 from raretokens.metrics import rows
 from raretokens.metrics.alignsim import alignsim
 from raretokens.metrics.cosine import mean_cosine, mean_inner_product, rare_freq_cosine
 from raretokens.metrics.isotropy import isotropy, isotropy_both_signs, log_partitions
-from raretokens.metrics.neighbours import neighbours
-from raretokens.metrics.spectrum import projection, singular_values
-from raretokens.subword.vocabulary import FILLER, FREQ, MED, PAD, RARE
-
-NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
-
-
-@st.composite
-def worlds(draw):
-    """A table of 4 specials and some types of each group, and 2 fillers; a cone, so that nothing is near isotropy."""
-    sizes = draw(st.tuples(*[st.integers(1, 9)] * 3))
-    groups = np.repeat([FREQ, FREQ, MED, RARE, FILLER], [4, *sizes, 2]).astype(np.int8)
-    random = np.random.default_rng(draw(st.integers(0, 10**6)))
-    table = random.normal(0.3, 1.0, (len(groups), draw(st.integers(2, 6)))).astype(np.float32)
-    table[PAD], table[-2:] = 50.0, -50.0  # must not matter
-    return table, groups
-
-
-def kept(groups, name="total"):
-    return [i for i, g in enumerate(groups) if i != PAD and g != FILLER and (name == "total" or g == NAMES[name])]
-
-
-def cosine(a, b):
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    return float(a @ b / math.sqrt((a @ a) * (b @ b)))
+from raretokens.metrics.neighbours import neighbours, similarity_curve
+from raretokens.subword.vocabulary import FILLER, FREQ, MED, RARE, Vocabulary
 
 
 def naive_isotropy(w, signs):
@@ -57,6 +35,12 @@ def test_isotropy_is_the_formula_over_the_rows_of_each_group(world):
         w = table[kept(groups, name)]
         assert isotropy(partitions)[0][name] == pytest.approx(naive_isotropy(w, (1,)), rel=1e-6)
         assert isotropy_both_signs(partitions)[0][name] == pytest.approx(naive_isotropy(w, (1, -1)), rel=1e-6)
+
+
+def test_isotropy_of_a_snapshot_is_that_of_its_float16_numbers():
+    table, groups = np.random.default_rng(3).normal(0.2, 1, (200, 8)).astype(np.float16), np.zeros(200, np.int8)
+    expected = naive_isotropy(table[kept(groups)], (1,))
+    assert isotropy(log_partitions(table, groups))[0]["total"] == pytest.approx(expected, rel=1e-9)
 
 
 def test_isotropy_known_answers_and_invariance():
@@ -97,22 +81,6 @@ def test_a_row_of_zeros_and_an_empty_group():
     table = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
     assert mean_cosine(table, groups)[0] == 0.0
     assert rare_freq_cosine(table, groups)[0] is None
-
-
-@settings(deadline=None, max_examples=50)
-@given(worlds())
-def test_spectrum_is_the_singular_value_decomposition(world):
-    table, groups = world
-    w = table[kept(groups)].astype(np.float64)
-    s, v = np.linalg.svd(w, full_matrices=False)[1:]
-    assert singular_values(table, groups)[0] == pytest.approx(s / s[0], abs=1e-6)
-    points = projection(table, groups, sample=3)[0]
-    assert list(points) == ["freq", "med", "rare"]
-    assert all(len(points[name]) == min(3, len(kept(groups, name))) for name in NAMES)
-    everything = np.concatenate(list(projection(table, groups, sample=99)[0].values()))
-    assert np.abs(everything) == pytest.approx(np.abs(w @ v[:2].T), abs=1e-5)
-    assert (everything.sum(axis=0) > -1e-5).all()  # the sign rule
-    assert all((points[name] == projection(table, groups, sample=3)[0][name]).all() for name in NAMES)
 
 
 def naive_alignsim(table, links, groups, tau, keep_self):
@@ -182,6 +150,21 @@ def test_neighbours_are_those_of_brute_force(world, data):
     )
     assert found["absent"] == found["<s>"] == []
     assert signature == "similarity:cosine|top:5|not-one-piece:absent,<s>"
+
+
+def test_similarity_over_all_pieces_by_falling_target_frequency():
+    random = np.random.default_rng(2)
+    counts, types = random.integers(1, 50, 30), [f"w{i}" for i in range(30)]
+    vocabulary = Vocabulary(
+        (*["<s>", "<pad>", "</s>", "<unk>"], *types[4:28], "<filler0>", "<filler1>"), counts, counts, 2
+    )
+    table, groups = random.normal(size=(30, 5)), np.repeat([FREQ, RARE, FILLER], [10, 18, 2]).astype(np.int8)
+    curve = similarity_curve(table, vocabulary, groups, "w9")
+    others = sorted((i for i in range(4, 28) if i != 9), key=lambda i: -counts[i])
+    assert [rank for rank, *_ in curve] == list(range(1, 24))
+    assert [cos for _, cos, _ in curve] == pytest.approx([cosine(table[9], table[i]) for i in others])
+    assert [group for *_, group in curve] == ["freq" if i < 10 else "rare" for i in others]
+    assert similarity_curve(table, vocabulary, groups, "absent") == []
 
 
 def test_the_space_marked_form_of_a_query_wins():

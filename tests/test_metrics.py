@@ -13,19 +13,22 @@ import sacremoses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raretokens.metrics.bleu import sacre_bleu, split_compounds, tokenised_bleu
+from raretokens.metrics.bleu import chrf, sacre_bleu, sacre_bleu_interval, split_compounds, tokenised_bleu
+from raretokens.metrics.continuation import continuation, human
+from raretokens.metrics.corpus import corpus_in_words, rank_frequency
+from raretokens.metrics.paired import paired_bootstrap
 from raretokens.metrics.perplexity import perplexity, token_share
 from raretokens.metrics.score_files import rounded, write_json
 from raretokens.metrics.similarity import coverage, word_similarity
 from raretokens.metrics.uniq import uniq
-from raretokens.subword.vocabulary import FILLER, FREQ, MED, RARE, UNK
+from raretokens.subword.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
 
 # 4 specials and one frequent piece, two medium, two rare, one filler
 GROUPS = np.array([FREQ] * 5 + [MED] * 2 + [RARE] * 2 + [FILLER], dtype=np.int8)
 
 
 def test_metrics_do_not_import_torch():
-    code = "import sys, raretokens.metrics.scores; sys.exit('torch' in sys.modules)"
+    code = "import sys; from raretokens.metrics import data, language_model; sys.exit('torch' in sys.modules)"
     source = str(Path(__file__).parents[1] / "src")
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": source}).returncode == 0
 
@@ -57,6 +60,58 @@ def test_uniq_by_hand():
         "of:argmax|block:128|split:test",
     )
     assert uniq(predicted[:2], GROUPS) == ({"total": 1, "freq": 1, "med": 0, "rare": 0}, "of:targets|split:test")
+
+
+def test_what_people_wrote_counted_by_hand():
+    """Two lines of 4 and 3 pieces and their ends: 9 positions, 5 types, of which the specials and 4 are frequent."""
+    text = np.array([4, 5, 4, 8, EOS, 4, UNK, 8, EOS], dtype=np.int32)
+    assert uniq(text, GROUPS)[0] == {"total": 5, "freq": 3, "med": 1, "rare": 1}
+    share = token_share(text, GROUPS)[0]
+    assert share == pytest.approx({"total": 1, "freq": 6 / 9, "med": 1 / 9, "rare": 2 / 9})
+
+
+def test_repetition_of_continuations_by_hand():
+    texts = np.array(
+        [[7, 8, 7, 8, 7, 8], [4, 5, 6, 7, 8, 9], [4, 4, 4, 4, 4, 4], [1, 2, 3, 1, 2, 3], [5, 5, 6, 7, 8, 9]]
+    )
+    value, signature = continuation(texts, prefix=50)
+    assert value["samples"] == {"1": 2, "2": 6, "3": 1, "4": 3}
+    assert value["uniq"] == pytest.approx((2 + 6 + 1 + 3 + 5) / 5)
+    assert value["rep1"] == pytest.approx((4 / 6 + 0 + 5 / 6 + 3 / 6 + 1 / 6) / 5)
+    assert value["rep2"] == pytest.approx((3 / 5 + 0 + 4 / 5 + 2 / 5 + 0) / 5)
+    assert value["rep3"] == pytest.approx((2 / 4 + 0 + 3 / 4 + 1 / 4 + 0) / 5)
+    assert value["rep4"] == pytest.approx((1 / 3 + 0 + 2 / 3 + 0 + 0) / 5)
+    assert signature == "of:greedy|prefix:50|length:6|samples:5|split:test"
+
+
+def test_continuations_that_people_wrote_lie_evenly_in_the_text():
+    # 40 tokens less 7 of one sample leave a stride of 33 // 4 = 8
+    starts = human(np.arange(40), samples=4, prefix=4, length=3)
+    assert starts.tolist() == [[4, 5, 6], [12, 13, 14], [20, 21, 22], [28, 29, 30]]
+    with pytest.raises(ValueError, match="only 10 tokens"):
+        human(np.arange(10), samples=4, prefix=4, length=3)
+
+
+def test_corpus_in_words_and_its_rank_frequency_by_hand():
+    # training text: "a b a <unk>" and "a c", two line ends
+    vocabulary = Vocabulary(
+        ("<s>", "<pad>", "</s>", "<unk>", "a", "b", "c", "<filler0>"), *[np.array([0, 0, 2, 1, 3, 1, 1, 0])] * 2, 1
+    )
+    splits = {"train": {"tokens": 8, "lines": 2}, "valid": {"tokens": 3, "lines": 1}, "test": {"tokens": 4, "lines": 1}}
+    value, _ = corpus_in_words(vocabulary, splits, np.array([4, UNK, UNK, EOS]))
+    assert value == {
+        "train": 6,
+        "valid": 2,
+        "test": 3,
+        "with_line_ends": {"train": 8, "valid": 3, "test": 4},
+        "types": 5,
+        "oov": 12.5,
+        "oov_test": 50.0,
+    }
+    shares = [math.log10(count / 8) for count in (3, 2, 1, 1, 1)]
+    assert rank_frequency(vocabulary.counts) == list(zip(range(1, 6), map(pytest.approx, shares), strict=True))
+    many = rank_frequency(np.arange(1, 100_001))
+    assert (many[0][0], many[-1][0]) == (1, 100_000) and 200 < len(many) <= 300
 
 
 def naive_bleu(hypotheses, references):
@@ -108,6 +163,48 @@ def test_bleu_known_answers():
     assert signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     with pytest.raises(ValueError, match="1 hypotheses for 2 references"):
         sacre_bleu(["a"], same)
+
+
+def test_chrf_by_hand():
+    assert chrf(["a cat"], ["a cat"])[0] == pytest.approx(100)
+    # "abcd" against "abce", orders 1 to 4: 3/4, 2/3, 1/2, 0 of the n-grams on both sides, so F is their mean
+    value, signature = chrf(["abcd"], ["abce"])
+    assert value == pytest.approx(100 * (3 / 4 + 2 / 3 + 1 / 2 + 0) / 4)
+    assert signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+
+
+def noisy(lines, share, seed):
+    """The lines with a share of their words replaced."""
+    random = np.random.default_rng(seed)
+    return [" ".join("x" if random.random() < share else w for w in line.split()) for line in lines]
+
+
+TRUTH = [" ".join(np.random.default_rng(n).choice(list("abcdefgh"), 12)) for n in range(60)]
+
+
+def test_interval_is_that_of_resampled_test_sets():
+    system = noisy(TRUTH, 0.2, 1)
+    value, signature = sacre_bleu_interval(system, TRUTH)
+    drawn = np.random.default_rng(7).choice(60, (300, 60))
+    scores = sorted(sacre_bleu([system[i] for i in some], [TRUTH[i] for i in some])[0] for some in drawn)
+    assert value == pytest.approx((scores[292] - scores[7]) / 2, rel=0.25)
+    assert "|bs:1000|seed:12345|" in signature
+
+
+def test_paired_bootstrap_tells_a_better_system_from_an_equal_one():
+    baseline, better, equal = (noisy(TRUTH, *how) for how in ((0.25, 1), (0.1, 2), (0.25, 3)))
+    value, signature = paired_bootstrap(baseline, {"better": better, "equal": equal, "same": baseline}, TRUTH)
+    assert list(value) == ["better", "equal", "same"]
+    for name, system in (("better", better), ("equal", equal)):
+        delta = sacre_bleu(system, TRUTH)[0] - sacre_bleu(baseline, TRUTH)[0]
+        assert value[name]["delta"] == pytest.approx(delta)
+        assert value[name]["low"] < delta < value[name]["high"]
+    assert value["better"]["low"] > 0 and value["better"]["p"] < 0.01
+    assert value["equal"]["low"] < 0 < value["equal"]["high"] and value["equal"]["p"] > 0.05
+    assert value["same"] == {"delta": 0.0, "low": 0.0, "high": 0.0, "p": 1.0}
+    assert "|bs:1000|seed:12345|" in signature
+    with pytest.raises(ValueError, match="equal: 2 hypotheses for 60 references"):
+        paired_bootstrap(baseline, {"equal": equal[:2]}, TRUTH)
 
 
 def test_word_similarity_with_ties_by_hand():

@@ -2,4 +2,7 @@
 
 A public metric returns (value, signature): a number, or a dictionary from group to number in the order total, freq,
 med, rare, and a short `key:value|key:value` string that says under which choices the number was measured.
+
+language_model, translation and data put them together to score files: artifacts reads what a run left, history and
+points follow its table, facts and scores lay the file out.
 """

@@ -1,22 +1,25 @@
 """I(W): how evenly the partition function behaves along the directions of the embedding space."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import logsumexp
 
-from raretokens.metrics.rows import blocks, members
+from raretokens.metrics.rows import GROUPS, blocks, members
 from raretokens.metrics.spectrum import eigenvectors
 
 Partitions = dict[str, tuple[np.ndarray, np.ndarray] | None]
 
 
-def log_partitions(table: np.ndarray, groups: np.ndarray) -> Partitions:
+def log_partitions(table: np.ndarray, groups: np.ndarray, names: Sequence[str] = GROUPS) -> Partitions:
     """For each group, log Z(a) and log Z(-a) for the d unit eigenvectors a of W^T W; None for an empty group.
 
     Z(a) = sum_i exp(w_i . a) over the raw rows of the group alone, a being the eigenvectors of that sub-matrix,
     oriented so that sum_i w_i . a >= 0. float64, in row blocks; this is the expensive step that both versions of I(W)
     share.
     """
-    return {name: _log_partitions(table, ids) if len(ids) else None for name, ids in members(groups).items()}
+    kept = members(groups)
+    return {name: _log_partitions(table, kept[name]) if len(kept[name]) else None for name in names}
 
 
 def isotropy(partitions: Partitions) -> tuple[dict[str, float | None], str]:

@@ -1,13 +1,14 @@
-"""Nearest neighbours of single pieces in the embedding table."""
+"""Neighbours of single pieces in the embedding table: the nearest, and all of them in the order of frequency."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from raretokens.metrics.rows import blocks, members, unit
-from raretokens.subword.vocabulary import GROUP_NAMES, SPECIALS
+from raretokens.subword.vocabulary import GROUP_NAMES, SPECIALS, Vocabulary
 
 SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word
+CURVE = 600  # points
 Found = list[tuple[str, float, str]]  # piece, cosine, group name
 
 
@@ -20,10 +21,8 @@ def neighbours(
     looked up with the space mark, then bare; one that is not a piece of the vocabulary gets an empty list, and the
     signature says so. Pieces keep their space mark.
     """
-    candidates = members(groups)["total"]
-    candidates = candidates[candidates >= len(SPECIALS)]
-    place = {pieces[i]: row for row, i in enumerate(candidates)}
-    rows = {query: place.get(SPACE + query, place.get(query)) for query in queries}
+    candidates = _candidates(groups)
+    rows = _rows(pieces, candidates, queries)
     known = [query for query, row in rows.items() if row is not None]
     cosines = _cosines(table, candidates[[rows[query] for query in known]], candidates) if known else ()
     found: dict[str, Found] = {query: [] for query in rows}
@@ -34,6 +33,39 @@ def neighbours(
             found[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
     absent = ",".join(query for query in rows if query not in known)
     return found, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
+
+
+def similarity_curve(
+    table: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, query: str
+) -> list[tuple[int, float, str]]:
+    """Rank, cosine with the query and group of the pieces by falling frequency as targets (AGPS figures 5 to 7).
+
+    Thinned evenly to at most 600; the query itself, specials and fillers are left out. Empty where the query is not
+    one piece.
+    """
+    candidates = _candidates(groups)
+    row = _rows(vocabulary.pieces, candidates, [query])[query]
+    if row is None:
+        return []
+    cosine = _cosines(table, candidates[[row]], candidates)[0]
+    order = np.argsort(-vocabulary.target_counts[candidates], kind="stable")
+    order = order[order != row]
+    ranks = np.unique(np.linspace(0, len(order) - 1, min(len(order), CURVE)).round().astype(int))
+    return [
+        (int(rank) + 1, float(cosine[i]), _group(groups, candidates[i]))
+        for rank, i in zip(ranks, order[ranks], strict=True)
+    ]
+
+
+def _candidates(groups: np.ndarray) -> np.ndarray:
+    candidates = members(groups)["total"]
+    return candidates[candidates >= len(SPECIALS)]
+
+
+def _rows(pieces: Sequence[str], candidates: np.ndarray, queries: Sequence[str]) -> dict[str, int | None]:
+    """Query -> place among the candidates, with the space mark if that is a piece; None where neither form is one."""
+    place = {pieces[i]: row for row, i in enumerate(candidates)}
+    return {query: place.get(SPACE + query, place.get(query)) for query in queries}
 
 
 def _group(groups: np.ndarray, i: int) -> str:

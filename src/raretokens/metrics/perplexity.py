@@ -6,19 +6,26 @@ from raretokens.subword.vocabulary import GROUP_NAMES
 
 
 def perplexity(
-    logprob: np.ndarray, targets: np.ndarray, groups: np.ndarray, *, window: int, context: int, split: str = "test"
+    logprob: np.ndarray,
+    targets: np.ndarray,
+    groups: np.ndarray,
+    *,
+    window: int,
+    context: int,
+    unit: str = "piece",
+    split: str = "test",
 ) -> tuple[dict[str, float | None], str]:
     """exp of the mean negative log-probability of the targets (AGG section 3.1); None for a group without a target.
 
     logprob: natural logarithms, one a position; targets: id at each position; groups: N groups by id. The total covers
-    all positions, so ln PPL_total is the mean of ln PPL_g weighted by token_share. window and context (in pieces) only
-    sign the number. Raises ValueError when the two arrays differ in length.
+    all positions, so ln PPL_total is the mean of ln PPL_g weighted by token_share. unit (of a token), window and
+    context (in tokens) only sign the number. Raises ValueError when the two arrays differ in length.
     """
     if len(logprob) != len(targets):
         raise ValueError(f"{len(logprob)} log-probabilities for {len(targets)} targets: they belong to different texts")
     group, nll = groups[targets], -np.asarray(logprob, dtype=np.float64)
     value = {"total": _exp_mean(nll)} | {name: _exp_mean(nll[group == code]) for name, code in GROUP_NAMES.items()}
-    return value, f"log:e|unit:piece|window:{window}|context:{context}|split:{split}"
+    return value, f"log:e|unit:{unit}|window:{window}|context:{context}|split:{split}"
 
 
 def token_share(targets: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:

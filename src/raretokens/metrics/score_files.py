@@ -2,11 +2,15 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 DIGITS = 6  # significant; the digits below depend on the machine
+POINT_DIGITS = 4  # what a picture can show
+Point = tuple[str, str, float, float]  # series, group, x, y
 
 
 def write_json(path: Path, score: dict[str, Any]) -> None:
@@ -17,10 +21,16 @@ def write_json(path: Path, score: dict[str, Any]) -> None:
     _write(path, json.dumps(rounded(score), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def write_points(path: Path, points: Iterable[tuple[str, str, float, float]]) -> None:
+def write_points(path: Path, points: Iterable[Point]) -> None:
     """Write the points of figures as `series,group,x,y`; every name is a plain word, so nothing is quoted."""
-    lines = (f"{series},{group},{_cell(x)},{_cell(y)}\n" for series, group, x, y in points)
+    lines = (f"{series},{group},{_cell(x, POINT_DIGITS)},{_cell(y, POINT_DIGITS)}\n" for series, group, x, y in points)
     _write(path, "series,group,x,y\n" + "".join(lines))
+
+
+def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[float | None]]) -> None:
+    """Write a table of numbers as CSV; None is an empty cell."""
+    lines = (",".join("" if value is None else _cell(value, DIGITS) for value in row) + "\n" for row in rows)
+    _write(path, ",".join(header) + "\n" + "".join(lines))
 
 
 def rounded(value: Any) -> Any:
@@ -34,8 +44,11 @@ def rounded(value: Any) -> Any:
     return value
 
 
-def _cell(value: float) -> str:
-    return f"{rounded(float(value)):.{DIGITS}g}"
+def _cell(value: float, digits: int) -> str:
+    """Whole numbers (ranks, updates, types) stay exact."""
+    return (
+        str(int(value)) if isinstance(value, int | np.integer) else f"{float(f'{value:.{digits}g}') + 0.0:.{digits}g}"
+    )
 
 
 def _write(path: Path, text: str) -> None:

@@ -32,9 +32,11 @@ def word_similarity(
     return value, f"x:100|corr:spearman|word:mean-of-pieces|form:{form}|pairs:all"
 
 
-def coverage(sets: Mapping[str, Sequence[Pair]], pieces: Pieces) -> tuple[dict[str, float], str]:
+def coverage(
+    sets: Mapping[str, Sequence[Pair]], pieces: Pieces, *, form: str = "leading-space"
+) -> tuple[dict[str, float], str]:
     """Share of the distinct words of each set that have no unknown piece."""
-    return {name: _covered(pairs, pieces) for name, pairs in sets.items()}, "unit:distinct-word|form:leading-space"
+    return {name: _covered(pairs, pieces) for name, pairs in sets.items()}, f"unit:distinct-word|form:{form}"
 
 
 def _words(pairs: Sequence[Pair]) -> list[str]:

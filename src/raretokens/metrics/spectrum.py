@@ -1,24 +1,31 @@
-"""Eigenvectors of W^T W, and what is read off them: singular values and the two-dimensional projection."""
+"""Eigenvectors of W^T W, and what is read off them: singular values, effective rank, IsoScore, two-dimensional pictures."""
 
 import numpy as np
 
 from raretokens.metrics.rows import GROUPS, blocks, members
 
 
-def eigenvectors(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def eigenvectors(table: np.ndarray, ids: np.ndarray, mean: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of W^T W (d, falling) and unit eigenvectors (d x d, columns), W being the rows `ids` of the table.
 
-    The sign of an eigenvector is arbitrary; each column a is turned so that sum_i w_i.a >= 0. Going through the d x d
-    matrix keeps memory small and loses nothing that is reported: singular values below 1e-7 of the largest are noise.
+    The sign of an eigenvector is arbitrary; each column a is turned so that sum_i w_i.a >= 0, w_i being raw rows. With
+    mean (d), it is taken from every row first, so these are the principal directions. Going through the d x d matrix
+    keeps memory small and loses nothing that is reported: singular values below 1e-7 of the largest are noise.
     """
     width = table.shape[1]
     gram, total = np.zeros((width, width)), np.zeros(width)
     for block in blocks(table, ids):
-        gram += block.T @ block
         total += block.sum(axis=0)
+        centred = block if mean is None else block - mean
+        gram += centred.T @ centred
     values, vectors = np.linalg.eigh(gram)
     values, vectors = values[::-1], vectors[:, ::-1]
     return np.maximum(values, 0.0), vectors * np.where(total @ vectors < 0, -1.0, 1.0)
+
+
+def mean_row(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Mean of the rows `ids` (d, float64)."""
+    return sum((block.sum(axis=0) for block in blocks(table, ids)), np.zeros(table.shape[1])) / len(ids)
 
 
 def singular_values(table: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, str]:
@@ -28,19 +35,48 @@ def singular_values(table: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, 
     return values / values[0], "centred:no|scale:largest|rows:no-pad-no-fillers"
 
 
+def effective_rank(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
+    """exp of the entropy of the singular values as shares of their sum (Roy and Vetterli 2007); between 1 and d."""
+    values, _ = singular_values(table, groups)
+    share = values[values > 0] / values.sum()
+    return {"total": float(np.exp(-np.sum(share * np.log(share))))}, "centred:no|log:e|rows:no-pad-no-fillers"
+
+
+def iso_score(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+    """IsoScore (Rudman et al. 2022, algorithm 1): 1 where the variance is the same in all directions, 0 on a line.
+
+    The d principal variances are scaled to length sqrt(d); their distance from (1, ..., 1) over its largest possible
+    value is the defect, and the score is the share of dimensions that the defect leaves in use, from 0 to 1. None
+    where all rows are the same.
+    """
+    ids, width = members(groups)["total"], table.shape[1]
+    variances = eigenvectors(table, ids, mean_row(table, ids))[0]
+    signature = "centred:yes|rows:no-pad-no-fillers"
+    if not variances.any():
+        return {"total": None}, signature
+    scaled = np.sqrt(width) * variances / np.linalg.norm(variances)
+    free = width - np.sqrt(width)
+    defect = np.linalg.norm(scaled - 1) / np.sqrt(2 * free)
+    used = (width - defect**2 * free) ** 2 / width**2
+    return {"total": float((width * used - 1) / (width - 1))}, signature
+
+
 def projection(
-    table: np.ndarray, groups: np.ndarray, *, sample: int, seed: int = 0
+    table: np.ndarray, groups: np.ndarray, *, sample: int, seed: int = 0, centred: bool = False
 ) -> tuple[dict[str, np.ndarray], str]:
     """W V_2: coordinates (points x 2) along the two first right singular vectors, for a sample of each group.
 
     At most `sample` rows a group, drawn without replacement by a fixed seed, so that runs show the same tokens. There
-    is no entry for the total (the groups are drawn over one another).
+    is no entry for the total (the groups are drawn over one another). Centred, these are the principal components that
+    the captions of AGPS speak of; the other papers do not centre.
     """
     kept, points = members(groups), {}
-    plane = eigenvectors(table, kept["total"])[1][:, :2]
+    mean = mean_row(table, kept["total"]) if centred else None
+    plane = eigenvectors(table, kept["total"], mean)[1][:, :2]
     for name in GROUPS[1:]:
         ids = kept[name]
         if len(ids) > sample:
             ids = np.sort(np.random.default_rng(seed).choice(ids, sample, replace=False))
-        points[name] = np.asarray(table[ids], dtype=np.float64) @ plane
-    return points, f"centred:no|sample:{sample}|seed:{seed}"
+        rows = np.asarray(table[ids], dtype=np.float64)
+        points[name] = (rows if mean is None else rows - mean) @ plane
+    return points, f"centred:{'yes' if centred else 'no'}|sample:{sample}|seed:{seed}"

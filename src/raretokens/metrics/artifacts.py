@@ -1,0 +1,78 @@
+"""What a run has left for scoring, read and checked; paths are those of docs/artifacts.md below the current directory."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import safe_open
+
+from raretokens.config import Groups, Parameters, Run, UserError
+from raretokens.subword.bpe import VOCABULARY
+from raretokens.subword.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """A trained model as scoring sees it."""
+
+    run: Run
+    tokens: Path  # folder of its token files
+    probe: Path
+    vocabulary: Vocabulary
+    groups: np.ndarray  # N
+    table: np.ndarray  # N x d, float32, left on disk
+    log: list[dict[str, str]]  # one row an update; an empty string where nothing was measured
+    summary: dict  # training.json
+
+    @classmethod
+    def read(cls, parameters: Parameters, task: str, name: str) -> "Artifacts":
+        """Raises UserError where artifacts do not fit each other, OSError where one is missing."""
+        run = parameters.run(task, name)
+        tokens, probe, folder = Path("data/tokens") / run.tokens, Path("data/probes") / task / name, _folder(run)
+        vocabulary = Vocabulary.read(tokens / VOCABULARY)
+        if run.reverse:
+            vocabulary = vocabulary.reversed()
+        table = np.load(probe / "table.npy", mmap_mode="r")
+        _check(table, probe / "table.npy", len(vocabulary))
+        header, *rows = (line.split("\t") for line in lines(folder / "log.tsv"))
+        summary = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+        log = [dict(zip(header, row, strict=True)) for row in rows]
+        return cls(run, tokens, probe, vocabulary, group_of(vocabulary, parameters.groups(run)), table, log, summary)
+
+    def snapshots(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Update and table (N x d, float16) of each snapshot, in order."""
+        path = _folder(self.run) / "snapshots.safetensors"
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; train the run first")
+        with safe_open(path, framework="numpy") as file:
+            for key in sorted(file.keys()):
+                table = file.get_tensor(key)
+                _check(table, f"{path}: {key}", len(self.vocabulary))
+                yield int(key), table
+
+
+def _folder(run: Run) -> Path:
+    return Path("data/runs") / run.task / run.name
+
+
+def _check(table: np.ndarray, place: Path | str, types: int) -> None:
+    if len(table) != types:
+        raise UserError(f"{place}: {len(table)} rows for {types} types; train and probe the run again")
+    if not all(np.isfinite(table[start : start + 1024]).all() for start in range(0, len(table), 1024)):
+        raise UserError(f"{place}: not all numbers are finite; the run has diverged")
+
+
+def group_of(vocabulary: Vocabulary, declared: Groups) -> np.ndarray:
+    """Frequency group of each id (N, int8)."""
+    try:
+        return vocabulary.groups(declared.model_dump())
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def lines(path: Path) -> list[str]:
+    """Lines of a text, split at \\n alone."""
+    text = path.read_bytes().decode("utf-8")
+    return text.removesuffix("\n").split("\n") if text else []

@@ -1,0 +1,120 @@
+"""What the stages before scoring leave, made up: a scale's folder with tiny corpora, runs, probes and hypotheses."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import yaml
+from safetensors.numpy import save_file
+from scipy import sparse
+
+from raretokens.subword.corpus import encode, encode_words
+from raretokens.subword.streams import tokens
+from raretokens.subword.vocabulary import Vocabulary
+
+CODE = Path(__file__).parents[2]
+TRAIN = [
+    "the shepherd saw a well-worn way in the wilderness",
+    "and the prophecy was of a shepherd and of the sea",
+    "in the sea there is a way",
+    "a wilderness and the sea",
+] * 5
+TEST = [
+    "the shepherd saw the sea in the wilderness.",
+    "a well-worn way of the shepherd and of the sea.",
+    "the prophecy was in the sea and in the way.",
+]
+SOURCE = [
+    "the shepherd hath seen the sea in the wilderness.",
+    "a way of the shepherd and of the sea.",
+    "the prophecy is in the sea and the way.",
+]
+
+
+def put(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def lines(text):
+    return "".join(f"{line}\n" for line in text)
+
+
+def make_parameters(root):
+    tree = yaml.safe_load((CODE / "params.yaml").read_text(encoding="utf-8"))
+    tree["neighbours"] = {"lm": ["sea", "policymakers"], "nmt": ["way"]}
+    tree["curves"] = {"lm": [0, 2, 40], "nmt": [2]}  # no run has 40 updates
+    tree["words"] = {
+        "vocabulary": {"size": None, "tokenise": True},
+        "groups": {"fractions": [0.3, 0.5, 0.2]},
+    }
+    tree["lm"]["probe"] |= {"continuation": {"samples": 5, "prefix": 4, "length": 6}}
+    for task in ("lm", "nmt"):
+        tree[task]["training"]["snapshot_every"] = 2
+    tree["nmt"] |= {"extra_tests": ["later", "absent"], "alpha": 0.08}
+    tree["nmt"]["decoding"]["sentences"] = 2
+    words = {"size": "demo", "objective": "mle", "knob": "seed", "tokens": "words"}
+    base, again = ({"size": "base", "objective": name, "knob": "seed"} for name in ("mle", "cosreg"))
+    tree["runs"] = {
+        "lm": {
+            "tiny": {"size": "demo", "objective": "agg", "knob": "alpha", "seed": 7, "tokens": "lm"},
+            "words": words,
+        },
+        "nmt": {"tiny": base, "other": again, "back": {**base, "reverse": True}},
+    }
+    put(root / "params.yaml", yaml.safe_dump(tree))
+
+
+def make_run(root, task, name, folder, random):
+    """Table, snapshots and training log of a run; returns its vocabulary."""
+    vocabulary = Vocabulary.read(root / f"data/tokens/{folder}/vocabulary.tsv")
+    probe, run = root / f"data/probes/{task}/{name}", root / f"data/runs/{task}/{name}"
+    probe.mkdir(parents=True)
+    table = random.normal(0.1, 1, (len(vocabulary), 8)).astype(np.float32)
+    np.save(probe / "table.npy", table)
+    extra = ["rare_group_size"] if folder == "lm" else []
+    log = [["update", "loss", "nll", "lr", *extra, "valid_nll"]]
+    for update in range(1, 5):
+        log.append(
+            [str(update), "4.5", f"{6 - update}", "0.1", *[f"{40 - update}"] * len(extra), ["", "3.5"][update == 3]]
+        )
+    put(run / "log.tsv", lines("\t".join(row) for row in log))
+    put(run / "training.json", json.dumps({"updates": 4, "kept": {"update": 4, "valid_nll": 4.25}, "parameters": 999}))
+    save_file({f"{u:06}": (table * u / 4 + 0.1).astype(np.float16) for u in (0, 2, 4)}, run / "snapshots.safetensors")
+    return vocabulary
+
+
+def make_probes(root, name, folder, random):
+    targets, probe = tokens(root / f"data/tokens/{folder}", "test"), root / f"data/probes/lm/{name}"
+    np.save(probe / "logprob.npy", -random.exponential(3, len(targets)).astype(np.float32))
+    np.save(probe / "prediction.npy", np.roll(targets, 1).astype(np.int32))
+    np.save(probe / "continuation.npy", np.tile(np.arange(4, 7), (5, 2)).astype(np.int32))
+
+
+def create(root):
+    """Fill the folder of a scale: two language models, of pieces and of words, and three translation models."""
+    random = np.random.default_rng(0)
+    make_parameters(root)
+    corpus = root / "data/corpus"
+    for split, text, source in (("train", TRAIN, TRAIN), ("test", TEST, SOURCE), ("later", TEST[:1], SOURCE[:1])):
+        put(corpus / f"nmt/{split}.source", lines(source))
+        put(corpus / f"nmt/{split}.target", lines(text))
+        put(corpus / f"lm/{split}.txt", lines(text))
+    put(corpus / "nmt/counts.json", json.dumps({"corpus": "tiny", "languages": {"source": "en", "target": "en"}}))
+    for name in ("men", "ws353", "rg65", "rw"):
+        put(corpus / f"similarity/{name}.tsv", "sea\tway\t1.5\nsea\twilderness\t8\nshepherd\tqueue\t2\n")
+    for task in ("lm", "nmt"):
+        encode(task, corpus / task, 60, root / "data/tokens" / task)
+    encode_words(corpus / "lm", None, True, root / "data/tokens/words")
+    for name, folder in (("tiny", "lm"), ("words", "words")):
+        make_run(root, "lm", name, folder, random)
+        make_probes(root, name, folder, random)
+    for name in ("tiny", "back"):
+        types = len(make_run(root, "nmt", name, "nmt", random))
+    (root / "data/alignment").mkdir()
+    links = sparse.random_array((types, types), density=0.2, rng=random, format="csr")
+    sparse.save_npz(root / "data/alignment/links.npz", links)
+    for name, text, later in (("tiny", TEST, SOURCE), ("other", SOURCE, TEST), ("back", SOURCE, TEST)):
+        put(root / f"data/hypotheses/{name}/test.txt", lines(text[:2]))  # the limit of 2 sentences
+        put(root / f"data/hypotheses/{name}/later.txt", lines(later[:1]))
+    return root
