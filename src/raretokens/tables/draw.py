@@ -24,19 +24,20 @@ CURVES = [
     ("#666666", (0, (5, 1, 1, 1, 1, 1))),
 ]
 CROWD = 2500  # points of a figure above which clouds are stored as an image, to keep the SVG small
+WIDEST = 5  # entries in a row of the legend
 BLANK = Line2D([], [], linestyle="none")
 
 
 def figure(panels: list[PanelPoints], canvas: Canvas, rows: int, columns: int) -> None:
-    axes = canvas.subplots(rows, columns, squeeze=False).flat
+    axes = list(canvas.subplots(rows, columns, squeeze=False).flat)
     crowded = sum(len(panel.rows) for panel in panels if panel.panel.kind == "scatter") > CROWD
     legends = list(dict.fromkeys(run for part in panels if part.panel.kind == "line" for run in part.panel.runs))
     styles = dict(zip(legends, CURVES * len(legends), strict=False))  # a run looks alike in all panels
     for panel, axis in zip(panels, axes, strict=False):
         _panel(panel, axis, styles, crowded)
-    for axis in list(axes)[len(panels) :]:
+    for axis in axes[len(panels) :]:
         axis.set_axis_off()
-    _share_limits(panels, canvas.axes, columns)
+    _share_limits(panels, axes, columns)
     entries: dict[str, Line2D] = {}
     for panel in panels:
         entries |= {label: handle for label, handle in _legend(panel, styles) if label not in entries}
@@ -45,19 +46,22 @@ def figure(panels: list[PanelPoints], canvas: Canvas, rows: int, columns: int) -
             list(entries.values()),
             list(entries),
             loc="outside lower center",
-            ncols=min(4, len(entries)),
+            ncols=min(WIDEST, len(entries)),
             handlelength=2.2,
         )
 
 
 def _panel(panel: PanelPoints, axis: Axes, styles: dict, crowded: bool) -> None:
-    axis.set(title=panel.title, xlabel=panel.panel.x, ylabel=panel.y)
+    axis.set_title(panel.title)
     if not panel.rows:
         why = panel.panel.reason or "; ".join(dict.fromkeys(panel.absent.values()))
         text = "\n".join(["not run", "", *textwrap.wrap(why, 26)])
         axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color="0.35", fontsize=8)
-        axis.set(xticks=[], yticks=[])
+        axis.set(xticks=[], yticks=[], facecolor="0.96")
+        axis.spines[:].set_visible(False)
         return
+    axis.set(xlabel=panel.panel.x, ylabel=panel.y)
+    axis.ticklabel_format(useOffset=False)
     draw = {"scatter": _scatter, "line": _lines, "sweep": _sweep}[panel.panel.kind]
     draw(panel, axis, styles, crowded)
     if "x" in panel.panel.log:

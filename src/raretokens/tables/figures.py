@@ -18,7 +18,7 @@ STYLE = {
     "axes.spines.right": False,
     "axes.titlesize": 9.5,
     "axes.titlelocation": "left",
-    "axes.labelsize": 9,
+    "axes.labelsize": 8.5,
     "axes.linewidth": 0.7,
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,

@@ -72,12 +72,18 @@ def _of_panel(panel: Panel, scores: Scores) -> PanelPoints:
         found.rows += [{"run": legend, "group": group, "x": x, "y": y} for group, x, y in rows]
         of = of or ending
         if not rows:
-            found.absent[legend] = f"{stem} has no {panel.series or panel.metric}"
+            found.absent[legend] = f"{stem} has {_what(panel)}"
         elif panel.mark and (update := _option(scores, stem, panel.mark)):
             found.marks[legend] = update
     found.title, found.y = (text.replace("{of}", of or "…") for text in (panel.title, panel.y))
     found.rows = [{"panel": found.title, **row} for row in found.rows]
     return found
+
+
+def _what(panel: Panel) -> str:
+    if panel.nth:
+        return f"fewer than {panel.nth} series {panel.series}…"
+    return f"no {panel.series or panel.metric}"
 
 
 def _listed(panel: Panel, path: Path) -> tuple[list[tuple[str, str, str]], str | None]:
