@@ -118,7 +118,8 @@ def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
         declarations.read(tmp_path)
     tree = yaml.safe_load((PRINTED / "claims/AGG.yaml").read_text())
     tree["agg-improves-bleu"]["left"]["runs"] = ["base-agf"]
-    (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump(tree))
+    (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump({"agg-improves-bleu": tree["agg-improves-bleu"]}))
+    (tmp_path / "figures.yaml").write_text("{}")
     with pytest.raises(config.UserError, match=r"agg-improves-bleu.left.runs: run 'base-agf' .* nearest is base-agg$"):
         declarations.read(tmp_path)
     (tmp_path / "claims/AGG.yaml").write_text("a: [")
