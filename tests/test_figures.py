@@ -137,7 +137,7 @@ def test_a_sweep_takes_x_from_the_options_and_names_what_is_missing(full):
     scores = {**full, "lm": Scores("lm", without, full["lm"].folder)}
     rare = points.of_figure(figure, scores)[0]
     assert [row["x"] for row in rare.rows] == ["0.01", "0.02", "0.03", "0.05"]
-    assert rare.absent == {"0.04": "none of gpt2m-agg-a004, agg-a004 is on the run sheet"}
+    assert rare.absent == {"alpha 0.04": "none of gpt2m-agg-a004, agg-a004 is on the run sheet"}
 
 
 def test_curves_are_of_one_group_and_bear_the_update_where_rows_thaw(full):

@@ -55,7 +55,7 @@ def _panel(panel: PanelPoints, axis: Axes, styles: dict, crowded: bool) -> None:
     axis.set_title(panel.title)
     if not panel.rows:
         why = panel.panel.reason or "; ".join(dict.fromkeys(panel.absent.values()))
-        text = "\n".join(["not run", "", *textwrap.wrap(why, 26)])
+        text = "\n".join(["not run", "", *textwrap.wrap(why, 26, max_lines=7, placeholder=" …")])
         axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color="0.35", fontsize=8)
         axis.set(xticks=[], yticks=[], facecolor="0.96")
         axis.spines[:].set_visible(False)
