@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from raretokens import config
-from raretokens.tables import cells, claims, declarations, render, report
+from raretokens.tables import cells, declarations, render, report
 from raretokens.tables.scored import Scores
 
 ROOT = Path(__file__).parents[1]
@@ -132,16 +132,6 @@ def test_neighbours_show_what_is_shared_with_print_and_which_are_rare(tmp_path):
     assert reasons["Werewolf, AGG"] == "Werewolf is no single piece of this vocabulary"
     assert reasons["policymakers, AGG"] == "policymakers is not asked for at this scale"
     assert reasons["homepage, MLE"] == "no run named gpt2m-mle or mle on the run sheet"
-
-
-def test_one_seed_is_said_and_nothing_over_nothing_is_no_effect(tmp_path):
-    files = {name: {"seed": 1, "metrics": {"uniq": {"rare": 0}}} for name in ("agg", "mle")}
-    world = scores(tmp_path, files, {"agg": {"objective": "agg"}, "mle": {"objective": "mle"}})
-    claim = DECLARED.claims["agg-predicts-more-rare-types"]
-    for effect, ours in (("difference", "0"), ("ratio", "1")):
-        found = claims.judge("c", claim.model_copy(update={"effect": effect}), world, PRINTED)
-        assert (found.verdict, found.ours, found.left) == ("does not hold", ours, "0")
-    assert "**does not hold** (one seed)" in claims.to_markdown([found], DECLARED)
 
 
 def test_the_index_names_the_corpora_when_they_are_not_the_scale_s(tmp_path):

@@ -3,10 +3,10 @@
 import fnmatch
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, RootModel, ValidationError, model_validator
 
 from raretokens.config import UserError
 from raretokens.tables.names import unknown_runs
@@ -70,33 +70,65 @@ class Table(Section):
 
 class Side(Section):
     runs: Annotated[list[str], Field(min_length=1)]
-    metric: str
-    printed: tuple[str, str, str, str] | None = None  # file, row, column, group
+    metric: str  # path in the score file; with `at`, series.group (or series) of the run's points
+    at: Annotated[float, Field(ge=0, le=1)] | Literal["first", "last", "lowest", "highest", "until"] | None = None
+    data: bool = False  # a run that needs no model
+    printed: tuple[str, str, str, str] | None = None  # file, row, column, group; group *: the mean of all
 
 
 class Claim(Section):
-    paper: str
+    paper: str = ""  # the name of the file
     place: str
     statement: str
     task: Literal["lm", "nmt"]
     left: Side
-    right: Side
-    effect: Literal["ratio", "difference"]
+    right: Side | None = None  # absent: the left number itself is the effect
+    effect: Literal["ratio", "difference", "value"]
     expect: Literal["lower", "higher"]
     than: float | None = None  # of the effect; 1 for a ratio, 0 for a difference
+    unprinted: str | None = None  # why the paper prints no such effect
+
+    @property
+    def sides(self) -> dict[str, Side]:
+        return {"left": self.left, **({"right": self.right} if self.right else {})}
 
     @property
     def threshold(self) -> float:
-        return self.than if self.than is not None else {"ratio": 1.0, "difference": 0.0}[self.effect]
+        return self.than if self.than is not None else {"ratio": 1.0}.get(self.effect, 0.0)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.right is None) != (self.effect == "value"):
+            raise ValueError("a value stands alone; a ratio and a difference need left and right")
+        if (self.unprinted is None) != all(side.printed for side in self.sides.values()):
+            raise ValueError("declare what is printed for each side, or in `unprinted` why it is not")
+        return self
 
 
 class Panel(Section):
-    title: str
-    kind: Literal["scatter", "line"]
-    series: str
-    runs: dict[str, list[str]]  # legend -> names of runs, tried in order
-    x: str
-    y: str
+    title: str  # {of}: what the name of an nth series ends in; also in y
+    kind: Literal["scatter", "line", "sweep", "missing"]
+    series: str | None = None  # of the run's points; a beginning of names where nth is set
+    nth: PositiveInt | None = None  # of the series whose names begin so: by number, or as the file has them
+    groups: list[str] | None = None  # of the series; absent: all
+    metric: str | None = None  # of a sweep, against an option of the runs
+    option: str | None = None
+    runs: dict[str, list[str]] = {}  # legend -> names of runs, tried in order
+    data: bool = False  # the runs need no model
+    task: Literal["lm", "nmt"] | None = None  # if not the figure's
+    x: str = ""
+    y: str = ""
+    log: list[Literal["x", "y"]] = []
+    limits: str | None = None  # panels of a figure with the same word here have the same limits
+    mark: str | None = None  # option of the runs whose value is an update; a line stands there
+    reason: str | None = None  # why a panel is missing
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        needed = {"missing": ("reason",), "sweep": ("metric", "option", "runs")}.get(self.kind, ("series", "runs"))
+        if absent := [key for key in needed if not getattr(self, key)]:
+            raise ValueError(f"a panel of kind {self.kind} needs {', '.join(absent)}")
+        return self
 
 
 class Figure(Section):
@@ -105,7 +137,17 @@ class Figure(Section):
     place: str
     task: Literal["lm", "nmt"]
     panels: list[Panel]
-    drift: float  # mean shift of a curve or cloud, as a share of its range
+    drift: float  # mean shift of a curve or cloud, as a share of its panel's range
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spread(cls, tree: Any) -> Any:
+        """`each` holds what all panels have."""
+        if not isinstance(tree, dict) or not isinstance(tree.get("each", {}), dict):
+            return tree
+        each = tree.get("each", {})
+        panels = [{**each, **panel} if isinstance(panel, dict) else panel for panel in tree.get("panels", [])]
+        return {**{key: value for key, value in tree.items() if key != "each"}, "panels": panels}
 
 
 class Scale(Section):
@@ -130,12 +172,18 @@ class Declarations(Section):
         raise UserError(f"metric {path!r} is not declared; metrics.yaml has {', '.join(self.metrics)}")
 
 
-KINDS: dict[str, Any] = {"metrics": Metric, "tables": Table, "claims": Claim, "figures": Figure, "scales": Scale}
+KINDS: dict[str, Any] = {"metrics": Metric, "tables": Table, "figures": Figure, "scales": Scale}
 
 
 def read(folder: Path) -> Declarations:
-    """metrics.yaml, tables.yaml, claims.yaml, figures.yaml and scales.yaml of a folder; UserError, a line per mistake."""
+    """metrics.yaml, tables.yaml, figures.yaml, scales.yaml and claims/ of a folder; UserError, a line per mistake."""
     parts: dict[str, Any] = {name: _read(folder / f"{name}.yaml", kind) for name, kind in KINDS.items()}
+    parts["claims"] = {}
+    for path in sorted((folder / "claims").glob("*.yaml")):  # a file for each paper
+        claims = {name: claim.model_copy(update={"paper": path.stem}) for name, claim in _read(path, Claim).items()}
+        if twice := parts["claims"].keys() & claims:
+            raise UserError(f"{path}: {min(twice)}: another file has a claim of that name; names are unique")
+        parts["claims"] |= claims
     declared = Declarations(**{**parts, "metrics": _spelt_out(parts["metrics"])})
     mistakes = [f"{folder}/{line}" for line in (*_unknown_metrics(declared), *unknown_runs(declared, folder))]
     if mistakes:
@@ -170,9 +218,15 @@ def _unknown_metrics(declared: Declarations) -> list[str]:
         (f"tables.yaml: {name}", column.metric) for name, table in declared.tables.items() for column in table.columns
     ]
     used += [
-        (f"claims.yaml: {name}", side.metric)
+        (f"claims/{claim.paper}.yaml: {name}", side.metric)
         for name, claim in declared.claims.items()
-        for side in (claim.left, claim.right)
+        for side in claim.sides.values()
+    ]
+    used += [
+        (f"figures.yaml: {name}", panel.metric)
+        for name, figure in declared.figures.items()
+        for panel in figure.panels
+        if panel.metric
     ]
     allowed = ", ".join(declared.metrics)
     return [

@@ -103,22 +103,32 @@ def _number_moves(name: str, row: str, column: str, before: str, after: str, dri
 
 
 def _figure_moves(name: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
-    """Curves are compared point by point, clouds by their sorted coordinates: points have no identity across machines."""
+    """Curves are compared point by point, clouds by their sorted coordinates: points have no identity across machines.
+
+    A shift is a share of the range of the whole panel, since a curve that hardly moves has none of its own.
+    """
     figure = declared.figures.get(Path(name).stem)
     limit = figure.drift if figure else 0.0
     old, new = (_series(text) for text in (before, now))
+    panels = {panel: [part for key, part in old.items() if key[0] == panel] for panel, *_ in old}
+    spans = {panel: np.ptp(np.concatenate(parts), axis=0) for panel, parts in panels.items()}
     for key in dict.fromkeys([*old, *new]):
         a, b, row = old.get(key), new.get(key), " ".join(filter(None, key))
         if a is None or b is None or len(a) != len(b):
             counts = ["" if part is None else f"{len(part)} points" for part in (a, b)]
             yield Move(name, row, "points", *counts, "same number", True)
             continue
-        if key[2]:  # a cloud of a frequency group
+        if not (_is_curve(a) and _is_curve(b)):
             a, b = np.sort(a, axis=0), np.sort(b, axis=0)
-        span = np.maximum(np.ptp(a, axis=0), 1e-12)
+        span = np.maximum(spans[key[0]], 1e-12)
         shift = float((np.abs(a - b).mean(axis=0) / span).max())
         if shift:
             yield Move(name, row, "mean shift / range", "0", f"{shift:.2g}", f"{limit:g}", shift > limit)
+
+
+def _is_curve(points: np.ndarray) -> bool:
+    """x rises from point to point, which the points of a cloud do not."""
+    return bool((np.diff(points[:, 0]) > 0).all())
 
 
 def _series(text: str) -> dict[tuple[str, ...], np.ndarray]:

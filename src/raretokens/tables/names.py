@@ -25,12 +25,13 @@ def unknown_runs(declared: "Declarations", folder: Path) -> list[str]:
 
 def _used(declared: "Declarations") -> Iterator[tuple[str, str, list[str]]]:
     for name, claim in declared.claims.items():
-        for key, side in (("left", claim.left), ("right", claim.right)):
-            yield f"claims.yaml: {name}.{key}.runs", claim.task, side.runs
+        for key, side in claim.sides.items():
+            if not side.data:
+                yield f"claims/{claim.paper}.yaml: {name}.{key}.runs", claim.task, side.runs
     for name, figure in declared.figures.items():
         for panel in figure.panels:
-            for legend, names in panel.runs.items():
-                yield f"figures.yaml: {name}, {panel.title}, {legend}", figure.task, names
+            for legend, names in panel.runs.items() if not panel.data else ():
+                yield f"figures.yaml: {name}, {panel.title}, {legend}", panel.task or figure.task, names
 
 
 def _known(declared: "Declarations", top: Path, task: str) -> set[str]:

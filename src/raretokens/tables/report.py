@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 
 from raretokens.config import Parameters, UserError
-from raretokens.tables import claims, figures, render
+from raretokens.tables import claims, figures, points, render
 from raretokens.tables.cell import Cell
 from raretokens.tables.cells import cells
 from raretokens.tables.declarations import Declarations, Table
@@ -44,7 +44,7 @@ def write(parameters: Parameters, declared: Declarations, printed: Path, reports
         _text(reports / "tables" / f"{name}.csv", render.to_csv(rendered[name]))
         _text(reports / "tables" / f"{name}.md", render.to_markdown(table, rendered[name]))
     for name, figure in declared.figures.items():
-        figures.write(figure, figures.points(figure, scores[figure.task]), reports / "figures", name)
+        figures.write(points.of_figure(figure, scores), reports / "figures", name)
     verdicts = [
         claims.judge(name, claim, scores[claim.task], printed, declared.metric(claim.left.metric).drift)
         for name, claim in declared.claims.items()

@@ -1,0 +1,164 @@
+"""Figures: all are declared, and drawn from points made by hand, from none, and to the same bytes twice."""
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from matplotlib.figure import Figure as Canvas
+
+from raretokens import config
+from raretokens.tables import declarations, diff, draw, figures, points
+from raretokens.tables.scored import Scores
+
+ROOT = Path(__file__).parents[1]
+DECLARED = declarations.read(ROOT / "data/paper")
+GROUPS = ("freq", "med", "rare")
+EXPECTED = {
+    *(f"agg-figure-{number}" for number in range(1, 6)),
+    *(f"agps-figure-{number}" for number in range(1, 8)),
+    *(f"cosreg-figure-{number}" for number in range(1, 4)),
+    "frage-figure-1",
+    "frage-figure-3",
+}
+EARLY = (0, 20, 60, 200)
+QUERIES = ("one", "two", "three")
+
+
+def series(shift: float) -> list[tuple]:
+    """All series that a run may have."""
+    clouds = [
+        "projection",
+        "pca",
+        *(f"{name}@{update}" for name in ("projection", "pca") for update in (200, 60, 20, 0)),
+    ]
+    rows = [
+        (name, group, math.cos(i * i) + shift, math.sin(i * k) * (i % 7) + shift)
+        for name in clouds
+        for k, group in enumerate(GROUPS)
+        for i in range(1, 100 if "@" in name else 200)
+    ]
+    rows += [
+        (f"similarity:{query}", GROUPS[i // 200], 10 * i + 1, math.sin(i) / 2 + shift / 9)
+        for query in QUERIES
+        for i in range(600)
+    ]
+    rows += [("singular_values", "total", rank, 1 / rank) for rank in range(1, 129)]
+    rows += [("rank_frequency", "total", rank, -math.log10(rank)) for rank in range(1, 300)]
+    rows += [("rare_group_size", "rare", update, 500 - update % 33) for update in range(1, 200)]
+    for update in range(0, 201, 20):
+        rows += [(name, group, update, 1 - update / 400) for name in ("isotropy", "inner_product") for group in GROUPS]
+        rows.append(("rare_freq_cosine", "rare", update, update / 1000))
+    return rows
+
+
+def world(folder: Path, task: str, runs: list[str], data: str) -> Scores:
+    """Every run has every series and metric; alpha as its name says, 0.03 otherwise."""
+    (folder / task).mkdir(parents=True)
+    for number, name in enumerate([*runs, data]):
+        lines = [f"{s},{g},{x:.5g},{y:.5g}\n" for s, g, x, y in series(number / 10)]
+        (folder / task / f"{name}.csv").write_text("series,group,x,y\n" + "".join(lines))
+        alpha = int(name[-3:]) / 100 if name[-4:-1] == "a00" else 0.03
+        metrics = {
+            "ppl": {"total": 20.0},
+            "uniq": {"rare": number, "total": 9},
+            "isotropy": {"rare": 0.5, "total": 0.6},
+        }
+        score = {"seed": 1, "metrics": metrics, "options": [["alpha", alpha], ["until", 40]]}
+        (folder / task / f"{name}.json").write_text(json.dumps(score))
+    sheet = {name: config.RunLine(size="demo", objective="mle", knob="seed") for name in runs}
+    return Scores.of(SimpleNamespace(runs=SimpleNamespace(**{task: sheet})), task, folder)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory) -> dict[str, Scores]:
+    names: dict[str, dict[str, None]] = {"lm": {}, "nmt": {}}
+    for figure in DECLARED.figures.values():
+        for panel in figure.panels:
+            names[panel.task or figure.task] |= dict.fromkeys(runs[-1] for runs in panel.runs.values())
+    folder = tmp_path_factory.mktemp("runs")
+    return {task: world(folder, task, list(names[task]), data) for task, data in (("lm", "human"), ("nmt", "copy"))}
+
+
+@pytest.fixture
+def empty() -> dict[str, Scores]:
+    return {task: Scores(task, {}, Path("nowhere")) for task in ("lm", "nmt")}
+
+
+def test_every_figure_of_the_papers_is_declared():
+    assert set(DECLARED.figures) == EXPECTED
+
+
+def test_every_figure_is_drawn_from_points_and_from_none(full, empty, tmp_path):
+    for name, figure in DECLARED.figures.items():
+        drawn = points.of_figure(figure, full)
+        assert not any(panel.absent for panel in drawn), name
+        assert all(panel.rows or panel.panel.reason for panel in drawn), name
+        assert not any("{of}" in text or "…" in text for panel in drawn for text in (panel.title, panel.y)), name
+        figures.write(drawn, tmp_path, name)
+        assert (tmp_path / f"{name}.svg").stat().st_size < 300_000, name
+        blank = points.of_figure(figure, empty)
+        assert all(panel.panel.reason or panel.absent for panel in blank), name
+        if name in ("agg-figure-5", "agps-figure-1"):
+            figures.write(blank, tmp_path, "blank")
+            assert (tmp_path / "blank.csv").read_text() == "panel,run,group,x,y\n"
+
+
+@pytest.mark.parametrize("name", ["agg-figure-3", "agg-figure-5"])
+def test_a_figure_is_the_same_bytes_twice(full, tmp_path, name):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        figures.write(points.of_figure(DECLARED.figures[name], full), tmp_path / folder, "f")
+    for ending in ("csv", "svg", "png"):
+        assert (tmp_path / f"one/f.{ending}").read_bytes() == (tmp_path / f"two/f.{ending}").read_bytes()
+
+
+def test_early_tables_go_by_update_and_queries_as_listed(full):
+    early = points.of_figure(DECLARED.figures["agg-figure-1"], full)
+    assert [panel.title[4:] for panel in early] == [f"after update {update}" for update in EARLY]
+    for number, query in enumerate(QUERIES):
+        panels = points.of_figure(DECLARED.figures[f"agps-figure-{5 + number}"], full)
+        assert {panel.y for panel in panels} == {f"cosine with “{query}”"}
+
+
+def test_panels_to_be_compared_have_the_same_limits(full):
+    canvas = Canvas()
+    draw.figure(points.of_figure(DECLARED.figures["agg-figure-3"], full), canvas, 1, 3)
+    mle, agg, values = canvas.axes
+    assert (mle.get_xlim(), mle.get_ylim()) == (agg.get_xlim(), agg.get_ylim())
+    assert mle.get_xlim() != values.get_xlim()
+
+
+def test_a_sweep_takes_x_from_the_options_and_names_what_is_missing(full):
+    figure = DECLARED.figures["agg-figure-5"]
+    without = {**full["lm"].lines}
+    del without["agg-a004"]
+    scores = {**full, "lm": Scores("lm", without, full["lm"].folder)}
+    rare = points.of_figure(figure, scores)[0]
+    assert [row["x"] for row in rare.rows] == ["0.01", "0.02", "0.03", "0.05"]
+    assert rare.absent == {"alpha 0.04": "none of gpt2m-agg-a004, agg-a004 is on the run sheet"}
+
+
+def test_curves_are_of_one_group_and_bear_the_update_where_rows_thaw(full):
+    rare, frequent, _ = points.of_figure(DECLARED.figures["agg-figure-2"], full)
+    assert {row["group"] for row in rare.rows} == {"rare"} and {row["group"] for row in frequent.rows} == {"freq"}
+    assert set(rare.marks.values()) == {40}
+
+
+def test_a_panel_without_what_its_kind_needs_is_refused():
+    with pytest.raises(ValueError, match="a panel of kind sweep needs option, runs"):
+        declarations.Panel(title="t", kind="sweep", metric="ppl.total")
+
+
+def test_the_report_diff_knows_curves_from_clouds():
+    header = "panel,run,group,x,y\n"
+    curve = header + "".join(f"p,a,rare,{x},{x % 3}\np,b,rare,{x},5\n" for x in range(9))
+    cloud = header + "".join(f"p,a,rare,{x * 7 % 9},{x}\n" for x in range(9))
+    turned = header + "".join(f"p,a,rare,{x * 7 % 9},{x}\n" for x in reversed(range(9)))
+    name = "figures/agg-figure-1.csv"
+    assert not list(diff._figure_moves(name, cloud, turned, DECLARED))  # the same cloud in another order
+    moved = list(diff._figure_moves(name, curve, curve.replace("p,b,rare,4,5", "p,b,rare,4,5.1"), DECLARED))
+    assert [(move.row, move.out) for move in moved] == [("p b rare", False)]  # a flat curve, within the panel's range
+    swapped = curve.replace("a,rare,0,0", "a,rare,0,2").replace("a,rare,2,2", "a,rare,2,0")
+    assert [move.after for move in diff._figure_moves(name, curve, swapped, DECLARED)] == ["0.089"]
