@@ -1,5 +1,6 @@
 """The contract, on every file in objectives/ by itself: a new objective is tested here without a new test."""
 
+import copy
 import importlib
 
 import numpy as np
@@ -19,6 +20,10 @@ NEUTRAL = {"alpha": 0.0, "gamma": 0.0, "strength": 0.0, "alpha_ul": 0.0, "a": 0.
 VARIANTS = [
     *((name, {}) for name in ALL),
     ("agg", {"g1": False}), ("agg", {"g2": False}), ("agg", {"static": True}), ("agg", {"include_current": False}),
+    ("agg", {"static": True, "static_counts": False}), ("agg", {"static": True, "include_current": False}),
+    ("agg", {"full_divisor": True}), ("agg", {"unmasked_pad": True}), ("ul_agg", {"flatten_batch": True}),
+    ("adversarial", {"a": 0.3, "shared_direction": True}),
+    ("frage", {"rare_only": True}), ("frage", {"balanced": False}), ("frage", {"popular_types": 7}), ("frage", {"start": 6}),
     ("agps", {"variant": "alg1"}), ("agps", {"first_rare": 18, "mu1": 40.0, "mu2": 15.0}),
     ("ul", {"flatten_batch": True}), ("weight_decay", {"form": "l2"}), ("frage", {"hidden": True}),
 ]  # fmt: skip
@@ -195,11 +200,65 @@ def test_the_discriminator_of_frage_learns_and_the_table_deceives_it():
     parameters = dict(objective.discriminator.named_parameters())
     before = float(objective.cross_entropy(weight, parameters).detach())
     for _ in range(50):
+        objective.begin_update(torch.zeros(N, dtype=torch.int64))
         objective.end_update(weight)
     learnt = float(objective.cross_entropy(weight, parameters).detach())
     assert learnt < before - 0.05
     step = torch.autograd.grad(objective.penalty(weight), weight)[0]
     assert float(objective.cross_entropy((weight - 0.5 * step).detach(), parameters).detach()) > learnt
+
+
+def test_steps_of_frages_discriminator_are_those_of_plain_descent():
+    """Also where its step moves the table, as in the public code of translation."""
+    for options in ({"steps": 3}, {"steps": 2, "moves_table": True}, {"steps": 2, "hidden": True, "balanced": False}):
+        objective = build("frage", {"lr": 0.5, **options})
+        weight = torch.nn.Parameter(torch.randn(N, D, generator=torch.Generator().manual_seed(0)))
+        twin = copy.deepcopy(objective.discriminator)
+        table = weight.detach().clone().requires_grad_(options.get("moves_table", False))
+        descent = torch.optim.SGD([*twin.parameters(), table], lr=0.5)
+        for _ in range(options["steps"]):
+            descent.zero_grad()
+            logits = twin(table).squeeze(1)
+            of_popular = -torch.nn.functional.logsigmoid(logits)[objective.popular]
+            of_rare = -torch.nn.functional.logsigmoid(-logits)[objective.rare]
+            both = torch.cat((of_popular, of_rare)).mean()
+            ((of_popular.mean() + of_rare.mean()) / 2 if objective.balanced else both).backward()
+            descent.step()
+        objective.begin_update(torch.zeros(N, dtype=torch.int64))
+        objective.end_update(weight)
+        torch.testing.assert_close(weight.detach(), table.detach(), atol=1e-12, rtol=1e-12)
+        for ours, plain in zip(objective.discriminator.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(ours, plain, atol=1e-12, rtol=1e-12)
+
+
+def test_classes_weighted_by_the_other_s_share_are_frages_balanced_cross_entropy():
+    """So the public code of language models needs no option: its two-class loss, weighted so, is the default."""
+    objective = build("frage", {"popular_types": 7})
+    weight = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
+    parameters = dict(objective.discriminator.named_parameters())
+    logits, used = objective.discriminator(weight), objective.facts.used
+    two_way = torch.cat((logits, torch.zeros_like(logits)), dim=1)[used]
+    share = objective.rare.sum() / used.sum()
+    expected = torch.nn.functional.cross_entropy(
+        two_way, objective.rare[used].long(), weight=torch.stack((share, 1 - share)).double()
+    )
+    torch.testing.assert_close(objective.cross_entropy(weight, parameters), expected, atol=1e-7, rtol=0)
+
+
+def test_unmasked_padding_reaches_the_states_alone():
+    """The public code's slip: padded states learn to emit padding; neither the table nor the reported NLL shows it."""
+    hidden, weight, targets, counts = update(3)
+    padded = targets == PAD
+    found = []
+    for unmasked in (False, True):
+        objective = build("agg", {"unmasked_pad": unmasked})
+        objective.begin_update(counts)
+        loss = objective.loss(hidden, weight, targets)
+        found.append((*gradients(loss.loss, hidden, weight), loss.nll))
+    (states, table, nll), (leaking_states, leaking_table, leaking_nll) = found
+    assert torch.equal(table, leaking_table) and torch.equal(nll, leaking_nll)
+    assert not states[padded].any() and leaking_states[padded].any(-1).all()
+    assert torch.equal(states[~padded], leaking_states[~padded])
 
 
 def test_aggs_window_is_that_of_the_paper_or_of_the_code():
@@ -209,7 +268,7 @@ def test_aggs_window_is_that_of_the_paper_or_of_the_code():
     now, past = (build("agg", {"include_current": flag}) for flag in (True, False))
     for objective in (now, past):
         objective.begin_update(counts)
-    assert not now.rare()[10] and past.rare()[10]
+    assert not now.rare[10] and past.rare[10]
 
 
 def test_coupled_adam_divides_by_the_vocabulary_s_mean():
