@@ -96,6 +96,17 @@ def test_gradients_equal_the_reference(name, options, smoothing):
             torch.testing.assert_close(ours, truth, atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize(("name", "options"), [(name, options) for name, options in VARIANTS if options])
+def test_every_option_changes_the_gradient(name, options):
+    """What papers and public code do differently shows: in some of 11 updates the gradients are not the default's."""
+    both, changed = (build(name, {}), build(name, options)), False
+    for seed in range(11):
+        hidden, weight, targets, counts = update(seed)
+        default, other = (gradients(whole(o, hidden, weight, targets, counts), hidden, weight) for o in both)
+        changed |= any((ours - theirs).abs().max() > 1e-6 for ours, theirs in zip(default, other, strict=True))
+    assert changed
+
+
 def test_the_project_s_objectives_have_references():
     shipped = {"mle", "freeze", "freeze_b", "freeze_c", "freeze_bc", "agg", "agps", "cosreg", "frage", "ul", "ul_agg",
                "adversarial", "spectrum_control", "reweight", "weight_decay", "coupled_adam"}  # fmt: skip
