@@ -3,7 +3,8 @@
     python benchmarks/step.py [--sizes demo,lm6] [--out benchmarks/step-cpu.csv]
 
 The objectives take turns in one process, several rounds; the best round of each counts. Memory is the peak of a step above the
-model, the optimizer's state and the objective's, each objective in a process of its own. Random tokens of falling frequency, about 2 % of them rare as AGG counts (demo).
+model, the optimizer's state and the objective's, each objective in a process of its own. Random tokens of falling frequency, about
+2 % of them rare as AGG counts (demo).
 """
 
 import argparse
