@@ -61,7 +61,7 @@ def gated_linear_cross_entropy(
     Raises ValueError on shapes that do not fit, and IndexError on a target outside 0..N-1. A second derivative is refused.
     """
     _check(hidden, weight, targets, gate, target_offset, token_weight)
-    candidates = None if unlikelihood is None else Candidates(unlikelihood, targets, len(weight), ignore_index)
+    candidates = None if unlikelihood is None else Candidates(unlikelihood, targets, ignore_index)
     hidden, targets = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
     offset = None if target_offset is None else target_offset.reshape(-1)
     kept = targets != ignore_index
