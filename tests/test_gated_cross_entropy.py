@@ -102,12 +102,15 @@ def test_unlikelihood_candidates_by_hand():
     a, b, c, d, pad = 0, 1, 2, 3, 9
     targets = torch.tensor([[d, a, b, c, c], [d, pad, pad, pad, pad]])
     expected = [set(), {d}, {d, a}, {d, a, b}, {d, a, b}, set()]
-    sets = Candidates(Unlikelihood(), targets, 5, pad).keep((targets != pad).reshape(-1))
-    mask = sets.mask(torch.arange(6), targets[targets != pad][:, None])
-    assert [set(row.nonzero().squeeze(1).tolist()) for row in mask] == expected
-    leaking = Candidates(Unlikelihood(flatten_batch=True), targets, 5, pad).keep((targets != pad).reshape(-1))
-    mask = leaking.mask(torch.arange(6), targets[targets != pad][:, None])
-    assert set(mask[5].nonzero().squeeze(1).tolist()) == {a, b, c}  # of the other sequence, but for the target d
+    kept = targets != pad
+
+    def sets(**options) -> list[set]:
+        candidates = Candidates(Unlikelihood(**options), targets, pad).keep(kept.reshape(-1))
+        ids, chosen = candidates.of(torch.arange(6), targets[kept][:, None])
+        return [set(row[mask].tolist()) for row, mask in zip(ids, chosen, strict=True)]
+
+    assert sets() == expected
+    assert sets(flatten_batch=True)[5] == {a, b, c}  # of the other sequence, but for the target d
 
 
 def test_a_bfloat16_pass_errs_no_more_than_the_naive_one():

@@ -70,6 +70,16 @@ def test_frozen_rows_stay_bit_identical_under_weight_decay(folder):
     assert not torch.equal(before.table.detach()[~rare], initial[~rare])
 
 
+def test_frage_that_starts_late_continues_the_baseline(folder):
+    """Until its start it is maximum likelihood to the bit, so it equals a warm start from the baseline of the same seed."""
+    baseline, late, early = (
+        finished(folder, "nmt", name, **options)[0]
+        for name, options in (("mle", {}), ("frage", {"start": 6}), ("frage", {"start": 5}))
+    )
+    assert all(torch.equal(late[key], value) for key, value in baseline.items())
+    assert not torch.equal(early["table"], baseline["table"])
+
+
 def one_of_two(rank: int, port: int, folder, results) -> None:
     os.environ.update(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)

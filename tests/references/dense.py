@@ -39,15 +39,20 @@ def adaptive_gates(facts, options: dict, history: list[Tensor]) -> tuple[Tensor,
     """AGG section 4: rare set, g1 and g2 from a brute-force window over the last K updates."""
     period = facts.updates_per_epoch
     past = history if options.get("include_current", True) else history[:-1]
-    if options.get("static"):
-        past = past[:period]
-    window = past[-period:]
-    seen = sum(window, torch.zeros_like(facts.counts)).to(torch.get_default_dtype())
-    mean = seen / max(len(window), 1)
+
+    def appearances(of_updates: list[Tensor]) -> tuple[Tensor, Tensor]:
+        window = of_updates[-period:]
+        seen = sum(window, torch.zeros_like(facts.counts)).to(torch.get_default_dtype())
+        return seen, seen / (period if options.get("full_divisor") else max(len(window), 1))
+
+    static = past[:period] if options.get("static") else past
+    seen, mean = appearances(static)
     rare = mean < options["alpha"] * options["alpha_scale"]
     rare[: facts.specials] = False
+    if not options.get("static_counts", True):
+        seen, mean = appearances(past)
     g1, g2 = torch.ones(2, len(seen))
     for k in rare.nonzero().squeeze(1):
-        g1[k] = mean[k] if options.get("g1", True) else 1.0
+        g1[k] = min(mean[k], 1.0) if options.get("g1", True) else 1.0
         g2[k] = min(seen[k] / (seen[rare].mean() + 1e-7), 1.0) if options.get("g2", True) else 1.0
     return rare, g1, g2

@@ -6,9 +6,16 @@ from references.dense import likelihood
 
 
 def loss(facts, options, history, hidden, weight, targets, objective):
-    logits = objective.discriminator(weight).squeeze(1)
-    popular = [k for k in range(facts.types) if k != facts.pad and k < round(options["popular"] * facts.types)]
-    rare = [k for k in range(facts.types) if k != facts.pad and k not in popular]
-    of_popular = -torch.log(torch.sigmoid(logits[popular])).mean()
-    of_rare = -torch.log(1 - torch.sigmoid(logits[rare])).mean()
-    return likelihood(facts, hidden, weight, targets) - options["strength"] * (of_popular + of_rare) / 2
+    plain = likelihood(facts, hidden, weight, targets)
+    if len(history) <= options["start"]:
+        return plain
+    first_rare = options["popular_types"] or round(options["popular"] * facts.types)
+    popular = [k for k in range(facts.types) if k != facts.pad and k < first_rare]
+    rare = [k for k in range(facts.types) if k != facts.pad and k >= first_rare]
+    fixed = weight.detach() if options["rare_only"] else weight
+    of_popular = -torch.log(torch.sigmoid(objective.discriminator(fixed[popular])))
+    of_rare = -torch.log(1 - torch.sigmoid(objective.discriminator(weight[rare])))
+    entropy = (of_popular.mean() + of_rare.mean()) / 2
+    if not options["balanced"]:
+        entropy = (of_popular.sum() + of_rare.sum()) / (len(popular) + len(rare))
+    return plain - options["strength"] * entropy

@@ -8,6 +8,8 @@ from references.dense import adaptive_gates, smoothed
 def loss(facts, options, history, hidden, weight, targets):
     rare, g1, g2 = adaptive_gates(facts, options, history)
     total, positions = torch.zeros(()), 0
+    if options["flatten_batch"]:
+        hidden, targets = hidden.reshape(1, -1, hidden.shape[-1]), targets.reshape(1, -1)
     for states, row in zip(hidden, targets.tolist(), strict=True):
         for t, y in enumerate(row):
             if y == facts.pad:

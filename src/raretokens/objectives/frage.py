@@ -3,6 +3,9 @@
 CE = 1/2 * (mean cross-entropy over popular rows + the same over rare rows). The model minimises its loss less strength * CE;
 after each of its updates the discriminator takes one gradient step that lowers CE on the whole table. (The printed Eq. 2 to 5
 have signs that do not give this game; the public code settles it.)
+
+What the public code does otherwise are options. Its cross-entropy of two classes weighted by the other's share, in language
+models, is CE as above. Its two-way linear discriminator is ours with twice the learning rate.
 """
 
 import torch
@@ -12,20 +15,42 @@ from torch.func import functional_call
 from raretokens.training import objective
 
 OPTIONS = {
-    "strength": 0.1,  # lambda
+    "strength": 0.1,  # lambda; public code of language models 0.02, of translation 0.1 to 20
     "popular": 0.2,  # share of the types, the most frequent ones
+    "popular_types": 0,  # their number instead; public code 1000 to 8000
     "hidden": False,  # one hidden layer of 1.5 d instead of a logistic regression
     "lr": 0.1,  # of the discriminator's gradient steps
+    "steps": 1,  # of the discriminator after an update; public code of translation up to 20
+    "start": 0,  # the game begins after this update; 50000 in translation (table 8), from the baseline's weights
+    "rare_only": False,  # True, as the public code of language models: only rare rows receive the adversary's gradient
+    "balanced": True,  # False, as the public code of translation: CE is the mean over all rows, popular or rare
+    "moves_table": False,  # True, as the public code of translation: the discriminator's step moves the table too
 }
 
 
 class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, strength: float, popular: float, hidden: bool, lr: float) -> None:
+    def __init__(
+        self,
+        facts: objective.Facts,
+        strength: float,
+        popular: float,
+        popular_types: int,
+        hidden: bool,
+        lr: float,
+        steps: int,
+        start: int,
+        rare_only: bool,
+        balanced: bool,
+        moves_table: bool,
+    ) -> None:
         super().__init__(facts)
-        self.strength, self.lr = strength, lr
+        self.strength, self.lr, self.steps, self.start = strength, lr, steps, start
+        self.rare_only, self.balanced, self.moves_table = rare_only, balanced, moves_table
         ids = torch.arange(len(facts.counts), device=facts.counts.device)
-        self.register_buffer("popular", facts.used & (ids < round(popular * facts.types)), persistent=False)
-        self.register_buffer("rare", facts.used & ~self.popular, persistent=False)
+        is_popular = ids < (popular_types or round(popular * facts.types))
+        self.register_buffer("popular", facts.used & is_popular, persistent=False)
+        self.register_buffer("rare", facts.used & ~is_popular, persistent=False)
+        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         middle = facts.width * 3 // 2
         layers = (
             [nn.Linear(facts.width, middle), nn.ReLU(), nn.Linear(middle, 1)] if hidden else [nn.Linear(facts.width, 1)]
@@ -36,17 +61,33 @@ class Objective(objective.Objective):
         """CE of a table under a discriminator; the label of popular rows is 1."""
         weight = weight.to(parameters[next(iter(parameters))].dtype)
         logits = functional_call(self.discriminator, parameters, (weight,)).squeeze(1)
-        loss = nn.functional.softplus
-        return (loss(-logits[self.popular]).mean() + loss(logits[self.rare]).mean()) / 2
+        softplus = nn.functional.softplus
+        of_popular, of_rare = softplus(-logits[self.popular]), softplus(logits[self.rare])
+        return (of_popular.mean() + of_rare.mean()) / 2 if self.balanced else torch.cat((of_popular, of_rare)).mean()
 
-    def penalty(self, weight: Tensor) -> Tensor:
+    def begin_update(self, counts: Tensor) -> None:
+        self.updates += 1
+
+    def penalty(self, weight: Tensor) -> Tensor | None:
+        if self.updates <= self.start:
+            return None
         fixed = {name: value.detach() for name, value in self.discriminator.named_parameters()}
+        if self.rare_only:
+            weight = torch.where(self.rare[:, None], weight, weight.detach())
         return -self.strength * self.cross_entropy(weight, fixed)
 
     def end_update(self, weight: Tensor) -> None:
+        if self.updates > self.start:
+            for _ in range(self.steps):
+                self._step(weight)
+
+    def _step(self, weight: Tensor) -> None:
+        """One gradient step of the discriminator; its gradients are not those of the model's optimizer."""
         parameters = dict(self.discriminator.named_parameters())
+        moved = [*parameters.values(), weight] if self.moves_table else list(parameters.values())
         with torch.enable_grad():
-            gradients = torch.autograd.grad(self.cross_entropy(weight.detach(), parameters), list(parameters.values()))
+            loss = self.cross_entropy(weight if self.moves_table else weight.detach(), parameters)
+            gradients = torch.autograd.grad(loss, moved)
         with torch.no_grad():
-            for value, gradient in zip(parameters.values(), gradients, strict=True):
-                value.sub_(self.lr * gradient)
+            for value, gradient in zip(moved, gradients, strict=True):
+                value.sub_(gradient, alpha=self.lr)

@@ -3,7 +3,7 @@
 A token type is rare while its mean number of appearances as a target, over the last K updates (one epoch), is below alpha.
 With a_k the appearances in that window and u the update, the gates of rare types are
 
-    A_k = a_k / min(u, K)                                   for positions whose target is not rare (g1, Eq. 7)
+    A_k = min(a_k / min(u, K), 1)                           for positions whose target is not rare (g1, Eq. 7)
     B_k = min(a_k / (mean of a over the rare types), 1)     for positions whose target is rare (g2, Eq. 8)
 
 As in the public code, the window includes the current update and is divided by min(u, K). Unlike there, the counts are those of
@@ -15,15 +15,12 @@ from collections import deque
 import torch
 from torch import Tensor
 
-from raretokens.training.gated_cross_entropy import Gate
+from raretokens.training.gated_cross_entropy import Gate, SummedLoss, gated_linear_cross_entropy
 from raretokens.training.objective import Facts, Objective
 
 
 class AdaptiveGating(Objective):
-    """g1, g2: whether part (b) and part (c) are gated. static: the rare group and its counts stay as after one epoch.
-
-    include_current: whether the window holds the current update (the public code) or only those before it (the paper's text).
-    """
+    """The options are explained in objectives/agg.py."""
 
     def __init__(
         self,
@@ -33,23 +30,47 @@ class AdaptiveGating(Objective):
         g1: bool = True,
         g2: bool = True,
         static: bool = False,
+        static_counts: bool = True,
         include_current: bool = True,
+        full_divisor: bool = False,
+        unmasked_pad: bool = False,
     ) -> None:
         super().__init__(facts)
         self.threshold = alpha * alpha_scale
-        self.g1, self.g2, self.static, self.include_current = g1, g2, static, include_current
-        self.register_buffer("appearances", torch.zeros_like(facts.counts, dtype=torch.int32))
-        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+        self.g1, self.g2, self.static, self.static_counts = g1, g2, static, static_counts
+        self.include_current, self.full_divisor, self.unmasked_pad = include_current, full_divisor, unmasked_pad
+        self.update = 0
         self.window: deque[tuple[Tensor, Tensor]] = deque()  # one (types, counts) an update, oldest first
         self.pending: tuple[Tensor, Tensor] | None = None
+        ones = torch.ones(len(facts.counts), device=facts.counts.device)
+        self.register_buffer("appearances", torch.zeros_like(facts.counts, dtype=torch.int32))
+        self.register_buffer("rare", torch.zeros_like(facts.rare))  # N: the rare types of this update
+        self.register_buffer("towards_nonrare", ones, persistent=False)  # N: A and B follow from the other two
+        self.register_buffer("towards_rare", ones, persistent=False)
 
     def begin_update(self, counts: Tensor) -> None:
-        self.updates += 1
+        """Once an update everything that its gate needs: with many micro-batches the gate is asked for often."""
+        self.update += 1
+        epoch = self.facts.updates_per_epoch
+        is_fixed = self.static and self.update > (epoch if self.include_current else epoch + 1)
+        if not (is_fixed and self.static_counts):
+            self._count(counts)
+        mean = self.appearances / (epoch if self.full_divisor else max(len(self.window), 1))
+        if not is_fixed:
+            self.rare = mean < self.threshold
+            self.rare[: self.facts.specials] = False
+        if self.g1:
+            self.towards_nonrare = torch.where(self.rare, mean.clamp(max=1.0), 1.0)
+        if self.g2:
+            average = (self.appearances * self.rare).sum() / self.rare.sum().clamp(min=1)
+            self.towards_rare = torch.where(self.rare, (self.appearances / (average + 1e-7)).clamp(max=1.0), 1.0)
+
+    def _count(self, counts: Tensor) -> None:
         types = counts.nonzero().squeeze(1)
         entry = types.to(torch.int32), counts[types].to(torch.int32)
         if not self.include_current:
             entry, self.pending = self.pending, entry
-        if entry is None or (self.static and self.updates > self.facts.updates_per_epoch):
+        if entry is None:
             return
         self.window.append(entry)
         self.appearances[entry[0].long()] += entry[1]
@@ -57,27 +78,24 @@ class AdaptiveGating(Objective):
             types, seen = self.window.popleft()
             self.appearances[types.long()] -= seen
 
-    def rare(self) -> Tensor:
-        """N, bool: the rare types of this update; special tokens never are."""
-        rare = self.appearances < self.threshold * max(len(self.window), 1)
-        rare[: self.facts.specials] = False
-        return rare
-
     def gate(self) -> Gate:
-        rare = self.rare()
-        seen = self.appearances[rare].to(torch.get_default_dtype())
-        towards_nonrare, towards_rare = torch.ones(2, len(rare), device=rare.device)
-        if self.g1:
-            towards_nonrare[rare] = seen / max(len(self.window), 1)
-        if self.g2:
-            towards_rare[rare] = (seen / (seen.mean() + 1e-7)).clamp(max=1.0)
-        return Gate(rare, towards_nonrare, towards_rare)
+        return Gate(self.rare, self.towards_nonrare, self.towards_rare)
+
+    def loss(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> SummedLoss:
+        found = super().loss(hidden, weight, targets)
+        if not (self.unmasked_pad and torch.is_grad_enabled()):
+            return found
+        padded = targets == self.facts.pad
+        extra = gated_linear_cross_entropy(
+            hidden[padded], weight.detach(), targets[padded], label_smoothing=self.facts.label_smoothing
+        )
+        return SummedLoss(found.loss + extra.loss, found.nll)
 
     def report(self) -> dict[str, float]:
-        return {"rare_group_size": int(self.rare().sum())}
+        return {"rare_group_size": int(self.rare.sum())}
 
     def get_extra_state(self) -> dict:
-        return {"window": list(self.window), "pending": self.pending}
+        return {"update": self.update, "window": list(self.window), "pending": self.pending}
 
     def set_extra_state(self, state: dict) -> None:
-        self.window, self.pending = deque(state["window"]), state["pending"]
+        self.update, self.window, self.pending = state["update"], deque(state["window"]), state["pending"]

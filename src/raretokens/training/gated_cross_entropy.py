@@ -6,8 +6,8 @@ gating objective of the papers leaves dL/dH = G W alone and scales what reaches 
     dL/dW = (Gamma * G)^T H,    Gamma[i, k] = A[k] where the target of i is not rare, B[k] where it is, Gamma[i, y_i] = 1
 
 The positions are walked in chunks and the gradients computed in the forward pass, so no positions x vocabulary matrix ever
-exists. Positions whose target is not rare share one gate vector, so A multiplies the finished N x d sum once; only the few
-positions with a rare target are gated entry by entry.
+exists. Positions whose target is not rare share one gate vector, so A multiplies the finished N x d sum once. They come first;
+the few positions with a rare target follow, in the same chunks (a product of a few rows is slow), and are gated entry by entry.
 """
 
 from typing import NamedTuple
@@ -61,7 +61,7 @@ def gated_linear_cross_entropy(
     Raises ValueError on shapes that do not fit, and IndexError on a target outside 0..N-1. A second derivative is refused.
     """
     _check(hidden, weight, targets, gate, target_offset, token_weight)
-    candidates = None if unlikelihood is None else Candidates(unlikelihood, targets, len(weight), ignore_index)
+    candidates = None if unlikelihood is None else Candidates(unlikelihood, targets, ignore_index)
     hidden, targets = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
     offset = None if target_offset is None else target_offset.reshape(-1)
     kept = targets != ignore_index
@@ -86,15 +86,9 @@ class _Extras(NamedTuple):
 class _Gated(torch.autograd.Function):
     @staticmethod
     def forward(ctx, hidden, weight, offset, targets, gate, extras, chunk):  # type: ignore[override]
-        work = _Work(hidden, weight, targets, extras, any(ctx.needs_input_grad[:3]))
+        work = _Work(hidden, weight, targets, gate, extras, any(ctx.needs_input_grad[:3]))
         with torch.autocast(hidden.device.type, enabled=False):
-            if gate is None:
-                work.walk(torch.arange(len(targets), device=targets.device), chunk)
-            else:
-                rare = gate.rare[targets]
-                work.walk((~rare).nonzero().squeeze(1), chunk)
-                work.gate_table(gate.nonrare_targets)
-                work.walk(rare.nonzero().squeeze(1), chunk, gate.rare_targets)
+            work.walk(chunk)
         ctx.gradients = work.gradients(hidden, weight, offset)
         ctx.mark_non_differentiable(work.nll)
         return work.loss, work.nll
@@ -109,12 +103,15 @@ class _Gated(torch.autograd.Function):
 class _Work:
     """Sums and gradients, filled chunk by chunk."""
 
-    def __init__(self, hidden: Tensor, weight: Tensor, targets: Tensor, extras: _Extras, wants_gradient: bool) -> None:
+    def __init__(
+        self, hidden: Tensor, weight: Tensor, targets: Tensor, gate: Gate | None, extras: _Extras, wants_gradient: bool
+    ) -> None:
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
         exact = torch.promote_types(dtype, torch.float32)  # of sums: float32 under autocast, float64 stays
         self.hidden, self.weight = hidden.detach().to(dtype), weight.detach().to(dtype)
-        self.targets, self.extras, self.exact = targets, extras, exact
+        self.targets, self.gate, self.extras, self.exact = targets, gate, extras, exact
+        self.table_gate = None if gate is None else gate.nonrare_targets
         self.loss = torch.zeros((), dtype=exact, device=hidden.device)
         self.nll = torch.zeros_like(self.loss)
         self.grad_hidden = self.grad_weight = self.grad_offset = None
@@ -123,16 +120,26 @@ class _Work:
             self.grad_weight = torch.zeros_like(weight, dtype=exact)
             self.grad_offset = None if extras.offset is None else torch.empty_like(extras.offset, dtype=exact)
 
-    def walk(self, positions: Tensor, chunk: int, entry_gate: Tensor | None = None) -> None:
-        for rows in positions.split(chunk):
-            self._chunk(rows, entry_gate)
+    def walk(self, chunk: int) -> None:
+        """All positions, those with a rare target last."""
+        if self.gate is None:
+            order, first_rare = torch.arange(len(self.targets), device=self.targets.device), len(self.targets)
+        else:
+            rare = self.gate.rare[self.targets]
+            others = (~rare).nonzero().squeeze(1)
+            order, first_rare = torch.cat((others, rare.nonzero().squeeze(1))), len(others)
+        for start in range(0, len(order), chunk):
+            self._chunk(order[start : start + chunk], max(first_rare - start, 0))
+        self._gate_table()
 
-    def gate_table(self, gate: Tensor) -> None:
-        if self.grad_weight is not None:
-            gated = (gate != 1).nonzero().squeeze(1)
-            self.grad_weight[gated] *= gate[gated, None].to(self.exact)
+    def _gate_table(self) -> None:
+        """Once, when the positions whose target is not rare have all been added."""
+        if self.table_gate is not None and self.grad_weight is not None:
+            self.grad_weight.mul_(self.table_gate[:, None].to(self.exact))
+            self.table_gate = None
 
-    def _chunk(self, rows: Tensor, entry_gate: Tensor | None) -> None:
+    def _chunk(self, rows: Tensor, split: int) -> None:
+        """rows: positions; those from `split` on have a rare target."""
         hidden, column = self.hidden[rows], self.targets[rows, None]
         logits = (hidden @ self.weight.T).to(self.exact)  # rows x N
         plain = None
@@ -154,7 +161,7 @@ class _Work:
             loss = loss + extra
         self.loss += self._weighted(loss, column).sum()
         if self.grad_weight is not None:
-            self._gradient(rows, hidden, column, self._less_target(error, column), entry_gate)
+            self._gradient(rows, hidden, column, self._less_target(error, column), split)
 
     def _weighted(self, values: Tensor, column: Tensor) -> Tensor:
         weight = self.extras.token_weight
@@ -167,19 +174,25 @@ class _Work:
         error.scatter_add_(1, column, torch.full_like(column, -(1 - eps), dtype=error.dtype))
         return self._weighted(error, column)
 
-    def _gradient(self, rows: Tensor, hidden: Tensor, column: Tensor, error: Tensor, entry_gate: Tensor | None) -> None:
+    def _gradient(self, rows: Tensor, hidden: Tensor, column: Tensor, error: Tensor, split: int) -> None:
         if self.grad_offset is not None:
             self.grad_offset[rows] = error.gather(1, column).squeeze(1)
         # The one-hot is subtracted in float32 before the cast: in bfloat16 the difference would vanish where p is near 1.
         low = error.to(hidden.dtype)
         self.grad_hidden[rows] = low @ self.weight
-        if entry_gate is not None:
+        self._add(low[:split], hidden[:split])
+        if split < len(rows):
+            self._gate_table()
+            error, column = error[split:], column[split:]
             own = error.gather(1, column)
-            low = error.mul_(entry_gate.to(error.dtype)).scatter_(1, column, own).to(hidden.dtype)
-        if low.dtype == self.exact:
-            self.grad_weight.addmm_(low.T, hidden)
-        else:
-            self.grad_weight += low.T @ hidden
+            error.mul_(self.gate.rare_targets.to(error.dtype)).scatter_(1, column, own)
+            self._add(error.to(hidden.dtype), hidden[split:])
+
+    def _add(self, error: Tensor, hidden: Tensor) -> None:
+        if error.dtype == self.exact:
+            self.grad_weight.addmm_(error.T, hidden)
+        elif len(error):
+            self.grad_weight += error.T @ hidden
 
     def gradients(self, hidden: Tensor, weight: Tensor, offset: Tensor | None) -> list[Tensor | None]:
         pairs = ((self.grad_hidden, hidden), (self.grad_weight, weight), (self.grad_offset, offset))

@@ -22,41 +22,48 @@ class Unlikelihood:
 
 
 class Candidates:
-    """Candidate sets of the positions of a batch, made for some rows at a time."""
+    """Candidate sets of the positions of a batch, made for some rows at a time.
 
-    def __init__(self, unlikelihood: Unlikelihood, targets: Tensor, types: int, ignore_index: int) -> None:
+    A token is in the set of a position if its first occurrence in the sequence stands before it, so a set is a choice among the
+    L positions of the sequence, and nothing of the size of the vocabulary is needed.
+    """
+
+    def __init__(self, unlikelihood: Unlikelihood, targets: Tensor, ignore_index: int) -> None:
         if targets.dim() != 2:
             raise ValueError(
                 f"unlikelihood needs targets of sequences x positions; they have shape {tuple(targets.shape)}"
             )
-        sequences = targets.reshape(1, -1) if unlikelihood.flatten_batch else targets
-        self.alpha, self.types = unlikelihood.alpha, types
-        # One column past the vocabulary takes what is no candidate: padding, and everything from the position on.
-        self.sequences = sequences.masked_fill(sequences == ignore_index, types)
+        self.alpha = unlikelihood.alpha
+        self.sequences = targets.reshape(1, -1) if unlikelihood.flatten_batch else targets
+        ordered, places = self.sequences.sort(dim=1, stable=True)
+        is_new = torch.ones_like(ordered, dtype=torch.bool)
+        is_new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        is_first = torch.zeros_like(is_new).scatter_(1, places, is_new)
+        self.may = is_first & (self.sequences != ignore_index)
         self.places = torch.arange(targets.numel(), device=targets.device)
 
     def keep(self, kept: Tensor) -> "Candidates":
         self.places = self.places[kept]
         return self
 
-    def mask(self, rows: Tensor, column: Tensor) -> Tensor:
-        """rows x N, bool: the candidates of each row; column: rows x 1, the targets."""
+    def of(self, rows: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
+        """Ids (0 where there is none) and whether they are candidates, rows x L each; column: rows x 1, the targets."""
         length = self.sequences.shape[1]
         sequence, place = self.places[rows] // length, self.places[rows] % length
+        ids = self.sequences[sequence]
         before = torch.arange(length, device=rows.device) < place[:, None]
-        ids = torch.where(before, self.sequences[sequence], self.types)
-        mask = torch.zeros(len(rows), self.types + 1, dtype=torch.bool, device=rows.device)
-        mask.scatter_(1, ids, True)
-        mask.scatter_(1, column, False)
-        return mask[:, : self.types]
+        chosen = before & self.may[sequence] & (ids != column)
+        return ids.masked_fill(~chosen, 0), chosen
 
     def apply(self, softmax: Tensor, rows: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss (rows x 1), and the softmax plus the loss's gradient in the logits (rows x N).
+        """The loss (rows x 1), and the softmax plus the loss's gradient in the logits (rows x N, in its place).
 
         With r_c = p_c / (1 - p_c) on candidates that are not cut off, the gradient is alpha * (r - p * sum of r).
         """
-        mask = self.mask(rows, column)
-        rest = 1.0 - softmax
-        loss = self.alpha * torch.where(mask, -rest.clamp(min=SMALLEST).log(), 0.0).sum(1, keepdim=True)
-        ratio = torch.where(mask & (rest > SMALLEST), softmax / rest, 0.0)
-        return loss, softmax * (1.0 - self.alpha * ratio.sum(1, keepdim=True)) + self.alpha * ratio
+        ids, chosen = self.of(rows, column)
+        p = softmax.gather(1, ids)
+        rest = 1.0 - p
+        loss = self.alpha * torch.where(chosen, -rest.clamp(min=SMALLEST).log(), 0.0).sum(1, keepdim=True)
+        ratio = torch.where(chosen & (rest > SMALLEST), p / rest, 0.0)
+        softmax.mul_(1.0 - self.alpha * ratio.sum(1, keepdim=True)).scatter_add_(1, ids, self.alpha * ratio)
+        return loss, softmax
