@@ -13,6 +13,11 @@ class Printed:
     note: str
 
     @property
+    def quoted(self) -> bool:
+        """Taken from another paper."""
+        return self.note.startswith("quoted")
+
+    @property
     def value(self) -> float | None:
         try:
             return float(self.text)
@@ -26,7 +31,7 @@ class PrintedTable:
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / f"{name}.csv"
         if not self.path.is_file():
-            raise UserError(f"{self.path}: no such file; tables.yaml or claims.yaml names it")
+            raise UserError(f"{self.path}: no such file; a table or a claim names it")
         with open(self.path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         self.cells = {(r["row"], r["column"], r["group"]): Printed(r["value"], r["note"]) for r in rows}

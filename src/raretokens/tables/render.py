@@ -4,19 +4,36 @@ import csv
 import io
 import re
 from collections import defaultdict
+from dataclasses import dataclass
 
 from raretokens.tables.cell import Cell
 from raretokens.tables.declarations import Table
 
 HEADER = ["row", "column", "metric", "paper", "ours", "spread", "delta", "runs", "status", "reason", "note"]
 LEGEND = (
-    "Ours (printed). ± is half the range over seeds. **Bold**: within the printed number's tolerance. "
-    "† quoted in print from elsewhere. — not run."
+    "Ours (printed). ± is half the range over seeds; of sacreBLEU with one seed, half its bootstrap 95 % interval. "
+    "**Bold**: within the printed number's tolerance. † quoted in print from elsewhere. ‡ doubtful in print. — not run."
 )
 NEIGHBOURS = (
     "Ours (printed), nearest first. **Bold**: among the printed neighbours of the same query and run. "
-    "*Italic*: of the rare group. — not run."
+    "*Italic*: of the rare group. In print * marks a rare word or a word of the other language. — not run."
 )
+FACTS = "Ours (printed). **Bold**: as printed (32k stands for 32,768). ≠ not as printed. — not run."
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table as the paper lays it out: row title -> a cell or None for each column."""
+
+    columns: list[str]
+    rows: dict[str, list[Cell | None]]
+
+    @classmethod
+    def of(cls, cells: list[Cell]) -> "Grid":
+        columns = list(dict.fromkeys(cell.column for cell in cells))
+        by_place = {(cell.row, cell.column): cell for cell in cells}
+        rows = dict.fromkeys(cell.row for cell in cells)
+        return cls(columns, {row: [by_place.get((row, column)) for column in columns] for row in rows})
 
 
 def to_csv(cells: list[Cell]) -> str:
@@ -29,15 +46,13 @@ def to_csv(cells: list[Cell]) -> str:
 
 def to_markdown(table: Table, cells: list[Cell]) -> str:
     """Title, grid, legend and remarks."""
-    quoted = {row.title for row in table.rows if row.quoted}
-    columns = list(dict.fromkeys(cell.column for cell in cells))
-    by_place = {(cell.row, cell.column): cell for cell in cells}
+    grid = Grid.of(cells)
     lines = [f"**{table.paper} {table.place}: {table.title}**", ""]
-    lines += ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
-    for row in dict.fromkeys(cell.row for cell in cells):
-        shown = [_shown(by_place.get((row, column)), row in quoted) for column in columns]
-        lines.append(f"| {row} | " + " | ".join(shown) + " |")
-    return "\n".join([*lines, "", NEIGHBOURS if table.neighbours else LEGEND, *_remarks(cells), ""])
+    lines += ["| | " + " | ".join(grid.columns) + " |", "|---|" + "---|" * len(grid.columns)]
+    for row, found in grid.rows.items():
+        lines.append(f"| {escaped(row)} | " + " | ".join(map(_shown, found)) + " |")
+    legend = NEIGHBOURS if table.neighbours else FACTS if table.facts else LEGEND
+    return "\n".join([*lines, "", legend, *_remarks(cells), ""])
 
 
 def escaped(text: str) -> str:
@@ -45,16 +60,22 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\|*_`<])", r"\\\1", text)
 
 
-def _shown(cell: Cell | None, quoted: bool) -> str:
+def _shown(cell: Cell | None) -> str:
     if cell is None:
         return ""
-    paper = f"({escaped(cell.paper)}{'†' if quoted else ''})" if cell.paper else ""
+    differs = "≠ " if cell.metric == "facts" and cell.status == "differs" else ""
+    mark = "†" if cell.quoted else " ‡" if cell.doubtful else ""
+    paper = f"({differs}{escaped(cell.paper)}{mark})" if cell.paper else ""
     if not cell.ours:
         return f"— {paper}".strip() if paper or cell.status == "not run" else ""
     ours = f"{cell.ours} ± {cell.spread}" if cell.spread else escaped(cell.ours)
-    if cell.metric == "neighbours" and cell.note == "rare":
+    if is_rare(cell):
         ours = f"*{ours}*"
     return f"**{ours}** {paper}".strip() if cell.status == "match" else f"{ours} {paper}".strip()
+
+
+def is_rare(cell: Cell) -> bool:
+    return cell.metric == "neighbours" and cell.note == "rare"
 
 
 def _remarks(cells: list[Cell]) -> list[str]:
@@ -63,9 +84,20 @@ def _remarks(cells: list[Cell]) -> list[str]:
     for row in dict.fromkeys(cell.row for cell in cells):
         inside = [cell for cell in cells if cell.row == row]
         for reason in dict.fromkeys(cell.reason for cell in inside if cell.reason):
-            places[reason].append(row)
+            without = [cell for cell in inside if cell.reason == reason]
+            all_of_it = len(without) == sum(bool(cell.reason) for cell in inside)
+            places[reason].append(row if all_of_it else _place(row, without))
         printed = [cell for cell in inside if cell.paper and cell.metric != "neighbours"]
-        for note in dict.fromkeys(cell.note for cell in printed if cell.note):
-            noted = [cell.column for cell in printed if cell.note == note]
-            places[note].append(row if len(noted) == len(printed) > 1 else f"{row}, {', '.join(noted)}")
+        for note in dict.fromkeys(cell.note for cell in printed if _says_more(cell)):
+            noted = [cell for cell in printed if cell.note == note]
+            places[note].append(row if len(noted) == len(printed) > 1 else _place(row, noted))
     return ["", *(f"* {'; '.join(where)}: {text}" for text, where in places.items())] if places else []
+
+
+def _says_more(cell: Cell) -> bool:
+    """A note that is not only the legend's †."""
+    return bool(cell.note) and (not cell.quoted or ";" in cell.note)
+
+
+def _place(row: str, some: list[Cell]) -> str:
+    return f"{row}, {', '.join(cell.column for cell in some)}"
