@@ -76,8 +76,12 @@ class Fact(Section):
     path: str = ""  # parameters.<name> and options.<name> of the score file, else a metric; {part}: the subject's
     fixed: str | None = None  # what is the same in every run
     default: float | None = None  # of the objective's option, where the run does not set it
-    runs: dict[str, list[str]] = {}  # subject -> other runs than the subject's own
-    absent: str | None = None
+    runs: dict[str, list[str]] = {}  # subject -> runs, where they are not the subject's own; others have none
+
+    absent: str | None = None  # what it means if the score file does not have it
+
+    def names(self, subject: "Subject") -> list[str]:
+        return self.runs.get(subject.title, []) if self.runs else subject.runs
 
 
 class Subject(Section):
@@ -87,7 +91,7 @@ class Subject(Section):
     runs: list[str] = []
     task: Literal["lm", "nmt"] | None = None  # if not the table's
     corpus: str | None = None  # the only corpus that it speaks of
-    part: str = ""
+    part: str = ""  # fills {part} in the paths of facts
     data: bool = False
     absent: str | None = None
 

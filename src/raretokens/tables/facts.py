@@ -2,16 +2,23 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from raretokens.tables.cell import Cell
-from raretokens.tables.declarations import Declarations, Fact, Subject, Table
+from raretokens.tables.declarations import Declarations, Fact, Metric, Subject, Table
 from raretokens.tables.printed import Printed, PrintedTable
 from raretokens.tables.scored import Scores
 
 PRINTED_NUMBER = re.compile(r"(?P<number>[\d.]+(?:e-?\d+)?)(?P<unit>[kM]?)(?:\s*-\s*(?P<again>\d+))?")
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6}
 ROUNDED = 0.03  # what a number printed with k or M may be off: 32k stands for 32,768
+LISTS = ("parameters.", "options.")  # of a score file; a path that begins otherwise is a metric
+
+
+class Ours(NamedTuple):
+    value: Any = None
+    run: str = ""  # <task>/<run>
+    reason: str = ""  # of no value
 
 
 def fact_cells(
@@ -19,18 +26,14 @@ def fact_cells(
 ) -> Iterator[Cell]:
     """Fact by fact; where the scale's corpus is none that the paper describes, it gets a column of its own."""
     for fact in table.facts:
-        whole = fact.column in (None, "all")
-        row = fact.title if whole else f"{fact.title}, {fact.column}"
+        metric = "facts" if fact.fixed is not None or fact.path.startswith(LISTS) else fact.path.replace("{part}", "")
         for subject in subjects(table, corpora):
-            place = (
-                (fact.title, fact.column, subject.title)
-                if fact.column
-                else (fact.title, subject.title, "hyperparameter")
-            )
+            key = (fact.column, subject.title) if fact.column else (subject.title, "hyperparameter")
+            paper = printed.cells.get((fact.title, *key), Printed("", ""))
             task = subject.task or table.task
-            reason, stem, value = _ours(fact, subject, scores[task], corpora[task])
-            paper = printed.cells.get(place, Printed("", ""))
-            yield _cell(declared, fact, subject, row, paper, value, f"{task}/{stem}" if stem else "", reason)
+            ours = _ours(fact, subject, scores[task], corpora[task])
+            if ours.value is not None or paper.text:
+                yield _cell(fact, subject.title, metric, declared.metric(metric), paper, ours)
 
 
 def subjects(table: Table, corpora: dict[str, str]) -> list[Subject]:
@@ -41,68 +44,51 @@ def subjects(table: Table, corpora: dict[str, str]) -> list[Subject]:
     return [*table.subjects, Subject(title=ours, corpus=ours, runs=table.subjects[0].runs, data=True)]
 
 
-def runs_of(fact: Fact, subject: Subject) -> list[str]:
-    return fact.runs.get(subject.title, subject.runs)
-
-
-def _ours(fact: Fact, subject: Subject, scores: Scores, corpus: str) -> tuple[str, str | None, Any]:
-    """Reason for no value, the run, the value."""
-    names = runs_of(fact, subject)
-    stem = scores.choose(names, data=subject.data)
-    if absent := fact.absent or subject.absent:
-        return absent, None, None
+def _ours(fact: Fact, subject: Subject, scores: Scores, corpus: str) -> Ours:
+    if subject.absent:
+        return Ours(reason=subject.absent)
     if subject.corpus not in (None, corpus):
-        return f"the text of this scale is {corpus}", None, None
+        return Ours(reason=f"the text of this scale is {corpus}")
+    names = fact.names(subject)
+    stem = scores.choose(names, data=subject.data)
+    if stem is None and not subject.data:
+        return Ours(reason=f"no run named {' or '.join(names)} on the run sheet")
     if stem is None or not scores.read(stem):
-        names = " or ".join(names)
-        return (
-            (
-                f"{stem or names} has no scores yet"
-                if stem or subject.data
-                else f"no run named {names} on the run sheet"
-            ),
-            None,
-            None,
-        )
-    path = fact.path.replace("{part}", subject.part)
-    if fact.fixed is not None:
-        value: Any = fact.fixed
-    elif path.startswith(("parameters.", "options.")):
-        value = scores.fact(stem, path)
-        value = fact.default if value is None else value
-    else:
-        found = scores.value(stem, path)
-        value = found.mean if found else None
-    return ("" if value is not None else f"{stem} names no {path.split('.', 1)[1]}"), stem, value
-
-
-def _cell(
-    declared: Declarations, fact: Fact, subject: Subject, row: str, paper: Printed, value: Any, run: str, reason: str
-) -> Cell:
-    is_metric = bool(fact.path) and not fact.path.startswith(("parameters.", "options."))
-    metric = fact.path.replace("{part}", "") if is_metric else "facts"
-    ours = "" if value is None else f"{value:.{declared.metric(metric).digits}f}" if is_metric else _shown(value)
-    same = _same(paper.text, value, declared.metric(metric).match.abs or 0.0)
-    status = "not run" if value is None else "ours only" if not paper.text else "match" if same else "differs"
-    if not paper.text and value is None:
-        status = reason = ""
-    return Cell(row, subject.title, metric, paper.text, ours, "", "", run, status, reason, paper.note)
-
-
-def _shown(value: Any) -> str:
-    return (
-        f"{value:,}"
-        if isinstance(value, int) and value >= 10_000
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
+        return Ours(reason=f"{stem or ' or '.join(names)} has no scores yet")
+    value = _value(fact, fact.path.replace("{part}", subject.part), stem, scores)
+    return Ours(
+        value, f"{scores.task}/{stem}", "" if value is not None else fact.absent or f"{stem} names no {fact.path}"
     )
+
+
+def _value(fact: Fact, path: str, stem: str, scores: Scores) -> Any:
+    if fact.fixed is not None:
+        return fact.fixed
+    if path.startswith(LISTS):
+        value = scores.fact(stem, path)
+        return fact.default if value is None else value
+    found = scores.value(stem, path)
+    return found.mean if found else None
+
+
+def _cell(fact: Fact, column: str, metric: str, shown: Metric, paper: Printed, ours: Ours) -> Cell:
+    row = fact.title if fact.column in (None, "all") else f"{fact.title}, {fact.column}"
+    if ours.value is None:
+        return Cell(row, column, metric, paper.text, "", "", "", "", "not run", ours.reason, paper.note)
+    text = _text(ours.value) if metric == "facts" else f"{ours.value:.{shown.digits}f}"
+    same = _same(paper.text, ours.value, shown.match.abs or 0.0)
+    status = "ours only" if not paper.text else "match" if same else "differs"
+    return Cell(row, column, metric, paper.text, text, "", "", ours.run, status, "", paper.note)
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _same(text: str, value: Any, within: float) -> bool:
     """Whether a number is the printed one; `6-6` are the layers of an encoder and a decoder, `32k` is rounded."""
     found = PRINTED_NUMBER.fullmatch(text)
-    if not found or value is None or isinstance(value, str):
+    if not found or isinstance(value, str):
         return text == str(value)
     if found["again"] and found["again"] != found["number"]:
         return False

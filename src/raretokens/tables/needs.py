@@ -1,7 +1,6 @@
 """What a table needs to be made: the DVC targets of the runs that its own rows name."""
 
 from raretokens.tables.declarations import Table
-from raretokens.tables.facts import runs_of
 from raretokens.tables.scored import Scores
 
 
@@ -10,7 +9,7 @@ def targets(table: Table, scores: dict[str, Scores]) -> list[str]:
     wanted = [(table.task, row.names(column), row.data) for row in table.rows for column in table.columns]
     wanted += [(table.task, row.runs, False) for row in table.rows if table.neighbours]
     wanted += [
-        (subject.task or table.task, runs_of(fact, subject), subject.data)
+        (subject.task or table.task, fact.names(subject), subject.data)
         for subject in table.subjects
         for fact in table.facts
     ]

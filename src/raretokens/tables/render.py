@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raretokens.tables.cell import Cell
@@ -52,7 +53,7 @@ def to_markdown(table: Table, cells: list[Cell]) -> str:
     for row, found in grid.rows.items():
         lines.append(f"| {escaped(row)} | " + " | ".join(map(_shown, found)) + " |")
     legend = NEIGHBOURS if table.neighbours else FACTS if table.facts else LEGEND
-    return "\n".join([*lines, "", legend, *_remarks(cells), ""])
+    return "\n".join([*lines, "", legend, *_remarks(table, cells), ""])
 
 
 def escaped(text: str) -> str:
@@ -78,26 +79,43 @@ def is_rare(cell: Cell) -> bool:
     return cell.metric == "neighbours" and cell.note == "rare"
 
 
-def _remarks(cells: list[Cell]) -> list[str]:
-    """Why rows were not run, and remarks on printed numbers; the same words once, a row where they hold for all of it."""
+def _remarks(table: Table, cells: list[Cell]) -> list[str]:
+    """Why there is no number, and remarks on printed numbers; the same words once, and the lines that they hold for.
+
+    A line is a row; for the reasons of a table of facts, where a run is a column, it is a column.
+    """
+    found: list[tuple[str, str]] = []
+    if table.facts:
+        for column, inside in _lines(cells, "column"):
+            found += _reasons(column, inside, "row")
+    for row, inside in _lines(cells, "row"):
+        found += [] if table.facts else _reasons(row, inside, "column")
+        found += _notes(row, inside)
     places: dict[str, list[str]] = defaultdict(list)
-    for row in dict.fromkeys(cell.row for cell in cells):
-        inside = [cell for cell in cells if cell.row == row]
-        for reason in dict.fromkeys(cell.reason for cell in inside if cell.reason):
-            without = [cell for cell in inside if cell.reason == reason]
-            all_of_it = len(without) == sum(bool(cell.reason) for cell in inside)
-            places[reason].append(row if all_of_it else _place(row, without))
-        printed = [cell for cell in inside if cell.paper and cell.metric != "neighbours"]
-        for note in dict.fromkeys(cell.note for cell in printed if _says_more(cell)):
-            noted = [cell for cell in printed if cell.note == note]
-            places[note].append(row if len(noted) == len(printed) > 1 else _place(row, noted))
-    return ["", *(f"* {'; '.join(where)}: {text}" for text, where in places.items())] if places else []
+    for place, text in found:
+        places[text].append(place)
+    return ["", *(f"* {escaped('; '.join(where))}: {text}" for text, where in places.items())] if places else []
+
+
+def _reasons(line: str, inside: list[Cell], across: str) -> Iterator[tuple[str, str]]:
+    missing = [cell for cell in inside if cell.reason]
+    for reason in dict.fromkeys(cell.reason for cell in missing):
+        some = [getattr(cell, across) for cell in missing if cell.reason == reason]
+        yield (line if len(some) == len(missing) else f"{line}, {', '.join(some)}"), reason
+
+
+def _notes(row: str, inside: list[Cell]) -> Iterator[tuple[str, str]]:
+    printed = [cell for cell in inside if cell.paper and cell.metric != "neighbours"]
+    for note in dict.fromkeys(cell.note for cell in printed if _says_more(cell)):
+        some = [cell.column for cell in printed if cell.note == note]
+        yield (row if len(some) == len(printed) > 1 else f"{row}, {', '.join(some)}"), note
+
+
+def _lines(cells: list[Cell], key: str) -> Iterator[tuple[str, list[Cell]]]:
+    for line in dict.fromkeys(getattr(cell, key) for cell in cells):
+        yield line, [cell for cell in cells if getattr(cell, key) == line]
 
 
 def _says_more(cell: Cell) -> bool:
     """A note that is not only the legend's †."""
     return bool(cell.note) and (not cell.quoted or ";" in cell.note)
-
-
-def _place(row: str, some: list[Cell]) -> str:
-    return f"{row}, {', '.join(cell.column for cell in some)}"
