@@ -268,10 +268,10 @@ def test_a_table_needs_its_own_rows_and_nothing_else(full):
     assert needed("agg-13") == ["score-nmt@base-mle", "score-nmt@base-agg"]
     assert needed("agg-11") == [
         "score-lm@mle",
-        "score-nmt@base-agg",
-        "score-nmt@big-agg",
         "score-lm@agg",
         "score-lm@ul",
+        "score-nmt@base-agg",
+        "score-nmt@big-agg",
     ]
     assert needed("frage-5") == ["score-data"]
     assert needed("frage-6") == []
