@@ -23,7 +23,7 @@ def to_latex(table: Table, cells: list[Cell], name: str) -> str:
     named = dict.fromkeys(run for cell in cells for run in cell.runs.split())
     files = [f"reports/runs/{run if '/' in run else f'{table.task}/{run}'}.json" for run in named]
     template = _environment().get_template("table.tex")
-    return template.render(name=name, table=table, grid=Grid.of(cells), files=files)
+    return template.render(name=name, table=table, grid=Grid.of(table, cells), files=files)
 
 
 def escaped(text: str) -> str:

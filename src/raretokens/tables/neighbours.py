@@ -34,6 +34,8 @@ def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable) -> Iter
             named = [(key.partition(":")[2], text) for key, text in paper.items() if key.startswith("semantic")]
             yield from _ranks(row, stem or "", words, (found or [])[: table.neighbours], reason, table.neighbours)
             yield from _semantic(row, stem or "", named, found or [], reason)
+            if words and found:
+                yield _shared(row, stem or "", words, found[: table.neighbours])
 
 
 def _reason(names: str, stem: str | None, scores: Scores) -> str:
@@ -50,9 +52,6 @@ def _ranks(row: str, stem: str, paper: list[str], found: Found, reason: str, ran
         status = "not run" if not word else "match" if bare(word) in known else "differs" if paper else "ours only"
         note = found[rank][2] if word else ""
         yield _cell(row, f"rank {rank + 1}", printed, word, stem, status, "" if word else reason, note)
-    if paper and words:
-        shared = f"{len(known & {bare(word) for word in words})} of {len(paper)}"
-        yield _cell(row, "shared", "", shared, stem, "ours only", "", "")
 
 
 def _semantic(row: str, stem: str, named: list[tuple[str, str]], found: Found, reason: str) -> Iterator[Cell]:
@@ -64,6 +63,11 @@ def _semantic(row: str, stem: str, named: list[tuple[str, str]], found: Found, r
         ours = f"{bare(word)}: {rank}" if rank else ""
         paper = f"{word}: {printed}"
         yield _cell(row, f"semantic {number}", paper, ours, stem, status, "" if rank else reason, "")
+
+
+def _shared(row: str, stem: str, paper: list[str], found: Found) -> Cell:
+    both = {bare(word) for word in paper} & {bare(piece) for piece, _, _ in found}
+    return _cell(row, "shared", "", f"{len(both)} of {len(paper)}", stem, "ours only", "", "")
 
 
 def _cell(row: str, column: str, paper: str, ours: str, stem: str, status: str, reason: str, note: str) -> Cell:

@@ -30,8 +30,11 @@ class Grid:
     rows: dict[str, list[Cell | None]]
 
     @classmethod
-    def of(cls, cells: list[Cell]) -> "Grid":
-        columns = list(dict.fromkeys(cell.column for cell in cells))
+    def of(cls, table: Table, cells: list[Cell]) -> "Grid":
+        """Columns in the order of the declaration, then as they come."""
+        used = dict.fromkeys(cell.column for cell in cells)
+        declared = [part.title for part in (*table.columns, *table.subjects)]
+        columns = list(dict.fromkeys([*(title for title in declared if title in used), *used]))
         by_place = {(cell.row, cell.column): cell for cell in cells}
         rows = dict.fromkeys(cell.row for cell in cells)
         return cls(columns, {row: [by_place.get((row, column)) for column in columns] for row in rows})
@@ -47,7 +50,7 @@ def to_csv(cells: list[Cell]) -> str:
 
 def to_markdown(table: Table, cells: list[Cell]) -> str:
     """Title, grid, legend and remarks."""
-    grid = Grid.of(cells)
+    grid = Grid.of(table, cells)
     lines = [f"**{table.paper} {table.place}: {table.title}**", ""]
     lines += ["| | " + " | ".join(grid.columns) + " |", "|---|" + "---|" * len(grid.columns)]
     for row, found in grid.rows.items():
