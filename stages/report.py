@@ -1,5 +1,6 @@
 """report: reports/runs/ and data/paper/ -> the tables, figures, claims and index of a scale.
 
+`report --table ID` writes and prints one table, `report --needs ID` the DVC targets that this table needs.
 `report --readme FILE` takes the tables that a text includes anew from the reports instead.
 """
 
@@ -9,20 +10,35 @@ from pathlib import Path
 from raretokens import config
 from raretokens.tables import declarations, report
 
+REPORTS = Path("reports")
+OPTIONS = {"--readme": "name one text", "--table": "name one table", "--needs": "name one table"}
+
 
 def main() -> None:
-    if sys.argv[1:2] == ["--readme"]:
-        if len(sys.argv) != 3:
-            raise config.UserError("report --readme FILE: name one text")
-        readme = Path(sys.argv[2])
-        if not readme.is_file():
-            raise config.UserError(f"{readme}: no such file")
-        readme.write_text(report.refresh(readme.read_text(encoding="utf-8"), readme.parent), encoding="utf-8")
+    option, *rest = sys.argv[1:] or [""]
+    if option and option not in OPTIONS:
+        raise config.UserError(f"report: unknown option {option}; it has {', '.join(OPTIONS)}")
+    if option and len(rest) != 1:
+        raise config.UserError(f"report {option}: {OPTIONS[option]}")
+    if option == "--readme":
+        refresh(Path(rest[0]))
         return
     parameters = config.load()
     printed = Path(parameters.root) / "data/paper"
-    verdicts = report.write(parameters, declarations.read(printed), printed, Path("reports"))
-    print(f"report: reports/index.md; claims: {verdicts}")
+    declared = declarations.read(printed)
+    if option == "--table":
+        print(report.one_table(rest[0], parameters, declared, printed, REPORTS), end="")
+    elif option == "--needs":
+        print(*report.needed(rest[0], parameters, declared, REPORTS))
+    else:
+        verdicts = report.write(parameters, declared, printed, REPORTS)
+        print(f"report: reports/index.md; claims: {verdicts}")
+
+
+def refresh(readme: Path) -> None:
+    if not readme.is_file():
+        raise config.UserError(f"{readme}: no such file")
+    readme.write_text(report.refresh(readme.read_text(encoding="utf-8"), readme.parent), encoding="utf-8")
 
 
 if __name__ == "__main__":

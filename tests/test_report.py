@@ -13,10 +13,6 @@ from raretokens.tables.scored import Scores
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
 DECLARED = declarations.read(PRINTED)
-LEGEND = (
-    "Ours (printed). ± is half the range over seeds. **Bold**: within the printed number's tolerance. "
-    "† quoted in print from elsewhere. — not run."
-)
 
 
 def scores(folder: Path, files: dict[str, dict], sheet: dict[str, dict], task: str = "lm") -> Scores:
@@ -32,7 +28,7 @@ def isotropy(total: float, seed: int = 1) -> dict:
 
 
 def test_a_whole_table_as_csv_and_markdown(tmp_path):
-    printed = {"MLE": ("0.377", ""), "AGG": ("0.813", "odd"), "SC": ("0.5", ""), "Static": ("0.752", "")}
+    printed = {"MLE": ("0.377", ""), "AGG": ("0.813", "odd"), "SC": ("0.5", "quoted"), "Static": ("0.752", "")}
     rows = [f"X,1,{row},I(W),Total,{value},ratio,up,{note}\n" for row, (value, note) in printed.items()]
     (tmp_path / "x_table1.csv").write_text("paper,table,row,column,group,value,unit,direction,note\n" + "".join(rows))
     table = declarations.Table(
@@ -48,7 +44,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         rows=[
             {"title": "MLE", "runs": ["big-mle", "mle"]},
             {"title": "AGG", "runs": ["agg"]},
-            {"title": "SC", "runs": ["sc"], "quoted": True},
+            {"title": "SC", "runs": ["sc"]},
             {"title": "Static", "runs": ["agg-static"]},
         ],
         also=True,
@@ -72,7 +68,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "row,column,metric,paper,ours,spread,delta,runs,status,reason,note\n"
         "MLE,I(W),isotropy.total,0.377,0.420,0.020,+0.043,mle mle-2,match,,\n"
         "AGG,I(W),isotropy.total,0.813,0.600,,-0.213,agg,differs,,odd\n"
-        "SC,I(W),isotropy.total,0.5,,,,,quoted,,\n"
+        "SC,I(W),isotropy.total,0.5,,,,,quoted,,quoted\n"
         "Static,I(W),isotropy.total,0.752,,,,,not run,no run named agg-static on the run sheet,\n"
         "mine,I(W),isotropy.total,,,,,,not run,mine has no isotropy.total,\n"
         "mine,Uniq,uniq.rare,,7,,,mine,ours only,,\n"
@@ -88,7 +84,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "| Static | — (0.752) |  |\n"
         "| mine | — | 7 |\n"
         "| later-2 | — | — |\n\n"
-        f"{LEGEND}\n\n"
+        f"{render.LEGEND}\n\n"
         "* AGG: odd\n".replace("* AGG: odd", "* AGG, I(W): odd")
         + "* Static: no run named agg-static on the run sheet\n"
         "* mine: mine has no isotropy.total\n"

@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, RootModel, ValidationError, model_validator
 
 from raretokens.config import UserError
+from raretokens.tables import layout
 from raretokens.tables.names import unknown_runs
 
 BRACES = re.compile(r"\{(.+?)\}")
@@ -46,17 +47,58 @@ class Column(Section):
     column: str | None = None  # of the printed table; absent: ours only
     group: str | None = None
     size: str | None = None  # fills {size} in the names of runs
+    side: str | None = None  # which of a row's runs stand here, where the row has some for each side
+    reverse: bool = False  # runs of the reverse direction
+    interval: str | None = None  # metric that is shown as the spread where there is one seed
+    absent: str | None = None  # why nothing here can run
 
 
 class Row(Section):
     title: str
-    runs: Annotated[list[str], Field(min_length=1)]
-    quoted: bool = False
+    runs: list[str] | dict[str, list[str]] = []  # tried in order; or side -> these
     data: bool = False
     size: str | None = None  # the only size of columns that it fills
+    absent: str | None = None  # why it cannot run
+
+    def names(self, column: Column) -> list[str]:
+        """Runs that may fill the row in a column."""
+        if column.absent or self.size and column.size not in (None, self.size):
+            return []
+        names = self.runs.get(column.side or "", []) if isinstance(self.runs, dict) else self.runs
+        return [name.replace("{size}", column.size or "") for name in names]
+
+
+class Fact(Section):
+    """A row of a table of facts."""
+
+    title: str
+    column: str | None = None  # of the printed table, where its group names the subject
+    path: str = ""  # parameters.<name> and options.<name> of the score file, else a metric; {part}: the subject's
+    fixed: str | None = None  # what is the same in every run
+    default: float | None = None  # of the objective's option, where the run does not set it
+    runs: dict[str, list[str]] = {}  # subject -> runs, where they are not the subject's own; others have none
+
+    absent: str | None = None  # what it means if the score file does not have it
+
+    def names(self, subject: "Subject") -> list[str]:
+        return self.runs.get(subject.title, []) if self.runs else subject.runs
+
+
+class Subject(Section):
+    """A column of a table of facts: a run, or a corpus."""
+
+    title: str
+    runs: list[str] = []
+    task: Literal["lm", "nmt"] | None = None  # if not the table's
+    corpus: str | None = None  # the only corpus that it speaks of
+    part: str = ""  # fills {part} in the paths of facts
+    data: bool = False
+    absent: str | None = None
 
 
 class Table(Section):
+    """Rows of runs by columns of metrics, or rows of runs with their neighbours, or facts by subjects."""
+
     title: str
     paper: str
     place: str
@@ -64,8 +106,23 @@ class Table(Section):
     task: Literal["lm", "nmt"]
     columns: list[Column] = []
     neighbours: int = 0  # a table of that many nearest neighbours a query, instead of columns
-    rows: list[Row]
+    rows: list[Row] = []
+    facts: list[Fact] = []
+    subjects: list[Subject] = []
     also: bool = False
+    tokens: Literal["lm", "words"] = "lm"  # of the runs that follow
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        sides = {column.side for column in self.columns if column.side}
+        for row in self.rows:
+            if not row.runs and not row.absent and not all(column.absent for column in self.columns):
+                raise ValueError(f"row {row.title!r}: name its runs, or say in `absent` why there are none")
+            if isinstance(row.runs, dict) and not row.runs.keys() <= sides:
+                raise ValueError(f"row {row.title!r}: runs has {', '.join(row.runs)}; sides are {', '.join(sides)}")
+        if bool(self.facts) != bool(self.subjects) or bool(self.facts) == bool(self.rows):
+            raise ValueError("declare rows, or both facts and subjects")
+        return self
 
 
 class Side(Section):
@@ -172,12 +229,13 @@ class Declarations(Section):
         raise UserError(f"metric {path!r} is not declared; metrics.yaml has {', '.join(self.metrics)}")
 
 
-KINDS: dict[str, Any] = {"metrics": Metric, "tables": Table, "figures": Figure, "scales": Scale}
+KINDS: dict[str, Any] = {"metrics": Metric, "figures": Figure, "scales": Scale}
 
 
 def read(folder: Path) -> Declarations:
-    """metrics.yaml, tables.yaml, figures.yaml, scales.yaml and claims/ of a folder; UserError, a line per mistake."""
+    """metrics, tables/, claims/, figures and scales of a folder; UserError, a line per mistake."""
     parts: dict[str, Any] = {name: _read(folder / f"{name}.yaml", kind) for name, kind in KINDS.items()}
+    parts["tables"] = _read_tables(folder)
     parts["claims"] = {}
     for path in sorted((folder / "claims").glob("*.yaml")):  # a file for each paper
         claims = {name: claim.model_copy(update={"paper": path.stem}) for name, claim in _read(path, Claim).items()}
@@ -192,12 +250,32 @@ def read(folder: Path) -> Declarations:
 
 
 def _read(path: Path, kind: type[Section]) -> dict[str, Section]:
+    return _checked(path, kind, _tree(path))
+
+
+def _read_tables(folder: Path) -> dict[str, Section]:
+    """tables/<paper>.yaml, each a file of tables, with the lists of columns that columns.yaml names."""
+    lists, found = _tree(folder / "columns.yaml"), dict[str, Section]()
+    for path in sorted((folder / "tables").glob("*.yaml")):
+        tables = _checked(path, Table, layout.spelt_out(path, _tree(path), lists))
+        if twice := found.keys() & tables:
+            raise UserError(f"{path}: {min(twice)}: another file has a table of that name; names are unique")
+        found |= tables
+    return found
+
+
+def _tree(path: Path) -> Any:
     try:
-        return RootModel[dict[str, kind]].model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).root
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def _checked(path: Path, kind: type[Section], tree: Any) -> dict[str, Section]:
+    try:
+        return RootModel[dict[str, kind]].model_validate(tree).root
     except ValidationError as error:
         lines = (f"{path}: {'.'.join(map(str, e['loc']))}: {e['input']!r}: {e['msg'].lower()}" for e in error.errors())
         raise UserError("\n".join(lines)) from None
@@ -215,7 +293,11 @@ def _spelt_out(metrics: dict[str, Metric]) -> dict[str, Metric]:
 
 def _unknown_metrics(declared: Declarations) -> list[str]:
     used = [
-        (f"tables.yaml: {name}", column.metric) for name, table in declared.tables.items() for column in table.columns
+        (f"tables/{table.paper}.yaml: {name}", metric)
+        for name, table in declared.tables.items()
+        for column in table.columns
+        for metric in (column.metric, column.interval)
+        if metric
     ]
     used += [
         (f"claims/{claim.paper}.yaml: {name}", side.metric)

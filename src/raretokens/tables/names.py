@@ -39,8 +39,8 @@ def _known(declared: "Declarations", top: Path, task: str) -> set[str]:
     found = set()
     for table in declared.tables.values():
         if table.task == task:
-            sizes = [column.size for column in table.columns if column.size] or [""]
-            found |= {name.replace("{size}", size) for row in table.rows for name in row.runs for size in sizes}
+            found |= {name for row in table.rows for column in table.columns for name in row.names(column)}
+            found |= {name for row in table.rows if table.neighbours for name in row.runs}
     for path in [top / "params.yaml", *sorted(top.glob("scales/*/params.yaml"))]:
         if path.is_file():
             found |= set(yaml.safe_load(path.read_text(encoding="utf-8"))["runs"][task] or {})

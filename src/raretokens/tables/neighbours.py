@@ -7,7 +7,13 @@ from raretokens.tables.declarations import Table
 from raretokens.tables.printed import PrintedTable
 from raretokens.tables.scored import Scores
 
-SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word; the paper prints its pieces without theirs
+SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word; the papers print their pieces without it
+Found = list[list]  # piece, cosine, group; nearest first
+
+
+def bare(piece: str) -> str:
+    """A piece without marks: * of a rare word or a synonym, @@ of one that does not end a word, the mark of a blank."""
+    return piece.rstrip("*").removesuffix("@@").removeprefix(SPACE) or piece
 
 
 def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable) -> Iterator[Cell]:
@@ -15,14 +21,21 @@ def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable) -> Iter
     stems = {row.title: scores.choose(row.runs) for row in table.rows}
     near = {title: dict((stem and scores.read(stem) or {}).get("neighbours", [])) for title, stem in stems.items()}
     reasons = {row.title: _reason(" or ".join(row.runs), stems[row.title], scores) for row in table.rows}
-    queries = [*(column for _, column, _ in printed.cells), *(query for found in near.values() for query in found)]
-    for query in dict.fromkeys(queries):
+    queries = {bare(query): query for _, query, _ in printed.cells}
+    queries |= {query: queries.get(query, query) for found in near.values() for query in found}
+    for query, shown in queries.items():
         for title, stem in stems.items():
-            paper = [cell.text for key, cell in printed.cells.items() if key[:2] == (title, query)]
+            paper = {key[2]: cell.text for key, cell in printed.cells.items() if key[:2] == (title, shown)}
             found = near[title].get(query)
             absent = "is no single piece of this vocabulary" if found == [] else "is not asked for at this scale"
             reason = reasons[title] or f"{query} {absent}"
-            yield from _ranks(f"{query}, {title}", stem or "", paper, found or [], reason, table.neighbours)
+            row = f"{shown}, {title}"
+            words = [text for key, text in paper.items() if key.startswith("rank")]
+            named = [(key.partition(":")[2], text) for key, text in paper.items() if key.startswith("semantic")]
+            yield from _ranks(row, stem or "", words, (found or [])[: table.neighbours], reason, table.neighbours)
+            yield from _semantic(row, stem or "", named, found or [], reason)
+            if words and found:
+                yield _shared(row, stem or "", words, found[: table.neighbours])
 
 
 def _reason(names: str, stem: str | None, scores: Scores) -> str:
@@ -31,16 +44,30 @@ def _reason(names: str, stem: str | None, scores: Scores) -> str:
     return "" if scores.read(stem) else f"{stem} has no scores yet"
 
 
-def _ranks(row: str, stem: str, paper: list[str], found: list, reason: str, ranks: int) -> Iterator[Cell]:
+def _ranks(row: str, stem: str, paper: list[str], found: Found, reason: str, ranks: int) -> Iterator[Cell]:
     words = [piece.removeprefix(SPACE) or piece for piece, _, _ in found]
+    known = {bare(word) for word in paper}
     for rank in range(ranks):
         printed, word = (column[rank] if rank < len(column) else "" for column in (paper, words))
-        status = "not run" if not word else "match" if word in paper else "differs" if paper else "ours only"
+        status = "not run" if not word else "match" if bare(word) in known else "differs" if paper else "ours only"
         note = found[rank][2] if word else ""
         yield _cell(row, f"rank {rank + 1}", printed, word, stem, status, "" if word else reason, note)
-    if paper and words:
-        shared = f"{len({*paper} & {*words})} of {len(paper)}"
-        yield _cell(row, "shared", "", shared, stem, "ours only", "", "")
+
+
+def _semantic(row: str, stem: str, named: list[tuple[str, str]], found: Found, reason: str) -> Iterator[Cell]:
+    """Rank from 1 of words that are near in meaning (FRAGE); further down than the listed ones it is only bounded."""
+    ranks = {bare(piece): str(rank) for rank, (piece, _, _) in enumerate(found, 1)}
+    for number, (word, printed) in enumerate(named, 1):
+        rank = ranks.get(bare(word), f"> {len(found)}") if found else ""
+        status = "not run" if not rank else "match" if rank == printed else "differs"
+        ours = f"{bare(word)}: {rank}" if rank else ""
+        paper = f"{word}: {printed}"
+        yield _cell(row, f"semantic {number}", paper, ours, stem, status, "" if rank else reason, "")
+
+
+def _shared(row: str, stem: str, paper: list[str], found: Found) -> Cell:
+    both = {bare(word) for word in paper} & {bare(piece) for piece, _, _ in found}
+    return _cell(row, "shared", "", f"{len(both)} of {len(paper)}", stem, "ours only", "", "")
 
 
 def _cell(row: str, column: str, paper: str, ours: str, stem: str, status: str, reason: str, note: str) -> Cell:

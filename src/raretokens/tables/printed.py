@@ -13,6 +13,11 @@ class Printed:
     note: str
 
     @property
+    def quoted(self) -> bool:
+        """Taken from another paper."""
+        return self.note.startswith("quoted")
+
+    @property
     def value(self) -> float | None:
         try:
             return float(self.text)

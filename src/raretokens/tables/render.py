@@ -4,19 +4,40 @@ import csv
 import io
 import re
 from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from raretokens.tables.cell import Cell
 from raretokens.tables.declarations import Table
 
 HEADER = ["row", "column", "metric", "paper", "ours", "spread", "delta", "runs", "status", "reason", "note"]
 LEGEND = (
-    "Ours (printed). ± is half the range over seeds. **Bold**: within the printed number's tolerance. "
-    "† quoted in print from elsewhere. — not run."
+    "Ours (printed). ± is half the range over seeds; of sacreBLEU with one seed, half its bootstrap 95 % interval. "
+    "**Bold**: within the printed number's tolerance. † quoted in print from elsewhere. ‡ doubtful in print. — not run."
 )
 NEIGHBOURS = (
     "Ours (printed), nearest first. **Bold**: among the printed neighbours of the same query and run. "
-    "*Italic*: of the rare group. — not run."
+    "*Italic*: of the rare group. In print * marks a rare word or a word of the other language. — not run."
 )
+FACTS = "Ours (printed). **Bold**: as printed (32k stands for 32,768). ≠ not as printed. — not run."
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table as the paper lays it out: row title -> a cell or None for each column."""
+
+    columns: list[str]
+    rows: dict[str, list[Cell | None]]
+
+    @classmethod
+    def of(cls, table: Table, cells: list[Cell]) -> "Grid":
+        """Columns in the order of the declaration, then as they come."""
+        used = dict.fromkeys(cell.column for cell in cells)
+        declared = [part.title for part in (*table.columns, *table.subjects)]
+        columns = list(dict.fromkeys([*(title for title in declared if title in used), *used]))
+        by_place = {(cell.row, cell.column): cell for cell in cells}
+        rows = dict.fromkeys(cell.row for cell in cells)
+        return cls(columns, {row: [by_place.get((row, column)) for column in columns] for row in rows})
 
 
 def to_csv(cells: list[Cell]) -> str:
@@ -29,15 +50,13 @@ def to_csv(cells: list[Cell]) -> str:
 
 def to_markdown(table: Table, cells: list[Cell]) -> str:
     """Title, grid, legend and remarks."""
-    quoted = {row.title for row in table.rows if row.quoted}
-    columns = list(dict.fromkeys(cell.column for cell in cells))
-    by_place = {(cell.row, cell.column): cell for cell in cells}
+    grid = Grid.of(table, cells)
     lines = [f"**{table.paper} {table.place}: {table.title}**", ""]
-    lines += ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
-    for row in dict.fromkeys(cell.row for cell in cells):
-        shown = [_shown(by_place.get((row, column)), row in quoted) for column in columns]
-        lines.append(f"| {row} | " + " | ".join(shown) + " |")
-    return "\n".join([*lines, "", NEIGHBOURS if table.neighbours else LEGEND, *_remarks(cells), ""])
+    lines += ["| | " + " | ".join(grid.columns) + " |", "|---|" + "---|" * len(grid.columns)]
+    for row, found in grid.rows.items():
+        lines.append(f"| {escaped(row)} | " + " | ".join(map(_shown, found)) + " |")
+    legend = NEIGHBOURS if table.neighbours else FACTS if table.facts else LEGEND
+    return "\n".join([*lines, "", legend, *_remarks(table, cells), ""])
 
 
 def escaped(text: str) -> str:
@@ -45,27 +64,61 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\|*_`<])", r"\\\1", text)
 
 
-def _shown(cell: Cell | None, quoted: bool) -> str:
+def _shown(cell: Cell | None) -> str:
     if cell is None:
         return ""
-    paper = f"({escaped(cell.paper)}{'†' if quoted else ''})" if cell.paper else ""
+    differs = "≠ " if cell.metric == "facts" and cell.status == "differs" else ""
+    mark = "†" if cell.quoted else " ‡" if cell.doubtful else ""
+    paper = f"({differs}{escaped(cell.paper)}{mark})" if cell.paper else ""
     if not cell.ours:
         return f"— {paper}".strip() if paper or cell.status == "not run" else ""
     ours = f"{cell.ours} ± {cell.spread}" if cell.spread else escaped(cell.ours)
-    if cell.metric == "neighbours" and cell.note == "rare":
+    if is_rare(cell):
         ours = f"*{ours}*"
     return f"**{ours}** {paper}".strip() if cell.status == "match" else f"{ours} {paper}".strip()
 
 
-def _remarks(cells: list[Cell]) -> list[str]:
-    """Why rows were not run, and remarks on printed numbers; the same words once, a row where they hold for all of it."""
+def is_rare(cell: Cell) -> bool:
+    return cell.metric == "neighbours" and cell.note == "rare"
+
+
+def _remarks(table: Table, cells: list[Cell]) -> list[str]:
+    """Why there is no number, and remarks on printed numbers; the same words once, and the lines that they hold for.
+
+    A line is a row; for the reasons of a table of facts, where a run is a column, it is a column.
+    """
+    found: list[tuple[str, str]] = []
+    if table.facts:
+        for column, inside in _lines(cells, "column"):
+            found += _reasons(column, inside, "row")
+    for row, inside in _lines(cells, "row"):
+        found += [] if table.facts else _reasons(row, inside, "column")
+        found += _notes(row, inside)
     places: dict[str, list[str]] = defaultdict(list)
-    for row in dict.fromkeys(cell.row for cell in cells):
-        inside = [cell for cell in cells if cell.row == row]
-        for reason in dict.fromkeys(cell.reason for cell in inside if cell.reason):
-            places[reason].append(row)
-        printed = [cell for cell in inside if cell.paper and cell.metric != "neighbours"]
-        for note in dict.fromkeys(cell.note for cell in printed if cell.note):
-            noted = [cell.column for cell in printed if cell.note == note]
-            places[note].append(row if len(noted) == len(printed) > 1 else f"{row}, {', '.join(noted)}")
-    return ["", *(f"* {'; '.join(where)}: {text}" for text, where in places.items())] if places else []
+    for place, text in found:
+        places[text].append(place)
+    return ["", *(f"* {escaped('; '.join(where))}: {text}" for text, where in places.items())] if places else []
+
+
+def _reasons(line: str, inside: list[Cell], across: str) -> Iterator[tuple[str, str]]:
+    missing = [cell for cell in inside if cell.reason]
+    for reason in dict.fromkeys(cell.reason for cell in missing):
+        some = [getattr(cell, across) for cell in missing if cell.reason == reason]
+        yield (line if len(some) == len(missing) else f"{line}, {', '.join(some)}"), reason
+
+
+def _notes(row: str, inside: list[Cell]) -> Iterator[tuple[str, str]]:
+    printed = [cell for cell in inside if cell.paper and cell.metric != "neighbours"]
+    for note in dict.fromkeys(cell.note for cell in printed if _says_more(cell)):
+        some = [cell.column for cell in printed if cell.note == note]
+        yield (row if len(some) == len(printed) > 1 else f"{row}, {', '.join(some)}"), note
+
+
+def _lines(cells: list[Cell], key: str) -> Iterator[tuple[str, list[Cell]]]:
+    for line in dict.fromkeys(getattr(cell, key) for cell in cells):
+        yield line, [cell for cell in cells if getattr(cell, key) == line]
+
+
+def _says_more(cell: Cell) -> bool:
+    """A note that is not only the legend's †."""
+    return bool(cell.note) and (not cell.quoted or ";" in cell.note)

@@ -12,9 +12,10 @@ from typing import Any
 import jinja2
 
 from raretokens.config import Parameters, UserError
-from raretokens.tables import claims, figures, points, render
+from raretokens.consistency import nearest
+from raretokens.tables import claims, figures, latex, needs, points, render
 from raretokens.tables.cell import Cell
-from raretokens.tables.cells import cells
+from raretokens.tables.cells import of_table
 from raretokens.tables.declarations import Declarations, Table
 from raretokens.tables.scored import Scores
 
@@ -34,15 +35,14 @@ INCLUDE = re.compile(r"(<!-- include (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
 
 def write(parameters: Parameters, declared: Declarations, printed: Path, reports: Path) -> str:
     """Write tables, figures, claims, index and headline numbers; returns the verdict counts in words."""
-    scores = {task: Scores.of(parameters, task, reports / "runs") for task in ("lm", "nmt")}
+    scores = _scores(parameters, reports)
     for name in ("tables", "figures"):
         shutil.rmtree(reports / name, ignore_errors=True)
         (reports / name).mkdir(parents=True)
     rendered = {}
     for name, table in declared.tables.items():
-        rendered[name] = cells(declared, table, scores[table.task], printed)
-        _text(reports / "tables" / f"{name}.csv", render.to_csv(rendered[name]))
-        _text(reports / "tables" / f"{name}.md", render.to_markdown(table, rendered[name]))
+        rendered[name] = of_table(declared, table, scores, printed, _corpora(parameters))
+        _write_table(name, table, rendered[name], reports / "tables")
     for name, figure in declared.figures.items():
         figures.write(points.of_figure(figure, scores), reports / "figures", name)
     verdicts = [
@@ -55,6 +55,19 @@ def write(parameters: Parameters, declared: Declarations, printed: Path, reports
     _text(reports / "index.md", _index(parameters, declared, rendered, scores, counted))
     _text(reports / "headline.json", json.dumps(_headline(scores), indent=1) + "\n")
     return counted
+
+
+def one_table(name: str, parameters: Parameters, declared: Declarations, printed: Path, reports: Path) -> str:
+    """Write the files of one table; returns its Markdown."""
+    table = _declared(name, declared)
+    found = of_table(declared, table, _scores(parameters, reports), printed, _corpora(parameters))
+    (reports / "tables").mkdir(parents=True, exist_ok=True)
+    return _write_table(name, table, found, reports / "tables")
+
+
+def needed(name: str, parameters: Parameters, declared: Declarations, reports: Path) -> list[str]:
+    """DVC targets of a table."""
+    return needs.targets(_declared(name, declared), _scores(parameters, reports))
 
 
 def refresh(text: str, folder: Path) -> str:
@@ -73,6 +86,29 @@ def refresh(text: str, folder: Path) -> str:
     return INCLUDE.sub(fresh, text)
 
 
+def _declared(name: str, declared: Declarations) -> Table:
+    if name not in declared.tables:
+        raise UserError(f"no table {name!r}; {nearest(name, list(declared.tables))}")
+    return declared.tables[name]
+
+
+def _scores(parameters: Parameters, reports: Path) -> dict[str, Scores]:
+    return {task: Scores.of(parameters, task, reports / "runs") for task in ("lm", "nmt")}
+
+
+def _corpora(parameters: Parameters) -> dict[str, str]:
+    return {"lm": parameters.lm.corpus, "nmt": parameters.nmt.corpus}
+
+
+def _write_table(name: str, table: Table, found: list[Cell], folder: Path) -> str:
+    """The table as CSV, LaTeX and Markdown, which is returned."""
+    _text(folder / f"{name}.csv", render.to_csv(found))
+    _text(folder / f"{name}.tex", latex.to_latex(table, found, name))
+    markdown = render.to_markdown(table, found)
+    _text(folder / f"{name}.md", markdown)
+    return markdown
+
+
 def _index(
     parameters: Parameters,
     declared: Declarations,
@@ -88,7 +124,7 @@ def _index(
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    corpora = {"lm": parameters.lm.corpus, "nmt": parameters.nmt.corpus}
+    corpora = _corpora(parameters)
     about = declared.scales.get(parameters.scale)
     return environment.get_template("index.md").render(
         scale=parameters.scale,

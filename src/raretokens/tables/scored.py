@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -47,6 +48,10 @@ class Scores:
 
     def stems(self) -> dict[str, list[str]]:
         """Run -> it and its repetitions with other seeds (`agg`, `agg-2`, `agg-3`), in the order of the run sheet."""
+        return self._stems
+
+    @cached_property
+    def _stems(self) -> dict[str, list[str]]:
         stems: dict[str, list[str]] = {}
         for name in self.lines:
             stems.setdefault(self._stem(name), []).append(name)
@@ -72,15 +77,30 @@ class Scores:
         return self.cache[name]
 
     def value(self, stem: str, metric: str) -> Value | None:
-        """The metric of a run and its repetitions; None where none of them has it."""
+        """The metric of a run and its repetitions; None where none of them has it.
+
+        `paired.<what>` is that of the comparison with maximum likelihood; of several p the largest, as none is their mean.
+        """
         found = []
         for name in self.stems().get(stem, [stem]):
-            number: Any = (self.read(name) or {}).get("metrics")
-            for part in metric.split("."):
-                number = number.get(part) if isinstance(number, dict) else None
+            number = self._number(name, metric)
             if isinstance(number, int | float):
                 found.append((name, float(number), (self.read(name) or {}).get("seed")))
+        if metric == "paired.p":
+            found = [max(found, key=lambda one: one[1])] if found else []
         return Value(*map(tuple, zip(*found, strict=True))) if found else None
+
+    def _number(self, name: str, metric: str) -> Any:
+        kind, _, rest = metric.partition(".")
+        number: Any = (self.read("paired" if kind == "paired" else name) or {}).get("metrics")
+        for part in (name, rest) if kind == "paired" else metric.split("."):
+            number = number.get(part) if isinstance(number, dict) else None
+        return number
+
+    def fact(self, name: str, path: str) -> Any:
+        """`parameters.<name>` or `options.<name>` of a run, as its score file lists it; None where it does not."""
+        kind, _, key = path.partition(".")
+        return dict((self.read(name) or {}).get(kind, [])).get(key)
 
     def points(self, name: str) -> Path:
         return self.folder / f"{name}.csv"

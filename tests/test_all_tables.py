@@ -1,0 +1,241 @@
+"""Every table of the papers, from no scores at all and from scores of a whole run sheet that are made by hand."""
+
+import csv
+import importlib
+import io
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tiny import run_sheet
+from tiny.run_sheet import DECLARED, LM, REVERSE, WORDS, line, score, world, write
+
+from raretokens import config
+from raretokens.tables import cells, latex, layout, needs, render, report
+from raretokens.tables.declarations import Table
+from raretokens.tables.printed import PrintedTable
+from raretokens.tables.scored import Scores
+
+ROOT = Path(__file__).parents[1]
+PRINTED = ROOT / "data/paper"
+CORPORA = {"lm": "bible", "nmt": "bible"}
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory) -> dict[str, Scores]:
+    return run_sheet.full(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory) -> dict[str, Scores]:
+    return world(tmp_path_factory.mktemp("none"), {}, {})
+
+
+def of(name: str, scores: dict[str, Scores], corpora: dict[str, str] = CORPORA) -> list[cells.Cell]:
+    return cells.of_table(DECLARED, DECLARED.tables[name], scores, PRINTED, corpora)
+
+
+def at(found: list[cells.Cell], row: str, column: str) -> cells.Cell:
+    return next(cell for cell in found if (cell.row, cell.column) == (row, column))
+
+
+@pytest.mark.parametrize("scored", ["empty", "full"])
+@pytest.mark.parametrize("name", DECLARED.tables)
+def test_every_printed_cell_stands_in_the_table_once(name, scored, request):
+    found = list(csv.DictReader(io.StringIO(render.to_csv(of(name, request.getfixturevalue(scored))))))
+    printed = PrintedTable(PRINTED, DECLARED.tables[name].printed).cells
+    words = [
+        f"{group.partition(':')[2]}: {cell.text}" if group.startswith("semantic") else cell.text
+        for (_, _, group), cell in printed.items()
+    ]
+    assert Counter(cell["paper"] for cell in found if cell["paper"]) == Counter(filter(None, words))
+    assert len({(cell["row"], cell["column"]) for cell in found}) == len(found)
+    for cell in found:
+        assert bool(cell["reason"]) == (cell["status"] == "not run"), cell
+        if scored == "empty" and cell["paper"]:
+            assert cell["status"] in ("not run", "quoted"), cell
+
+
+@pytest.mark.parametrize("name", DECLARED.tables)
+def test_with_every_run_scored_nothing_is_missing_but_what_is_declared_so(name, full):
+    table = DECLARED.tables[name]
+    declared = {part.absent for part in (*table.columns, *table.rows, *table.subjects, *table.facts)}
+    allowed = re.compile("is not asked for at this scale|text of this scale is|no run named base-weight-decay on")
+    reasons = {cell.reason for cell in of(name, full) if cell.reason} - declared
+    assert [reason for reason in reasons if not allowed.search(reason)] == []
+
+
+@pytest.mark.parametrize("scored", ["empty", "full"])
+@pytest.mark.parametrize("name", DECLARED.tables)
+def test_latex_has_as_many_cells_in_each_row(name, scored, request):
+    found = of(name, request.getfixturevalue(scored))
+    text = latex.to_latex(DECLARED.tables[name], found, name)
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    columns = re.search(r"\\begin\{tabular\}\{(l+r+)\}", text)[1]
+    plain = [re.sub(r"\\[&%$#_{}]", "", line) for line in body]
+    assert {line.count("&") + 1 for line in plain} == {len(columns)}
+    assert len(body) == len({cell.row for cell in found}) + 1
+    assert not any(re.search(r"[#_%]|†|‡|≠|±|\u2581", line) for line in plain)
+    assert all(line.count("{") == line.count("}") for line in plain)
+    if scored == "full" and name != "frage-6":
+        assert f"reports/runs/{DECLARED.tables[name].task}/" in text.splitlines()[1]
+
+
+def test_runs_of_words_and_of_the_reverse_direction_keep_apart(full):
+    for name, table in DECLARED.tables.items():
+        runs = {run for cell in of(name, full) for run in cell.runs.split()}
+        if table.task == "lm" and table.also:
+            assert runs - {"human"} <= set(WORDS if table.tokens == "words" else LM), name
+            assert ("word-other" in runs) == (table.tokens == "words"), name
+        if table.task == "nmt" and table.also:
+            assert bool(runs & set(REVERSE)) == (name == "cosreg-2"), name
+    for cell in of("cosreg-2", full):
+        assert all(run.startswith("reverse") == cell.column.startswith("De-En") for run in cell.runs.split()), cell
+    assert at(of("cosreg-2", full), "reverse-other", "De-En").status == "ours only"
+
+
+def test_a_quoted_number_is_marked_cell_by_cell(full, empty):
+    transformer = "Base Transformer (Vaswani et al., 2017)"
+    assert [at(of("cosreg-2", empty), transformer, side).status for side in ("En-De", "De-En")] == ["quoted", "not run"]
+    text = render.to_markdown(DECLARED.tables["cosreg-2"], of("cosreg-2", full))
+    row = next(line for line in text.splitlines() if line.startswith(f"| {transformer} |"))
+    assert "(27.30†)" in row and "(31.00)" in row
+    assert "no run named reverse-mle on the run sheet" in at(of("cosreg-2", empty), transformer, "De-En").reason
+
+
+@pytest.mark.parametrize("name", ["agg-3", "agg-4"])
+def test_a_total_that_cannot_be_is_flagged(name, full):
+    found = of(name, full)
+    text = render.to_markdown(DECLARED.tables[name], found)
+    assert "(18920 ‡)" in text and "* Human, Uniq Total: suspicious: the groups add to 18290" in text
+    assert r"(18920\textdaggerdbl)" in latex.to_latex(DECLARED.tables[name], found, name)
+
+
+def test_what_ran_is_marked_where_it_is_not_as_printed(full):
+    found = of("agg-11", full)
+    status = {(cell.row, cell.column): cell.status for cell in found}
+    assert status["# of layers", "Empirical Study"] == "match"
+    assert status["# of layers", "Language Modeling"] == "differs"
+    assert status["# of layers", "Machine Translation Base"] == "match"  # 6-6
+    assert status["# of parameters", "Empirical Study"] == "match"  # 42M
+    assert status["Max tokens per batch", "Empirical Study"] == "match"  # 32k
+    assert status["Max tokens per batch", "Machine Translation Base"] == "differs"
+    assert status["Learning rate", "Empirical Study"] == "match"
+    assert status["Optimizer", "Empirical Study"] == "match"
+    assert status["alpha for UL", "Language Modeling"] == "match"  # the default of the objective
+    assert ("alpha for UL", "Empirical Study") not in status
+    text = render.to_markdown(DECLARED.tables["agg-11"], found)
+    assert "| # of layers | **6** (6) | 6 (≠ 24) | **6** (6-6) | **6** (6-6) |" in text
+    assert at(found, "Dropout", "Machine Translation Base").runs == "nmt/base-agg"
+
+
+def test_a_default_in_a_table_is_the_objective_s_own():
+    owners = {"mu1": "agps", "mu2": "agps", "alpha_ul": "ul", "start": "frage"}
+    for table in DECLARED.tables.values():
+        for fact in table.facts:
+            if fact.default is not None:
+                option = fact.path.removeprefix("options.")
+                options = importlib.import_module(f"raretokens.objectives.{owners[option]}").OPTIONS
+                assert options.get(option, fact.default) == fact.default, option
+
+
+def test_the_text_of_the_scale_stands_beside_the_printed_one_or_alone(full):
+    write(full["lm"].folder.parent, "lm", "human", score(5.0))
+    found = of("frage-5", full)
+    assert list(dict.fromkeys(cell.column for cell in found)) == ["Penn Treebank", "WikiText-2", "bible"]
+    assert [cell.ours for cell in found if cell.column != "bible"] == [""] * 10
+    words = {"train": 2_075_677, "types": 33_278, "oov": 2.57, "with_line_ends": {"train": 2_088_628, "valid": 217_646}}
+    scores = world(full["lm"].folder.parent / "wikitext", {}, {})
+    write(full["lm"].folder.parent / "wikitext", "lm", "human", {"metrics": {"corpus": words}})
+    found = of("frage-5", scores, {"lm": "wikitext-2", "nmt": "bible"})
+    status = {cell.row: cell.status for cell in found if cell.column == "WikiText-2"}
+    assert status == {
+        "Tokens, Train": "match",
+        "Tokens, Valid": "match",
+        "Tokens, Test": "not run",
+        "Vocab": "match",
+        "OOV": "match",
+    }
+
+
+def test_bleu_has_its_interval_with_one_seed_and_its_range_with_more(tmp_path, full):
+    found = of("agg-6", full)
+    assert (at(found, "AGG", "Base sacreBLEU").spread, at(found, "AGG", "Base").spread) == ("1.25", "")
+    assert (at(found, "AGG", "Base to MLE").ours, at(found, "AGG", "Base p").ours) == ("-0.50", "0.040")
+    for name, bleu, seed in (("base-agg", 20.0, 1), ("base-agg-2", 21.0, 2)):
+        write(tmp_path, "nmt", name, {"seed": seed, "metrics": {"bleu": {"sacrebleu": bleu, "interval": 0.9}}})
+    both = {"base-agg": {"delta": 1.0, "p": 0.01}, "base-agg-2": {"delta": 2.0, "p": 0.3}}
+    write(tmp_path, "nmt", "paired", {"metrics": both})
+    two = world(tmp_path, {}, {"base-agg": line(), "base-agg-2": line(seed=2)})
+    found = of("agg-6", two)
+    assert (at(found, "AGG", "Base sacreBLEU").ours, at(found, "AGG", "Base sacreBLEU").spread) == ("20.50", "0.50")
+    assert (at(found, "AGG", "Base to MLE").ours, at(found, "AGG", "Base p").ours) == ("1.50", "0.300")
+
+
+def test_neighbours_are_compared_without_the_marks_of_either(full):
+    found = of("agps-12", full)
+    assert at(found, "optimum, AGPS", "rank 2").status == "match"  # optimal, printed first
+    found = of("frage-11", full)
+    assert at(found, "internet, original", "semantic 1").ours == "web: 1"
+    assert at(found, "internet, original", "semantic 2").ours == "computer: > 5"
+    assert at(found, "citizenship*, original", "semantic 1").ours == "citizen: 3"
+    assert at(found, "citizenship*, original", "semantic 1").paper == "citizen*: 10745"
+    assert at(of("frage-12", full), "citizens, with FRAGE", "rank 2").status == "not run"
+    assert at(of("agg-13", full), "optimum, AGG", "shared").ours == "1 of 5"
+
+
+def test_a_table_needs_its_own_rows_and_nothing_else(full):
+    def needed(name: str) -> list[str]:
+        return needs.targets(DECLARED.tables[name], full)
+
+    assert needed("agg-3") == ["score-lm@mle", "score-lm@agg", "score-data"]
+    assert needed("agps-4") == ["score-lm@word-mle", "score-lm@word-cosreg", "score-lm@word-agps"]
+    assert needed("agg-13") == ["score-nmt@base-mle", "score-nmt@base-agg"]
+    assert needed("agg-11") == [
+        "score-lm@mle",
+        "score-lm@agg",
+        "score-lm@ul",
+        "score-nmt@base-agg",
+        "score-nmt@big-agg",
+    ]
+    assert needed("frage-5") == ["score-data"]
+    assert needed("frage-6") == []
+    assert "score-nmt@reverse-mle" in needed("cosreg-2") and "score-nmt@reverse-other" not in needed("cosreg-2")
+
+
+def test_one_table_is_written_alone_and_a_name_amiss_is_told_the_nearest(tmp_path):
+    parameters = config.load(ROOT / "params.yaml")
+    text = report.one_table("agg-3", parameters, DECLARED, PRINTED, tmp_path)
+    assert text.startswith("**AGG table 3")
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["agg-3.csv", "agg-3.md", "agg-3.tex"]
+    with pytest.raises(config.UserError, match=r"^no table 'agg3'; the nearest is agg-3$"):
+        report.needed("agg3", parameters, DECLARED, tmp_path)
+
+
+def test_a_mistake_in_a_table_is_named():
+    path = Path("tables/AGG.yaml")
+    with pytest.raises(
+        config.UserError, match="AGG.yaml: agg-1: no list of columns 'geometri'; the nearest is geometry"
+    ):
+        layout.spelt_out(path, {"agg-1": {"extras": ["geometri"]}}, {"geometry": []})
+    part = {"title": "t", "paper": "p", "place": "p", "printed": "p", "task": "lm"}
+    sided = {"title": "B", "metric": "chrf", "side": "En-De"}
+    with pytest.raises(ValueError, match="sides are En-De"):
+        Table(**part, columns=[sided], rows=[{"title": "r", "runs": {"EnDe": ["a"]}}])
+    with pytest.raises(ValueError, match="name its runs, or say in `absent`"):
+        Table(**part, columns=[sided], rows=[{"title": "r"}])
+
+
+def test_scores_are_read_once(full, monkeypatch):
+    read, counted = Path.read_text, Counter()
+    fresh = world(full["lm"].folder.parent, full["lm"].lines, full["nmt"].lines)
+
+    def counting(path: Path, *rest, **named) -> str:
+        counted[path] += path.suffix == ".json"
+        return read(path, *rest, **named)
+
+    monkeypatch.setattr(Path, "read_text", counting)
+    for name in DECLARED.tables:
+        of(name, fresh)
+    assert max(counted.values()) == 1

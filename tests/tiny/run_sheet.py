@@ -1,0 +1,88 @@
+"""Score files of a whole run sheet, made by hand: every metric that a table names has a number."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+from raretokens import config
+from raretokens.tables import declarations
+from raretokens.tables.scored import Scores
+
+DECLARED = declarations.read(Path(__file__).parents[2] / "data/paper")
+LM = (
+    "mle",
+    "freeze",
+    "freeze-b",
+    "freeze-c",
+    "freeze-bc",
+    "agg",
+    "agg-no-g1",
+    "agg-no-g2",
+    "agg-static",
+    "ul",
+    "ul-agg",
+)
+WORDS = ("word-mle", "word-cosreg", "word-agps", "word-other")
+METHODS = ("mle", "cosreg", "adversarial", "spectrum", "agg", "agps", "frage")
+NMT = (*(f"{size}-{method}" for size in ("base", "big") for method in METHODS), "base-freeze", "base-reweight")
+REVERSE = ("reverse-mle", "reverse-cosreg", "reverse-other")
+FACTS = {"layers": 6, "width": 512, "heads": 4, "feedforward": 2048, "dropout": 0.1, "attention_dropout": 0.0}
+FACTS |= {"vocabulary": 44256, "parameters": 42_400_000, "updates": 40_000, "tokens_per_update": 32_768}
+FACTS |= {"peak_lr": 7e-4, "warmup": 4000, "weight_decay": 0.01, "beam": 4, "length_penalty": 0.6}
+QUERIES = ("homepage", "Werewolf", "policymakers", "optimum", "criminal", "happiness", "internet", "citizenship")
+
+
+def line(**further: object) -> config.RunLine:
+    return config.RunLine(size="base", objective="mle", knob="seed", **further)
+
+
+def every_metric(value: float) -> dict:
+    """A score of each metric that a table names."""
+    tree: dict = {}
+    paths = {column.metric for table in DECLARED.tables.values() for column in table.columns}
+    paths |= {fact.path.replace("{part}", "") for table in DECLARED.tables.values() for fact in table.facts}
+    for path in sorted(paths - {""}):
+        *parents, leaf = path.split(".")
+        if parents and parents[0] in ("parameters", "options", "paired"):
+            continue
+        node = tree
+        for part in parents:
+            node = node.setdefault(part, {})
+        node[leaf] = value
+    tree["bleu"]["interval"] = 1.25
+    return tree
+
+
+def score(value: float, **further: object) -> dict:
+    near = [["\u2581web", 0.9, "freq"], ["optimal", 0.8, "rare"], ["\u2581citizen", 0.7, "med"], ["x", 0.6, "rare"]]
+    return {
+        "seed": 1,
+        "metrics": every_metric(value),
+        "parameters": list(map(list, FACTS.items())),
+        "options": [["alpha", 0.03]],
+        "neighbours": [[query, [*near, ["y", 0.5, "med"]]] for query in QUERIES],
+        **further,
+    }
+
+
+def write(folder: Path, task: str, name: str, content: dict) -> None:
+    (folder / task).mkdir(parents=True, exist_ok=True)
+    (folder / task / f"{name}.json").write_text(json.dumps(content))
+
+
+def world(folder: Path, lm: dict, nmt: dict) -> dict[str, Scores]:
+    runs = SimpleNamespace(lm=lm, nmt=nmt)
+    return {task: Scores.of(SimpleNamespace(runs=runs), task, folder) for task in ("lm", "nmt")}
+
+
+def full(folder: Path) -> dict[str, Scores]:
+    """Scores of nearly every run that a table names, and of some that none does."""
+    sheet = {
+        "lm": {**{name: line() for name in LM}, **{name: line(tokens="words") for name in WORDS}},
+        "nmt": {**{name: line() for name in NMT}, **{name: line(reverse=True) for name in REVERSE}},
+    }
+    for task, lines in sheet.items():
+        for number, name in enumerate((*lines, {"lm": "human", "nmt": "copy"}[task])):
+            write(folder, task, name, score(10.0 + number))
+    write(folder, "nmt", "paired", {"metrics": {"base-agg": {"delta": -0.5, "low": -1.0, "high": 0.1, "p": 0.04}}})
+    return world(folder, **sheet)
