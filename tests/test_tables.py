@@ -107,7 +107,7 @@ def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
     tree["agg-improves-bleu"]["left"]["runs"] = ["base-agf"]
     (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump({"agg-improves-bleu": tree["agg-improves-bleu"]}))
     (tmp_path / "figures.yaml").write_text("{}")
-    with pytest.raises(config.UserError, match=r"agg-improves-bleu.left.runs: run 'base-agf' .* nearest is base-agg$"):
+    with pytest.raises(config.UserError, match=r"agg-improves-bleu.left.runs: run 'base-agf' .* nearest is base-agg"):
         declarations.read(tmp_path)
     (tmp_path / "claims/AGG.yaml").write_text("a: [")
     with pytest.raises(config.UserError, match=r"claims/AGG.yaml: not YAML: [^\n]+$"):
