@@ -2,10 +2,16 @@
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
-.PHONY: demo test environment diff readme lint lock
+.PHONY: demo test table environment diff readme lint lock
 
 demo: environment
 	dvc repro
+
+# One table: trains what its rows need, renders it alone and prints it. make table T=agg-3
+T ?= agg-3
+table: environment
+	dvc repro $$(stages/run 1 report --needs $(T))
+	@stages/run 1 report --table $(T)
 
 test: environment lint
 	python -m pytest

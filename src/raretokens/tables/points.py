@@ -60,6 +60,17 @@ def at(side: Side, scores: Scores, name: str) -> float | None:
     return min(curve, key=lambda point: abs(point[0] - moment))[1]
 
 
+def of_all_runs(scores: Scores, folder: Path) -> str:
+    """The curves of all runs of a task (folder/<run>.csv) as one table with a column `run`: what `dvc plots` draws."""
+    lines: list[str] = []
+    for name in scores.lines:
+        path = folder / f"{name}.csv"
+        if path.is_file():
+            header, *rows = path.read_text(encoding="utf-8").splitlines()
+            lines += [*([] if lines else [f"run,{header}"]), *(f"{name},{row}" for row in rows)]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _of_panel(panel: Panel, scores: Scores) -> PanelPoints:
     found, of = PanelPoints(panel, panel.title, panel.y), None
     for legend, names in panel.runs.items():

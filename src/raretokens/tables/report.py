@@ -36,7 +36,7 @@ INCLUDE = re.compile(r"(<!-- include (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
 def write(parameters: Parameters, declared: Declarations, printed: Path, reports: Path) -> str:
     """Write tables, figures, claims, index and headline numbers; returns the verdict counts in words."""
     scores = _scores(parameters, reports)
-    for name in ("tables", "figures"):
+    for name in ("tables", "figures", "plots"):
         shutil.rmtree(reports / name, ignore_errors=True)
         (reports / name).mkdir(parents=True)
     rendered = {}
@@ -45,6 +45,8 @@ def write(parameters: Parameters, declared: Declarations, printed: Path, reports
         _write_table(name, table, rendered[name], reports / "tables")
     for name, figure in declared.figures.items():
         figures.write(points.of_figure(figure, scores), reports / "figures", name)
+    for task, part in scores.items():
+        _text(reports / "plots" / f"{task}.csv", points.of_all_runs(part, reports / "curves" / task))
     verdicts = [
         claims.judge(name, claim, scores[claim.task], printed, declared.metric(claim.left.metric).drift)
         for name, claim in declared.claims.items()
