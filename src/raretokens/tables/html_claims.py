@@ -25,6 +25,7 @@ def evidence(declared: Declarations, verdicts: list[Verdict], scores: dict[str, 
                 "title": declared.metric(verdict.metric).title,
                 "unit": declared.metric(verdict.metric).unit,
                 "expected": _expected(claim),
+                "pair": _pair(verdict, declared),
                 "here": effect(verdict.kind, verdict.ours),
                 "print": effect(verdict.kind, verdict.printed),
                 "range": [effect(verdict.kind, end) for end in (verdict.lowest, verdict.highest)],
@@ -60,6 +61,13 @@ def effect(kind: str, number: str) -> str:
     if kind == "ratio":
         return f"×{number}"
     return number.replace("-", "−", 1) if number.startswith("-") else f"+{number}"
+
+
+def _pair(verdict: Verdict, declared: Declarations) -> list[str]:
+    """Left and right number with the metric's digits; nothing where a number stands alone."""
+    digits = declared.metric(verdict.metric).digits
+    sides = (verdict.left, verdict.right)
+    return [f"{float(side):,.{digits}f}" for side in sides] if all(sides) else []
 
 
 def _strength(declared: Declarations, verdict: Verdict) -> float:

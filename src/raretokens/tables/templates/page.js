@@ -105,7 +105,7 @@ function openCard(button) {
   const cell = button.parentElement, table = cell.closest("table"), told = button.dataset;
   const head = table.tHead.rows[0].cells[cell.cellIndex], text = part => button.querySelector(part)?.textContent;
   const lines = [
-    ["row", cell.parentElement.cells[0].textContent], ["column", head.title || head.innerText.trim()], ["status", cell.dataset.s],
+    ["row", cell.parentElement.cells[0].textContent], ["column", head.title || head.textContent.trim()], ["status", cell.dataset.s],
     ["ours", text(".o")], ["spread", text(".e")], ["printed", text(".p")?.slice(1, -1)], ["ours less printed", told.delta],
     ["runs", told.runs && runLinks(told.runs, cell.closest("article").dataset.task)], ["reason", told.reason], ["remark", told.note],
   ];
@@ -189,8 +189,8 @@ for (const link of all("#contents li a")) link.addEventListener("click", () => {
 const current = new IntersectionObserver(entries => {
   for (const entry of entries.filter(one => one.isIntersecting)) {
     for (const link of all("#contents [aria-current]")) link.removeAttribute("aria-current");
-    const link = all("#contents a").find(one => one.hash === `#${entry.target.id}`);
-    link?.setAttribute("aria-current", "true");
+    const here = [entry.target, entry.target.closest("section")].map(part => `#${part?.id}`);
+    for (const link of all("#contents a")) if (here.includes(link.hash)) link.ariaCurrent = "true";
   }
 }, { rootMargin: "-10% 0px -80% 0px" });
 for (const part of all("main > [id], article")) current.observe(part);
