@@ -56,7 +56,7 @@ def clearest(declared: Declarations, verdicts: list[Verdict]) -> list[Verdict]:
 
 def effect(kind: str, number: str) -> str:
     """A ratio as ×0.5, a difference with its sign."""
-    if not number or kind == "value":
+    if not number or kind == "value" or kind == "difference" and float(number) == 0:
         return number
     if kind == "ratio":
         return f"×{number}"

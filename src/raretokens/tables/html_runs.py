@@ -10,7 +10,7 @@ from raretokens.tables.declarations import Declarations, Metric
 from raretokens.tables.scored import Scores
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
-WIDTH, HEIGHT, LEFT, BOTTOM = 560, 190, 38, 24  # of a curve, in its own units
+WIDTH, HEIGHT, LEFT, BOTTOM = 560, 200, 48, 26  # of a curve, in its own units
 
 
 def sections(declared: Declarations, scores: dict[str, Scores], times: Path) -> list[dict[str, Any]]:
@@ -57,6 +57,7 @@ def curve(points: Path) -> dict[str, Any] | None:
     return {
         "width": WIDTH,
         "height": HEIGHT,
+        "left": LEFT,
         "lines": {group: " ".join(",".join(place(*point)) for point in found) for group, found in lines.items()},
         "last": {group: f"{found[-1][1]:.3f}" for group, found in lines.items()},
         "across": [(place(x, low)[0], f"{x:.0f}") for x in dict.fromkeys((left, (left + right) / 2, right))],

@@ -105,7 +105,7 @@ function openCard(button) {
   const cell = button.parentElement, table = cell.closest("table"), told = button.dataset;
   const head = table.tHead.rows[0].cells[cell.cellIndex], text = part => button.querySelector(part)?.textContent;
   const lines = [
-    ["row", cell.parentElement.cells[0].textContent], ["column", head.title || head.textContent.trim()], ["status", cell.dataset.s],
+    ["row", cell.parentElement.cells[0].textContent], ["column", head.textContent.replace(/ [↑↓]$/, "")], ["metric", head.title], ["status", cell.dataset.s],
     ["ours", text(".o")], ["spread", text(".e")], ["printed", text(".p")?.slice(1, -1)], ["ours less printed", told.delta],
     ["runs", told.runs && runLinks(told.runs, cell.closest("article").dataset.task)], ["reason", told.reason], ["remark", told.note],
   ];
