@@ -13,8 +13,8 @@ from tiny.run_sheet import DECLARED, LM, REVERSE, WORDS, line, score, world, wri
 
 from raretokens import config
 from raretokens.tables import cells, latex, layout, needs, render, report
-from raretokens.tables.declarations import Table
 from raretokens.tables.printed import PrintedTable
+from raretokens.tables.schema import Table
 from raretokens.tables.scored import Scores
 
 ROOT = Path(__file__).parents[1]

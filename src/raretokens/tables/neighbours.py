@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from raretokens.tables.cell import Cell
-from raretokens.tables.declarations import Table
 from raretokens.tables.printed import PrintedTable
+from raretokens.tables.schema import Table
 from raretokens.tables.scored import Scores
 
 SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word; the papers print their pieces without it
