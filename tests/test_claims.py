@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from raretokens import config
-from raretokens.tables import claims, declarations
+from raretokens.tables import claims, declarations, schema
 from raretokens.tables.scored import Scores
 
 ROOT = Path(__file__).parents[1]
@@ -28,9 +28,9 @@ def world(folder: Path, scores: dict[str, dict], seeds: dict[str, int] | None = 
     return Scores.of(SimpleNamespace(runs=SimpleNamespace(lm=sheet)), "lm", folder)
 
 
-def claim(left: dict, right: dict | None = None, **more) -> declarations.Claim:
+def claim(left: dict, right: dict | None = None, **more) -> schema.Claim:
     base = {"place": "table 3", "statement": "s", "task": "lm", "effect": "difference", "expect": "higher"}
-    return declarations.Claim(left=left, right=right, **{**base, "unprinted": "drawn", **more})
+    return schema.Claim(left=left, right=right, **{**base, "unprinted": "drawn", **more})
 
 
 def test_every_claim_has_its_printed_effect_or_says_why_not():
@@ -86,7 +86,7 @@ def test_a_claim_is_judged_seed_by_seed(tmp_path, expect, than, verdict):
 @pytest.mark.parametrize(("effect", "verdict"), [(0.02, "undecided"), (0.05, "holds"), (-0.05, "does not hold")])
 def test_one_seed_within_the_noise_decides_nothing(tmp_path, effect, verdict):
     scores = {n: {"metrics": {"isotropy": {"total": 0.5 + add}}} for n, add in (("mle", 0.0), ("agg", effect))}
-    noise = declarations.Tolerance(abs=0.03)
+    noise = schema.Tolerance(abs=0.03)
     found = claims.judge("c", DECLARED.claims["agg-raises-isotropy"], world(tmp_path, scores), PRINTED, noise)
     assert found.verdict == verdict
     assert f"**{verdict}** (one seed)" in claims.to_markdown([found], DECLARED)

@@ -62,7 +62,7 @@ def test_the_parameters_of_every_scale_are_valid(folder):
         ),
         ("curves/lm", [30], "curves.lm: [30] are no multiples of lm.training.snapshot_every (20)"),
         ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than the"),
-        ("nmt/sizes/base/heads", 3, "nmt.sizes.base.heads: 3; width 128 must be a multiple of twice that"),
+        ("nmt/sizes/base/heads", 5, "nmt.sizes.base.heads: 5; width 96 must be a multiple of twice that"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_it(tmp_path, key, value, message):

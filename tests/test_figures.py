@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from raretokens import config
-from raretokens.tables import declarations, diff, draw, figures, points
+from raretokens.tables import declarations, diff, draw, figures, points, schema
 from raretokens.tables.scored import Scores
 
 ROOT = Path(__file__).parents[1]
@@ -148,7 +148,7 @@ def test_curves_are_of_one_group_and_bear_the_update_where_rows_thaw(full):
 
 def test_a_panel_without_what_its_kind_needs_is_refused():
     with pytest.raises(ValueError, match="a panel of kind sweep needs option, runs"):
-        declarations.Panel(title="t", kind="sweep", metric="ppl.total")
+        schema.Panel(title="t", kind="sweep", metric="ppl.total")
 
 
 def test_the_report_diff_knows_curves_from_clouds():

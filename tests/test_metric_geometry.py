@@ -13,7 +13,7 @@ from raretokens.metrics import rows
 from raretokens.metrics.alignsim import alignsim
 from raretokens.metrics.cosine import mean_cosine, mean_inner_product, rare_freq_cosine
 from raretokens.metrics.isotropy import isotropy, isotropy_both_signs, log_partitions
-from raretokens.metrics.neighbours import neighbours, similarity_curve
+from raretokens.metrics.neighbours import named_ranks, neighbours, similarity_curve
 from raretokens.subword.vocabulary import FILLER, FREQ, MED, RARE, Vocabulary
 
 
@@ -149,6 +149,9 @@ def test_neighbours_are_those_of_brute_force(world, data):
         [cosine(table[query], table[j]) for j in others[:5]], abs=1e-6
     )
     assert found["absent"] == found["<s>"] == []
+    last = pieces[others[-1]].removeprefix("\u2581")
+    named = named_ranks(table, pieces, groups, {f"w{query}": [last, "absent"], "absent": [last]})
+    assert named == {f"w{query}": [(last, len(others)), ("absent", None)], "absent": [(last, None)]}
     assert signature == "similarity:cosine|top:5|not-one-piece:absent,<s>"
 
 

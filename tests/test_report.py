@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from raretokens import config
-from raretokens.tables import cells, declarations, render, report
+from raretokens.tables import cells, declarations, render, report, schema
 from raretokens.tables.scored import Scores
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
     printed = {"MLE": ("0.377", ""), "AGG": ("0.813", "odd"), "SC": ("0.5", "quoted"), "Static": ("0.752", "")}
     rows = [f"X,1,{row},I(W),Total,{value},ratio,up,{note}\n" for row, (value, note) in printed.items()]
     (tmp_path / "x_table1.csv").write_text("paper,table,row,column,group,value,unit,direction,note\n" + "".join(rows))
-    table = declarations.Table(
+    table = schema.Table(
         title="Isotropy",
         paper="X",
         place="table 1",

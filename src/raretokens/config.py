@@ -119,6 +119,7 @@ class Words(Section):
 class Neighbours(Section):
     lm: list[str]
     nmt: list[str]
+    named: dict[str, list[str]] = {}
 
 
 class Curves(Section):

@@ -61,6 +61,7 @@ def score(value: float, **further: object) -> dict:
         "parameters": list(map(list, FACTS.items())),
         "options": [["alpha", 0.03]],
         "neighbours": [[query, [*near, ["y", 0.5, "med"]]] for query in QUERIES],
+        "named": [["internet", [["web", 1], ["computer", 14]]], ["citizenship", [["citizen", 3], ["citizens", None]]]],
         **further,
     }
 

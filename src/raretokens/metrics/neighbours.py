@@ -1,6 +1,6 @@
 """Neighbours of single pieces in the embedding table: the nearest, and all of them in the order of frequency."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -33,6 +33,23 @@ def neighbours(
             found[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
     absent = ",".join(query for query in rows if query not in known)
     return found, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
+
+
+def named_ranks(
+    table: np.ndarray, pieces: Sequence[str], groups: np.ndarray, named: Mapping[str, Sequence[str]]
+) -> dict[str, list[tuple[str, int | None]]]:
+    """Rank from 1 of named words among a query's neighbours (FRAGE tables 11 and 12); None where a word is no piece."""
+    candidates = _candidates(groups)
+    found = {}
+    for query, words in named.items():
+        rows = _rows(pieces, candidates, [query, *words])
+        if rows[query] is None:
+            found[query] = [(word, None) for word in words]
+            continue
+        cosine = _cosines(table, candidates[[rows[query]]], candidates)[0]
+        order = [row for row in np.argsort(-cosine, kind="stable") if row != rows[query]]
+        found[query] = [(word, None if rows[word] is None else order.index(rows[word]) + 1) for word in words]
+    return found
 
 
 def similarity_curve(

@@ -11,7 +11,7 @@ from raretokens.metrics.cosine import mean_cosine, mean_inner_product, rare_freq
 from raretokens.metrics.facts import hyperparameters, identity
 from raretokens.metrics.history import HEADER, curves
 from raretokens.metrics.isotropy import isotropy, isotropy_both_signs, log_partitions
-from raretokens.metrics.neighbours import neighbours
+from raretokens.metrics.neighbours import named_ranks, neighbours
 from raretokens.metrics.points import points
 from raretokens.metrics.score_files import write_json, write_points, write_rows
 from raretokens.metrics.spectrum import effective_rank, iso_score
@@ -51,8 +51,11 @@ def write(parameters: Parameters, artifacts: Artifacts, metrics: Signed) -> None
     """reports/runs/<task>/<run>.json and .csv, reports/curves/<task>/<run>.csv."""
     run = artifacts.run
     queries = getattr(parameters.neighbours, run.task)
-    found, signature = neighbours(artifacts.table, artifacts.vocabulary.pieces, artifacts.groups, queries)
+    named = parameters.neighbours.named if run.task == "nmt" else {}
+    rows = artifacts.table, artifacts.vocabulary.pieces, artifacts.groups
+    found, signature = neighbours(*rows, queries)
     score = layout(identity(artifacts), metrics, found, run.options, hyperparameters(parameters, artifacts))
+    score["named"] = [[query, ranks] for query, ranks in named_ranks(*rows, named).items()]
     score["signatures"].append(["neighbours", signature])
     series, history = points(artifacts, queries, getattr(parameters.curves, run.task))
     write_points(REPORTS / run.task / f"{run.name}.csv", series)

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.tables.cell import Cell
-from raretokens.tables.declarations import EXACT, Column, Declarations, Metric, Row, Table
 from raretokens.tables.facts import fact_cells
 from raretokens.tables.neighbours import neighbour_cells
 from raretokens.tables.printed import Printed, PrintedTable
+from raretokens.tables.schema import EXACT, Column, Declarations, Metric, Row, Table
 from raretokens.tables.scored import Scores, Value
 
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from raretokens.tables import points
-from raretokens.tables.declarations import Claim, Declarations, Side, Tolerance
 from raretokens.tables.printed import PrintedTable
+from raretokens.tables.schema import Claim, Declarations, Side, Tolerance
 from raretokens.tables.scored import Scores, Value
 
 VERDICTS = ("holds", "does not hold", "undecided", "not run")

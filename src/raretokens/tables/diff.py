@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from raretokens.tables.declarations import EXACT, Declarations, Tolerance
 from raretokens.tables.render import escaped
 from raretokens.tables.revision import Revision
+from raretokens.tables.schema import EXACT, Declarations, Tolerance
 
 KEYS = {"tables": ("row", "column"), "claims": ("claim",), "figures": ("panel", "run", "group")}
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from raretokens.tables.cell import Cell
-from raretokens.tables.declarations import Declarations, Fact, Metric, Subject, Table
 from raretokens.tables.printed import Printed, PrintedTable
+from raretokens.tables.schema import Declarations, Fact, Metric, Subject, Table
 from raretokens.tables.scored import Scores
 
 PRINTED_NUMBER = re.compile(r"(?P<number>[\d.]+(?:e-?\d+)?)(?P<unit>[kM]?)(?:\s*-\s*(?P<again>\d+))?")

@@ -3,8 +3,8 @@
 import jinja2
 
 from raretokens.tables.cell import Cell
-from raretokens.tables.declarations import Table
 from raretokens.tables.render import Grid, is_rare
+from raretokens.tables.schema import Table
 
 ESCAPES = {
     "\\": r"\textbackslash{}",

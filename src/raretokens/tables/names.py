@@ -9,7 +9,7 @@ import yaml
 from raretokens.consistency import nearest
 
 if TYPE_CHECKING:
-    from raretokens.tables.declarations import Declarations
+    from raretokens.tables.schema import Declarations
 
 
 def unknown_runs(declared: "Declarations", folder: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """What a table needs to be made: the DVC targets of the runs that its own rows name."""
 
-from raretokens.tables.declarations import Table
+from raretokens.tables.schema import Table
 from raretokens.tables.scored import Scores
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from raretokens.tables.cell import Cell
-from raretokens.tables.declarations import Table
 from raretokens.tables.printed import PrintedTable
+from raretokens.tables.schema import Table
 from raretokens.tables.scored import Scores
 
 SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word; the papers print their pieces without it
@@ -19,10 +19,14 @@ def bare(piece: str) -> str:
 def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable) -> Iterator[Cell]:
     """Printed queries first, then ours. A word is a match where the paper has it among the same run's neighbours."""
     stems = {row.title: scores.choose(row.runs) for row in table.rows}
-    near = {title: dict((stem and scores.read(stem) or {}).get("neighbours", [])) for title, stem in stems.items()}
+    files = {title: stem and scores.read(stem) or {} for title, stem in stems.items()}
+    near = {title: dict(file.get("neighbours", [])) for title, file in files.items()}
     reasons = {row.title: _reason(" or ".join(row.runs), stems[row.title], scores) for row in table.rows}
     queries = {bare(query): query for _, query, _ in printed.cells}
-    queries |= {query: queries.get(query, query) for found in near.values() for query in found}
+    wants_named = any(group.startswith("semantic") for *_, group in printed.cells)
+    ranks = {title: dict(file.get("named", [])) if wants_named else {} for title, file in files.items()}
+    asked = [query for found in (*near.values(), *ranks.values()) for query in found]
+    queries |= {query: queries.get(query, query) for query in asked}
     for query, shown in queries.items():
         for title, stem in stems.items():
             paper = {key[2]: cell.text for key, cell in printed.cells.items() if key[:2] == (title, shown)}
@@ -33,7 +37,7 @@ def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable) -> Iter
             words = [text for key, text in paper.items() if key.startswith("rank")]
             named = [(key.partition(":")[2], text) for key, text in paper.items() if key.startswith("semantic")]
             yield from _ranks(row, stem or "", words, (found or [])[: table.neighbours], reason, table.neighbours)
-            yield from _semantic(row, stem or "", named, found or [], reason)
+            yield from _semantic(row, stem or "", named, ranks[title].get(query, []), reason)
             if words and found:
                 yield _shared(row, stem or "", words, found[: table.neighbours])
 
@@ -54,15 +58,17 @@ def _ranks(row: str, stem: str, paper: list[str], found: Found, reason: str, ran
         yield _cell(row, f"rank {rank + 1}", printed, word, stem, status, "" if word else reason, note)
 
 
-def _semantic(row: str, stem: str, named: list[tuple[str, str]], found: Found, reason: str) -> Iterator[Cell]:
-    """Rank from 1 of words that are near in meaning (FRAGE); further down than the listed ones it is only bounded."""
-    ranks = {bare(piece): str(rank) for rank, (piece, _, _) in enumerate(found, 1)}
-    for number, (word, printed) in enumerate(named, 1):
-        rank = ranks.get(bare(word), f"> {len(found)}") if found else ""
-        status = "not run" if not rank else "match" if rank == printed else "differs"
-        ours = f"{bare(word)}: {rank}" if rank else ""
-        paper = f"{word}: {printed}"
-        yield _cell(row, f"semantic {number}", paper, ours, stem, status, "" if rank else reason, "")
+def _semantic(row: str, stem: str, named: list[tuple[str, str]], ours: list[list], reason: str) -> Iterator[Cell]:
+    """Rank from 1 of words that are near in meaning (FRAGE); ours: word and rank, which is None if it is no piece."""
+    ranks = {bare(word): rank for word, rank in ours}
+    shown = {bare(word): (word, printed) for word, printed in named}
+    for number, word in enumerate(dict.fromkeys([*shown, *ranks]), 1):
+        label, printed = shown.get(word, (word, ""))
+        rank = "" if ranks.get(word) is None else str(ranks[word])
+        status = "not run" if not rank else "ours only" if not printed else "match" if rank == printed else "differs"
+        why = "" if rank else f"{word} is no single piece of this vocabulary" if word in ranks else reason
+        ours_text, paper = (f"{name}: {value}" if value else "" for name, value in ((word, rank), (label, printed)))
+        yield _cell(row, f"semantic {number}", paper, ours_text, stem, status, why, "")
 
 
 def _shared(row: str, stem: str, paper: list[str], found: Found) -> Cell:

@@ -4,7 +4,7 @@ import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from raretokens.tables.declarations import Figure, Panel, Side
+from raretokens.tables.schema import Figure, Panel, Side
 from raretokens.tables.scored import Scores
 
 Series = dict[str, list[tuple[str, str, str]]]  # name -> (group, x, y) of each point, as the file has them

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raretokens.tables.cell import Cell
-from raretokens.tables.declarations import Table
+from raretokens.tables.schema import Table
 
 HEADER = ["row", "column", "metric", "paper", "ours", "spread", "delta", "runs", "status", "reason", "note"]
 LEGEND = (

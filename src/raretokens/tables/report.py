@@ -16,7 +16,7 @@ from raretokens.consistency import nearest
 from raretokens.tables import claims, figures, html, latex, needs, points, render
 from raretokens.tables.cell import Cell
 from raretokens.tables.cells import of_table
-from raretokens.tables.declarations import Declarations, Table
+from raretokens.tables.schema import Declarations, Table
 from raretokens.tables.scored import Scores
 
 PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "sil-thot", "scipy", "numpy")
