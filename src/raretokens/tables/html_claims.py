@@ -6,7 +6,7 @@ from typing import Any
 
 from raretokens.tables import claims
 from raretokens.tables.claims import Verdict
-from raretokens.tables.declarations import Claim, Declarations, Side
+from raretokens.tables.schema import Claim, Declarations, Side
 from raretokens.tables.scored import Scores
 
 SHOWN = 3
@@ -38,12 +38,12 @@ def evidence(declared: Declarations, verdicts: list[Verdict], scores: dict[str, 
 
 
 def clearest(declared: Declarations, verdicts: list[Verdict]) -> list[Verdict]:
-    """Claims that hold and are printed, farthest beyond what the metric may move between machines.
+    """Claims that hold and are printed: several seeds before one, then farthest beyond what machines may move the metric.
 
     One for each metric, and for each paper as long as others have one.
     """
     holding = [verdict for verdict in verdicts if verdict.verdict == "holds" and verdict.printed]
-    ranked = sorted(holding, key=lambda verdict: -_strength(declared, verdict))
+    ranked = sorted(holding, key=lambda verdict: (verdict.seeds == "1", -_strength(declared, verdict)))
     chosen: list[Verdict] = []
     for other_papers in (True, False):
         for verdict in ranked:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.config import UserError
-from raretokens.tables.declarations import Declarations, Metric
+from raretokens.tables.schema import Declarations, Metric
 from raretokens.tables.scored import Scores
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
-WIDTH, HEIGHT, LEFT, BOTTOM = 560, 200, 48, 26  # of a curve, in its own units
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 206, 48, 12, 26  # of a curve, in its own units
 
 
 def sections(declared: Declarations, scores: dict[str, Scores], times: Path) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def curve(points: Path) -> dict[str, Any] | None:
 
     def place(x: float, y: float) -> tuple[str, str]:
         across = LEFT + (WIDTH - LEFT - 6) * (x - left) / ((right - left) or 1)
-        down = 6 + (HEIGHT - BOTTOM - 6) * (high - y) / ((high - low) or 1)
+        down = TOP + (HEIGHT - BOTTOM - TOP) * (high - y) / ((high - low) or 1)
         return f"{across:.1f}", f"{down:.1f}"
 
     return {
