@@ -43,7 +43,7 @@ def judge(name: str, claim: Claim, scores: Scores, folder: Path, noise: Toleranc
 
     With one seed, also where the two are nearer than `noise`, what the metric may move from machine to machine.
     """
-    values = [_value(side, scores) for side in claim.sides.values()]
+    values = [measured(side, scores) for side in claim.sides.values()]
     left, right = [*values, None][:2]
     effects = _effects(claim, [value for value in values if value]) if all(values) else []
     good = [effect < claim.threshold if claim.expect == "lower" else effect > claim.threshold for effect in effects]
@@ -95,7 +95,7 @@ def _effects(claim: Claim, values: list[Value]) -> list[float]:
     return [_effect(claim, a, b) for a, b in pairs or [(left.mean, right.mean)]]
 
 
-def _value(side: Side, scores: Scores) -> Value | None:
+def measured(side: Side, scores: Scores) -> Value | None:
     """The side's metric over seeds: of the score files, of the curves, or counted among the listed neighbours."""
     stem = scores.choose(side.runs, data=side.data)
     if stem is None or side.at is None and side.metric != NEIGHBOURS:

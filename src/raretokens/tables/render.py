@@ -56,7 +56,7 @@ def to_markdown(table: Table, cells: list[Cell]) -> str:
     for row, found in grid.rows.items():
         lines.append(f"| {escaped(row)} | " + " | ".join(map(_shown, found)) + " |")
     legend = NEIGHBOURS if table.neighbours else FACTS if table.facts else LEGEND
-    return "\n".join([*lines, "", legend, *_remarks(table, cells), ""])
+    return "\n".join([*lines, "", legend, *_listed(remarks(table, cells)), ""])
 
 
 def escaped(text: str) -> str:
@@ -82,7 +82,7 @@ def is_rare(cell: Cell) -> bool:
     return cell.metric == "neighbours" and cell.note == "rare"
 
 
-def _remarks(table: Table, cells: list[Cell]) -> list[str]:
+def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:
     """Why there is no number, and remarks on printed numbers; the same words once, and the lines that they hold for.
 
     A line is a row; for the reasons of a table of facts, where a run is a column, it is a column.
@@ -97,6 +97,10 @@ def _remarks(table: Table, cells: list[Cell]) -> list[str]:
     places: dict[str, list[str]] = defaultdict(list)
     for place, text in found:
         places[text].append(place)
+    return places
+
+
+def _listed(places: dict[str, list[str]]) -> list[str]:
     return ["", *(f"* {escaped('; '.join(where))}: {text}" for text, where in places.items())] if places else []
 
 

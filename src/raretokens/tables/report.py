@@ -13,7 +13,7 @@ import jinja2
 
 from raretokens.config import Parameters, UserError
 from raretokens.consistency import nearest
-from raretokens.tables import claims, figures, latex, needs, points, render
+from raretokens.tables import claims, figures, html, latex, needs, points, render
 from raretokens.tables.cell import Cell
 from raretokens.tables.cells import of_table
 from raretokens.tables.schema import Declarations, Table
@@ -34,7 +34,7 @@ INCLUDE = re.compile(r"(<!-- include (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
 
 
 def write(parameters: Parameters, declared: Declarations, printed: Path, reports: Path) -> str:
-    """Write tables, figures, claims, index and headline numbers; returns the verdict counts in words."""
+    """Write tables, figures, claims, index (Markdown and HTML) and headline numbers; returns the verdict counts in words."""
     scores = _scores(parameters, reports)
     for name in ("tables", "figures", "plots"):
         shutil.rmtree(reports / name, ignore_errors=True)
@@ -54,7 +54,9 @@ def write(parameters: Parameters, declared: Declarations, printed: Path, reports
     _text(reports / "claims.csv", claims.to_csv(verdicts))
     _text(reports / "claims.md", claims.to_markdown(verdicts, declared))
     counted = ", ".join(f"{count} {verdict}" for verdict, count in Counter(v.verdict for v in verdicts).items())
-    _text(reports / "index.md", _index(parameters, declared, rendered, scores, counted))
+    summary = _summary(parameters, declared, rendered, scores, counted)
+    _text(reports / "index.md", _index(summary))
+    _text(reports / "index.html", html.page(summary, declared, rendered, verdicts, scores, reports))
     _text(reports / "headline.json", json.dumps(_headline(scores), indent=1) + "\n")
     return counted
 
@@ -111,14 +113,7 @@ def _write_table(name: str, table: Table, found: list[Cell], folder: Path) -> st
     return markdown
 
 
-def _index(
-    parameters: Parameters,
-    declared: Declarations,
-    rendered: dict[str, list[Cell]],
-    scores: dict[str, Scores],
-    verdicts: str,
-) -> str:
-    human: Any = scores["lm"].read("human") or {}
+def _index(summary: dict[str, Any]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("raretokens.tables"),
         autoescape=False,  # Markdown, not HTML
@@ -126,22 +121,35 @@ def _index(
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
+    return environment.get_template("index.md").render(summary)
+
+
+def _summary(
+    parameters: Parameters,
+    declared: Declarations,
+    rendered: dict[str, list[Cell]],
+    scores: dict[str, Scores],
+    verdicts: str,
+) -> dict[str, Any]:
+    """What both index pages say."""
+    human: Any = scores["lm"].read("human") or {}
     corpora = _corpora(parameters)
     about = declared.scales.get(parameters.scale)
-    return environment.get_template("index.md").render(
-        scale=parameters.scale,
-        about=about if about and about.corpora == corpora else None,
-        corpora=corpora,
-        tokens=human.get("metrics", {}).get("tokens"),
-        versions={"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},
-        tables=[_line(name, declared.tables[name], found) for name, found in rendered.items()],
-        figures=[{"id": name, **figure.model_dump()} for name, figure in declared.figures.items()],
-        verdicts=verdicts,
-        missing=[f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
-        runs={
+    return {
+        "scale": parameters.scale,
+        "about": about if about and about.corpora == corpora else None,
+        "corpora": corpora,
+        "tokens": human.get("metrics", {}).get("tokens"),
+        "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},
+        "tables": [_line(name, declared.tables[name], found) for name, found in rendered.items()],
+        "figures": [{"id": name, **figure.model_dump()} for name, figure in declared.figures.items()],
+        "verdicts": verdicts,
+        "missing": [f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
+        "runs": {
             task: [name for name in (*part.lines, "human", "copy") if part.read(name)] for task, part in scores.items()
         },
-    )
+        "headline": _headline(scores),
+    }
 
 
 def _line(name: str, table: Table, found: list[Cell]) -> dict[str, Any]:

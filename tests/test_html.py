@@ -1,0 +1,251 @@
+"""The page of the reports: whole and self-contained as text; in a browser (where there is one) it sorts, filters, enlarges."""
+
+import json
+import math
+import shutil
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+from raretokens import config
+from raretokens.tables import declarations, report
+
+ROOT = Path(__file__).parents[1]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
+HOSTILE = "log:e|<img src=http://x.invalid/><script>alert(1)</script>"
+VOID = {"meta", "link", "img", "input", "br", "line", "polyline"}
+
+
+def score(task: str, run: str, seed: int, factor: float) -> dict:
+    groups = {"total": 110.5, "freq": 70.25, "med": 13000.0, "rare": 60000.0}
+    metrics = {"lm": {"ppl": {k: v * factor for k, v in groups.items()}, "undeclared": {"by_anyone": 7}}}
+    metrics["nmt"] = {"bleu": {"tokenised": 9.5 * factor, "sacrebleu": 9.0 * factor}}
+    geometry = {"isotropy": {"total": 0.7 / factor, "rare": 0.5 / factor, "freq": 0.9}, "mean_cosine": 0.09 * factor}
+    about = {"run": run, "task": task, "objective": run.split("-")[-1], "size": "demo", "seed": seed}
+    signatures = [["ppl", HOSTILE], ["isotropy", "sign:sum>=0"]]
+    facts = {"parameters": [["layers", 2], ["parameters", 1124864]], "options": [["alpha", 0.03]], "neighbours": []}
+    return {**about, "metrics": metrics[task] | geometry, "signatures": signatures, **facts}
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory) -> Path:
+    """Reports of five runs, of which one has a loss and one a time; everything else on the run sheet has no scores."""
+    folder = tmp_path_factory.mktemp("scale") / "reports"
+    runs = [("lm", "mle", 1, 1.0), ("lm", "mle-2", 2, 1.1), ("lm", "agg", 1, 0.7), ("lm", "freeze", 1, 0.9)]
+    for task, run, seed, factor in [*runs, ("nmt", "base-mle", 1, 1.0)]:
+        (folder / "runs" / task).mkdir(parents=True, exist_ok=True)
+        (folder / f"runs/{task}/{run}.json").write_text(json.dumps(score(task, run, seed, factor)))
+    loss = [f"nll,train,{update},{8 * math.exp(-update / 50)}" for update in range(1, 101)]
+    points = ["series,group,x,y", *loss, "nll,valid,50,4.5", "nll,valid,100,2.5", "isotropy,rare,0,0.9"]
+    (folder / "runs/lm/agg.csv").write_text("\n".join(points) + "\n")
+    times = folder.parent / "data/scratch/timing"
+    times.mkdir(parents=True)
+    time = {"seconds": 72.4, "machine": "x86_64, 2 threads", "revision": "f51e7ab"}
+    (times / "lm-agg.json").write_text(json.dumps(time))
+    printed = ROOT / "data/paper"
+    report.write(config.load(ROOT / "params.yaml"), declarations.read(printed), printed, folder)
+    return folder
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def all(self, attribute: str) -> list[str]:
+        return [attrs[attribute] for _, attrs in self.tags if attribute in attrs]
+
+
+@pytest.fixture(scope="module")
+def page(reports) -> Page:
+    return Page((reports / "index.html").read_text(encoding="utf-8"))
+
+
+def test_the_page_is_well_formed_and_every_link_leads_somewhere(page, reports):
+    assert page.open == []
+    ids = page.all("id")
+    assert [name for name, count in Counter(ids).items() if count > 1] == []
+    for href in page.all("href"):
+        target = urlparse(href)
+        assert target.scheme in ("", "data"), href
+        if target.scheme == "" and target.path:
+            assert (reports / unquote(target.path)).is_file(), href
+        elif target.scheme == "":
+            assert unquote(target.fragment) in ids, href
+
+
+def test_the_page_loads_nothing(page, reports):
+    assert all(src.startswith("data:") for src in page.all("src"))
+    text = (reports / "index.html").read_text(encoding="utf-8")
+    assert "@import" not in text and "url(" not in text and "fetch(" not in text
+    assert "<img src=http" not in text and "&lt;img src=http" in text  # what a run says is text
+    assert len(text) < 6e6
+
+
+def test_the_page_has_what_the_index_has(page, reports):
+    declared = declarations.read(ROOT / "data/paper")
+    ids = set(page.all("id"))
+    assert {f"table-{name}" for name in declared.tables} | {f"claim-{name}" for name in declared.claims} <= ids
+    assert {f"figure-{name}" for name in declared.figures} <= ids
+    assert {"run-lm-mle", "run-lm-mle-2", "run-lm-agg", "run-lm-freeze", "run-nmt-base-mle"} <= ids
+    text = (reports / "index.html").read_text(encoding="utf-8")
+    run = text.split('id="run-lm-agg"')[1].split('<details class="run"')[0]
+    for said in ("1 min 12 s", "x86_64, 2 threads", "f51e7ab", "1,124,864", "undeclared.by_anyone", "<polyline"):
+        assert said in run
+    run = text.split('id="run-lm-freeze"')[1].split('<details class="run"')[0]
+    assert "not recorded" in run and "<polyline" not in run
+    heads = [attrs for tag, attrs in page.tags if tag == "th"]
+    assert all(attrs.get("scope") in ("col", "row") for attrs in heads)
+    tags = Counter(tag for tag, _ in page.tags)
+    assert tags["caption"] == tags["table"] and tags["main"] == tags["nav"] == tags["h1"] == 1
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: the page is not tried in a browser")
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine: the page is not tried in a browser")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def shown(browser, reports):
+    """Opens the page in a window of some width and colours; what it complains of fails the test."""
+    complaints, windows = [], []
+
+    def show(width: int = 1280, scheme: str = "light"):
+        window = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        windows.append(window)
+        window.on("pageerror", lambda error: complaints.append(str(error)))
+        window.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        window.on("request", lambda asked: complaints.append(asked.url) if asked.url.startswith("http") else None)
+        window.goto((reports / "index.html").as_uri())
+        return window
+
+    yield show
+    for window in windows:
+        window.close()
+    assert complaints == []
+
+
+def column(window, table: str, index: int) -> list[str]:
+    return window.eval_on_selector_all(
+        f"#{table} tbody tr", f"rows => rows.map(row => row.cells[{index}].querySelector('.o')?.textContent ?? '')"
+    )
+
+
+def test_a_heading_sorts_its_column_by_number_and_back(shown):
+    window = shown()
+    before = column(window, "table-agg-1", 3)
+    heading = window.locator("#table-agg-1 thead th").nth(3)
+    for state, sign in (("ascending", 1), ("descending", -1)):
+        heading.locator("button").press("Enter")
+        assert heading.get_attribute("aria-sort") == state
+        after = column(window, "table-agg-1", 3)
+        numbers = [float(text) for text in after if text]
+        assert len(numbers) >= 3 and numbers == sorted(numbers, key=lambda number: sign * number)
+        assert set(after[len(numbers) :]) == {""}  # what has no number stands last
+    heading.locator("button").click()
+    assert column(window, "table-agg-1", 3) == before
+
+
+def test_filters_leave_what_was_asked_for(shown):
+    window = shown()
+    form = window.locator("form[data-for=tables]")
+    form.locator("[value=AGG]").uncheck()
+    papers = window.eval_on_selector_all("article:not([hidden])", "all => all.map(one => one.dataset.paper)")
+    assert set(papers) == {"AGPS", "CosReg", "FRAGE"}
+    form.locator("[value=AGG]").check()
+    form.locator("[name=status]").select_option("differs")
+    form.locator("[name=metric]").select_option("ppl")
+    kept = "article:not([hidden]) tbody tr:not([hidden])"
+    rows = window.eval_on_selector_all(
+        kept, "rows => rows.map(row => row.querySelectorAll('td.hit:not([hidden])').length)"
+    )
+    assert rows and all(rows)
+    heads = window.eval_on_selector_all(
+        "article:not([hidden]) th[data-m]:not([hidden])", "all => all.map(h => h.dataset.m)"
+    )
+    assert set(heads) == {"ppl"}
+    form.locator("[type=search]").fill("no such word")
+    assert form.locator("output").inner_text() == "0 tables, 0 rows"
+    form.locator("[type=reset]").click()
+    window.wait_for_function("document.querySelectorAll('article[hidden], article [hidden]').length === 0")
+    claims = window.locator("form[data-for=claims-table]")
+    claims.locator("[name=status]").select_option("holds")
+    verdicts = window.eval_on_selector_all(
+        "#claims-table tbody tr:not([hidden])", "rows => rows.map(row => row.dataset.s)"
+    )
+    assert set(verdicts) == {"holds"}
+
+
+def test_a_cell_a_figure_and_a_claim_open_by_keyboard(shown):
+    window = shown()
+    cell = window.locator("#table-agg-1 td button").first
+    cell.focus()
+    cell.press("ArrowRight")
+    window.keyboard.press("Enter")
+    card = window.locator("#card")
+    assert "ours less printed" in card.inner_text() and "ppl" not in card.inner_text()
+    card.locator("a").first.click()
+    assert window.locator("details[id=run-lm-mle]").get_attribute("open") is not None
+    button = window.locator("figure .zoom").first
+    button.press("Enter")
+    assert window.locator("#zoom").is_visible()
+    window.keyboard.press("Escape")
+    assert not window.locator("#zoom").is_visible()
+    assert button.evaluate("one => one === document.activeElement")
+    window.evaluate("location.hash = 'claim-agg-lowers-rare-perplexity'")
+    evidence = window.locator("#claim-agg-lowers-rare-perplexity details p").nth(1)
+    evidence.wait_for(state="visible")
+    assert "42000" in evidence.inner_text()
+
+
+BACKGROUND = """one => { for (let part = one; part; part = part.parentElement) {
+  const colour = getComputedStyle(part).backgroundColor;
+  if (!/rgba\\(.*, 0\\)$/.test(colour)) return [getComputedStyle(one).color, colour]; } }"""
+
+
+def contrast(colours: list[str]) -> float:
+    """WCAG 2.2's ratio of two colours written as rgb(r, g, b)."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(part) / 255 for part in colour[4:-1].split(",")]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted(map(luminance, colours))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_readable_in_both_colours_and_on_a_small_screen(shown, scheme):
+    window = shown(380, scheme)
+    window.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+    assert window.evaluate("document.documentElement.scrollWidth") <= 380
+    seen = ["p", ".lead", "td .o", "td .p", "td .m", "thead button", ".verdict", ".meta", "summary", "a", "nav a", "dd"]
+    for selector in [*seen, "#claims-table b", ".effects small", ".note", "output", "figcaption", ".given dt"]:
+        parts = window.locator(selector)
+        ratios = [contrast(parts.nth(i).evaluate(BACKGROUND)) for i in range(min(parts.count(), 12))]
+        assert ratios and min(ratios) >= 4.5, (selector, ratios)
