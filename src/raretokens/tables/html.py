@@ -11,7 +11,7 @@ import jinja2
 from raretokens.tables import html_claims, html_runs, render
 from raretokens.tables.cell import Cell
 from raretokens.tables.claims import VERDICTS, Verdict
-from raretokens.tables.declarations import Declarations, Table
+from raretokens.tables.schema import Declarations, Table
 from raretokens.tables.scored import Scores
 
 LARGEST_SVG = 300_000  # bytes; a larger drawing stands on the page as pixels

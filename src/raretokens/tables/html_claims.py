@@ -6,7 +6,7 @@ from typing import Any
 
 from raretokens.tables import claims
 from raretokens.tables.claims import Verdict
-from raretokens.tables.declarations import Claim, Declarations, Side
+from raretokens.tables.schema import Claim, Declarations, Side
 from raretokens.tables.scored import Scores
 
 SHOWN = 3

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.config import UserError
-from raretokens.tables.declarations import Declarations, Metric
+from raretokens.tables.schema import Declarations, Metric
 from raretokens.tables.scored import Scores
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
