@@ -27,7 +27,7 @@ def cells(declared: Declarations, table: Table, scores: Scores, folder: Path) ->
     if table.neighbours:
         return list(neighbour_cells(table, scores, printed))
     found = []
-    for row in rows(table, scores):
+    for row in rows(declared, table, scores):
         for column in table.columns:
             stem = scores.choose(row.names(column), data=row.data)
             value = scores.value(stem, column.metric) if stem else None
@@ -41,14 +41,13 @@ def cells(declared: Declarations, table: Table, scores: Scores, folder: Path) ->
     return [cell for cell in found if cell.paper or cell.ours or cell.status == "not run"]
 
 
-def rows(table: Table, scores: Scores) -> list[Row]:
-    """The paper's rows, then every other run of the task and kind where the table asks for them."""
+def rows(declared: Declarations, table: Table, scores: Scores) -> list[Row]:
+    """The paper's rows, then, where the table asks for them, the runs of its task and kind that no paper's item names."""
     if not table.also:
         return list(table.rows)
-    taken = {scores.choose(row.names(column), data=row.data) for row in table.rows for column in table.columns}
     others: dict[str, Row] = {}
     for stem in scores.stems():
-        if stem not in taken and _comparable(table, scores.lines[stem]):
+        if stem not in declared.runs(table.task) and _comparable(table, scores.lines[stem]):
             row = _other(table, stem, scores.lines[stem])
             others[row.title] = row
     return [*table.rows, *others.values()]

@@ -36,11 +36,7 @@ def _used(declared: "Declarations") -> Iterator[tuple[str, str, list[str]]]:
 
 def _known(declared: "Declarations", top: Path, task: str) -> set[str]:
     """Runs of the tables' rows and of the run sheets of all scales: a claim serves every scale."""
-    found = set()
-    for table in declared.tables.values():
-        if table.task == task:
-            found |= {name for row in table.rows for column in table.columns for name in row.names(column)}
-            found |= {name for row in table.rows if table.neighbours for name in row.runs}
+    found = {name for table in declared.tables.values() if table.task == task for name in table.runs}
     for path in [top / "params.yaml", *sorted(top.glob("scales/*/params.yaml"))]:
         if path.is_file():
             found |= set(yaml.safe_load(path.read_text(encoding="utf-8"))["runs"][task] or {})

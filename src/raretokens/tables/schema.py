@@ -117,6 +117,12 @@ class Table(Section):
             raise ValueError("declare rows, or both facts and subjects")
         return self
 
+    @property
+    def runs(self) -> set[str]:
+        """Names of runs that its rows take."""
+        named = {name for row in self.rows for column in self.columns for name in row.names(column)}
+        return named | {name for row in self.rows if self.neighbours for name in row.runs}
+
 
 class Side(Section):
     runs: Annotated[list[str], Field(min_length=1)]
@@ -213,6 +219,14 @@ class Declarations(Section):
     claims: dict[str, Claim]
     figures: dict[str, Figure]
     scales: dict[str, Scale]
+
+    def runs(self, task: str) -> set[str]:
+        """Names of runs that a row of a table or a panel of a figure takes."""
+        found = {name for table in self.tables.values() if table.task == task for name in table.runs}
+        for figure in self.figures.values():
+            panels = [panel for panel in figure.panels if (panel.task or figure.task) == task]
+            found |= {name for panel in panels for names in panel.runs.values() for name in names}
+        return found
 
     def metric(self, path: str) -> Metric:
         """How a metric path is shown and compared: the first pattern that fits; UserError where none does."""

@@ -93,7 +93,7 @@ class Trainer:
                 self.accelerator.backward(total)
         rate = self._step()
         loss, nll = (self.accelerator.reduce(sums, "sum") / tokens).tolist()
-        loss += 0.0 if penalty is None else float(penalty)
+        loss += 0.0 if penalty is None else float(penalty.detach())
         if not math.isfinite(loss):
             raise FloatingPointError(
                 f"{self.name}: the loss of update {self.update + 1} is {loss}; lower the learning rate"
