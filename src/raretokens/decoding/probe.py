@@ -1,4 +1,4 @@
-"""What scoring needs to know of a trained model: its table, and for language models what it predicts on the test text."""
+"""What scoring needs to know of a language model: what it says of the test text."""
 
 import math
 from collections.abc import Iterator
@@ -16,11 +16,6 @@ from raretokens.subword.streams import read_meta, tokens
 from raretokens.subword.vocabulary import EOS, PAD
 
 TOKENS_AT_ONCE = 4096  # of a forward pass; changes the speed alone
-
-
-def table(checkpoint: Path) -> np.ndarray:
-    """The tied embedding table, N x d, float32, as stored (without the factor sqrt(d))."""
-    return load_file(checkpoint)["table"].float().numpy()
 
 
 class Probed(NamedTuple):
