@@ -167,6 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="the two smallest shapes, one round")
+    parser.add_argument("--shapes", help="positions x vocabulary x width, as 8192x44256x512,...; default: all eight")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--out", type=Path)
@@ -176,6 +177,8 @@ def main() -> None:
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
     shapes = [(512, 8192, 128), (2048, 8192, 128)] if arguments.quick else SHAPES
+    if arguments.shapes:
+        shapes = [tuple(map(int, shape.split("x"))) for shape in arguments.shapes.split(",")]
     rows = compare(shapes, arguments.methods.split(","), device, 1 if arguments.quick else arguments.rounds)
     if arguments.out:
         columns = list(dict.fromkeys(key for row in rows for key in row))

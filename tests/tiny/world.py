@@ -101,6 +101,7 @@ def create(folder: Path) -> Path:
         check=True,
     ).stdout.split("\n")
     kept = ("src/", "stages/", "data/paper/", "dvc.yaml", ".dvc/", ".dvcignore", ".gitignore", "README.md")
+    kept += tuple(f"scales/{scale}/params.yaml" for scale in ("small", "paper"))  # claims name their runs too
     for name in filter(None, listed):
         if name.startswith(kept) and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
