@@ -34,7 +34,6 @@ def test_every_run_is_scored_and_in_the_tables(built):
         "nmt/base-mle",
         "nmt/reverse-mle",
         "nmt/copy",
-        "nmt/paired",
     ):
         assert json.loads((built / "reports/runs" / f"{name}.json").read_text())["metrics"]
     table = (built / "reports/tables/agg-3.csv").read_text()
