@@ -1,10 +1,17 @@
 # The two commands of the README are `make demo` and `make test`; both create the environment if it is missing.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
+# Byte code is kept, as in stages/run, where a machine is set up to keep none.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/raretokens/pycache
 
 .PHONY: demo test table environment diff readme lint lock
 
+# What all runs share, then as many runs at a time as there are cores, then the report. All of it is what `dvc repro` does alone.
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 demo: environment
+	dvc repro align score-data
+	dvc stage list --name-only | grep '^score-[ln]m' | xargs -P $(JOBS) -n 4 dvc --wait-for-lock repro
 	dvc repro
 
 # One table: trains what its rows need, renders it alone and prints it. make table T=agg-3
