@@ -7,12 +7,8 @@ export PYTHONPYCACHEPREFIX := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/raretokens/
 
 .PHONY: demo test table environment diff readme lint lock
 
-# What all runs share, then as many runs at a time as there are cores, then the report. All of it is what `dvc repro` does alone.
-JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 demo: environment
-	dvc repro align score-data
-	dvc stage list --name-only | grep '^score-[ln]m' | xargs -P $(JOBS) -n 4 dvc --wait-for-lock repro
-	dvc repro
+	stages/parallel
 
 # One table: trains what its rows need, renders it alone and prints it. make table T=agg-3
 T ?= agg-3
