@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate import Accelerator
 
 from raretokens import config, objectives
 from raretokens.models import build
@@ -20,6 +20,7 @@ from raretokens.training.outputs import Outputs
 from raretokens.training.state import Folder, fingerprint
 
 CODE = Path(__file__).parents[1]
+COMPILER = "inductor"  # of torch.compile
 
 
 def train(parameters: config.Parameters, run: config.Run, settings: Machine, folder: Path, into: Path) -> dict:
@@ -39,7 +40,7 @@ def train(parameters: config.Parameters, run: config.Run, settings: Machine, fol
     rare = vocabulary.groups(parameters.groups(run).model_dump()) == RARE
     known = _facts(vocabulary, rare, updates, size.width, training.label_smoothing)
     objective = objectives.build(run.objective, known, **run.options)
-    accelerator = _accelerator(training.precision, settings)
+    accelerator = process(training.precision, settings)
     rank = accelerator.process_index
     scratch = Folder(f"{run.task}-{run.name}", _mark(parameters, run, folder), rank=rank)
     torch.manual_seed(run.seed + 1000 * rank)  # processes see other sequences, so they draw other dropout masks
@@ -58,13 +59,12 @@ def train(parameters: config.Parameters, run: config.Run, settings: Machine, fol
     return speed
 
 
-def _accelerator(precision: str, settings: Machine) -> Accelerator:
+def process(precision: str, settings: Machine) -> Accelerator:
+    """This process among those of its run, on its device."""
     return Accelerator(
         mixed_precision="bf16" if precision == "bfloat16" else "no",
         cpu=not torch.cuda.is_available(),
-        dynamo_backend="inductor" if settings.compile else "no",
-        # The only buffer is that of the positions, which never change.
-        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
+        dynamo_backend=COMPILER if settings.compile else "no",
     )
 
 
