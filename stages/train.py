@@ -6,17 +6,19 @@ import time
 from pathlib import Path
 
 from raretokens import config
-from raretokens.training import timing
+from raretokens.training import machine, timing
+from raretokens.training.launch import launch
 from raretokens.training.run import train
 
 
 def main() -> None:
     task, name = sys.argv[1:]
-    start, parameters = time.monotonic(), config.load()
+    start, parameters, settings = time.monotonic(), config.load(), machine.read()
     run = parameters.run(task, name)
-    train(parameters, run, Path("data/tokens") / run.tokens, Path("data/runs") / task / name)
+    launch(settings.launch)
+    speed = train(parameters, run, settings, Path("data/tokens") / run.tokens, Path("data/runs") / task / name)
     if os.environ.get("RANK", "0") == "0":
-        timing.record(task, name, start)
+        timing.record(task, name, start, speed)
 
 
 if __name__ == "__main__":

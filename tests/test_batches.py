@@ -76,6 +76,52 @@ def test_updates_of_pairs_cover_the_text_once_and_fit(pairs, monkeypatch):
         assert updates.size[updates.update(number)].sum() <= 256 + 8 * 31
 
 
+class Lengths:
+    """A bitext of given lengths, without text."""
+
+    def __init__(self, lengths: np.ndarray) -> None:
+        self.lengths = lengths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def pair(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        source, target = (np.full(length, 5) for length in self.lengths[index])
+        return source, target
+
+
+@pytest.mark.parametrize("processes", [1, 8])
+@pytest.mark.parametrize(("pairs", "tokens", "micro_batch"), [(29_000, 8192, 65536), (400_000, 65536, 8192)])
+def test_padding_stays_below_a_twentieth(pairs, tokens, micro_batch, processes):
+    """Lengths spread as those of WMT14 in pieces; of a small corpus with small updates and a large one with the papers'."""
+    random = np.random.default_rng(1)
+    target = random.lognormal(3.25, 0.57, pairs)
+    source = target * random.lognormal(0.0, 0.2, pairs)
+    updates = Pairs(Lengths(np.stack((source, target), axis=1).clip(2, 256).astype(int)), 256, tokens, seed=1)
+    real = padded = 0
+    for number in range(4):
+        chosen = updates.update(number)
+        parts = [updates.share(chosen, rank, processes) for rank in range(processes)]
+        assert sorted(np.concatenate(parts)) == sorted(chosen)
+        for batch in (batch for part in parts for batch in updates.cut(part, micro_batch)):
+            for side in (batch.inputs[0], batch.targets):
+                real, padded = real + int((side != PAD).sum()), padded + side.numel()
+    assert 1 - real / padded < 0.05
+
+
+def test_processes_share_an_update_whole_buckets_each(pairs, monkeypatch):
+    """Three processes, two buckets: one bucket is divided; every pair is trained once."""
+    monkeypatch.setattr(batches, "SMALLEST_BUCKET", 32)
+    updates = Pairs(pairs, longest=31, tokens_per_update=64, seed=1)
+    for processes in (1, 2, 3, 5):
+        for number in range(5):
+            chosen = updates.update(number)
+            parts = [updates.share(chosen, rank, processes) for rank in range(processes)]
+            assert sorted(np.concatenate(parts)) == sorted(chosen)
+            if processes == 2:
+                assert all(len(np.unique(updates.bucket_of[part])) == 1 for part in parts)
+
+
 def test_long_pairs_are_left_out(pairs):
     updates = Pairs(pairs, longest=12, tokens_per_update=128)
     assert updates.size[updates.kept].max() <= 12

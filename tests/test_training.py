@@ -6,9 +6,12 @@ import socket
 import pytest
 import torch
 import torch.multiprocessing as processes
+from accelerate.state import AcceleratorState
+from safetensors.torch import load_file
 from tiny.trainer import N, trainer, weights, write_tokens
 
 from raretokens.consistency import objectives
+from raretokens.training import run
 
 ALL = objectives()
 
@@ -80,31 +83,162 @@ def test_frage_that_starts_late_continues_the_baseline(folder):
     assert not torch.equal(early["table"], baseline["table"])
 
 
+def test_a_stop_keeps_the_checkpoints_that_are_averaged(folder):
+    """With keep: 2 the mean is that of checkpoints from before and after the stop; older ones are removed."""
+    settings = {"updates": 8, "validate_every": 2, "keep": 2, "dropout": 0.2, "dtype": torch.float32}
+    whole = trainer(folder, "nmt", "agg", **settings)
+    whole.run()
+    whole.finish()
+    expected = load_file(whole.outputs.into / "model.safetensors")
+    whole.folder.remove()
+    stopped = trainer(folder, "nmt", "agg", save_updates=7, **settings)
+    stopped.folder.check_parent = lambda: stopped.update < 7 or pytest.fail("stop")  # type: ignore[method-assign]
+    with pytest.raises(pytest.fail.Exception):
+        stopped.run()
+    assert [path.name for path in sorted(stopped.folder.path.glob("weights-*"))] == [
+        "weights-000004.safetensors",
+        "weights-000006.safetensors",
+    ]
+    stopped.folder._lock.close()
+    resumed = trainer(folder, "nmt", "agg", **settings)
+    resumed.run()
+    resumed.finish()
+    found = load_file(resumed.outputs.into / "model.safetensors")
+    assert all(torch.equal(found[key], value) for key, value in expected.items())
+    resumed.folder.remove()
+
+
+def test_the_mean_is_that_of_the_last_whole_epochs(folder):
+    """Ten updates, three an epoch: with keep: 2 the weights after updates 6 and 9, not those of the unfinished epoch."""
+    settings = {"tokens": 200, "dtype": torch.float32}
+    ends = [finished(folder, "lm", "mle", updates=updates, **settings)[0] for updates in (6, 9)]
+    trained = trainer(folder, "lm", "mle", updates=10, validate_every="epoch", keep=2, **settings)
+    trained.run()
+    trained.finish()
+    found = load_file(trained.outputs.into / "model.safetensors")
+    for key, value in found.items():
+        torch.testing.assert_close(value, (ends[0][key] + ends[1][key]) / 2, atol=1e-7, rtol=0)
+    trained.folder.remove()
+
+
+@pytest.mark.parametrize("task", ["lm", "nmt"])
+def test_workers_that_prepare_updates_change_nothing_to_the_bit(folder, task):
+    settings = {"dropout": 0.2, "dtype": torch.float32, "micro_batch": 16}
+    alone, ahead = (finished(folder, task, "agg", machine={"workers": count}, **settings) for count in (0, 2))
+    assert alone[1].log == ahead[1].log
+    assert all(torch.equal(ahead[0][key], value) for key, value in alone[0].items())
+
+
+@pytest.fixture
+def other_accelerator():
+    """Accelerate keeps its settings for the whole process."""
+    AcceleratorState._reset_state(True)
+    yield
+    AcceleratorState._reset_state(True)
+
+
+@pytest.mark.parametrize("task", ["lm", "nmt"])
+def test_bfloat16_stays_near_float32(folder, task, other_accelerator):
+    """Autocast of the model with sums in float32; the table and the optimizer's state are float32 throughout."""
+    exact = finished(folder, task, "agg", dtype=torch.float32)[1].log
+    AcceleratorState._reset_state(True)
+    weights, trained = finished(folder, task, "agg", dtype=torch.float32, precision="bfloat16")
+    assert {value.dtype for value in weights.values()} == {torch.float32}
+    assert trained.log[0]["loss"] != exact[0]["loss"]
+    for low, full in zip(trained.log, exact, strict=True):
+        assert low["loss"] == pytest.approx(full["loss"], rel=5e-3)
+
+
+# Writing machine code takes half a minute of processor time: RARETOKENS_COMPILE asks for it.
+@pytest.mark.parametrize("compiler", ["aot_eager", "inductor"] if "RARETOKENS_COMPILE" in os.environ else ["aot_eager"])
+def test_a_compiled_model_trains_the_same(folder, other_accelerator, monkeypatch, compiler):
+    monkeypatch.setattr(run, "COMPILER", compiler)
+    plain = finished(folder, "nmt", "agg", updates=3)[0]
+    AcceleratorState._reset_state(True)
+    compiled, trained = finished(folder, "nmt", "agg", updates=3, machine={"compile": True})
+    assert trained.wrapped is not trained.model
+    for key, value in plain.items():
+        torch.testing.assert_close(compiled[key], value, atol=1e-9, rtol=1e-9, msg=key)
+
+
+@pytest.mark.parametrize("task", ["lm", "nmt"])
+def test_attention_is_fused(folder, task, monkeypatch):
+    """Torch's own attention, without a mask where the causal kernel does without; only padding needs one."""
+    calls, attention = [], torch.nn.functional.scaled_dot_product_attention
+
+    def watched(*arguments):
+        calls.append(("mask" if arguments[3] is not None else "none", arguments[5]))
+        return attention(*arguments)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+    trained = trainer(folder, task, "mle")
+    trained.wrapped(*next(iter(trained._prepared(range(1)))).batches[0].inputs)
+    trained.folder.remove()
+    assert calls == {"lm": [("none", True)], "nmt": [("mask", False), ("none", True), ("mask", False)]}[task]
+
+
+def launched(function, *arguments) -> None:
+    """The function on two processes, as torch's launcher would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes.start_processes(function, args=(port, *arguments), nprocs=2, start_method="spawn")
+
+
 def one_of_two(rank: int, port: int, folder, results) -> None:
     os.environ.update(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
     torch.set_num_threads(1)
     found = {}
-    for task in ("lm", "nmt"):
-        for name in ALL:
-            trained = trainer(folder, task, name)
-            trained.run()
-            found[task, name] = weights(trained)
-            trained.accelerator.wait_for_everyone()
-            trained.folder.remove()
+    for task, name, settings in TOGETHER:
+        trained = trainer(folder, task, name, **settings)
+        trained.run()
+        found[task, name, str(settings)] = weights(trained), trained.log
+        trained.accelerator.wait_for_everyone()
+        trained.folder.remove()
+    found["resumed"] = stopped_and_resumed(folder)
     torch.save(found, results / f"{rank}.pt")
 
 
+def stopped_and_resumed(folder) -> tuple[dict, dict]:
+    """Weights without and with a stop after four of five updates, the last of them not saved, of a run with dropout."""
+    ended = []
+    for updates, save_updates in ((5, 0), (4, 3), (5, 0)):
+        trained = trainer(
+            folder, "lm", "agg", updates=updates, save_updates=save_updates, dropout=0.2, dtype=torch.float32
+        )
+        assert trained.update == (3 if len(ended) == 2 else 0)
+        trained.run()
+        ended.append(weights(trained))
+        trained.accelerator.wait_for_everyone()
+        if trained.folder.rank == 0:
+            trained.folder._lock.close()
+            if not save_updates:
+                trained.folder.remove()
+        trained.accelerator.wait_for_everyone()
+    return ended[0], ended[2]
+
+
+# The last has one sequence an update, so that the second process has none.
+TOGETHER = [
+    *((task, name, {}) for task in ("lm", "nmt") for name in ALL),
+    ("lm", "mle", {"tokens_per_update": 8}),
+]
+
+
 def test_two_processes_change_nothing(folder, tmp_path):
-    """All objectives in one launch over gloo: both processes end with the weights of a single one."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    processes.start_processes(one_of_two, args=(port, folder, tmp_path), nprocs=2, start_method="spawn")
+    """All objectives in one launch over gloo: both processes end with the weights and losses of a single one."""
+    launched(one_of_two, folder, tmp_path)
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
-    for (task, name), found in first.items():
-        alone = finished(folder, task, name)[0]
+    for key, value in first["resumed"][0].items():
+        assert torch.equal(first["resumed"][1][key], value), key
+    for task, name, settings in TOGETHER:
+        (found, log), (other, _) = (part[task, name, str(settings)] for part in (first, second))
+        alone, trained = finished(folder, task, name, **settings)
         for key, value in alone.items():
             torch.testing.assert_close(found[key], value, atol=1e-9, rtol=1e-9, msg=f"{task} {name} {key}")
-            assert torch.equal(found[key], second[task, name][key]), (task, name, key)
+            assert torch.equal(found[key], other[key]), (task, name, key)
+        for together, single in zip(log, trained.log, strict=True):
+            measured = {key: value for key, value in single.items() if value is not None}
+            assert {key: together[key] for key in measured} == pytest.approx(measured, rel=1e-6), (task, name)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 
 from raretokens import objectives
 from raretokens.config import Size, Training
@@ -16,6 +15,7 @@ from raretokens.training.loop import Trainer
 from raretokens.training.machine import Machine
 from raretokens.training.objective import Facts
 from raretokens.training.outputs import Outputs
+from raretokens.training.run import process
 from raretokens.training.state import Folder
 
 N = 40
@@ -32,17 +32,21 @@ def write_tokens(folder: Path) -> None:
 
 
 def trainer(folder: Path, task: str, name: str, *, updates: int = 6, micro_batch: int = 10_000, dropout: float = 0.0,
-            save_updates: int = 0, dtype: torch.dtype = torch.float64, **options: object) -> Trainer:  # fmt: skip
-    """A trainer of an objective on that task; floats are of `dtype`."""
+            save_updates: int = 0, dtype: torch.dtype = torch.float64, tokens_per_update: int = 64, tokens: int | None = None,
+            keep: int | str = "best", validate_every: int | str | None = None, machine: dict | None = None,
+            precision: str = "float32", **options: object) -> Trainer:  # fmt: skip
+    """A trainer of an objective on that task; floats are of `dtype`. tokens: only so many of the language model's text."""
     torch.set_default_dtype(dtype)
     torch.manual_seed(1)
-    training = Training(updates=updates, tokens_per_update=64, block=8, peak_lr=0.01, warmup=2, weight_decay=0.1,
-                        label_smoothing=0.1, validate_every=updates, keep="best", snapshot_every=4)  # fmt: skip
+    training = Training(updates=updates, tokens_per_update=tokens_per_update, block=8, peak_lr=0.01, warmup=2,
+                        weight_decay=0.1, label_smoothing=0.1, validate_every=validate_every or updates, keep=keep,
+                        snapshot_every=4)  # fmt: skip
     size = Size(
         layers=1, width=16, heads=2, feedforward=16, dropout=dropout, attention_dropout=dropout, activation="relu"
     )
     if task == "lm":
-        data = Blocks(streams.tokens(folder, "lm"), 8, 64, 1), Blocks(streams.tokens(folder, "lm")[:100], 8)
+        text = streams.tokens(folder, "lm")
+        data = Blocks(text[:tokens], 8, tokens_per_update, 1), Blocks(text[:100], 8)
     else:
         pairs = streams.Bitext(folder, "nmt")
         data = Pairs(pairs, 8, 64, 1), Pairs(pairs, 8)
@@ -50,15 +54,15 @@ def trainer(folder: Path, task: str, name: str, *, updates: int = 6, micro_batch
         counts=torch.from_numpy(np.bincount(streams.tokens(folder, "lm"), minlength=N)), rare=torch.arange(N) >= 30, types=N - 2,
         specials=len(SPECIALS), pad=PAD, updates_per_epoch=4, width=16, label_smoothing=0.1,
     )  # fmt: skip
-    accelerator = Accelerator(cpu=True)
+    settings = Machine(micro_batch=micro_batch, save_updates=save_updates, report_seconds=1e9, **(machine or {}))
+    accelerator = process(precision, settings)
     rank = accelerator.process_index
-    machine = Machine(micro_batch=micro_batch, save_updates=save_updates, report_seconds=1e9)
     scratch, outputs = (
         Folder(f"{task}-{name}", "x", folder / "scratch", rank),
         Outputs(folder / "out" / name, {}, rank == 0),
     )
     model, objective = build(task, size, N, 16), objectives.build(name, facts, **options)
-    return Trainer(f"{task}/{name}", model, objective, training, *data, scratch, machine, accelerator, outputs)
+    return Trainer(f"{task}/{name}", model, objective, training, *data, scratch, settings, accelerator, outputs)
 
 
 def weights(trained: Trainer) -> dict[str, torch.Tensor]:

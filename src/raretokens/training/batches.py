@@ -48,6 +48,15 @@ class Blocks:
         targets = np.concatenate([self.tokens[start : start + self.block] for start in update])
         return np.bincount(targets, minlength=vocabulary)
 
+    @property
+    def length(self) -> float:
+        """Positions of a sequence."""
+        return float(self.block)
+
+    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+        """What a process trains of an update."""
+        return update[rank::processes]
+
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
         """Micro-batches of at most that many tokens (at least one block)."""
         step = max(tokens // self.block, 1)
@@ -85,6 +94,9 @@ class Pairs:
             self.kept = self.kept[: max(int(np.searchsorted(bitext.lengths[self.kept, 1].cumsum(), first)), 1)]
         bucket = max(tokens_per_update // BUCKETS, SMALLEST_BUCKET, longest)
         self.buckets = self._fill(bucket)
+        self.bucket_of = np.full(len(bitext), -1, dtype=np.int32)
+        for number, pairs in enumerate(self.buckets):
+            self.bucket_of[pairs] = number
         self.per_update = max(tokens_per_update // bucket, 1)
         self.updates_per_epoch = len(self.buckets) // self.per_update
 
@@ -105,14 +117,35 @@ class Pairs:
         """Occurrences of each type among the targets of an update."""
         return np.bincount(np.concatenate([self.bitext.pair(i)[1] for i in update]), minlength=vocabulary)
 
+    @property
+    def length(self) -> float:
+        """Mean positions of a side of a pair."""
+        return float(self.bitext.lengths[self.kept].mean())
+
+    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+        """What a process trains of an update: whole buckets, or a part of one where there are more processes than buckets."""
+        buckets = self._apart(update)
+        if processes <= len(buckets):
+            return np.concatenate(buckets[rank::processes])
+        bucket = rank % len(buckets)
+        return buckets[bucket][rank // len(buckets) :: len(range(bucket, processes, len(buckets)))]
+
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """Micro-batches of at most that many padded tokens (at least one pair)."""
-        by_length = update[np.argsort(self.size[update], kind="stable")]
-        yield from map(self._batch, _packed(by_length, self.size, tokens))
+        """Micro-batches of at most that many padded tokens (at least one pair), each from one bucket: so padding is rare."""
+        for bucket in self._apart(update):
+            yield from self._batches(bucket, tokens)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
         """All pairs, short ones first: for validation."""
-        yield from self.cut(self.kept, tokens)
+        yield from self._batches(self.kept, tokens)
+
+    def _apart(self, update: np.ndarray) -> list[np.ndarray]:
+        """The buckets of an update, or of a part of it."""
+        return np.split(update, np.flatnonzero(np.diff(self.bucket_of[update])) + 1)
+
+    def _batches(self, pairs: np.ndarray, tokens: int) -> Iterator[Batch]:
+        by_length = pairs[np.argsort(self.size[pairs], kind="stable")]
+        yield from map(self._batch, _packed(by_length, self.size, tokens))
 
     def _batch(self, pairs: np.ndarray) -> Batch:
         sources, targets = zip(*map(self.bitext.pair, pairs), strict=True)

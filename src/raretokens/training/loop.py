@@ -1,20 +1,25 @@
 """The training loop: one update can be read on one screen."""
 
 import math
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import gather_object
 from torch import Tensor, nn
 
-from raretokens.config import Training
+from raretokens.config import Training, UserError
 from raretokens.training.batches import Batch, Blocks, Pairs
+from raretokens.training.loading import Prepared, Updates, loaded
 from raretokens.training.machine import Machine
 from raretokens.training.objective import Objective
 from raretokens.training.outputs import Checkpoint, Outputs, average
 from raretokens.training.progress import Progress
 from raretokens.training.schedule import learning_rate
+from raretokens.training.speed import Speed
 from raretokens.training.state import Folder
 
 ADAM = {"betas": (0.9, 0.98), "eps": 1e-8}
@@ -35,6 +40,7 @@ class Trainer:
     machine: Machine
     accelerator: Accelerator
     outputs: Outputs
+    flops_per_token: float = 0.0
     update: int = 0
     log: list[dict] = field(default_factory=list)
     kept: list[Checkpoint] = field(default_factory=list)
@@ -48,20 +54,22 @@ class Trainer:
         self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         self._restore()
 
-    def run(self) -> None:
-        """Train to the last update, validating and saving on the way."""
+    def run(self) -> dict[str, float | None]:
+        """Train to the last update, validating and saving on the way; returns facts about the speed."""
         is_main = self.accelerator.is_main_process
-        progress = Progress(self.name, self.training.updates, self.update, self.machine.report_seconds, is_main)
+        speed = Speed(self.flops_per_token, self.accelerator.num_processes)
+        last, every = self.training.updates, self.machine.report_seconds
+        progress = Progress(self.name, last, self.update, every, speed, is_main)
         saved = progress.start
         if self.update == 0:
             self.folder.keep_table(0, self.table)
-        while self.update < self.training.updates:
+        for prepared in self._prepared(range(self.update, last)):
             self.folder.check_parent()
-            row, tokens = self._one_update()
+            row, tokens = self._one_update(prepared)
             self.update += 1
-            if self.update % self.training.snapshot_every == 0 or self.update == self.training.updates:
+            if self.update % self.training.snapshot_every == 0 or self.update == last:
                 self.folder.keep_table(self.update, self.table)
-            if self._due():
+            if self._due() or self.update == last:
                 row["valid_nll"] = self._validate()
                 self._keep(row["valid_nll"])
                 progress.say(f"update {self.update}  validation NLL {row['valid_nll']:.4f}")
@@ -71,20 +79,25 @@ class Trainer:
             if self._save_due(progress.last, saved):
                 saved = progress.last
                 self._save()
+        return speed.facts()
 
-    def _one_update(self) -> tuple[dict, int]:
-        chosen = self.updates.update(self.update)
-        counts = torch.from_numpy(self.updates.counts(chosen, len(self.table))).to(self.accelerator.device)
-        tokens = int(counts.sum())
-        self.objective.begin_update(counts)
+    def _prepared(self, numbers: range) -> Iterator[Prepared]:
+        main = self.accelerator
+        updates = Updates(
+            self.updates, len(self.table), self.machine.micro_batch, main.process_index, main.num_processes
+        )
+        return loaded(updates, numbers, self.machine.workers, main.device)
+
+    def _one_update(self, prepared: Prepared) -> tuple[dict, int]:
+        device, tokens = self.accelerator.device, int(prepared.counts.sum())
+        self.objective.begin_update(prepared.counts.to(device, non_blocking=True))
         # The sum over all processes divided by the update's tokens: independent of micro-batches and of processes.
         share = self.accelerator.num_processes / tokens
-        sums, penalty = torch.zeros(2, device=self.accelerator.device), None
-        batches = list(self.updates.cut(self._mine(chosen), self.machine.micro_batch))
-        for number, batch in enumerate(batches, start=1):
-            last = number == len(batches)
+        sums, penalty = torch.zeros(2, device=device), None
+        for number, batch in enumerate(prepared.batches, start=1):
+            last = number == len(prepared.batches)
             with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
-                loss, nll = self._losses(batch)
+                loss, nll = self._losses(self.wrapped, batch)
                 sums += torch.stack((loss.detach(), nll)).float()
                 total = loss * share
                 if last:
@@ -108,14 +121,11 @@ class Trainer:
         }
         return row, tokens
 
-    def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _losses(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         device = self.accelerator.device
         with self.accelerator.autocast():
-            hidden = self.wrapped(*(ids.to(device) for ids in batch.inputs))
-            return self.objective.loss(hidden, self.table, batch.targets.to(device))
-
-    def _mine(self, chosen):
-        return chosen[self.accelerator.process_index :: self.accelerator.num_processes]
+            hidden = model(*(ids.to(device, non_blocking=True) for ids in batch.inputs))
+            return self.objective.loss(hidden, self.table, batch.targets.to(device, non_blocking=True))
 
     def _step(self) -> float:
         rate = learning_rate(self.update + 1, self.training.peak_lr, self.training.warmup)
@@ -135,27 +145,33 @@ class Trainer:
 
     def _due(self) -> bool:
         every = self.training.validate_every
-        every = self.updates.updates_per_epoch if every == "epoch" else every
-        return self.update % every == 0 or self.update == self.training.updates
+        return self.update % (self.updates.updates_per_epoch if every == "epoch" else every) == 0
 
     @torch.no_grad()
-    def _validate(self) -> float:
-        """Mean NLL of the validation text, natural logarithm, per target token."""
-        self.wrapped.eval()
-        nll, tokens = torch.zeros((), dtype=torch.float64), 0
-        for batch in self.validation.everything(self.machine.micro_batch):
-            nll += self._losses(batch)[1].double().cpu()
-            tokens += int((batch.targets != self.objective.facts.pad).sum())
-        self.wrapped.train()
-        return float(nll) / tokens
+    def _validate(self, is_shared: bool = True) -> float:
+        """Mean NLL of the validation text, natural logarithm, per target token; is_shared: all processes take part."""
+        rank, processes = (self.accelerator.process_index, self.accelerator.num_processes) if is_shared else (0, 1)
+        self.model.eval()
+        sums = torch.zeros(2, dtype=torch.float64)  # NLL, tokens
+        for batch in islice(self.validation.everything(self.machine.micro_batch), rank, None, processes):
+            nll = self._losses(self.model, batch)[1].double().cpu()
+            sums += torch.stack((nll, (batch.targets != self.objective.facts.pad).sum().double()))
+        self.model.train()
+        if is_shared:
+            sums = self.accelerator.reduce(sums.to(self.accelerator.device), "sum")
+        return float(sums[0] / sums[1])
 
     def _keep(self, value: float) -> None:
-        weights = {name: tensor.detach().to("cpu", copy=True) for name, tensor in self.model.state_dict().items()}
-        checkpoint = Checkpoint(self.update, value, weights)
-        if self.training.keep != "best":
-            self.kept = [*self.kept, checkpoint][-self.training.keep :]
-        elif not self.kept or value < self.kept[0].valid_nll:
-            self.kept = [checkpoint]
+        found = Checkpoint(self.update, value)
+        if self.training.keep == "best":
+            kept = [min([*self.kept, found], key=lambda item: item.valid_nll)]
+        elif self._due() or not self.kept:
+            kept = [*self.kept, found][-self.training.keep :]
+        else:  # the end of training, in the middle of an epoch: the mean is that of whole ones
+            return
+        if found in kept:
+            self.folder.keep_weights(self.update, self.model.state_dict())
+        self.kept = kept
 
     def _save_due(self, now: float, saved: float) -> bool:
         # Several processes save their states together, which clocks cannot tell them to do.
@@ -164,6 +180,9 @@ class Trainer:
 
     def _save(self) -> None:
         cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+        random = gather_object([(torch.get_rng_state(), cuda)])  # of every process; all else is the same in each
+        if not self.accelerator.is_main_process:
+            return
         self.folder.save(
             {
                 "update": self.update,
@@ -172,26 +191,37 @@ class Trainer:
                 "objective": self.objective.state_dict(),
                 "log": self.log,
                 "kept": [tuple(item) for item in self.kept],
-                "random": (torch.get_rng_state(), cuda),
+                "random": random,
             }
         )
+        self.folder.forget_weights(item.update for item in self.kept)
 
     def _restore(self) -> None:
         state = self.folder.restore()
+        found = gather_object([0 if state is None else state["update"]])
+        if len(set(found)) > 1:
+            raise UserError(
+                f"{self.folder.path}: processes see different states in it; all nodes must share this folder"
+            )
         if state is None:
             return
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.objective.load_state_dict(state["objective"])
         self.update, self.log, self.kept = state["update"], state["log"], [Checkpoint(*item) for item in state["kept"]]
-        torch.set_rng_state(state["random"][0])
-        if state["random"][1] is not None:
-            torch.cuda.set_rng_state(state["random"][1])
+        rank = self.accelerator.process_index
+        if rank < len(state["random"]):  # a process more than before goes on with its own seed
+            cpu, cuda = state["random"][rank]
+            torch.set_rng_state(cpu)
+            if cuda is not None:
+                torch.cuda.set_rng_state(cuda)
 
     def finish(self) -> None:
         """Write the weights that are kept, and their validation NLL."""
-        weights = average(self.kept)
+        if not self.accelerator.is_main_process:
+            return
+        weights = average([self.folder.weights(item.update) for item in self.kept])
         self.model.load_state_dict(weights)
         known = self.kept[0].valid_nll if len(self.kept) == 1 else None
-        self.outputs.publish(self.log, self.kept, self._validate() if known is None else known)
+        self.outputs.publish(self.log, self.kept, self._validate(is_shared=False) if known is None else known)
         self.outputs.weights(weights, self.folder.tables())

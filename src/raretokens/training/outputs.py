@@ -1,11 +1,13 @@
 """What a run leaves: log and summary, kept up to date while it trains, and the weights at its end."""
 
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -13,13 +15,16 @@ from torch import Tensor
 class Checkpoint(NamedTuple):
     update: int
     valid_nll: float
-    weights: dict[str, Tensor]
 
 
-def average(checkpoints: list[Checkpoint]) -> dict[str, Tensor]:
-    """The mean of the weights, in float32."""
-    names = checkpoints[0].weights
-    return {name: torch.stack([item.weights[name].float() for item in checkpoints]).mean(0) for name in names}
+def average(files: list[Path]) -> dict[str, Tensor]:
+    """The mean of the weights in these files, in float32; one tensor of each is in memory at a time."""
+    with ExitStack() as stack:
+        opened = [stack.enter_context(safe_open(path, "pt")) for path in files]
+        return {
+            name: torch.stack([file.get_tensor(name).float() for file in opened]).mean(0)
+            for name in opened[0].keys()  # noqa: SIM118
+        }
 
 
 @dataclass(frozen=True)

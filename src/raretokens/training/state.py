@@ -1,7 +1,8 @@
 """Resumable state of a run, kept outside DVC's outputs in a folder named by what the run depends on.
 
 A run that was killed finds its state again only if parameters, token files and code are the same; anything else gets a
-folder of its own, so an old checkpoint cannot leak into a changed run.
+folder of its own, so an old checkpoint cannot leak into a changed run. Of several processes the first one writes and all read,
+so nodes must share the folder.
 """
 
 import fcntl
@@ -13,7 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
+import psutil
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from raretokens.config import UserError
@@ -36,7 +39,7 @@ class Folder:
     def __init__(self, name: str, mark: str, root: Path = SCRATCH, rank: int = 0) -> None:
         self.path, self.rank = root / f"{name}-{mark}", rank
         self.path.mkdir(parents=True, exist_ok=True)
-        self._parent = os.getppid()
+        self._started_by = _starters()
         self._lock = self._locked() if rank == 0 else None
 
     def _locked(self) -> IO[str]:
@@ -49,20 +52,38 @@ class Folder:
 
     def check_parent(self) -> None:
         """Stop when whoever started this process is gone: a killed `dvc` does not take its stages with it."""
-        if os.getppid() != self._parent:
+        if _starters() != self._started_by:
             raise UserError(
                 f"{self.path}: the process that started this run is gone; its state is kept, start again to resume"
             )
 
     def save(self, state: dict) -> None:
-        """Write the state of this process; a crash in the middle leaves the previous one."""
-        part = self.path / f"state-{self.rank}.part"
-        torch.save(state, part)
-        os.replace(part, self.path / f"state-{self.rank}.pt")
+        """Write the state; a crash in the middle leaves the previous one, and the weights that it keeps."""
+        if self.rank == 0:
+            part = self.path / "state.part"
+            torch.save(state, part)
+            os.replace(part, self.path / "state.pt")
 
     def restore(self) -> dict | None:
-        path = self.path / f"state-{self.rank}.pt"
+        path = self.path / "state.pt"
         return torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
+
+    def keep_weights(self, update: int, weights: dict[str, Tensor]) -> None:
+        """Set the weights after an update aside."""
+        if self.rank == 0:
+            part = self.path / "weights.part"
+            save_file({name: tensor.detach().cpu() for name, tensor in weights.items()}, part)
+            os.replace(part, self.weights(update))
+
+    def weights(self, update: int) -> Path:
+        """File of the weights that were set aside after an update."""
+        return self.path / f"weights-{update:06d}.safetensors"
+
+    def forget_weights(self, kept: Iterable[int]) -> None:
+        """Remove weights of other updates; only after `save`, since the state saved before may still name them."""
+        if self.rank == 0:
+            for path in set(self.path.glob("weights-*.safetensors")) - set(map(self.weights, kept)):
+                path.unlink()
 
     def keep_table(self, update: int, table: Tensor) -> None:
         """Set a copy of the embedding table aside, in half precision: curves over training are drawn from these."""
@@ -76,3 +97,12 @@ class Folder:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _starters() -> tuple[int, ...]:
+    """Who started this process; where that is a launcher of several, also who started the launcher. Empty if one just ended."""
+    parent = os.getppid()
+    try:
+        return (parent, psutil.Process(parent).ppid()) if "RANK" in os.environ else (parent,)
+    except psutil.NoSuchProcess:
+        return ()

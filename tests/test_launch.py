@@ -1,0 +1,89 @@
+"""What machine.yaml says: a run over several processes through torch's launcher, and mistakes in one line."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import world
+
+from raretokens.config import UserError
+from raretokens.subword import streams
+from raretokens.training import launch, machine
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The tiny world with token files, from which the stages before training are not needed."""
+    path = world.create(tmp_path_factory.mktemp("launch"))
+    parameters = path / "params.yaml"  # without dropout: each process draws masks of its own
+    parameters.write_text(re.sub(r"dropout: 0\.1", "dropout: 0.0", parameters.read_text()))
+    tokens = path / "data/tokens/lm"
+    tokens.mkdir(parents=True)
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *(f"w{number}" for number in range(36))]
+    ids = (4 + np.random.default_rng(0).random(3000) ** 2 * 36).astype("<u2")
+    for split, part in {"train": ids[:2500], "valid": ids[2500:]}.items():
+        part.tofile(tokens / f"{split}.bin")
+    counts = np.bincount(ids[:2500], minlength=40)
+    rows = [f"{piece}\t{count}\t{count}" for piece, count in zip(pieces, counts, strict=True)]
+    (tokens / "vocabulary.tsv").write_text("\n".join(["piece\tcount\ttarget_count", *rows, ""]))
+    streams.write_meta(tokens, {"dtype": "<u2"})
+    return path
+
+
+def train(folder: Path, settings: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "data/scratch/machine.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(settings)
+    return world.run(folder, "stages/run", "1", "train", "lm", "agg", check=False)
+
+
+def losses(folder: Path) -> np.ndarray:
+    rows = [line.split("\t") for line in (folder / "data/runs/lm/agg/log.tsv").read_text().splitlines()]
+    return np.array(
+        [[float(row[rows[0].index(name)]) for name in ("loss", "nll", "rare_group_size")] for row in rows[1:]]
+    )
+
+
+def test_the_launch_command_starts_a_run_on_two_processes(folder):
+    """The same losses as alone; facts about the speed are kept."""
+    alone = train(folder, "report_seconds: 0.0\n")
+    assert alone.returncode == 0, alone.stderr
+    expected = losses(folder)
+    both = train(folder, "launch: torchrun --standalone --nproc-per-node 2\nreport_seconds: 0.0\n")
+    assert both.returncode == 0, both.stderr
+    assert losses(folder) == pytest.approx(expected, rel=1e-4)
+    assert both.stdout.count("update 12/12") == 1
+    facts = json.loads((folder / "data/scratch/timing/lm-agg.json").read_text())
+    assert facts["processes"] == 2 and facts["tokens_per_second"] > 0 and facts["peak_memory_bytes"] > 1e8
+    assert not list((folder / "data/scratch/runs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("lunch: torchrun", "lunch: unknown key; allowed: compile, launch, micro_batch"),
+        ("micro_batch: 0", "micro_batch: 0 is not allowed: input should be greater than 0"),
+        ("compile: 3", "compile: 3 is not allowed: input should be a valid boolean"),
+        ("launch: [", "not YAML"),
+    ],
+)
+def test_a_mistake_in_the_machine_s_settings_is_one_line(tmp_path, settings, message):
+    (tmp_path / "machine.yaml").write_text(settings)
+    with pytest.raises(UserError, match="machine.yaml: ") as found:
+        machine.read(tmp_path / "machine.yaml")
+    assert message in str(found.value) and "\n" not in str(found.value)
+
+
+def test_a_launch_command_that_cannot_work_is_refused(monkeypatch):
+    with pytest.raises(UserError, match="launch: 'no-such-launcher -n 8': no-such-launcher cannot be started"):
+        launch.launch("no-such-launcher -n 8")
+    monkeypatch.setenv(launch.LAUNCHED, "1")
+    with pytest.raises(UserError, match="launch: 'nice' started a process without a rank"):
+        launch.launch("nice")
+    monkeypatch.setenv("RANK", "0")
+    launch.launch("nice")  # what the launcher started trains
