@@ -84,10 +84,10 @@ def _blocks(files: Sequence[Path]) -> Iterator[list[str]]:
 
 
 def _alphabet(files: Sequence[Path]) -> list[str]:
-    """Characters inside words and characters that end them, each in the order of their code points."""
-    inside, last = set[str](), set[str]()
+    """All characters, and again those that end words, each in the order of their code points."""
+    every, last = set[str](), set[str]()
     for block in _blocks(files):
         words = {word for line in block for word in line.split(" ") if word}
         last.update(word[-1] for word in words)
-        inside.update(*(word[:-1] for word in words))
-    return [*sorted(inside), *sorted(end + END for end in last)]
+        every.update(*words)
+    return [*sorted(every), *sorted(end + END for end in last)]
