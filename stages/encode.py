@@ -1,4 +1,4 @@
-"""encode {lm,words,nmt}: data/corpus/ -> data/tokens/<name>/ (vocabulary, ids; of pieces also the SentencePiece model)."""
+"""encode {lm,words,nmt}: data/corpus/ -> data/tokens/<name>/ (vocabulary, ids; of pieces also the model)."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ def main() -> None:
     parameters, into = config.load(), Path("data/tokens") / name
     if name == "words":
         words = parameters.words.vocabulary
-        meta = corpus.encode_words(Path("data/corpus/lm"), words.size, words.tokenise, into)
+        meta = corpus.encode_words(Path("data/corpus/lm"), words.size, words.tokenise, into, words.rows)
     else:
         meta = corpus.encode(name, Path("data/corpus") / name, parameters.task(name).vocabulary, into)
     print(

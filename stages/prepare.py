@@ -19,7 +19,7 @@ def run() -> None:
     elif task == "lm":
         prepare(task, config.lm.corpus, RAW, out)
     else:
-        prepare(task, config.nmt.corpus, RAW, out, tuple(config.nmt.extra_tests))
+        prepare(task, config.nmt.corpus, RAW, out, tuple(config.nmt.extra_tests), processes=config.threads)
 
 
 if __name__ == "__main__":

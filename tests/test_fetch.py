@@ -161,6 +161,27 @@ def test_a_short_file_stays_for_the_next_call(place, server):
     assert server.seen[-1][1] == "bytes=180000-"
 
 
+def test_a_copy_in_another_archive_serves_where_the_file_cannot_be_had(place, server):
+    whole, copy = tarred(("in/text", b"a\nb\n", tarfile.REGTYPE)), zipped(("in/text", b"a\nb\n", 0))
+    server.files["/copy.zip"] = copy
+    url = f"{server.root}/copy.zip"
+    row = {"name": "copy.zip", "urls": [url], "bytes": len(copy), "sha256": digest(copy)}
+    path = table(whole, "a.tgz", urls=[f"{server.root}/a.tgz"], unpack={"in/text": {"lines": 2}}, copies=[row])
+    assert (get(path) / "text").read_bytes() == b"a\nb\n"
+    del server.files["/copy.zip"]
+    with pytest.raises(UserError, match=f"tiny: a.tgz: not fetched.*/a.tgz: HTTP status 404.*; {url}: HTTP status 404"):
+        get(path)
+
+
+def test_a_member_with_another_number_of_lines_is_refused(place):
+    data = zipped(("in/text", b"a\nb\n", 0))
+    Path("mirror/tiny").mkdir(parents=True)
+    Path("mirror/tiny/a.zip").write_bytes(data)
+    with pytest.raises(UserError, match="tiny: a.zip: in/text: 2 lines instead of 1,920,209"):
+        get(table(data, "a.zip", unpack={"in/text": {"lines": 1920209}}), Path("mirror"))
+    assert not Path("data/raw").exists()
+
+
 def call(path: Path) -> list[str]:
     code = (
         "from pathlib import Path; from raretokens.config import main; from raretokens.corpora.download import fetch;"

@@ -16,6 +16,7 @@ from raretokens.corpora.registry import prepare
 
 ROOT = Path(__file__).parents[1]
 RAW, OUT = Path("raw"), Path("corpus/out")
+SMALL = {"table": Path("no-table")}  # whose counts are not the published ones
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +110,7 @@ def test_a_strange_package_is_an_error():
 def test_wikitext_keeps_empty_lines_and_splits_at_newlines_only():
     for split in ("train", "valid", "test"):
         put(f"wikitext-2/wiki.{split}.tokens", " \n = Title = \n \n a\u2028b\x0cc\rd \n last")
-    prepare("lm", "wikitext-2", RAW, OUT)
+    prepare("lm", "wikitext-2", RAW, OUT, **SMALL)
     assert read("train.txt") == ["", "= Title =", "", "a\u2028b\x0cc d", "last"]
     assert counts()["splits"]["valid"] == {"lines": 5, "tokens": {"text": 8}, "dropped": {}}
 
@@ -124,7 +125,7 @@ def test_multi30k_with_extra_tests():
     multi30k()
     put("wmt-newstest/newstest2014.en", "news\n")
     put("wmt-newstest/newstest2014.de", "Nachrichten\n")
-    prepare("nmt", "multi30k", RAW, OUT, ("newstest2014", "test_2018_flickr"))
+    prepare("nmt", "multi30k", RAW, OUT, ("newstest2014", "test_2018_flickr"), **SMALL)
     assert read("train.target") == ["ein Hund", "das Ende"] and read("newstest2014.target") == ["Nachrichten"]
     assert counts()["splits"]["train"]["dropped"] == {"no partner": 0, "empty": 1}
     assert list(counts()["splits"]) == ["train", "valid", "test", "newstest2014", "test_2018_flickr"]
@@ -160,14 +161,40 @@ def test_what_is_not_there_is_named(task, corpus, extra, said):
     assert not OUT.exists()
 
 
+def test_other_counts_than_the_published_ones_stop_the_stage():
+    for split in ("train", "valid", "test"):
+        put(f"wikitext-2/wiki.{split}.tokens", "a b\n")
+    with pytest.raises(UserError, match="corpus/out/train: 1 lines instead of the 36,718 published .wikitext-2.yaml"):
+        prepare("lm", "wikitext-2", RAW, OUT)
+    assert not OUT.exists()
+
+
+def test_gpt2_s_pieces_are_taken_along():
+    own(lm_train="one", lm_valid="v", lm_test="t\n")
+    put("gpt2-bpe/vocab.bpe", "pieces")
+    prepare("lm", "own", RAW, OUT)
+    assert (OUT / "gpt2-bpe/vocab.bpe").read_text() == "pieces"
+
+
 def test_wmt14_keeps_every_hundredth_pair_for_validation():
     for number, part in enumerate(("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v9.de-en")):
         for side in ("en", "de"):
-            put(f"wmt14/{part}.{side}", "".join(f"{side} {number} {line}\n" for line in range(70)))
-    put("wmt-newstest/newstest2014.en", "news\n")
-    put("wmt-newstest/newstest2014.de", "Nachrichten\n")
-    prepare("nmt", "wmt14", RAW, OUT)
-    assert read("valid.source") == ["en 1 29", "en 2 59"] and len(read("train.target")) == 208
+            put(f"wmt14/{part}.{side}", "".join(f"{side} isn’t {number} {line}-\x07x&\n" for line in range(70)))
+    for test in ("newstest2013", "newstest2014"):
+        put(f"wmt-newstest/{test}.en", f"It’s {test}-news.\n")
+        put(f"wmt-newstest/{test}.de", "„Nachrichten“\n")
+    prepare("nmt", "wmt14", RAW, OUT, ("newstest2013",), processes=2, **SMALL)
+    # Normalised, a control character taken for a blank, a hyphen split off, escaped.
+    assert read("tokenised/valid.source") == [f"en isn &apos;t {n}- x &amp;" for n in ("1 29", "2 59")]
+    numbers = [f"{part} {line}" for part in range(3) for line in range(70)]
+    left = [number for number in numbers if number not in ("1 29", "2 59")]
+    assert read("tokenised/train.target") == [f"de isn &apos; t {number}- x &amp;" for number in left]
+    assert not (OUT / "train.source").exists()  # 1.3 GB that nobody reads
+    for test, name in (("test", "newstest2014"), ("newstest2013", "newstest2013")):
+        assert read(f"{test}.source") == [f"It’s {name}-news."] and read(f"{test}.target") == ["„Nachrichten“"]
+        assert read(f"tokenised/{test}.source") == [f"It &apos;s {name} @-@ news ."]
+        assert read(f"tokenised/{test}.target") == ["„ Nachrichten “"]
+    assert list(counts()["splits"]) == ["train", "valid", "test", "newstest2013"]
 
 
 def own(**files: str | bytes) -> None:

@@ -18,7 +18,7 @@ from raretokens.consistency import contradictions, nearest, value_at
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 ALTERNATIVE = re.compile(
-    r"constrained|literal\[|int$|float$|str$|list\["
+    r"constrained|literal\[|int$|float$|str$|list\[|Subword$"
 )  # names that pydantic gives to members of a union
 Corpus = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
 
@@ -88,9 +88,19 @@ class Decoding(Section):
     sentences: PositiveInt | None = None
 
 
+class Subword(Section):
+    """Pieces of another model than SentencePiece's: those of GPT-2, or merges learnt on words (Sennrich et al. 2016)."""
+
+    model: Literal["gpt2", "bpe"]
+    merges: PositiveInt | None = None
+    longest: PositiveInt | None = None  # pieces on a side of a pair
+    ratio: Annotated[float, Field(gt=1.0)] | None = None  # of the longer side of a pair to the other
+    rows: PositiveInt | None = None  # of the table that must come out
+
+
 class Task(Section):
     corpus: Corpus
-    vocabulary: Annotated[int, Field(ge=16)]
+    vocabulary: Annotated[int, Field(ge=16)] | Subword
     groups: Groups
     sizes: dict[str, Size]
     training: Training
@@ -109,6 +119,7 @@ class Translation(Task):
 class WordVocabulary(Section):
     size: Annotated[int, Field(ge=16)] | None
     tokenise: bool
+    rows: PositiveInt | None = None  # of the table that must come out
 
 
 class Words(Section):
@@ -267,4 +278,4 @@ def _section_of(place: list[str]) -> list[str]:
         model = (
             model.model_fields[part].annotation if part in getattr(model, "model_fields", {}) else model.__args__[-1]
         )
-    return list(model.model_fields)
+    return list((model if hasattr(model, "model_fields") else model.__args__[-1]).model_fields)

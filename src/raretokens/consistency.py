@@ -17,6 +17,7 @@ def contradictions(parameters: "Parameters") -> list[str]:
     return [
         *(f"sources: {name!r} is not known; {nearest(name, sources())}" for name in unknown),
         *(line for name in ("lm", "nmt") for line in _task_contradictions(name, parameters.task(name))),
+        *(line for name in ("lm", "nmt") for line in _vocabulary_contradictions(parameters, name)),
         *_group_contradictions("words", parameters.words.groups),
         *_probe_contradictions(parameters.lm.probe),
         *(line for name in ("lm", "nmt") for line in _curve_contradictions(parameters, name)),
@@ -51,6 +52,21 @@ def _task_contradictions(name: str, task: "Task") -> list[str]:
         lines.append(
             f"{name}.training.validate_every: {training.validate_every} is more than the {training.updates} updates"
         )
+    return lines
+
+
+def _vocabulary_contradictions(parameters: "Parameters", name: str) -> list[str]:
+    key, declared = f"{name}.vocabulary", parameters.task(name).vocabulary
+    if isinstance(declared, int):
+        return []
+    lines = []
+    if (declared.merges is None) == (declared.model == "bpe"):
+        needed = "is needed by" if declared.model == "bpe" else "is not allowed with"
+        lines.append(f"{key}.merges: {declared.merges} {needed} model {declared.model}")
+    if declared.model == "gpt2" and "gpt2-bpe" not in parameters.sources:
+        lines.append(f"{key}.model: gpt2 needs the source gpt2-bpe; name it under sources")
+    if name == "lm" and (declared.longest or declared.ratio):
+        lines.append(f"{key}: longest and ratio are of pairs; allowed in nmt.vocabulary alone")
     return lines
 
 

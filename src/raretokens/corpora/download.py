@@ -30,14 +30,11 @@ def fetch(name: str, into: Path, mirror: Path | None = None, table: Path = TABLE
     ready = folder / "ready"
     folder.mkdir(parents=True, exist_ok=True)
     session = requests.Session()
-    for file in wanted.files:
-        whole = folder / file.name
-        if not _have(whole, file):
-            _obtain(file, whole, _places(name, wanted, file, mirror, session), f"{name}: {file.name}")
+    obtained = [_version(name, wanted, file, folder, mirror, session) for file in wanted.files]
     shutil.rmtree(ready, ignore_errors=True)
     ready.mkdir()
     left = wanted.limit
-    for file in wanted.files:
+    for file in obtained:
         try:
             left -= _deliver(file, folder / file.name, ready, left)
         except Refused as reason:
@@ -55,9 +52,25 @@ def _deliver(file: File, whole: Path, ready: Path, limit: int) -> int:
     return whole.rename(ready / file.name).stat().st_size
 
 
-def _obtain(file: File, whole: Path, places: list[Place], what: str) -> None:
+def _version(
+    name: str, wanted: Source, file: File, folder: Path, mirror: Path | None, session: requests.Session
+) -> File:
+    """The file or the first copy of it that is here or can be had; UserError names every place that was tried."""
+    failed: list[str] = []
+    for version in file.versions():
+        whole = folder / version.name
+        places = _places(name, wanted, version, mirror, session)
+        if _have(whole, version) or _obtain(whole, places, f"{name}: {version.name}", failed):
+            return version
+    tried = "; ".join(failed) or "no place, the table names none"
+    hint = "" if tried.startswith("mirror") else " (a folder with the files can be named in RARETOKENS_MIRROR)"
+    expected = f"expected sha256 {file.sha256} ({file.bytes} bytes)"
+    raise UserError(f"{name}: {file.name}: not fetched, {expected}. Tried {tried}{hint}")
+
+
+def _obtain(whole: Path, places: list[Place], what: str, failed: list[str]) -> bool:
+    """Whether one of the places gave the file; why the others did not is added to `failed`."""
     part = whole.with_name(whole.name + ".part")
-    failed = []
     for place, fill in places:
         try:
             fill(part)
@@ -68,10 +81,8 @@ def _obtain(file: File, whole: Path, places: list[Place], what: str) -> None:
             raise UserError(f"{what}: cannot be written: {error}") from None
         part.rename(whole)
         print(f"{what}: from {place}", file=sys.stderr)
-        return
-    tried = "; ".join(failed) or "no place, the table names none"
-    hint = "" if tried.startswith("mirror") else " (a folder with the files can be named in RARETOKENS_MIRROR)"
-    raise UserError(f"{what}: not fetched, expected sha256 {file.sha256} ({file.bytes} bytes). Tried {tried}{hint}")
+        return True
+    return False
 
 
 def _have(whole: Path, file: File) -> bool:

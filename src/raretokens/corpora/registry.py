@@ -2,31 +2,52 @@
 
 * SERVES = {"lm": ("name", ...), "nmt": (...)} and LANGUAGES = {"text": ..., "source": ..., "target": ...}
 * lm(raw, name) returns {split: lines}; nmt(raw, name) returns {split: pairs of lines}, lazily
-* FILTER, of training pairs, may be left out
+* FILTER, of training pairs, may be left out; TOKENISE = True where the text is cut into words by Moses (moses.py)
 * TESTS and test(raw, name), pairs of lines: test sets that other corpora of the same languages may borrow
 """
 
 import importlib
 import pkgutil
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
 import raretokens.corpora
 from raretokens.config import UserError
 from raretokens.corpora import own
-from raretokens.corpora.splits import Folder, write_counts, write_pairs, write_text
+from raretokens.corpora.sources import TABLE, check_counts
+from raretokens.corpora.splits import Folder, Pair, pairs, write_counts, write_pairs, write_text
 
 TASKS = ("lm", "nmt", "similarity")
+MODELS = ("gpt2-bpe",)  # sources that hold no text but how to cut it; encode finds them beside the text
 
 
-def prepare(task: str, corpus: str, raw: Path, out: Path, extra_tests: tuple[str, ...] = ()) -> None:
+def prepare(
+    task: str,
+    corpus: str,
+    raw: Path,
+    out: Path,
+    extra_tests: tuple[str, ...] = (),
+    *,
+    processes: int = 1,
+    table: Path = TABLE,
+) -> None:
     """Write data/corpus/<task>/ (docs/artifacts.md) from the fetched files below `raw`.
 
-    UserError: an unknown corpus or test set, a missing file, unequal numbers of lines. Then `out` does not appear.
+    processes: for tokenising; the result is the same. UserError: an unknown corpus or test set, a missing file, unequal
+    numbers of lines, other counts than the table of sources states. Then `out` does not appear.
     """
     module = _serving(task, corpus)
     with Folder(out) as folder:
-        splits = globals()[f"_{task}"](module, corpus, raw, folder, tuple(extra_tests))
+        if task == "nmt":
+            splits = _nmt(module, corpus, raw, folder, tuple(extra_tests), processes)
+        else:
+            splits = {"lm": _lm, "similarity": _similarity}[task](module, corpus, raw, folder)
+        check_counts(task, corpus, splits, out, table)
+        for model in MODELS:
+            if task != "similarity" and (raw / model).is_dir():
+                shutil.copytree(raw / model, folder / model)
         sides = ("source", "target") if task == "nmt" else ("text",)
         write_counts(folder, corpus, {side: module.LANGUAGES[side] for side in sides}, splits)
 
@@ -50,22 +71,44 @@ def _serving(task: str, corpus: str) -> ModuleType:
     return corpora[corpus]
 
 
-def _lm(module: ModuleType, corpus: str, raw: Path, out: Path, _: tuple[str, ...]) -> dict[str, dict]:
+def _lm(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
     return {split: write_text(out, split, text) for split, text in module.lm(raw, corpus).items()}
 
 
-def _nmt(module: ModuleType, corpus: str, raw: Path, out: Path, extra_tests: tuple[str, ...]) -> dict[str, dict]:
+def _nmt(
+    module: ModuleType, corpus: str, raw: Path, out: Path, extra_tests: tuple[str, ...], processes: int
+) -> dict[str, dict]:
     lenders = {name: _lender(module, name, raw) for name in extra_tests}
+    tests = {name: lender.test(raw, name) for name, lender in lenders.items()}
     splits = {}
-    for split, bitext in module.nmt(raw, corpus).items():
-        drop = getattr(module, "FILTER", None) if split == "train" else None
-        splits[split] = write_pairs(out, split, bitext, drop)
-    for name, lender in lenders.items():
-        splits[name] = write_pairs(out, name, lender.test(raw, name), None)
+    for split, bitext in (module.nmt(raw, corpus) | tests).items():
+        if getattr(module, "TOKENISE", False):
+            splits[split] = _tokenised(module, split, bitext, out, processes)
+        else:
+            splits[split] = write_pairs(
+                out, split, bitext, getattr(module, "FILTER", None) if split == "train" else None
+            )
     return splits
 
 
-def _similarity(module: ModuleType, corpus: str, raw: Path, out: Path, _: tuple[str, ...]) -> dict[str, dict]:
+def _tokenised(module: ModuleType, split: str, bitext: Iterable[Pair], out: Path, processes: int) -> dict:
+    """A split in the folder tokenised/; of test sets also the plain text beside it, which translations are scored by."""
+    from raretokens.corpora import moses  # the other corpora need not wait for it
+
+    training, languages = split in ("train", "valid"), (module.LANGUAGES["source"], module.LANGUAGES["target"])
+    into = out / "tokenised"
+    into.mkdir(exist_ok=True)
+    if training:
+        return write_pairs(into, split, moses.tokenised(bitext, languages, True, processes), None)
+    row = write_pairs(out, split, bitext, None)
+    plain = pairs(out / f"{split}.source", out / f"{split}.target")
+    left = write_pairs(into, split, moses.tokenised(plain, languages, False, processes), None)["lines"]
+    if left != row["lines"]:
+        raise UserError(f"{split}: {row['lines'] - left} sentences have no word; a test set must keep all of them")
+    return row
+
+
+def _similarity(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
     splits = {}
     for name, rows in module.similarity(raw, corpus).items():
         table = "".join(f"{one}\t{other}\t{score:g}\n" for one, other, score in rows)

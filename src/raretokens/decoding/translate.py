@@ -23,7 +23,7 @@ def translate(parameters: config.Parameters, run: config.Run, checkpoint: Path, 
     A translation has at most `nmt.training.block` pieces, as many as the model saw in training. The length penalty is
     fairseq's and CTranslate2's form: the log-probability is divided by length ** penalty.
     """
-    decoding, encoder = parameters.nmt.decoding, Encoder(tokens)
+    decoding, encoder = parameters.nmt.decoding, Encoder(tokens, run.reverse)
     pairs = Bitext(tokens, test, run.reverse)
     sources = _sources(pairs, encoder.vocabulary.pieces, decoding.sentences)
     with tempfile.TemporaryDirectory() as folder:

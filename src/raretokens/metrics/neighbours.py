@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from raretokens.metrics.rows import blocks, members, unit
-from raretokens.subword.vocabulary import GROUP_NAMES, SPECIALS, Vocabulary
+from raretokens.subword.vocabulary import GROUP_NAMES, SPACE, SPECIALS, Vocabulary
 
-SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word
 CURVE = 600  # points
 Found = list[tuple[str, float, str]]  # piece, cosine, group name
 

@@ -1,92 +1,73 @@
-"""SentencePiece BPE: learning the merges, and text to ids of our frequency-sorted vocabulary and back."""
+"""A token folder's own encoder: text to ids of its frequency-sorted vocabulary and back, whatever model cuts the pieces."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
-import sentencepiece
 
 from raretokens.config import UserError
+from raretokens.subword.gpt2 import GPT2
+from raretokens.subword.joint import Joint
+from raretokens.subword.sentence_piece import SentencePiece
+from raretokens.subword.streams import META
 from raretokens.subword.vocabulary import SPECIALS, UNK, Vocabulary
 
-if TYPE_CHECKING:
-    from raretokens.subword.words import Words
-
-MODEL, VOCABULARY = "spm.model", "vocabulary.tsv"
+VOCABULARY = "vocabulary.tsv"
+MODELS = (SentencePiece, GPT2, Joint)  # told apart by the name of their file
 
 
-def learn(lines: Iterable[str], size: int, path: Path) -> None:
-    """Learn a BPE of that many pieces and write the SentencePiece model.
+class Model(Protocol):
+    """What cuts text into pieces, with numbers of its own."""
 
-    Text is taken as it is (identity normalisation), so decoding gives it back. Sentences come through an iterator and the
-    model through a writer: with file names instead, the model would hold their paths and differ from machine to machine.
-    """
-    with open(path, "wb") as file:
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
-                model_writer=file,
-                model_type="bpe",
-                vocab_size=size,
-                character_coverage=1.0,
-                normalization_rule_name="identity",
-                remove_extra_whitespaces=False,
-                max_sentence_length=1 << 20,
-                num_threads=1,
-                bos_id=-1,
-                eos_id=-1,
-                pad_id=-1,
-                unk_id=0,
-                minloglevel=1,
-            )
-        except RuntimeError as error:
-            raise UserError(f"vocabulary: {size} pieces cannot be learnt from this text: {error}") from None
+    size: int  # numbers are 0 to size - 1
+    unknown: int | None  # the number of what it has no piece for
+
+    def encode(self, lines: list[str]) -> list[list[int]]: ...
+
+    def piece(self, number: int) -> str: ...
 
 
 class Encoder:
-    """Text <-> ids of the vocabulary in a token folder."""
+    """Text <-> ids of the vocabulary in a token folder. reverse: what is decoded is in the language of the sources."""
 
-    def __init__(self, folder: Path) -> None:
-        self.model = sentencepiece.SentencePieceProcessor(model_file=str(folder / MODEL))
+    def __init__(self, folder: Path, reverse: bool = False) -> None:
+        found = [model for model in MODELS if (folder / model.FILE).exists()]
+        if not found:
+            raise UserError(f"{folder}: none of {', '.join(model.FILE for model in MODELS)} is there; encode it first")
+        self.model = found[0](folder / found[0].FILE)
         self.vocabulary = Vocabulary.read(folder / VOCABULARY)
         self.ids = {piece: index for index, piece in enumerate(self.vocabulary.pieces)}
         self._from_model = id_map(self.model, self.vocabulary)
-        self._bare: sentencepiece.SentencePieceProcessor | None = None
+        self._to_model = {int(index): number for number, index in enumerate(self._from_model) if index != UNK}
+        languages = json.loads((folder / META).read_text(encoding="utf-8")).get("tokenised")
+        self._language = languages and languages["source" if reverse else "target"]
 
     def encode(self, text: str) -> list[int]:
         """Ids without an end mark; a word at the start is space-marked like any other."""
-        return self._from_model[self.model.encode(text)].tolist() if text else []
+        return self._renumbered(self.model.encode([text])[0]) if text else []
 
     def encode_bare(self, word: str) -> list[int]:
-        """Ids of a word without the space mark in front."""
-        if self._bare is None:
-            # Messages laid end to end are merged, the last value wins: normalizer_spec (3) {add_dummy_prefix (3): false}.
-            model = self.model.serialized_model_proto() + b"\x1a\x02\x18\x00"
-            self._bare = sentencepiece.SentencePieceProcessor(model_proto=model)
-        return self._from_model[self._bare.encode(word)].tolist()
+        """Ids of a word without the space mark in front, where the model has one."""
+        return self._renumbered(self.model.encode_bare(word))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of ids; special tokens and fillers are left out."""
-        end = self.vocabulary.types
-        return self.model.decode_pieces([self.vocabulary.pieces[i] for i in ids if len(SPECIALS) <= i < end])
+        """Text of ids, plain even where the corpus was tokenised; special tokens and fillers are left out."""
+        text = self.model.decode([self._to_model[i] for i in ids if len(SPECIALS) <= i < self.vocabulary.types])
+        return _detokenised(text, self._language) if self._language else text
+
+    def _renumbered(self, numbers: Sequence[int]) -> list[int]:
+        return self._from_model[numbers].tolist() if numbers else []
 
 
-def id_map(model: "sentencepiece.SentencePieceProcessor | Words", vocabulary: Vocabulary) -> np.ndarray:
-    """Id of the model -> id of the vocabulary; pieces unseen in training become <unk>."""
+def id_map(model: Model, vocabulary: Vocabulary) -> np.ndarray:
+    """Number of the model -> id of the vocabulary; pieces unseen in training become <unk>."""
     ids = {piece: index for index, piece in enumerate(vocabulary.pieces)}
-    pieces = (model.id_to_piece(i) for i in range(model.get_piece_size()))
-    return np.array([ids.get(piece, UNK) for piece in pieces], dtype=np.int64)
+    return np.array([ids.get(model.piece(number), UNK) for number in range(model.size)], dtype=np.int64)
 
 
-def blocks(path: Path, lines: int = 20_000) -> Iterator[list[str]]:
-    """The lines of a file in blocks, split at \\n alone and without it; memory does not grow with the file."""
-    block: list[str] = []
-    with open(path, encoding="utf-8", newline="\n") as file:
-        for line in file:
-            block.append(line.rstrip("\n"))
-            if len(block) == lines:
-                yield block
-                block = []
-    if block:
-        yield block
+def _detokenised(text: str, language: str) -> str:
+    from sacremoses import MosesDetokenizer  # only corpora that were tokenised by Moses need it
+
+    return MosesDetokenizer(language).detokenize(text.split(" ")) if text else text

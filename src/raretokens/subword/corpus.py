@@ -1,102 +1,164 @@
-"""From a prepared corpus to token files: learn pieces or words, sort the vocabulary by training frequency, write all splits."""
+"""From a prepared corpus to token files: learn or take pieces, sort the vocabulary by training frequency, write all splits."""
 
-import shutil
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import sentencepiece
 
-from raretokens.config import UserError
+from raretokens.config import Subword, UserError
 from raretokens.subword import bpe, streams
+from raretokens.subword.gpt2 import GPT2, SOURCE
+from raretokens.subword.joint import Joint
+from raretokens.subword.sentence_piece import SentencePiece
+from raretokens.subword.text import blocks
 from raretokens.subword.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 from raretokens.subword.words import Words
 
 SIDES = {"lm": (".txt",), "nmt": (".source", ".target")}
-Model = sentencepiece.SentencePieceProcessor | Words
+TOKENISED = (
+    "tokenised"  # folder of a corpus that its own recipe cuts into words; the plain text beside it is for scoring
+)
+FILTERED = ("train", "valid")
+AT_ONCE = 1 << 22  # numbers of a chunk of a token file
 
 
-def encode(task: str, corpus: Path, size: int, into: Path) -> dict:
-    """Write spm.model, vocabulary.tsv, a .bin file for each split of the corpus, and meta.json; the latter is returned."""
-    training = _training(corpus, SIDES[task])
+def encode(task: str, corpus: Path, declared: int | Subword, into: Path) -> dict:
+    """Write the model, vocabulary.tsv, a .bin file for each split of the corpus, and meta.json; the latter is returned.
+
+    declared: a number of pieces for SentencePiece to learn, or another model. Memory does not grow with the corpus, but for
+    what SentencePiece needs to learn. Raises UserError where a file is missing, the text gives too few pieces, or the
+    vocabulary has another number of rows than declared.
+    """
+    text = corpus / TOKENISED if (corpus / TOKENISED).is_dir() else corpus
+    training = _training(text, SIDES[task])
     into.mkdir(parents=True, exist_ok=True)
-    bpe.learn(chain.from_iterable(chain.from_iterable(map(bpe.blocks, training))), size, into / bpe.MODEL)
-    model = sentencepiece.SentencePieceProcessor(model_file=str(into / bpe.MODEL))
-    return _write(model, corpus, SIDES[task], into, "piece")
+    if isinstance(declared, int):
+        model = SentencePiece.learn(training, declared, into / SentencePiece.FILE)
+        declared = None
+    elif declared.model == "gpt2":
+        model = GPT2.take(corpus / SOURCE, into / GPT2.FILE)
+    else:
+        model = Joint.learn(training, declared.merges, into / Joint.FILE)
+    meta = {"unit": "piece"}
+    if text != corpus:
+        meta["tokenised"] = json.loads((corpus / "counts.json").read_text(encoding="utf-8"))["languages"]
+    return _write(model, text, SIDES[task], into, meta, declared, declared and declared.rows)
 
 
-def encode_words(corpus: Path, size: int | None, tokenise: bool, into: Path) -> dict:
-    """The same of whole words, and without a model: the vocabulary says it all."""
+def encode_words(corpus: Path, size: int | None, tokenise: bool, into: Path, rows: int | None = None) -> dict:
+    """The same of whole words, and without a model: the vocabulary says it all. rows: that it must have."""
     training = _training(corpus, SIDES["lm"])
     into.mkdir(parents=True, exist_ok=True)
-    return _write(Words.learn(training, size, tokenise), corpus, SIDES["lm"], into, "word")
+    return _write(Words.learn(training, size, tokenise), corpus, SIDES["lm"], into, {"unit": "word"}, rows=rows)
 
 
-def _training(corpus: Path, sides: tuple[str, ...]) -> list[Path]:
-    training = [corpus / f"train{side}" for side in sides]
+def _training(text: Path, sides: tuple[str, ...]) -> list[Path]:
+    training = [text / f"train{side}" for side in sides]
     missing = [str(path) for path in training if not path.exists()]
     if missing:
         raise UserError(f"{', '.join(missing)}: no such file; prepare the corpus first")
     return training
 
 
-def _write(model: Model, corpus: Path, sides: tuple[str, ...], into: Path, unit: str) -> dict:
-    vocabulary = _vocabulary(model, _training(corpus, sides))
+def _write(
+    model: bpe.Model,
+    text: Path,
+    sides: tuple[str, ...],
+    into: Path,
+    meta: dict,
+    declared: Subword | None = None,
+    rows: int | None = None,
+) -> dict:
+    """Every split is cut once, into numbers of the model; ids follow from the counts of the training split."""
+    names = sorted(path.name.removesuffix(sides[-1]) for path in text.glob(f"*{sides[-1]}"))
+    facts, counts = {}, {}
+    for name in names:
+        keep = _Filter(declared) if declared and name in FILTERED and len(sides) == 2 else None
+        files = [text / f"{name}{side}" for side in sides]
+        facts[name], counts[name] = _cut(model, files, into / f"{name}.numbers", keep)
+    pairs = facts["train"]["lines"]
+    vocabulary = _sorted(model, counts["train"], pairs * len(sides), pairs)
+    if rows and rows != len(vocabulary):
+        raise UserError(f"vocabulary.rows: {rows} are declared, but {text}/train* gives {len(vocabulary)}")
     vocabulary.write(into / bpe.VOCABULARY)
-    dtype, ids = streams.dtype_for(len(vocabulary)), bpe.id_map(model, vocabulary)
-    splits = sorted({path.name.removesuffix(sides[-1]) for path in corpus.glob(f"*{sides[-1]}")})
-    meta = {
-        "unit": unit,
-        "dtype": dtype.str,
-        "vocabulary": len(vocabulary),
-        "fillers": vocabulary.fillers,
-        "splits": {},
-    }
-    for split in splits:
-        files = [corpus / f"{split}{side}" for side in sides]
-        meta["splits"][split] = _write_split(model, ids, files, into / f"{split}.bin", dtype)
+    dtype, ids = streams.dtype_for(len(vocabulary)), np.append(bpe.id_map(model, vocabulary), EOS)
+    for name in names:
+        _renumber(into / f"{name}.numbers", ids, into / f"{name}.bin", dtype)
+    size = {"dtype": dtype.str, "vocabulary": len(vocabulary), "fillers": vocabulary.fillers}
+    meta = {**meta, **size, "splits": facts}
     streams.write_meta(into, meta)
     return meta
 
 
-def _encoded(model: Model, files: list[Path]) -> Iterator[list[list[int]]]:
-    """Blocks of lines as SentencePiece ids, the lines of several files taken in turn."""
-    for parts in zip(*map(bpe.blocks, files), strict=True):
+class _Filter:
+    """Leaves out pairs as the Moses script does, of lengths in pieces: too long, or one side much longer than the other."""
+
+    def __init__(self, declared: Subword) -> None:
+        self.longest, self.ratio = declared.longest or np.inf, declared.ratio or np.inf
+        longest, ratio = f"longer than {declared.longest} pieces", f"length ratio above {declared.ratio or 0:g}"
+        self.dropped = ({longest: 0} if declared.longest else {}) | ({ratio: 0} if declared.ratio else {})
+        self.reasons = longest, ratio
+
+    def __call__(self, lengths: np.ndarray) -> np.ndarray:
+        """pairs x 2 -> which to keep."""
+        most, least = lengths.max(1), lengths.min(1)
+        long = most > self.longest
+        uneven = (most > self.ratio * least) & ~long
+        for reason, found in zip(self.reasons, (long, uneven), strict=True):
+            if reason in self.dropped:
+                self.dropped[reason] += int(found.sum())
+        return ~(long | uneven)
+
+
+def _cut(model: bpe.Model, files: Sequence[Path], path: Path, keep: _Filter | None) -> tuple[dict, np.ndarray]:
+    """Write the numbers of a split, the lines of several files in turn, each closed by model.size.
+
+    Returns the row of meta.json, and how often each number occurs: in all files, and in the last (2 x size).
+    """
+    end, sides, tokens, lines = model.size, len(files), 0, 0
+    dtype, counts = streams.dtype_for(end + 1), np.zeros((2, end + 1), np.int64)
+    with open(path, "wb") as out:
+        for block in _encoded(model, files):
+            if keep:
+                kept = np.repeat(keep(np.reshape([len(line) for line in block], (-1, sides))), sides)
+                block = [line for line, good in zip(block, kept, strict=True) if good]
+            for line in block:
+                line.append(end)
+            flat = np.fromiter(chain.from_iterable(block), dtype)
+            flat.tofile(out)
+            last = flat if sides == 1 else np.fromiter(chain.from_iterable(block[sides - 1 :: sides]), dtype)
+            counts += [np.bincount(part, minlength=end + 1) for part in (flat, last)]
+            tokens, lines = tokens + len(flat), lines + len(block) // sides
+    facts = {"tokens": tokens, "lines": lines}
+    return facts | ({"dropped": keep.dropped} if keep else {}), counts[:, :end]
+
+
+def _encoded(model: bpe.Model, files: Sequence[Path]) -> Iterator[list[list[int]]]:
+    """Blocks of lines as numbers of the model, the lines of several files taken in turn."""
+    for parts in zip(*map(blocks, files), strict=True):
         yield model.encode([line for lines in zip(*parts, strict=True) for line in lines])
 
 
-def _vocabulary(model: Model, training: list[Path]) -> Vocabulary:
-    counts, lines = np.zeros((2, model.get_piece_size()), np.int64), 0  # of all text, of targets
-    for side, path in enumerate(training):
-        is_target = side == len(training) - 1
-        for block in _encoded(model, [path]):
-            seen = np.bincount(np.fromiter(chain.from_iterable(block), np.int64), minlength=counts.shape[1])
-            counts[0] += seen
-            counts[1] += seen * is_target
-            lines += len(block)
-    return _sorted(model, counts, lines, lines // len(training))
-
-
-def _sorted(model: Model, counts: np.ndarray, ends: int, target_ends: int) -> Vocabulary:
-    """Specials, pieces by falling count (ties: SentencePiece's order), fillers up to a multiple of 8."""
-    seen = [i for i in np.argsort(-counts[0], kind="stable") if counts[0, i] and i != model.unk_id()]
+def _sorted(model: bpe.Model, counts: np.ndarray, ends: int, target_ends: int) -> Vocabulary:
+    """Specials, pieces by falling count (ties: the model's order), fillers up to a multiple of 8."""
+    seen = [i for i in np.argsort(-counts[0], kind="stable") if counts[0, i] and i != model.unknown]
     fillers = -(len(SPECIALS) + len(seen)) % 8
     special = np.zeros((2, len(SPECIALS)), np.int64)
     special[:, EOS] = ends, target_ends
-    special[:, UNK] = counts[:, model.unk_id()]
+    if model.unknown is not None:
+        special[:, UNK] = counts[:, model.unknown]
     columns = np.concatenate((special, counts[:, seen], np.zeros((2, fillers), np.int64)), axis=1)
-    pieces = (*SPECIALS, *(model.id_to_piece(int(i)) for i in seen), *(f"<filler{i}>" for i in range(fillers)))
+    pieces = (*SPECIALS, *(model.piece(int(i)) for i in seen), *(f"<filler{i}>" for i in range(fillers)))
     return Vocabulary(pieces, columns[0], columns[1], fillers)
 
 
-def _write_split(model: Model, ids: np.ndarray, files: list[Path], path: Path, dtype: np.dtype) -> dict:
-    tokens = lines = 0
-    part = path.with_suffix(".part")
+def _renumber(numbers: Path, ids: np.ndarray, path: Path, dtype: np.dtype) -> None:
+    """Write the token file of a split, and take the numbers away."""
+    part, found = path.with_suffix(".part"), np.memmap(numbers, streams.dtype_for(len(ids)), "r")
     with open(part, "wb") as out:
-        for block in _encoded(model, files):
-            flat = np.concatenate([np.append(ids[line], EOS) if line else [EOS] for line in block])
-            flat.astype(dtype).tofile(out)
-            tokens, lines = tokens + len(flat), lines + len(block)
-    shutil.move(part, path)
-    return {"tokens": tokens, "lines": lines // len(files)}
+        for start in range(0, len(found), AT_ONCE):
+            ids[found[start : start + AT_ONCE]].astype(dtype).tofile(out)
+    part.rename(path)
+    numbers.unlink()

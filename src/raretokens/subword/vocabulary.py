@@ -9,6 +9,7 @@ SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
 FREQ, MED, RARE, FILLER = 0, 1, 2, -1
 GROUP_NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
+SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,93 @@
+"""Byte-pair encoding of words (Sennrich et al. 2016), learnt on both languages together: a number of merges.
+
+As in the authors' subword-nmt, a word is its characters, the last one marked as the end, and a merge is learnt only
+where it occurs twice; among equally frequent pairs another one may win here. tokenizers learns and applies the merges.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from raretokens.config import UserError
+from raretokens.subword.text import blocks
+
+END, CONTINUED, UNKNOWN = "</w>", "@@", "<unk>"
+
+
+class Joint:
+    """Learnt merges; words are what stands between blanks."""
+
+    FILE = "merges.json"
+
+    def __init__(self, path: Path) -> None:
+        self.model = Tokenizer.from_file(str(path))
+        self.size, self.unknown = self.model.get_vocab_size(), self.model.token_to_id(UNKNOWN)
+
+    @classmethod
+    def learn(cls, files: Sequence[Path], merges: int, path: Path) -> "Joint":
+        """Learn that many merges of all files together and write them to the path; the files are read twice.
+
+        Memory grows with the number of different words alone. Raises UserError for more merges than the text gives.
+        """
+        alphabet = _alphabet(files)
+        # Characters get their numbers here, in order: the trainer would number ends of words as they come out of a hash
+        # table, and break ties by these numbers, differently each time.
+        trainer = trainers.BpeTrainer(
+            vocab_size=len(alphabet) + merges,
+            min_frequency=2,
+            special_tokens=alphabet,
+            end_of_word_suffix=END,
+            show_progress=False,
+        )
+        learner = _tokenizer(models.BPE(end_of_word_suffix=END))
+        learner.train_from_iterator(_blocks(files), trainer)
+        learnt = [tuple(pair) for pair in json.loads(learner.to_str())["model"]["merges"]][:merges]
+        if len(learnt) < merges:
+            raise UserError(f"vocabulary.merges: {merges} cannot be learnt from this text, only {len(learnt)}")
+        # Two merges may give the same piece.
+        pieces = dict.fromkeys((UNKNOWN, *alphabet, *(left + right for left, right in learnt)))
+        numbers = {piece: number for number, piece in enumerate(pieces)}
+        model = models.BPE(vocab=numbers, merges=learnt, unk_token=UNKNOWN, end_of_word_suffix=END)
+        _tokenizer(model).save(str(path))
+        return cls(path)
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        return [found.ids for found in self.model.encode_batch_fast(lines)]
+
+    def encode_bare(self, word: str) -> list[int]:
+        """The end of a word is marked, not its beginning: there is no other form."""
+        return self.model.encode(word).ids
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        return "".join(map(self.model.id_to_token, numbers)).replace(END, " ").rstrip(" ")
+
+    def piece(self, number: int) -> str:
+        """As subword-nmt prints them: @@ where a word goes on. A piece that itself ends in @@ keeps its other mark."""
+        text = self.model.id_to_token(number)
+        if number == self.unknown:
+            return text
+        whole = text.removesuffix(END)
+        return text + CONTINUED if whole == text else text if whole.endswith(CONTINUED) else whole
+
+
+def _tokenizer(model: models.BPE) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", behavior="removed")
+    return tokenizer
+
+
+def _blocks(files: Sequence[Path]) -> Iterator[list[str]]:
+    return chain.from_iterable(map(blocks, files))
+
+
+def _alphabet(files: Sequence[Path]) -> list[str]:
+    """All characters, and again those that end words, each in the order of their code points."""
+    every, last = set[str](), set[str]()
+    for block in _blocks(files):
+        words = {word for line in block for word in line.split(" ") if word}
+        last.update(word[-1] for word in words)
+        every.update(*words)
+    return [*sorted(every), *sorted(end + END for end in last)]
