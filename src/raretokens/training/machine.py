@@ -14,6 +14,7 @@ FILE = Path("data/scratch/machine.yaml")
 @dataclass(frozen=True)
 class Machine:
     micro_batch: int = 16384  # tokens of one forward and backward pass
+    decoding_batch: int = 1024  # source pieces translated at once
     save_seconds: float = 120.0  # between two saves of the resumable state
     save_updates: int = 0  # saves by number of updates instead, if positive; several processes need it
     report_seconds: float = 5.0  # between two lines of progress
@@ -22,7 +23,9 @@ class Machine:
 def read(path: Path = FILE) -> Machine:
     """The machine's settings; an absent file gives the defaults."""
     if not path.exists():
-        return Machine(micro_batch=65536 if torch.cuda.is_available() else 2048)
+        if torch.cuda.is_available():
+            return Machine(micro_batch=65536, decoding_batch=16384)
+        return Machine(micro_batch=2048)
     tree = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     known = {field.name for field in fields(Machine)}
     for key in tree:
