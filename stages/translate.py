@@ -14,8 +14,8 @@ def main() -> None:
     checkpoint, tokens = Path("data/runs/nmt") / run.name / "model.safetensors", Path("data/tokens/nmt")
     into = Path("data/hypotheses") / run.name
     into.mkdir(parents=True, exist_ok=True)
-    for test in ("test", *parameters.nmt.extra_tests):
-        lines = translate(parameters, run, checkpoint, tokens, test)
+    tests = ("test", *parameters.nmt.extra_tests)
+    for test, lines in translate(parameters, run, checkpoint, tokens, tests):
         (into / f"{test}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         print(f"translate {run.name}: {test}, {len(lines)} sentences", flush=True)
     meta = {**parameters.nmt.decoding.model_dump(), "keep": parameters.nmt.training.keep}

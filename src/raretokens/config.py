@@ -85,7 +85,19 @@ class Probe(Section):
 class Decoding(Section):
     beam: PositiveInt
     length_penalty: Annotated[float, Field(ge=0.0)]
+    length_penalty_form: Literal["fairseq", "gnmt"] = "fairseq"
+    compute_type: Literal["float32", "bfloat16", "int8"] = "float32"
     sentences: PositiveInt | None = None
+
+    @property
+    def candidates(self) -> int:
+        """Finished translations among which the length penalty chooses."""
+        return self.beam if self.length_penalty_form == "fairseq" or self.beam == 1 else 2 * self.beam
+
+    @property
+    def signature(self) -> str:
+        form = self.length_penalty_form + (f"-of-{self.candidates}-best" if self.length_penalty_form == "gnmt" else "")
+        return f"beam:{self.beam}|length-penalty:{self.length_penalty:g}-{form}|compute:{self.compute_type}"
 
 
 class Subword(Section):

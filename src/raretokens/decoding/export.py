@@ -1,4 +1,4 @@
-"""Our encoder-decoder as a CTranslate2 model: the specification is filled by hand from the torch weights.
+"""Our Transformers as CTranslate2 models: the specifications are filled by hand from the torch weights.
 
 CTranslate2's own converters assume other position tables and special rows; by hand the two agree to rounding.
 """
@@ -10,6 +10,7 @@ import torch
 from ctranslate2.specs import attention_spec, common_spec, transformer_spec
 from torch import nn
 
+from raretokens.models.decoder import Decoder
 from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.subword.vocabulary import EOS, SPECIALS, UNK
 
@@ -24,22 +25,47 @@ def export(model: EncoderDecoder, pieces: tuple[str, ...], activation: str, into
         shape, layer.self_attn.num_heads, pre_norm=False, activation=ACTIVATIONS[activation]
     )
     for side, stack in ((spec.encoder, model.encoder), (spec.decoder, model.decoder)):
-        embeddings = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
-        embeddings.weight = _array(model.table)
-        side.scale_embeddings = True
-        side.position_encodings.encodings = _array(model.positions)
-        for target, source in zip(side.layer, stack.layers, strict=True):
-            _layer(target, source)
+        _stack(side, stack.layers, model)
     spec.decoder.projection.weight = _array(model.table)
     spec.register_source_vocabulary(list(pieces))
     spec.register_target_vocabulary(list(pieces))
     end, unknown = SPECIALS[EOS], SPECIALS[UNK]
     spec.config.decoder_start_token = spec.config.eos_token = end
     spec.config.unk_token, spec.config.add_source_eos = unknown, False
+    _save(spec, into)
+
+
+def export_language_model(model: Decoder, activation: str, into: Path) -> list[str]:
+    """Write a CTranslate2 model folder of a language model; returns the token of each id, which is its number."""
+    layers = model.layers.layers
+    spec = transformer_spec.TransformerDecoderModelSpec.from_config(
+        len(layers), layers[0].self_attn.num_heads, pre_norm=True, activation=ACTIVATIONS[activation]
+    )
+    _stack(spec.decoder, layers, model)
+    _norm(spec.decoder.layer_norm, model.layers.norm)
+    spec.decoder.projection.weight = _array(model.table)
+    names = [str(index) for index in range(len(model.table))]
+    spec.register_vocabulary(names)
+    spec.config.bos_token = spec.config.eos_token = names[EOS]
+    spec.config.unk_token = names[UNK]
+    _save(spec, into)
+    return names
+
+
+def _save(spec: transformer_spec.TransformerSpec | transformer_spec.TransformerDecoderModelSpec, into: Path) -> None:
     spec.validate()
     spec.optimize()
     into.mkdir(parents=True, exist_ok=True)
     spec.save(str(into))
+
+
+def _stack(target, layers: nn.ModuleList, model: EncoderDecoder | Decoder) -> None:
+    embeddings = target.embeddings[0] if isinstance(target.embeddings, list) else target.embeddings
+    embeddings.weight = _array(model.table)
+    target.scale_embeddings = True
+    target.position_encodings.encodings = _array(model.positions)
+    for to, layer in zip(target.layer, layers, strict=True):
+        _layer(to, layer)
 
 
 def _layer(target, source: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> None:

@@ -1,16 +1,17 @@
 """What scoring needs to know of a language model: what it says of the test text."""
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from raretokens import config
+from raretokens.decoding.continuation import continuations
 from raretokens.models import build
 from raretokens.subword.streams import read_meta, tokens
 from raretokens.subword.vocabulary import EOS, PAD
@@ -24,78 +25,72 @@ class Probed(NamedTuple):
     continuation: np.ndarray  # samples x length, int32
 
 
+class Reading(NamedTuple):
+    """What a sequence of the text is read for."""
+
+    length: int
+    scored: int | None  # place in it from which on tokens are scored; None: none is
+    predicted: bool  # whether its positions give predictions
+
+
 def language_model(parameters: config.Parameters, run: config.Run, checkpoint: Path, folder: Path) -> Probed:
-    """What the model says of the test text.
-
-    Log-probabilities (natural) are measured in windows: `probe.window - probe.context` new tokens after up to
-    `probe.context` that were scored before. Predictions (ids) are the most probable ones under teacher forcing in blocks of
-    `probe.block` without overlap; the first input of a block is the token before it (AGG's evaluation code).
-    """
-    probe = parameters.lm.probe
+    """What the model of a checkpoint says of the test text in a token folder."""
+    probe, size = parameters.lm.probe, parameters.lm.sizes[run.size]
     longest = max(probe.window, probe.block, 1 + probe.continuation.prefix + probe.continuation.length)
-    model = build("lm", parameters.lm.sizes[run.size], read_meta(folder)["vocabulary"], longest)
+    model = build("lm", size, read_meta(folder)["vocabulary"], longest)
     model.load_state_dict(load_file(checkpoint))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model.to(device).eval()
     text = tokens(folder, "test")
+    continued = continuations(model, size.activation, text, probe.continuation, parameters.threads)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return Probed(*teacher_forced(model.to(device).eval(), text, probe), continued)
+
+
+@torch.no_grad()
+def teacher_forced(model: nn.Module, text: np.ndarray, probe: config.Probe) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probability of each token (natural, float32), and the most probable id at each position (int32).
+
+    Log-probabilities are measured in windows: `probe.window - probe.context` new tokens after up to `probe.context` that
+    were scored before. Predictions are made in blocks of `probe.block` without overlap; the first input of a block is the
+    token before it (AGG's evaluation code).
+    """
     logprob, prediction = np.empty(len(text), np.float32), np.empty(len(text), np.int32)
-    for starts, ends, logits in _scored(model, text, probe.window, probe.context, device):
-        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            target = torch.from_numpy(text[start:end].astype(np.int64)).to(device)
-            new = logits[row, : end - start]
-            logprob[start:end] = -nn.functional.cross_entropy(new, target, reduction="none").cpu()
-    for starts, ends, logits in _scored(model, text, probe.block, 0, device):
-        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            new = logits[row, : end - start]
-            new[:, PAD] = -math.inf
-            prediction[start:end] = new.argmax(1).cpu()
-    return Probed(logprob, prediction, _continued(model, text, probe.continuation, device))
+    for reading, starts in _readings(len(text), probe).items():
+        skipped = 0 if reading.predicted else reading.scored
+        step = max(TOKENS_AT_ONCE // reading.length, 1)
+        for first in range(0, len(starts), step):
+            chosen = starts[first : first + step]
+            inputs = torch.from_numpy(np.stack([_inputs(text, start, start + reading.length) for start in chosen]))
+            hidden = model(inputs.to(model.table.device))[:, skipped:]
+            logits = (hidden @ model.table.T).float()  # sequences x positions x N
+            for start, row in zip(chosen, logits, strict=True):
+                end = min(start + reading.length, len(text))
+                if reading.scored is not None:
+                    begin = start + reading.scored
+                    targets = torch.from_numpy(text[begin:end].astype(np.int64)).to(row.device)
+                    place = reading.scored - skipped
+                    scored = row[place : place + len(targets)]
+                    logprob[begin:end] = -nn.functional.cross_entropy(scored, targets, reduction="none").cpu()
+                if reading.predicted:
+                    row[:, PAD] = -math.inf
+                    prediction[start:end] = row[: end - start].argmax(1).cpu()
+    return logprob, prediction
 
 
-@torch.no_grad()
-def _continued(model: nn.Module, text: np.ndarray, declared: config.Continuation, device: torch.device) -> np.ndarray:
-    """Greedy continuations of prefixes that are spread evenly over the text (AGG table 14): samples x length."""
-    prefix, length = declared.prefix, declared.length
-    stride = (len(text) - prefix - length) // declared.samples
-    if stride < 1:
-        raise config.UserError(
-            f"lm.probe.continuation: the test text has only {len(text)} tokens; take fewer or shorter samples"
-        )
-    rows = np.stack([text[i * stride : i * stride + prefix] for i in range(declared.samples)]).astype(np.int64)
-    # As in training, the first input is the </s> before the text.
-    inputs = torch.from_numpy(np.pad(rows, ((0, 0), (1, 0)), constant_values=EOS)).to(device)
-    for _ in range(length):
-        logits = (model(inputs)[:, -1] @ model.table.T).float()
-        logits[:, PAD] = -math.inf
-        inputs = torch.cat((inputs, logits.argmax(1, keepdim=True)), dim=1)
-    return inputs[:, prefix + 1 :].to(torch.int32).cpu().numpy()
+def _readings(length: int, probe: config.Probe) -> dict[Reading, list[int]]:
+    """The sequences to read, by their first positions; like ones together, so that a batch needs no padding.
 
-
-@torch.no_grad()
-def _scored(
-    model: nn.Module, text: np.ndarray, window: int, context: int, device: torch.device
-) -> Iterator[tuple[list[int], list[int], Tensor]]:
-    """Logits of new tokens, window by window: (first new, past the last new, windows x new x N; the end may be padding)."""
-    new = window - context
-    starts = list(range(0, len(text), new))
-    step = max(TOKENS_AT_ONCE // window, 1)
-    for first in range(0, len(starts), step):
-        chosen = starts[first : first + step]
-        # The first windows have less context than the others; each kind is run on its own so that no padding is seen.
-        for begins in _by_context(chosen, context):
-            ends = [min(begin + new, len(text)) for begin in begins]
-            seen = min(begins[0], context)
-            inputs = torch.from_numpy(np.stack([_inputs(text, begin - seen, begin + new) for begin in begins]))
-            hidden = model(inputs.to(device))[:, seen:]
-            logits = (hidden @ model.table.T).float()
-            yield begins, ends, logits
-
-
-def _by_context(starts: list[int], context: int) -> Iterator[list[int]]:
-    full = [start for start in starts if start >= context]
-    yield from ([start] for start in starts if start < context)
-    if full:
-        yield full
+    A window that is a block too is read once; with a block of one window and half of it context, that is every other one.
+    """
+    scored, new = {}, probe.window - probe.context
+    for begin in range(0, length, new):
+        seen = min(begin, probe.context)
+        scored[begin - seen, seen + new] = seen
+    blocks = {(begin, probe.block) for begin in range(0, length, probe.block)}
+    readings = defaultdict(list)
+    for start, size in sorted(scored.keys() | blocks):
+        reading = Reading(size, scored.get((start, size)), (start, size) in blocks)
+        readings[reading].append(start)
+    return readings
 
 
 def _inputs(text: np.ndarray, start: int, end: int) -> np.ndarray:

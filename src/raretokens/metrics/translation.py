@@ -52,14 +52,15 @@ def bleu(parameters: Parameters, folder: Path, ending: str, reverse: bool = Fals
 
 
 def _texts(parameters: Parameters, system: Path, reference: Path) -> tuple[list[str], list[str], str]:
-    """Hypotheses, as many references, and what the signature says where not all sentences were translated."""
-    translated, truth, limit = lines(system), lines(reference), parameters.nmt.decoding.sentences
-    expected = truth[:limit]
+    """Hypotheses, as many references, and what the signature says of decoding: how, and how many if not all sentences."""
+    decoding = parameters.nmt.decoding
+    translated, truth = lines(system), lines(reference)
+    expected, decoded = truth[: decoding.sentences], f"|{decoding.signature}"
     if system.parent == reference.parent:  # the source itself stands for a translation
-        translated = translated[:limit]
+        translated, decoded = translated[: decoding.sentences], ""
     if len(translated) != len(expected):
         raise UserError(f"{system}: {len(translated)} lines; there are {len(expected)} references to score")
-    return translated, expected, f"|sentences:{len(expected)}" if len(expected) < len(truth) else ""
+    return translated, expected, decoded + (f"|sentences:{len(expected)}" if len(expected) < len(truth) else "")
 
 
 def compare(parameters: Parameters) -> None:

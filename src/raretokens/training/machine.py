@@ -21,6 +21,8 @@ class Machine(Section):
     launch: str = ""  # what starts several processes, such as: torchrun --standalone --nproc-per-node 8
     # Tokens of one forward and backward pass.
     micro_batch: PositiveInt = Field(default_factory=lambda: 65536 if _on_cuda() else 2048)
+    # Source pieces that are translated at once.
+    decoding_batch: PositiveInt = Field(default_factory=lambda: 16384 if _on_cuda() else 1024)
     # Processes that prepare updates ahead of the training; 0: it does so itself.
     workers: NonNegativeInt = Field(default_factory=lambda: 2 if _on_cuda() else 0)
     compile: bool = False  # torch.compile of the model
