@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from raretokens import config
+from raretokens.planning import refusal
 from raretokens.training import timing
 from raretokens.training.run import train
 
@@ -14,6 +15,7 @@ def main() -> None:
     task, name = sys.argv[1:]
     start, parameters = time.monotonic(), config.load()
     run = parameters.run(task, name)
+    refusal.check(parameters, run)
     train(parameters, run, Path("data/tokens") / run.tokens, Path("data/runs") / task / name)
     if os.environ.get("RANK", "0") == "0":
         timing.record(task, name, start)
