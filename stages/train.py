@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from raretokens import config
+from raretokens.planning import refusal
 from raretokens.training import machine, timing
 from raretokens.training.launch import launch
 from raretokens.training.run import train
@@ -16,6 +17,7 @@ def main() -> None:
     start, parameters, settings = time.monotonic(), config.load(), machine.read()
     run = parameters.run(task, name)
     launch(settings.launch)
+    refusal.check(parameters, run)
     speed = train(parameters, run, settings, Path("data/tokens") / run.tokens, Path("data/runs") / task / name)
     if os.environ.get("RANK", "0") == "0":
         timing.record(task, name, start, speed)

@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "raretokens"
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 # config.py turns parameters into objects; a stage's parameters are what DVC tracks of it.
+# A plan can stop a run before it starts and never changes what it gives: editing it must not retrain anything.
+PLANNING = PACKAGE / "planning"
 EXEMPT = {PACKAGE / "config.py", PACKAGE / "consistency.py", PACKAGE / "__init__.py"}
 
 
@@ -41,7 +43,7 @@ def imports(file: Path) -> set[Path]:
 def closure(file: Path) -> set[Path]:
     seen, todo = set(), [file]
     while todo:
-        new = imports(todo.pop()) - seen
+        new = {path for path in imports(todo.pop()) - seen if PLANNING not in path.parents}
         seen |= new
         todo += new - {PACKAGE / "__init__.py"}  # it loads its names when they are used
     return seen - EXEMPT

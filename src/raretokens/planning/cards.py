@@ -1,0 +1,45 @@
+"""GPUs that a plan can be made for: cards.yaml, or the one that torch sees."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import yaml
+
+from raretokens.config import UserError
+
+TABLE = Path(__file__).parent / "cards.yaml"
+DEFAULT = "h200"
+
+
+@dataclass(frozen=True)
+class Card:
+    name: str
+    memory: float  # bytes
+    flops: float  # a second at best, dense bfloat16
+
+
+def card(name: str | None = None) -> Card:
+    """The card of that name; without one, the card that torch sees, or an H200 where it sees none.
+
+    Raises UserError, naming the known cards, where the name is unknown or torch's card has no row.
+    """
+    rows = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    if name is None and torch.cuda.is_available():
+        name = _seen(rows, torch.cuda.get_device_name())
+        return _made(name, rows[name], torch.cuda.get_device_properties(0).total_memory)
+    name = (name or DEFAULT).lower()
+    if name not in rows:
+        raise UserError(f"--gpu: {name!r} is not known; allowed: {', '.join(rows)}")
+    return _made(name, rows[name], rows[name]["memory"] * 1e9)
+
+
+def _made(name: str, row: dict, memory: float) -> Card:
+    return Card(name, memory, row["tflops"] * 1e12)
+
+
+def _seen(rows: dict[str, dict], device: str) -> str:
+    fitting = [name for name, row in rows.items() if row["torch"] in device]
+    if not fitting:
+        raise UserError(f"GPU {device!r} is not known; choose one with --gpu: {', '.join(rows)}")
+    return max(fitting, key=lambda name: len(rows[name]["torch"]))

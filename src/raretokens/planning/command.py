@@ -1,0 +1,101 @@
+"""The command line of `python -m raretokens`."""
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import psutil
+
+from raretokens import config
+from raretokens.planning import memory, refusal, table, trial
+from raretokens.planning.cards import card
+from raretokens.planning.plan import UTILISATION, named, plan
+
+CPU_GB = 16.0
+
+
+def main() -> None:
+    arguments = _parser().parse_args()
+    arguments.act(config.load(), arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m raretokens", description="Run from the folder of a scale.")
+    commands = parser.add_subparsers(required=True, metavar="plan|check")
+    one = commands.add_parser("plan", help="parameters, tokens, FLOPs, hours, memory and disk of every run")
+    one.set_defaults(act=show_plan)
+    one.add_argument("runs", nargs="*", metavar="RUN", help="such as gpt2m-agg or lm/gpt2m-agg; default: all")
+    one.add_argument("--gpu", help="name of a card; default: the one that torch sees, else h200")
+    one.add_argument("--gpus", type=_positive(int), default=1, help="cards that share a run")
+    one.add_argument("--utilisation", type=_positive(float), default=UTILISATION, help="share of the peak that is used")
+    one.add_argument("--csv", type=Path, help="write the plan to this file, - for standard output")
+    one.add_argument("--check", action="store_true", help="exit 1, a line each, where a run does not fit the card named "
+                     "by --gpu, else this machine")  # fmt: skip
+    one = commands.add_parser("check", help="two updates and an evaluation of each run at full size, on random ids")
+    one.set_defaults(act=try_runs)
+    one.add_argument("runs", nargs="*", metavar="RUN")
+    one.add_argument("--tokens", type=_positive(int), help="smaller updates, for a CPU; model and vocabulary stay full")
+    one.add_argument("--memory", type=_positive(float), default=CPU_GB, help="GB that a CPU may use (16)")
+    one.add_argument("--csv", type=Path, help="write the rows to this file")
+    return parser
+
+
+def _positive(kind: type) -> object:
+    def read(value: str) -> float:
+        number = kind(value)
+        if number <= 0:
+            raise argparse.ArgumentTypeError(f"{value} is not allowed: should be more than 0")
+        return number
+
+    return read
+
+
+def show_plan(parameters: config.Parameters, arguments: argparse.Namespace) -> None:
+    runs = named(parameters, arguments.runs)
+    if arguments.check:
+        return _check(parameters, runs, arguments)
+    chosen = card(arguments.gpu)
+    planned = [plan(parameters, run, "cuda", arguments.gpus) for run in runs]
+    rows = [table.row(one, chosen, arguments.gpus, arguments.utilisation) for one in planned]
+    if str(arguments.csv) == "-":
+        return table.write_csv(rows, sys.stdout)
+    if arguments.csv:
+        return table.save(rows, arguments.csv)
+    return table.show(rows, planned, chosen, arguments.gpus, arguments.utilisation)
+
+
+def _check(parameters: config.Parameters, runs: list[config.Run], arguments: argparse.Namespace) -> None:
+    """Raise UserError with a line for each thing that does not fit."""
+    there, device = refusal.here(), refusal.device()
+    if arguments.gpu:
+        there, device = refusal.There(float("inf"), there.disk, card(arguments.gpu).memory), "cuda"
+    planned = [plan(parameters, run, device, arguments.gpus) for run in runs]
+    found = [line for one in planned for line in refusal.shortfalls(one, there)]
+    found += refusal.all_together(planned, there)
+    if found:
+        raise config.UserError("\n".join(found))
+    print(f"{len(runs)} runs fit")
+
+
+def try_runs(parameters: config.Parameters, arguments: argparse.Namespace) -> None:
+    device, rows, failed = refusal.device(), [], []
+    for run in named(parameters, arguments.runs):
+        planned = trial.shrunk(plan(parameters, run, device), arguments.tokens)
+        name, need = f"{run.task}/{run.name}", memory.total(memory.on_device(planned.step))
+        limit = min(arguments.memory * 1e9, psutil.virtual_memory().available) if device == "cpu" else card().memory
+        if need > limit:
+            print(f"{name}  skipped: needs about {need / 1e9:.1f} GB, {limit / 1e9:.1f} GB are there", flush=True)
+            continue
+        try:
+            done = trial.attempt(parameters, planned)
+        except config.UserError as error:
+            failed.append(str(error))
+            print(f"failed: {error}", flush=True)
+            continue
+        rows.append(asdict(done))
+        print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
+        if arguments.csv:
+            table.save(rows, arguments.csv)
+    if failed:
+        raise config.UserError(f"{len(failed)} of {len(failed) + len(rows)} runs failed")

@@ -1,0 +1,32 @@
+"""Disk that a run needs, in bytes: what it leaves, and what only lives while it trains."""
+
+from raretokens.config import Size, Training
+from raretokens.subword.streams import dtype_for
+
+FLOAT, HALF = 4, 2
+LOG = 100  # of log.tsv an update, and again in the state
+
+
+def snapshots(training: Training, size: Size, rows: int) -> float:
+    """Copies of the table: the first, one every snapshot_every updates, and the last."""
+    copies = 1 + -(-training.updates // training.snapshot_every)
+    return float(copies * rows * size.width * HALF)
+
+
+def left(training: Training, size: Size, rows: int, parameters: int) -> float:
+    """data/runs/<task>/<run>: weights, copies of the table, log."""
+    return snapshots(training, size, rows) + FLOAT * parameters + LOG * training.updates
+
+
+def passing(training: Training, size: Size, rows: int, parameters: int) -> float:
+    """data/scratch: the copies of the table, kept checkpoints and one more, and the resumable state beside the new one.
+
+    The state holds weights and both of Adam's moments.
+    """
+    kept = 1 if training.keep == "best" else training.keep
+    state = 3 * FLOAT * parameters + LOG * training.updates
+    return snapshots(training, size, rows) + (kept + 1) * FLOAT * parameters + 2 * state
+
+
+def token_files(rows: int, tokens: int | None) -> float:
+    return float(dtype_for(rows).itemsize * (tokens or 0))

@@ -1,0 +1,45 @@
+"""Token files of random ids with the frequencies of a text: what training reads, at any size, with no text at all."""
+
+from pathlib import Path
+
+import numpy as np
+
+from raretokens.subword import streams
+from raretokens.subword.bpe import VOCABULARY
+from raretokens.subword.vocabulary import EOS, SPECIALS, Vocabulary
+
+OCCURRENCES = 1e8  # of all types, that the vocabulary claims: about those of the full texts
+
+
+def write(folder: Path, rows: int, splits: dict[str, int], longest: int | None = None, seed: int = 1) -> None:
+    """Write vocabulary.tsv, meta.json and <split>.bin with so many tokens each; ids fall off by Zipf's law.
+
+    longest: the ids are sentence pairs of up to so many pieces a side; None: one stream.
+    """
+    folder.mkdir(parents=True)
+    random, share = np.random.default_rng(seed), 1.0 / np.arange(1, rows - len(SPECIALS) + 1)
+    share /= share.sum()
+    counts = np.concatenate((np.zeros(len(SPECIALS)), share * OCCURRENCES)).astype(np.int64)
+    counts[EOS] = OCCURRENCES / 25
+    markers = (*SPECIALS, *(f"type{number}" for number in range(len(SPECIALS), rows)))
+    Vocabulary(markers, counts * (1 if longest is None else 2), counts, 0).write(folder / VOCABULARY)
+    dtype = streams.dtype_for(rows)
+    for split, tokens in splits.items():
+        ids = len(SPECIALS) + np.searchsorted(share.cumsum(), random.random(tokens)).clip(max=len(share) - 1)
+        if longest is not None:
+            ids = _paired(ids, longest, random)
+        ids.astype(dtype).tofile(folder / f"{split}.bin")
+    meta = {"dtype": dtype.str, "vocabulary": rows, "fillers": 0}
+    streams.write_meta(folder, meta | {"splits": {name: {"tokens": count} for name, count in splits.items()}})
+
+
+def _paired(ids: np.ndarray, longest: int, random: np.random.Generator) -> np.ndarray:
+    """Sentences of 2 to `longest` ids, their ends included; both sides of a pair are equally long."""
+    ids, start = ids.copy(), 0
+    while start < len(ids):
+        length = int(random.integers(2, longest + 1))
+        if start + 2 * length > len(ids):
+            return ids[:start]
+        ids[[start + length - 1, start + 2 * length - 1]] = EOS
+        start += 2 * length
+    return ids

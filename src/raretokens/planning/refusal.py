@@ -1,0 +1,103 @@
+"""No run starts that cannot end: memory and disk that it needs, against what there is."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import torch
+
+from raretokens.config import Parameters, Run, UserError
+from raretokens.planning import disk, memory
+from raretokens.planning.plan import Planned, plan
+from raretokens.training.machine import FILE
+from raretokens.training.state import SCRATCH
+
+CERTAIN = 0.8  # estimates of memory are good to a quarter: refused is what would not fit even with that much of it
+
+
+@dataclass(frozen=True)
+class There:
+    """Bytes that are free. device: of the GPU, or None where there is none."""
+
+    host: float
+    disk: float
+    device: float | None = None
+
+
+def here(run: Run | None = None) -> There:
+    """What this machine has. Files of the run's own resumable state count as free: it goes on writing them."""
+    host, disk = psutil.virtual_memory().available, shutil.disk_usage(".").free
+    own = 0 if run is None else sum(path.stat().st_size for path in _state(run) if path.is_file())
+    return There(host, disk + own, torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else None)
+
+
+def _state(run: Run) -> Iterator[Path]:
+    fingerprint = "[0-9a-f]" * 24
+    return SCRATCH.glob(f"{run.task}-{run.name}-{fingerprint}/*")
+
+
+def device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def check(parameters: Parameters, run: Run) -> None:
+    """Raise UserError where memory or disk of this machine will not do for a run; each process of several asks for itself."""
+    processes, beside = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    found = list(shortfalls(plan(parameters, run, device(), processes), here(run), beside))
+    if found:
+        raise UserError("\n".join(found))
+
+
+def shortfalls(planned: Planned, there: There, beside: int = 1) -> Iterator[str]:
+    """One line for each thing that will not do: run, what is needed, what there is, what to change.
+
+    beside: processes of the run on one machine, which share its memory.
+    """
+    name, step = f"{planned.run.task}/{planned.run.name}", planned.step
+    if there.device is not None:
+        yield from _memory(name, step, _on_device, there.device, "GPU memory")
+    yield from _memory(name, step, lambda step: beside * memory.total(memory.on_host(step)), there.host, "memory")
+    needed = planned.disk_left + planned.disk_passing
+    if needed > there.disk:
+        key = f"{planned.run.task}.training.snapshot_every"
+        yield f"{name}: needs {_gb(needed)} of disk, {_gb(there.disk)} are free; free some or raise {key}"
+
+
+def all_together(planned: Sequence[Planned], there: There) -> Iterator[str]:
+    """A line where the disk holds each run, but not what all of them leave and the largest one needs besides."""
+    texts = {one.run.tokens: disk.token_files(*one.text) for one in planned}
+    needed = sum(one.disk_left for one in planned) + sum(texts.values()) + max(one.disk_passing for one in planned)
+    if len(planned) > 1 and needed > there.disk:
+        yield f"{len(planned)} runs together need {_gb(needed)} of disk, {_gb(there.disk)} are free; train fewer of them"
+
+
+def _on_device(step: memory.Step) -> float:
+    return memory.total(memory.on_device(step))
+
+
+def _memory(
+    name: str, step: memory.Step, need: Callable[[memory.Step], float], there: float, what: str
+) -> Iterator[str]:
+    if CERTAIN * need(step) <= there:
+        return
+    needs, micro = f"{name}: needs about {_gb(need(step))} of {what}, {_gb(there)} are free", step.micro_batch
+    while micro > step.length and need(_with(step, micro)) > there:
+        micro //= 2
+    micro = max(micro, step.length)
+    if need(_with(step, micro)) <= there:
+        yield f"{needs}; set micro_batch to {micro} in {FILE}, or take another GPU or machine"
+    elif need(replace(_with(step, micro), snapshots=0.0)) <= there:
+        yield f"{needs}; raise {step.task}.training.snapshot_every: copies of the table fill {_gb(step.snapshots)}"
+    else:
+        yield f"{needs}; no micro_batch is small enough, take another GPU or machine"
+
+
+def _with(step: memory.Step, micro: int) -> memory.Step:
+    return replace(step, micro_batch=micro, is_accumulated=step.is_accumulated or micro < step.micro_batch)
+
+
+def _gb(value: float) -> str:
+    return f"{value / 1e9:.1f} GB"

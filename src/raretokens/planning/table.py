@@ -1,0 +1,86 @@
+"""A plan as a table to read, and as CSV."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from raretokens.planning import disk, memory
+from raretokens.planning.cards import Card
+from raretokens.planning.plan import Planned
+from raretokens.planning.refusal import CERTAIN
+
+WIDTH = 110
+
+
+def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[str, object]:
+    """Facts of a run on so many cards, as CSV has them: bytes in GB, operations in all."""
+    need = memory.total(memory.on_device(planned.step))
+    return {
+        "run": f"{planned.run.task}/{planned.run.name}",
+        "size": planned.run.size,
+        "objective": planned.run.objective,
+        "parameters": planned.parameters,
+        "vocabulary": planned.text.rows,
+        "updates": planned.training.updates,
+        "tokens_per_update": planned.training.tokens_per_update,
+        "tokens": planned.tokens,
+        "flops": f"{planned.flops:.3e}",
+        "attention_flops": f"{planned.attention_flops:.3e}",
+        "gpu": card.name,
+        "gpus": cards,
+        "hours": f"{planned.hours(card.flops, cards, utilisation):.3g}",
+        "micro_batch": planned.step.micro_batch,
+        "gpu_gb": f"{need / 1e9:.1f}",
+        "host_gb": f"{memory.total(memory.on_host(planned.step)) / 1e9:.1f}",
+        "disk_gb": f"{planned.disk_left / 1e9:.2f}",
+        "disk_while_training_gb": f"{planned.disk_passing / 1e9:.2f}",
+        "fits": "yes" if need <= card.memory else "tight" if CERTAIN * need <= card.memory else "no",
+    }
+
+
+def write_csv(rows: Sequence[dict], file: IO[str]) -> None:
+    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+SHOWN = {  # heading -> field of a row
+    "run": "run", "parameters": "parameters", "tokens": "tokens", "FLOPs": "flops", "hours": "hours",
+    "micro-batch": "micro_batch", "GPU GB": "gpu_gb", "host GB": "host_gb", "disk GB": "disk_gb", "fits": "fits",
+}  # fmt: skip
+
+
+def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: int, utilisation: float) -> None:
+    """Print the table, its sums, and what the numbers assume."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in SHOWN:
+        table.add_column(heading, justify="left" if heading in ("run", "fits") else "right", no_wrap=True)
+    for line in rows:
+        table.add_row(*(_cell(field, line[field]) for field in SHOWN.values()))
+    console = Console(width=WIDTH, highlight=False)  # also where a pipe has no width
+    console.print(table)
+    hours = sum(one.hours(card.flops, cards, utilisation) for one in planned)
+    texts = {one.run.tokens: disk.token_files(*one.text) for one in planned}
+    left = sum(one.disk_left for one in planned) + sum(texts.values())
+    console.print(f"{len(planned)} runs, {hours:.1f} hours on {cards} x {card.name} ({card.memory / 1e9:.0f} GB), "
+                  f"{utilisation:.0%} of {card.flops / 1e12:g} TFLOP/s used; attention counted.")  # fmt: skip
+    console.print(f"Disk: {left / 1e9:.1f} GB are left (runs and token files), "
+                  f"{max(one.disk_passing for one in planned) / 1e9:.1f} GB more while the largest run trains.")  # fmt: skip
+
+
+def _cell(field: str, value: object) -> str:
+    if field == "parameters":
+        return f"{value / 1e6:.1f} M"
+    return f"{value / 1e9:.2f} G" if field == "tokens" else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def save(rows: Sequence[dict], path: Path) -> None:
+    part = path.with_name(path.name + ".part")
+    with open(part, "w", encoding="utf-8", newline="") as file:
+        write_csv(rows, file)
+    part.replace(path)
