@@ -45,10 +45,12 @@ class Workload:
         return (random * (self.vocabulary - len(SPECIALS))).astype(np.int64) + len(SPECIALS)
 
     def write_pairs(self, folder: Path, split: str, pieces: int) -> streams.Bitext:
-        """Sentence pairs of about so many target pieces as a token file; most sentences are short, a few long."""
+        """Sentence pairs of about so many target pieces as a token file: most are short, a few long, both sides alike."""
         random = np.random.default_rng(1)
-        lengths = random.gamma(2.0, MEAN_LENGTH / 2, 2 * max(pieces // MEAN_LENGTH, 1)).astype(int)
-        lengths = lengths.clip(2, self.training.block)
+        pairs = max(pieces // MEAN_LENGTH, 1)
+        source = random.gamma(2.0, MEAN_LENGTH / 2, pairs)
+        target = source * random.lognormal(0.0, 0.15, pairs)
+        lengths = np.stack((source, target), axis=1).reshape(-1).astype(int).clip(2, self.training.block)
         ids = self.ids(int(lengths.sum()))
         ids[lengths.cumsum() - 1] = EOS
         dtype = streams.dtype_for(self.vocabulary)
