@@ -1,30 +1,34 @@
-"""Time and memory of the loss alone, forward and backward: ours beside plain, built-in and published constructions.
+"""Time and memory of the loss alone, forward and backward: ours beside plain, compiled, chunked and published constructions.
 
-    python benchmarks/loss.py [--quick] [--out benchmarks/loss-cpu.csv]
+    python benchmarks/loss.py [--shapes 2048x8192x512,...] [--out benchmarks/loss-cpu.csv]
 
-Each method runs in a process of its own, one after another, in several rounds; the best round counts. Time is that of the
-processor (CPU) or of the device (CUDA events); memory is the peak above the inputs. Ratios are to `plain` and to
-`ungated` of the same run.
+Each method runs in a process of its own, one after another, in several rounds; the best round counts. Seconds are those of the
+processor on a CPU, of the device on a GPU, where everything is bfloat16 but the table; a pass before them (and compilation)
+does not count. Memory is the peak above the inputs of one pass. Ratios are to `plain` and to `ungated` of the same run. Rows of
+shapes that are not measured stay in the file.
 """
 
 import argparse
-import csv
 import json
-import platform
-import subprocess
 import sys
-import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import torch
+from measuring import apart, clock, devices, keep, machine, peak_bytes, reset_peak
 from torch import Tensor
 from torch.nn import functional as F
 
 from raretokens.training.gated_cross_entropy import Gate, gated_linear_cross_entropy
 
-SHAPES = [(m, n, d) for n in (8192, 44256) for d in (512, 1024) for m in (2048, 8192)]
+# positions x vocabulary x width: vocabularies of 8 thousand, of AGG's WikiText-103 in pieces, and of that text in whole words.
+SHAPES = {
+    "cpu": "2048x8192x512,8192x8192x512,2048x8192x1024,2048x44256x512,8192x44256x512,2048x44256x1024,1024x267736x512",
+    "cuda": "8192x8192x1024,32768x8192x1024,8192x44256x512,8192x44256x1024,32768x44256x1024,8192x267736x1024",
+}
 RARE_SHARE = 0.2  # of the types; their targets are about 2 % of the positions
+WORK = 8e10  # products of a pass; a bigger one is not repeated within a round
 
 
 def inputs(m: int, n: int, d: int, device: str) -> tuple[Tensor, Tensor, Tensor, Gate]:
@@ -42,7 +46,13 @@ def plain(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
     return F.cross_entropy(F.linear(hidden, weight.to(hidden.dtype)).float(), targets, reduction="sum")
 
 
-compiled = torch.compile(plain)
+@cache
+def _compiled_plain() -> Callable[..., Tensor]:
+    return torch.compile(plain)  # in the process that needs it: the compiler's import takes seconds
+
+
+def compiled(hidden: Tensor, weight: Tensor, targets: Tensor, gate: Gate) -> Tensor:
+    return _compiled_plain()(hidden, weight, targets, gate)
 
 
 def builtin(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
@@ -57,6 +67,34 @@ def ungated(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
 def gated(hidden: Tensor, weight: Tensor, targets: Tensor, gate: Gate) -> Tensor:
     with torch.autocast(hidden.device.type, dtype=torch.bfloat16, enabled=hidden.is_cuda):
         return gated_linear_cross_entropy(hidden, weight, targets, gate=gate).loss
+
+
+class _Chunked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, hidden, weight, targets):  # type: ignore[override]
+        (m, d), n = hidden.shape, len(weight)
+        rows = 1 << (-(-m // -(-n // d)) - 1).bit_length()  # m over n / d parts, up to a power of two
+        table, total = weight.to(hidden.dtype), 0.0
+        ctx.hidden, ctx.weight = torch.empty_like(hidden), torch.zeros_like(weight)
+        for part in range(0, m, rows):
+            here = slice(part, part + rows)
+            with torch.enable_grad():
+                logits = F.linear(hidden[here].detach(), table.detach()).requires_grad_()
+                loss = F.cross_entropy(logits.float(), targets[here], reduction="sum")
+            (error,) = torch.autograd.grad(loss, logits)
+            ctx.hidden[here] = error @ table
+            ctx.weight += error.T @ hidden[here]
+            total += loss.detach()
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[override]
+        return ctx.hidden * grad, ctx.weight * grad, None
+
+
+def chunked(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
+    """The construction of Liger-Kernel in plain torch: its size of a chunk, gradients in the forward pass, no gate."""
+    return _Chunked.apply(hidden, weight, targets)
 
 
 def three_logits(hidden: Tensor, weight: Tensor, targets: Tensor, gate: Gate) -> Tensor:
@@ -84,113 +122,86 @@ def liger(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
 
 
 METHODS: dict[str, Callable[[Tensor, Tensor, Tensor, Gate], Tensor]] = {
-    f.__name__: f for f in (plain, builtin, ungated, gated, three_logits, liger)
-} | {"compiled": compiled}
+    f.__name__: f for f in (plain, compiled, builtin, ungated, gated, chunked, three_logits, liger)
+}
 
 
 def measure(method: str, m: int, n: int, d: int, device: str, repeats: int) -> dict[str, float]:
-    """Seconds and peak bytes above the inputs of one forward and backward pass (the best of a few)."""
+    """Seconds of the best of some passes, forward and backward; without a repeat the peak bytes of one pass instead."""
     hidden, weight, targets, gate = inputs(m, n, d, device)
 
     def once() -> None:
         hidden.grad = weight.grad = None
         METHODS[method](hidden, weight, targets, gate).backward()
 
-    once()  # compiles and warms up
-    times, peaks = [], []
+    if method == "compiled":
+        once()
+    else:  # few positions wake the libraries up
+        METHODS[method](hidden[:64], weight, targets[:64], gate).backward()
+    hidden.grad = weight.grad = None
+    if not repeats:
+        before = reset_peak(device)
+        once()
+        return {"bytes": peak_bytes(device) - before}
+    times = []
     for _ in range(repeats):
-        hidden.grad = weight.grad = None
-        before, start = reset_peak(device), clock(device)
+        start = clock(device)
         once()
         times.append(clock(device) - start)
-        peaks.append(peak_bytes(device) - before)
-    return {"seconds": min(times), "bytes": max(peaks)}
+    return {"seconds": min(times)}
 
 
-def clock(device: str) -> float:
-    if device == "cuda":
-        torch.cuda.synchronize()
-        return time.perf_counter()
-    return time.process_time()
+def best(method: str, shape: tuple[int, int, int], device: str, found: dict) -> dict:
+    """`found` with a further round of the method, in a process of its own."""
+    m, n, d = shape
+    repeats = 10 if device == "cuda" else max(1, min(4, int(WORK / (m * n * d))))
+    new = apart(__file__, method, m, n, d, device, repeats)
+    if "seconds" in found and "seconds" in new:
+        new["seconds"] = min(new["seconds"], found["seconds"])
+    return found | new
 
 
-def reset_peak(device: str) -> int:
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        return torch.cuda.memory_allocated()
-    Path("/proc/self/clear_refs").write_text("5")
-    return status("VmRSS")
-
-
-def peak_bytes(device: str) -> int:
-    return torch.cuda.max_memory_allocated() if device == "cuda" else status("VmHWM")
-
-
-def status(key: str) -> int:
-    lines = Path("/proc/self/status").read_text().split("\n")
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
-
-
-def compare(shapes: list[tuple[int, int, int]], methods: list[str], device: str, rounds: int) -> list[dict]:
+def compare(shape: tuple[int, int, int], methods: list[str], device: str, rounds: int) -> list[dict]:
+    found: dict[str, dict] = {method: apart(__file__, method, *shape, device, 0, bare=True) for method in methods}
+    for _ in range(rounds):
+        for method in methods:
+            if "error" not in found[method]:
+                found[method] = best(method, shape, device, found[method])
     rows = []
-    for m, n, d in shapes:
-        repeats = 1 if m * n * d > 1e11 and device == "cpu" else 4  # minutes each
-        best: dict[str, dict] = {}
-        for _ in range(rounds):
-            for method in methods:
-                command = [sys.executable, __file__, "--one", json.dumps([method, m, n, d, device, repeats])]
-                done = subprocess.run(command, capture_output=True, text=True)
-                if done.returncode:
-                    reason = "out of memory" if done.returncode < 0 else done.stderr.strip().split("\n")[-1][:80]
-                    best[method] = {"error": reason}
-                    continue
-                found = json.loads(done.stdout)
-                if found["seconds"] < best.get(method, found)["seconds"] or method not in best:
-                    best[method] = found
-        for method, found in best.items():
-            row = {"positions": m, "vocabulary": n, "width": d, "method": method, "device": device}
-            if "error" in found:
-                row["note"] = found["error"]
-            else:
-                row |= {"seconds": f"{found['seconds']:.3f}", "MB": round(found["bytes"] / 1e6)}
-                for name in ("plain", "ungated"):
-                    base = best.get(name, {})
-                    if "seconds" in base:
-                        row[f"time_to_{name}"] = f"{found['seconds'] / base['seconds']:.3f}"
-                        row[f"memory_to_{name}"] = f"{found['bytes'] / base['bytes']:.3f}"
-            rows.append(row)
-            print(row, flush=True)
+    for method, values in found.items():
+        row = dict(zip(("positions", "vocabulary", "width"), shape, strict=True))
+        row |= {"method": method, "device": device, "seconds": "", "MB": ""}
+        if "error" not in values:
+            row |= {"seconds": f"{values['seconds']:.4f}", "MB": round(values["bytes"] / 1e6)}
+        for name in ("plain", "ungated"):
+            for what, key in (("time", "seconds"), ("memory", "bytes")):
+                base = found.get(name, {"error": ""})
+                is_measured = "error" not in base and "error" not in values
+                row[f"{what}_to_{name}"] = f"{values[key] / base[key]:.3f}" if is_measured else ""
+        rows.append(row | {"note": values.get("error", ""), "machine": machine(device)})
+        print(rows[-1], flush=True)
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--quick", action="store_true", help="the two smallest shapes, one round")
-    parser.add_argument("--shapes", help="positions x vocabulary x width, as 8192x44256x512,...; default: all eight")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument(
+        "--shapes", help="positions x vocabulary x width, as 8192x44256x512,...; default: the device's list"
+    )
     parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default=devices()[0])
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure(*json.loads(arguments.one))))
         return
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    shapes = [(512, 8192, 128), (2048, 8192, 128)] if arguments.quick else SHAPES
-    if arguments.shapes:
-        shapes = [tuple(map(int, shape.split("x"))) for shape in arguments.shapes.split(",")]
-    rows = compare(shapes, arguments.methods.split(","), device, 1 if arguments.quick else arguments.rounds)
-    if arguments.out:
-        columns = list(dict.fromkeys(key for row in rows for key in row))
-        machine = (
-            torch.cuda.get_device_name()
-            if device == "cuda"
-            else f"{platform.machine()}, {torch.get_num_threads()} threads"
-        )
-        with open(arguments.out, "w", newline="") as file:
-            writer = csv.DictWriter(file, [*columns, "machine"], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({**row, "machine": machine} for row in rows)
+    for text in (arguments.shapes or SHAPES[arguments.device]).split(","):
+        m, n, d = map(int, text.split("x"))
+        rows = compare((m, n, d), arguments.methods.split(","), arguments.device, arguments.rounds)
+        if arguments.out:  # after each shape: a killed run keeps what it has
+            keep(rows, arguments.out, ("positions", "vocabulary", "width"))
 
 
 if __name__ == "__main__":

@@ -1,140 +1,167 @@
-"""Time and memory of a whole training step of each objective beside MLE, and the share of AGG's counters in it.
+"""Time and memory of a whole training step of each objective beside MLE, and the share of its own counters in it.
 
-    python benchmarks/step.py [--sizes demo,lm6] [--out benchmarks/step-cpu.csv]
+    python benchmarks/step.py [--sizes demo/lm/demo,paper/lm/lm6] [--tokens 1024] [--out benchmarks/step-cpu.csv]
 
-The objectives take turns in one process, several rounds. Seconds are those of the best round; the ratio to MLE is the median
-of the rounds' ratios, which other work on the machine disturbs least. Memory is the peak of a step above the model, the
-optimizer's state and the objective's, each objective in a process of its own. Random tokens of falling frequency, about 2 % of
-them rare as AGG counts (demo; 8 % in lm6).
+Each objective takes turns with MLE in a process of their own, several rounds. Seconds are those of the best round (of the
+processor on a CPU, of the device on a GPU); the ratio to MLE is the median of the rounds' ratios, which other work on the machine
+disturbs least. MLE beside itself shows how far that can be trusted. Memory is the peak of a step above the model, the optimizer's
+state and the objective's, in a further process. Text is random, its types of falling frequency; sentences of translation are
+equally long. On a GPU the matrix products are bfloat16. Rows that are not
+measured stay in the file.
 """
 
 import argparse
-import csv
-import os
-import platform
-import subprocess
-import sys
-import time
+import json
 from pathlib import Path
 from statistics import median
 
 import torch
-from loss import peak_bytes, reset_peak
+from measuring import apart, clock, devices, keep, machine, peak_bytes, reset_peak
+from workload import Workload
 
-from raretokens import build, facts, keep_frozen_rows
-from raretokens.config import Size
-from raretokens.consistency import objectives
+from raretokens import build, keep_frozen_rows, target_counts
+from raretokens.config import UserError
+from raretokens.config import main as guarded
+from raretokens.consistency import nearest, objectives
 from raretokens.models import build as build_model
 
-SIZES = {  # layers, width, heads, feedforward, vocabulary, sequences, length
-    "demo": (2, 128, 4, 512, 5840, 16, 128),
-    "lm6": (6, 512, 8, 2048, 8192, 4, 256),
+SIZES = {
+    "cpu": "demo/lm/demo,demo/nmt/base,paper/lm/lm6",
+    "cuda": "paper/lm/lm6,paper/lm/gpt2m,paper/nmt/base,paper/nmt/big",
 }
+TOKENS = {"cpu": 1024, "cuda": 16384}  # of a step, less where the size's update has less
 EPOCH = 400  # updates, that AGG has counted before the first step
+SENTENCE = 32  # positions of each side in translation
 WARM_UP = 2  # rounds that do not count
 
 
 class Step:
-    def __init__(self, name: str, size: str) -> None:
-        layers, width, heads, feedforward, self.vocabulary, self.sequences, self.length = SIZES[size]
+    def __init__(self, name: str, work: Workload, device: str) -> None:
+        self.work, self.device = work, device
         torch.manual_seed(0)
-        shape = Size(layers=layers, width=width, heads=heads, feedforward=feedforward, dropout=0.1, attention_dropout=0.0,
-                     activation="relu")  # fmt: skip
-        self.model = build_model("lm", shape, self.vocabulary, self.length)
-        past = [self.counts(self.draw()) for _ in range(EPOCH)]
-        self.objective = build(name, facts(sum(past), width=width, updates_per_epoch=EPOCH, specials=4, pad=1))
+        self.length = SENTENCE if work.task == "nmt" else work.training.block
+        self.model = build_model(work.task, work.shape, work.vocabulary, self.length).to(device)
+        past = [self.counts(self.draw(update)) for update in range(EPOCH)]
+        self.objective = build(name, work.facts(sum(past), EPOCH)).to(device)
         for counts in past:
             self.objective.begin_update(counts)
         table = self.model.table
         rest = [p for p in self.model.parameters() if p is not table]
         groups = [{"params": [table], "table": True}, {"params": rest, "table": False}]
-        self.optimizer = self.objective.optimizer(groups, lr=1e-3, weight_decay=0.01)
+        self.optimizer = self.objective.optimizer(groups, lr=1e-4, weight_decay=0.01)
+        self.steps = 0
 
-    def draw(self) -> torch.Tensor:
-        return (torch.rand(self.sequences, self.length + 1) ** 16 * (self.vocabulary - 4)).long() + 4
+    def draw(self, seed: int) -> torch.Tensor:
+        """sequences x (positions + 1)"""
+        sequences = max(self.work.training.tokens_per_update // self.length, 1)
+        ids = self.work.ids(sequences * (self.length + 1), seed)
+        return torch.from_numpy(ids).reshape(sequences, -1).to(self.device)
 
     def counts(self, ids: torch.Tensor) -> torch.Tensor:
-        return torch.bincount(ids[:, 1:].reshape(-1), minlength=self.vocabulary)
+        return target_counts([ids[:, 1:]], self.work.vocabulary)
 
     def run(self) -> tuple[float, float]:
-        """Processor seconds of a step, and of the objective's own work before the loss and for the log."""
-        ids = self.draw()
-        start = time.process_time()
+        """Seconds of a step, and of the objective's own work before the loss and for the log."""
+        ids, device = self.draw(self.steps), self.device
+        self.steps += 1
+        start = clock(device)
         counts = self.counts(ids)
-        begun = time.process_time()
+        begun = clock(device)
         self.objective.begin_update(counts)
-        counting = time.process_time() - begun
-        hidden = self.model(ids[:, :-1])
-        loss = self.objective.loss(hidden, self.model.table, ids[:, 1:]).loss / ids[:, 1:].numel()
-        penalty = self.objective.penalty(self.model.table)
-        (loss if penalty is None else loss + penalty).backward()
-        with keep_frozen_rows(self.objective, self.model.table):
-            self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.objective.end_update(self.model.table)
-        begun = time.process_time()
+        counting = clock(device) - begun
+        self._train(ids[:, :-1], ids[:, 1:])
+        begun = clock(device)
         self.objective.report()
-        end = time.process_time()
+        end = clock(device)
         return end - start, counting + end - begun
 
+    def _train(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+        table, is_low = self.model.table, self.work.training.precision == "bfloat16"
+        with torch.autocast(self.device, dtype=torch.bfloat16, enabled=is_low):
+            hidden = self.model(*((inputs,) if self.work.task == "lm" else (targets, inputs)))
+            loss = self.objective.loss(hidden, table, targets).loss / targets.numel()
+        penalty = self.objective.penalty(table)
+        (loss if penalty is None else loss + penalty).backward()
+        with keep_frozen_rows(self.objective, table):
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.objective.end_update(table)
 
-def peak(name: str, size: str) -> int:
+
+def turns(name: str, work: Workload, device: str, rounds: int) -> dict:
+    """Seconds of the objective and of MLE, round by round, and of the objective's counters."""
+    steps = {"own": Step(name, work, device), "mle": Step("mle", work, device)}
+    found: dict[str, list] = {"own": [], "mle": []}
+    for number in range(WARM_UP + rounds):
+        for key in ("own", "mle") if number % 2 else ("mle", "own"):
+            found[key].append(steps[key].run())
+    (own, counting), (mle, _) = (zip(*found[key][WARM_UP:], strict=True) for key in ("own", "mle"))
+    return {"own": own, "mle": mle, "counting": counting}
+
+
+def peak(name: str, work: Workload, device: str) -> dict:
     """Peak bytes of a step above what lives between steps."""
-    step = Step(name, size)
+    step = Step(name, work, device)
     for _ in range(WARM_UP):
         step.run()
-    before = reset_peak("cpu")
+    before = reset_peak(device)
     step.run()
-    return peak_bytes("cpu") - before
+    return {"bytes": peak_bytes(device) - before}
 
 
-def apart(name: str, size: str) -> int:
-    """`peak` in a new process, whose allocator gives every large block back at once."""
-    command = [sys.executable, __file__, "--peak", name, "--sizes", size]
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
-    return int(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+def one(name: str, size: str, tokens: int, precision: str, device: str, rounds: int) -> dict:
+    work = Workload.named(size, tokens, precision)
+    return turns(name, work, device, rounds) if rounds else peak(name, work, device)
 
 
-def compare(size: str, names: list[str], rounds: int) -> list[dict]:
-    steps = {name: Step(name, size) for name in names}
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
-    for _ in range(WARM_UP + rounds):
-        for name, step in steps.items():
-            times[name].append(step.run())
-    del steps
-    bytes_, rows = {name: apart(name, size) for name in names}, []
-    base = [seconds for seconds, _ in times["mle"][WARM_UP:]]
-    for name, found in times.items():
-        seconds, counting = zip(*found[WARM_UP:], strict=True)
-        ratio = median(own / mle for own, mle in zip(seconds, base, strict=True))
-        row = {"size": size, "objective": name, "seconds": f"{min(seconds):.4f}", "time_to_mle": f"{ratio:.3f}"}
-        row |= {"counting_share": f"{min(counting) / min(seconds):.4f}", "MB": round(bytes_[name] / 1e6)}
-        rows.append(row | {"memory_to_mle": f"{bytes_[name] / bytes_['mle']:.3f}"})
+def compare(size: str, names: list[str], tokens: int, device: str, rounds: int) -> list[dict]:
+    own = Workload.named(size).training
+    precision = own.precision if device == "cuda" else "float32"
+    tokens = min(tokens, own.tokens_per_update)
+    rows, base = [], None
+    for name in names:
+        found = apart(__file__, name, size, tokens, precision, device, rounds)
+        taken = apart(__file__, name, size, tokens, precision, device, 0, bare=True)
+        row = {"size": size, "tokens": tokens, "precision": precision, "objective": name}
+        row |= dict.fromkeys(("seconds", "time_to_mle", "counting_share", "MB", "memory_to_mle"), "")
+        if "error" not in found | taken:
+            base = taken["bytes"] if name == "mle" else base
+            ratio = median(own / mle for own, mle in zip(found["own"], found["mle"], strict=True))
+            row |= {
+                "seconds": f"{min(found['own']):.4f}",
+                "time_to_mle": f"{ratio:.3f}",
+                "MB": round(taken["bytes"] / 1e6),
+            }
+            row |= {"counting_share": f"{min(found['counting']) / min(found['own']):.4f}"}
+            row |= {"memory_to_mle": f"{taken['bytes'] / base:.3f}" if base else ""}
+        rows.append(row | {"note": (found | taken).get("error", ""), "machine": machine(device)})
         print(rows[-1], flush=True)
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="demo,lm6")
-    parser.add_argument("--objectives", default=",".join(objectives()), help="mle must be among them")
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--peak", help=argparse.SUPPRESS)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--sizes", help="SCALE/TASK/SIZE,... of params.yaml; default: the device's list")
+    parser.add_argument("--objectives", default=",".join(objectives()), help="default: all")
+    parser.add_argument("--tokens", type=int, help="of a step at most")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default=devices()[0])
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    if arguments.peak:
-        print(peak(arguments.peak, arguments.sizes))
+    if arguments.one:
+        print(json.dumps(one(*json.loads(arguments.one))))
         return
-    names, rows = arguments.objectives.split(","), []
-    for size in arguments.sizes.split(","):
-        rows += compare(size, names, arguments.rounds)
-    if arguments.out:
-        machine = f"{platform.machine()}, {torch.get_num_threads()} threads"
-        with open(arguments.out, "w", newline="") as file:
-            writer = csv.DictWriter(file, [*rows[0], "machine"], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({**row, "machine": machine} for row in rows)
+    names = list(dict.fromkeys(["mle", *arguments.objectives.split(",")]))
+    for name in names:
+        if name not in objectives():
+            raise UserError(f"--objectives: no objective {name!r}; {nearest(name, objectives())}")
+    device = arguments.device
+    for size in (arguments.sizes or SIZES[device]).split(","):
+        rows = compare(size, names, arguments.tokens or TOKENS[device], device, arguments.rounds)
+        if arguments.out:  # after each size: a killed run keeps what it has
+            keep(rows, arguments.out, ("size", "objective"))
 
 
 if __name__ == "__main__":
-    main()
+    guarded(main)

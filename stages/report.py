@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from raretokens import config
-from raretokens.tables import declarations, report
+from raretokens.tables import declarations, include, report
 
 REPORTS = Path("reports")
 OPTIONS = {"--readme": "name one text", "--table": "name one table", "--needs": "name one table"}
@@ -38,7 +38,7 @@ def main() -> None:
 def refresh(readme: Path) -> None:
     if not readme.is_file():
         raise config.UserError(f"{readme}: no such file")
-    readme.write_text(report.refresh(readme.read_text(encoding="utf-8"), readme.parent), encoding="utf-8")
+    readme.write_text(include.refresh(readme.read_text(encoding="utf-8"), readme.parent), encoding="utf-8")
 
 
 if __name__ == "__main__":

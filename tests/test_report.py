@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from raretokens import config
-from raretokens.tables import cells, declarations, render, report, schema
+from raretokens.tables import cells, declarations, include, render, report, schema
 from raretokens.tables.scored import Scores
 
 ROOT = Path(__file__).parents[1]
@@ -142,6 +142,22 @@ def test_the_index_names_the_corpora_when_they_are_not_the_scale_s(tmp_path):
 
 def test_an_include_that_cannot_be_filled_is_one_line(tmp_path):
     with pytest.raises(config.UserError, match=r"gone.md: no such file"):
-        report.refresh("<!-- include gone.md -->\n<!-- end -->\n", tmp_path)
+        include.refresh("<!-- include gone.md -->\n<!-- end -->\n", tmp_path)
     with pytest.raises(config.UserError, match="has no `<!-- end -->`"):
-        report.refresh("<!-- include t.md -->\n", tmp_path)
+        include.refresh("<!-- include t.md -->\n", tmp_path)
+
+
+def test_rows_and_columns_of_a_csv_are_included_as_a_table(tmp_path):
+    (tmp_path / "t.csv").write_text('size,name,time_to_mle\nbig,agg,1.01\nsmall,agg,0.99\nbig,"a, b",1.2\n')
+    part = "<!-- include t.csv where size=big columns name, time_to_mle -->\n"
+    text = include.refresh(part + "stale\n<!-- end -->\n", tmp_path)
+    assert text == part + "| name | time to mle |\n| --- | --- |\n| agg | 1.01 |\n| a, b | 1.2 |\n<!-- end -->\n"
+    assert include.refresh(text, tmp_path) == text
+    whole = include.refresh("<!-- include t.csv -->\n<!-- end -->\n", tmp_path)
+    assert whole.count("|") == 5 * 4
+    for line, reason in (
+        ("columns nam", "no column 'nam'; the nearest is name"),
+        ("where size=huge", "no row where size=huge"),
+    ):
+        with pytest.raises(config.UserError, match=reason):
+            include.refresh(f"<!-- include t.csv {line} -->\n<!-- end -->\n", tmp_path)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from raretokens import config
-from raretokens.tables import cells, declarations, render, report
+from raretokens.tables import cells, declarations, include, render, report
 from raretokens.tables.scored import Scores
 
 ROOT = Path(__file__).parents[1]
@@ -130,9 +130,9 @@ def test_the_report_of_an_empty_world_says_not_run(tmp_path):
 def test_the_readme_takes_its_tables_from_the_reports(tmp_path):
     (tmp_path / "t.md").write_text("fresh\n")
     text = "a\n<!-- include t.md -->\nstale\n<!-- end -->\nb\n"
-    assert report.refresh(text, tmp_path) == "a\n<!-- include t.md -->\nfresh\n<!-- end -->\nb\n"
+    assert include.refresh(text, tmp_path) == "a\n<!-- include t.md -->\nfresh\n<!-- end -->\nb\n"
 
 
 def test_the_readme_shows_the_committed_tables():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert report.refresh(text, ROOT) == text, "run `stages/run 1 report --readme README.md`"
+    assert include.refresh(text, ROOT) == text, "run `stages/run 1 report --readme README.md`"

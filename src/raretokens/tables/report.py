@@ -2,7 +2,6 @@
 
 import json
 import platform
-import re
 import shutil
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
@@ -30,7 +29,6 @@ HEADLINE = {
     },
     "nmt": {"bleu": "bleu.tokenised", "iw": "isotropy.total", "align": "alignsim.total"},
 }
-INCLUDE = re.compile(r"(<!-- include (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def write(parameters: Parameters, declared: Declarations, printed: Path, reports: Path) -> str:
@@ -72,22 +70,6 @@ def one_table(name: str, parameters: Parameters, declared: Declarations, printed
 def needed(name: str, parameters: Parameters, declared: Declarations, reports: Path) -> list[str]:
     """DVC targets of a table."""
     return needs.targets(_declared(name, declared), _scores(parameters, reports))
-
-
-def refresh(text: str, folder: Path) -> str:
-    """A text with its parts between `<!-- include FILE -->` and `<!-- end -->` taken anew from the files.
-
-    Raises UserError where a file is missing or an include has no end.
-    """
-    if text.count("<!-- include ") != len(INCLUDE.findall(text)):
-        raise UserError("an `<!-- include FILE -->` has no `<!-- end -->`")
-
-    def fresh(found: re.Match[str]) -> str:
-        if not (folder / found[2]).is_file():
-            raise UserError(f"{folder / found[2]}: no such file; an include names it")
-        return found[1] + (folder / found[2]).read_text(encoding="utf-8").rstrip() + "\n" + found[4]
-
-    return INCLUDE.sub(fresh, text)
 
 
 def _declared(name: str, declared: Declarations) -> Table:

@@ -1,0 +1,83 @@
+"""What all benchmarks measure with: clock, peak memory, processes of their own, rows kept as CSV."""
+
+import csv
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+# As stages/run sets them: waiting threads that spin would count as work.
+QUIET = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+# The C library gives every block above 64 KB back at once: else memory that an earlier pass left behind hides what a pass takes.
+BARE = {"MALLOC_MMAP_THRESHOLD_": "65536"}
+
+
+def devices() -> list[str]:
+    """The devices at hand, the fastest first."""
+    return ["cuda", "cpu"] if torch.cuda.is_available() else ["cpu"]
+
+
+def machine(device: str) -> str:
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    return f"{platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def clock(device: str) -> float:
+    """Seconds: of the device when its work is done, or of the processor (all threads), which other work disturbs least."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        return time.perf_counter()
+    return time.process_time()
+
+
+def reset_peak(device: str) -> int:
+    """Bytes in use now; `peak_bytes` is from here on."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def peak_bytes(device: str) -> int:
+    return torch.cuda.max_memory_allocated() if device == "cuda" else _status("VmHWM")
+
+
+def _status(key: str) -> int:
+    lines = Path("/proc/self/status").read_text().split("\n")
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+
+def apart(script: str, *task: object, bare: bool = False) -> dict:
+    """What `script --one TASK` prints, from a process of its own; {"error": why} where it fails."""
+    environment = {**os.environ, **QUIET, **(BARE if bare else {})}
+    command = [sys.executable, script, "--one", json.dumps(task)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode < 0:
+        return {"error": f"killed by signal {-done.returncode}; out of memory?"}
+    if done.returncode:
+        return {"error": (done.stderr.strip() or "no reason given").split("\n")[-1][:80]}
+    return json.loads(done.stdout.strip().split("\n")[-1])
+
+
+def keep(rows: list[dict], path: Path, key: tuple[str, ...]) -> None:
+    """Write rows as CSV; rows of a file that is there stay, unless a new row has the same `key` (what was measured together)."""
+    measured = {tuple(str(row[column]) for column in key) for row in rows}
+    old: list[dict] = []
+    if path.exists():
+        with open(path, encoding="utf-8", newline="") as file:
+            old = [row for row in csv.DictReader(file) if tuple(row[column] for column in key) not in measured]
+    columns = list(dict.fromkeys(column for row in [*rows, *old] for column in row))
+    part = path.with_suffix(".part")
+    with open(part, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([*old, *rows])
+    os.replace(part, path)

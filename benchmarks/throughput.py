@@ -1,0 +1,168 @@
+"""Tokens a second and model-FLOP utilisation of our training loop beside a plain one of the same size on the same machine.
+
+    python benchmarks/throughput.py [--sizes paper/lm/gpt2m,...] [--out benchmarks/throughput-cuda.csv]
+
+Ours is the Trainer with its data loader and an objective; plain_loop.py says what the plain loop is. Both train on the same
+micro-batches. `-compiled` is with torch.compile. Each method runs in a process of its own; the best round counts. A GPU's seconds
+are those of the clock, a CPU's those of the processor (all threads), which other work disturbs least. `utilisation` is of the
+peak in the card's data sheet, `matmul_share` of what a large matrix product reaches here; memory is all that training takes.
+Rows that are not measured stay in the file.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import plain_loop
+import torch
+from accelerate import Accelerator
+from measuring import apart, clock, devices, keep, machine, peak_bytes, reset_peak
+from workload import Workload
+
+from raretokens import objectives
+from raretokens.config import UserError
+from raretokens.config import main as guarded
+from raretokens.models import build
+from raretokens.models.flops import flops_per_token
+from raretokens.training.batches import Blocks, Pairs
+from raretokens.training.loading import Updates
+from raretokens.training.loop import Trainer
+from raretokens.training.machine import Machine
+from raretokens.training.outputs import Outputs
+from raretokens.training.speed import peak_flops
+from raretokens.training.state import Folder
+
+SIZES = {"cpu": "demo/lm/demo", "cuda": "paper/lm/gpt2m,paper/lm/lm6,paper/nmt/base,paper/nmt/big"}
+METHODS = "plain,plain-compiled,mle,mle-compiled,agg,agg-compiled"
+MICRO_BATCH = {"cpu": 2048, "cuda": 16384}  # tokens
+WARM_UP = 5  # updates, in which compilation happens
+EDGE = {"cpu": 1024, "cuda": 8192}  # of the large matrix product
+
+
+def text(work: Workload, updates: int, folder: Path) -> Blocks | Pairs:
+    """An epoch of about so many updates."""
+    tokens, block = work.training.tokens_per_update, work.training.block
+    if work.task == "lm":
+        return Blocks(work.ids(tokens * updates + 1), block, tokens)
+    return Pairs(work.write_pairs(folder, "train", tokens * updates), block, tokens)
+
+
+def ours(name: str, work: Workload, data: Blocks | Pairs, is_compiled: bool, device: str, folder: Path) -> Trainer:
+    """The Trainer of the pipeline with an objective, on that text."""
+    epoch, training = data.updates_per_epoch, work.training
+    counts = sum(torch.from_numpy(data.counts(data.update(number), work.vocabulary)) for number in range(epoch))
+    return Trainer(
+        name,
+        build(work.task, work.shape, work.vocabulary, training.block),
+        objectives.build(name, work.facts(counts, epoch)),
+        training,
+        data,
+        data,
+        Folder(name, "benchmark", folder),
+        Machine(micro_batch=MICRO_BATCH[device], compile=is_compiled),
+        Accelerator(
+            mixed_precision="bf16" if training.precision == "bfloat16" else "no",
+            cpu=device == "cpu",
+            dynamo_backend="inductor" if is_compiled else "no",
+        ),
+        Outputs(folder / "out", {}),
+    )
+
+
+def trained(trainer: Trainer, updates: int) -> Iterator[int]:
+    """Target tokens of each update when it is done: `Trainer.run` less validation, snapshots and checkpoints."""
+    for prepared in trainer._prepared(range(updates)):
+        _, tokens = trainer._one_update(prepared)
+        trainer.update += 1
+        yield tokens
+
+
+def measure(method: str, size: str, tokens: int, precision: str, device: str, updates: int) -> dict:
+    """Target tokens and floating-point operations a second of some updates, peak bytes, and a matrix product's rate."""
+    work = Workload.named(size, tokens, precision)
+    name, _, how = method.partition("-")
+    base = reset_peak(device)
+    with tempfile.TemporaryDirectory() as folder:
+        data = text(work, WARM_UP + updates, Path(folder))
+        if name == "plain":
+            prepared = Updates(data, work.vocabulary, MICRO_BATCH[device])
+            steps = plain_loop.trained(work, [prepared[i].batches for i in range(WARM_UP + updates)], bool(how), device)
+        else:
+            steps = trained(ours(name, work, data, bool(how), device, Path(folder)), WARM_UP + updates)
+        for _ in range(WARM_UP):
+            next(steps)
+        start = clock(device)
+        done = sum(steps)
+        seconds = clock(device) - start
+    rate, peak = done / seconds, peak_bytes(device) - base
+    flops = rate * flops_per_token(work.task, work.shape, work.vocabulary, round(data.length))
+    return {"tokens": rate, "flops": flops, "bytes": peak, "matmul": matmul(device, precision)}
+
+
+def matmul(device: str, precision: str) -> float:
+    """Floating-point operations a second of a large matrix product."""
+    edge, times = EDGE[device], []
+    a = torch.randn(edge, edge, device=device, dtype=getattr(torch, precision))
+    for _ in range(10):
+        start = clock(device)
+        a @ a
+        times.append(clock(device) - start)
+    return 2 * edge**3 / min(times)
+
+
+def compare(size: str, methods: list[str], tokens: int | None, device: str, updates: int, rounds: int) -> list[dict]:
+    own = Workload.named(size, tokens).training
+    precision = own.precision if device == "cuda" else "float32"
+    found: dict[str, dict] = {}
+    for _ in range(rounds):
+        for method in methods:
+            new = apart(__file__, method, size, own.tokens_per_update, precision, device, updates)
+            if "tokens" not in found.get(method, {}) or new.get("tokens", 0) > found[method]["tokens"]:
+                found[method] = new
+    card = peak_flops(machine(device)) if device == "cuda" else None
+    plain = found.get("plain", {}).get("tokens")
+    rows = []
+    for method, values in found.items():
+        row = {"size": size, "tokens_per_update": own.tokens_per_update, "precision": precision, "method": method}
+        row |= dict.fromkeys(("tokens_per_second", "speed_to_plain", "utilisation", "matmul_share", "MB"), "")
+        if "error" not in values:
+            row |= {"tokens_per_second": round(values["tokens"]), "MB": round(values["bytes"] / 1e6)}
+            row |= {"speed_to_plain": f"{values['tokens'] / plain:.3f}" if plain else ""}
+            row |= {"utilisation": f"{values['flops'] / card:.3f}" if card else ""}
+            row |= {"matmul_share": f"{values['flops'] / values['matmul']:.3f}"}
+        rows.append(row | {"note": values.get("error", ""), "machine": machine(device)})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--sizes", help="SCALE/TASK/SIZE,... of params.yaml; default: the device's list")
+    parser.add_argument(
+        "--methods", default=METHODS, help=f"plain or an objective, each also -compiled; default: {METHODS}"
+    )
+    parser.add_argument("--tokens", type=int, help="of an update; default: as params.yaml says")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default=devices()[0])
+    parser.add_argument("--updates", type=int, default=30, help="that are timed in a round")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measure(*json.loads(arguments.one))))
+        return
+    if arguments.device == "cpu" and torch.cuda.is_available():
+        raise UserError(
+            "--device cpu: the Trainer takes the GPU that it sees; set CUDA_VISIBLE_DEVICES= to measure the CPU"
+        )
+    device, methods = arguments.device, arguments.methods.split(",")
+    for size in (arguments.sizes or SIZES[device]).split(","):
+        rows = compare(size, methods, arguments.tokens, device, arguments.updates, arguments.rounds)
+        if arguments.out:  # after each size: a killed run keeps what it has
+            keep(rows, arguments.out, ("size", "method"))
+
+
+if __name__ == "__main__":
+    guarded(main)

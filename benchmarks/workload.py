@@ -1,0 +1,72 @@
+"""What a training step is measured on: a size of a scale's params.yaml, and random text in which types fall in frequency."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from raretokens import config
+from raretokens.config import UserError
+from raretokens.subword import streams
+from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
+from raretokens.training.objective import Facts
+
+ROOT = Path(__file__).parents[1]
+STEEPNESS = 16  # of the fall: an exponent
+MEAN_LENGTH = 28  # of a sentence of translation, in pieces, as in WMT14 En-De
+
+
+@dataclass(frozen=True)
+class Workload:
+    task: str
+    shape: config.Size
+    vocabulary: int
+    training: config.Training
+
+    @classmethod
+    def named(cls, name: str, tokens: int | None = None, precision: str | None = None) -> "Workload":
+        """SCALE/TASK/SIZE, such as paper/lm/gpt2m; tokens: of an update, where not as many as params.yaml says."""
+        try:
+            scale, task, size = name.split("/")
+            path = ROOT / "params.yaml" if scale == "demo" else ROOT / "scales" / scale / "params.yaml"
+            declared = config.load(path).task(task)
+            shape = declared.sizes[size]
+        except (KeyError, ValueError):
+            raise UserError(f"{name}: no such size; allowed: SCALE/TASK/SIZE, such as paper/lm/gpt2m") from None
+        asked = {"tokens_per_update": tokens or shape.tokens_per_update, "precision": precision}
+        training = declared.training.model_copy(update={key: value for key, value in asked.items() if value})
+        shorter = {"block": min(training.block, training.tokens_per_update)}
+        return cls(task, shape, declared.vocabulary, training.model_copy(update=shorter))
+
+    def ids(self, count: int, seed: int = 0) -> np.ndarray:
+        """count ids (int64), none of them a marker."""
+        random = np.random.default_rng(seed).random(count) ** STEEPNESS
+        return (random * (self.vocabulary - len(SPECIALS))).astype(np.int64) + len(SPECIALS)
+
+    def write_pairs(self, folder: Path, split: str, pieces: int) -> streams.Bitext:
+        """Sentence pairs of about so many target pieces as a token file: most are short, a few long, both sides alike."""
+        random = np.random.default_rng(1)
+        pairs = max(pieces // MEAN_LENGTH, 1)
+        source = random.gamma(2.0, MEAN_LENGTH / 2, pairs)
+        target = source * random.lognormal(0.0, 0.15, pairs)
+        lengths = np.stack((source, target), axis=1).reshape(-1).astype(int).clip(2, self.training.block)
+        ids = self.ids(int(lengths.sum()))
+        ids[lengths.cumsum() - 1] = EOS
+        dtype = streams.dtype_for(self.vocabulary)
+        ids.astype(dtype).tofile(folder / f"{split}.bin")
+        streams.write_meta(folder, {"dtype": dtype.str})
+        return streams.Bitext(folder, split)
+
+    def facts(self, counts: torch.Tensor, updates: int) -> Facts:
+        """counts: N, of an epoch's targets; the rare group is the last fifth of the types."""
+        return Facts(
+            counts=counts,
+            rare=torch.arange(len(counts), device=counts.device) >= len(counts) * 4 // 5,
+            types=len(counts),
+            specials=len(SPECIALS),
+            pad=PAD,
+            updates_per_epoch=updates,
+            width=self.shape.width,
+            label_smoothing=self.training.label_smoothing,
+        )

@@ -1,0 +1,109 @@
+"""The benchmarks compare equal things and write what they measured; how fast anything is, no test says."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("name, peer", [
+    ("builtin", "plain"), ("ungated", "plain"), ("chunked", "plain"), ("three_logits", "gated"),
+])  # fmt: skip
+def test_the_constructions_that_are_timed_have_the_same_gradients(name, peer):
+    import loss
+
+    found = {}
+    for method in (name, peer):
+        hidden, weight, targets, gate = loss.inputs(300, 96, 8, "cpu")
+        loss.METHODS[method](hidden, weight, targets, gate).backward(torch.tensor(0.5))
+        found[method] = hidden.grad, weight.grad
+    for own, other in zip(found[name], found[peer], strict=True):
+        torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-4)
+
+
+def test_a_method_that_cannot_run_here_keeps_its_row_with_the_reason(tmp_path):
+    import loss
+    import measuring
+
+    rows = loss.compare((8, 64, 8), ["liger"], "cpu", rounds=1)
+    measuring.keep(rows, tmp_path / "rows.csv", ("positions", "vocabulary", "width"))
+    (row,) = read(tmp_path / "rows.csv")
+    assert row["method"] == "liger" and row["note"].startswith("liger_kernel ") and row["seconds"] == ""
+
+
+def test_new_rows_replace_those_measured_together_and_keep_the_rest(tmp_path):
+    import measuring
+
+    path = tmp_path / "rows.csv"
+    for size, seconds in ((1, "a"), (2, "b"), (1, "c")):
+        measuring.keep([{"size": size, "method": m, "seconds": seconds} for m in "xy"], path, ("size",))
+    assert [(row["size"], row["seconds"]) for row in read(path)] == [("2", "b"), ("2", "b"), ("1", "c"), ("1", "c")]
+
+
+def test_peak_memory_is_that_of_the_largest_moment():
+    import measuring
+
+    held = torch.zeros(5_000_000)  # 20 MB, there before and after
+    before = measuring.reset_peak("cpu")
+    torch.ones(25_000_000).sum()
+    assert 95e6 < measuring.peak_bytes("cpu") - before < 130e6
+    assert measuring.reset_peak("cpu") - before < 30e6 and held.sum() == 0
+
+
+@pytest.mark.parametrize("size", ["demo/lm/demo", "demo/nmt/base"])
+def test_a_step_of_each_objective_is_set_beside_mle(size, monkeypatch):
+    import step
+
+    monkeypatch.setattr(step, "EPOCH", 3)
+    monkeypatch.setattr(step, "apart", lambda _script, *task, bare=False: step.one(*task))
+    rows = step.compare(size, ["mle", "agg", "freeze", "coupled_adam"], 128, "cpu", rounds=1)
+    assert [row["objective"] for row in rows] == ["mle", "agg", "freeze", "coupled_adam"]
+    assert all(row["note"] == "" and float(row["seconds"]) > 0 and float(row["time_to_mle"]) > 0 for row in rows)
+    assert float(rows[1]["counting_share"]) > float(rows[0]["counting_share"])
+
+
+@pytest.mark.parametrize("size", ["demo/lm/demo", "demo/nmt/base"])
+def test_both_loops_train_on_the_same_tokens_and_learn(size, tmp_path):
+    """Otherwise tokens a second of one would mean nothing beside those of the other."""
+    import plain_loop
+    import throughput
+    from workload import Workload
+
+    work = Workload.named(size, 512)
+    data = throughput.text(work, 6, tmp_path)
+    trainer = throughput.ours("mle", work, data, False, "cpu", tmp_path)
+    prepared = [throughput.Updates(data, work.vocabulary, 2048)[number].batches for number in range(6)]
+    plain = list(plain_loop.trained(work, prepared, False, "cpu"))
+    assert list(throughput.trained(trainer, 6)) == plain
+    assert max(plain) <= 512 and sum(plain) > 6 * 512 / 2
+    model, batch = plain_loop.Plain(work, work.training.block).eval(), prepared[0][0]
+    model(list(batch.inputs), batch.targets).backward()
+    with torch.no_grad():
+        before = model(list(batch.inputs), batch.targets)
+        for parameter in model.parameters():
+            parameter -= 1e-5 * parameter.grad
+        assert model(list(batch.inputs), batch.targets) < before
+
+
+def test_sentences_are_short_with_some_long_ones(tmp_path):
+    from workload import Workload
+
+    lengths = Workload.named("paper/nmt/base").write_pairs(tmp_path, "train", 20_000).lengths
+    assert 24 < lengths.mean() < 32 and np.corrcoef(lengths.T)[0, 1] > 0.9 and lengths.max() > 80 and lengths.min() >= 2
+    with pytest.raises(Exception, match="paper/nmt/gpt2m: no such size"):
+        Workload.named("paper/nmt/gpt2m")
+
+
+def read(path: Path) -> list[dict]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
