@@ -26,12 +26,12 @@ from raretokens.config import UserError
 from raretokens.config import main as guarded
 from raretokens.models import build
 from raretokens.models.flops import flops_per_token
+from raretokens.planning.cards import peak_flops
 from raretokens.training.batches import Blocks, Pairs
 from raretokens.training.loading import Updates
 from raretokens.training.loop import Trainer
 from raretokens.training.machine import Machine
 from raretokens.training.outputs import Outputs
-from raretokens.training.speed import peak_flops
 from raretokens.training.state import Folder
 
 SIZES = {"cpu": "demo/lm/demo", "cuda": "paper/lm/gpt2m,paper/lm/lm6,paper/nmt/base,paper/nmt/big"}

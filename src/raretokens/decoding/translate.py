@@ -27,18 +27,12 @@ def translate(
     A translation has at most `nmt.training.block` pieces, as many as the model saw in training. Raises UserError where
     the device does not have the arithmetic that is asked for.
     """
-<<<<<<< HEAD
     decoding, encoder = parameters.nmt.decoding, Encoder(tokens, run.reverse)
-    pairs = Bitext(tokens, test, run.reverse)
-    sources = _sources(pairs, encoder.vocabulary.pieces, decoding.sentences)
-=======
-    decoding, encoder = parameters.nmt.decoding, Encoder(tokens)
     device = best_device()
     compute_type = checked_compute_type(decoding.compute_type, device)
     vocabulary, ids = encoder.vocabulary.pieces, encoder.ids
     sources = {test: _sources(Bitext(tokens, test, run.reverse), vocabulary, decoding.sentences) for test in tests}
     longest = max((len(source) for rows in sources.values() for source in rows), default=1)
->>>>>>> decoding
     with tempfile.TemporaryDirectory() as folder:
         _export(parameters, run, checkpoint, encoder, longest, Path(folder))
         translator = open_translator(Path(folder), device, compute_type, parameters.threads)

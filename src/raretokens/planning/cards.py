@@ -1,6 +1,7 @@
 """GPUs that a plan can be made for: cards.yaml, or the one that torch sees."""
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import torch
@@ -24,9 +25,11 @@ def card(name: str | None = None) -> Card:
 
     Raises UserError, naming the known cards, where the name is unknown or torch's card has no row.
     """
-    rows = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    rows = _rows()
     if name is None and torch.cuda.is_available():
-        name = _seen(rows, torch.cuda.get_device_name())
+        device = torch.cuda.get_device_name()
+        if (name := _seen(rows, device)) is None:
+            raise UserError(f"GPU {device!r} is not known; choose one with --gpu: {', '.join(rows)}")
         return _made(name, rows[name], torch.cuda.get_device_properties(0).total_memory)
     name = (name or DEFAULT).lower()
     if name not in rows:
@@ -34,12 +37,21 @@ def card(name: str | None = None) -> Card:
     return _made(name, rows[name], rows[name]["memory"] * 1e9)
 
 
+def peak_flops(device: str) -> float | None:
+    """Dense bfloat16 operations a second of the card that torch calls so; None where it has no row."""
+    rows = _rows()
+    name = _seen(rows, device)
+    return None if name is None else _made(name, rows[name], 0.0).flops
+
+
+def _rows() -> dict[str, dict]:
+    return yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+
+
 def _made(name: str, row: dict, memory: float) -> Card:
     return Card(name, memory, row["tflops"] * 1e12)
 
 
-def _seen(rows: dict[str, dict], device: str) -> str:
-    fitting = [name for name, row in rows.items() if row["torch"] in device]
-    if not fitting:
-        raise UserError(f"GPU {device!r} is not known; choose one with --gpu: {', '.join(rows)}")
-    return max(fitting, key=lambda name: len(rows[name]["torch"]))
+def _seen(rows: dict[str, dict], device: str) -> str | None:
+    fitting = [name for name, row in rows.items() if fnmatchcase(device, row["torch"])]
+    return max(fitting, key=lambda name: len(rows[name]["torch"]), default=None)

@@ -3,27 +3,10 @@
 import resource
 import sys
 import time
-from fnmatch import fnmatchcase
 
 import torch
 
-# Dense bfloat16 operations a second with float32 sums, from the makers' data sheets, by torch's name of the card.
-PEAKS = {
-    "*H100 PCIe*": 756e12,
-    "*H100 NVL*": 835e12,
-    "*H100*": 989e12,
-    "*H200*": 989e12,  # and GH200
-    "*A100*": 312e12,
-    "*L40S*": 362e12,
-    "*RTX A6000*": 155e12,
-    "*GeForce RTX 4090": 165e12,
-    "*V100*": 125e12,  # float16: it has no bfloat16
-}
-
-
-def peak_flops(card: str) -> float | None:
-    """Operations a second of a card; None where its data sheet is not in the table."""
-    return next((peak for name, peak in PEAKS.items() if fnmatchcase(card, name)), None)
+from raretokens.planning.cards import peak_flops
 
 
 def peak_memory() -> int:
