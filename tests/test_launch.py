@@ -31,7 +31,8 @@ def folder(tmp_path_factory):
     counts = np.bincount(ids[:2500], minlength=40)
     rows = [f"{piece}\t{count}\t{count}" for piece, count in zip(pieces, counts, strict=True)]
     (tokens / "vocabulary.tsv").write_text("\n".join(["piece\tcount\ttarget_count", *rows, ""]))
-    streams.write_meta(tokens, {"dtype": "<u2"})
+    splits = {split: {"tokens": len(part)} for split, part in {"train": ids[:2500], "valid": ids[2500:]}.items()}
+    streams.write_meta(tokens, {"dtype": "<u2", "vocabulary": len(pieces), "splits": splits})
     return path
 
 
@@ -66,7 +67,7 @@ def test_the_launch_command_starts_a_run_on_two_processes(folder):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("lunch: torchrun", "lunch: unknown key; allowed: compile, launch, micro_batch"),
+        ("lunch: torchrun", "lunch: unknown key; allowed: compile, decoding_batch, launch, micro_batch"),
         ("micro_batch: 0", "micro_batch: 0 is not allowed: input should be greater than 0"),
         ("compile: 3", "compile: 3 is not allowed: input should be a valid boolean"),
         ("launch: [", "not YAML"),
