@@ -52,6 +52,7 @@ class Size(Shape):
     updates: PositiveInt | None = None
     tokens_per_update: PositiveInt | None = None
     peak_lr: PositiveFloat | None = None
+    snapshot_every: PositiveInt | None = None
 
 
 class Training(Section):

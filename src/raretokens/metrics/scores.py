@@ -57,7 +57,9 @@ def write(parameters: Parameters, artifacts: Artifacts, metrics: Signed) -> None
     score = layout(identity(artifacts), metrics, found, run.options, hyperparameters(parameters, artifacts))
     score["named"] = [[query, ranks] for query, ranks in named_ranks(*rows, named).items()]
     score["signatures"].append(["neighbours", signature])
-    series, history = points(artifacts, queries, getattr(parameters.curves, run.task))
+    every = parameters.training(run).snapshot_every
+    updates = [update for update in getattr(parameters.curves, run.task) if update % every == 0]
+    series, history = points(artifacts, queries, updates)
     write_points(REPORTS / run.task / f"{run.name}.csv", series)
     write_rows(CURVES / run.task / f"{run.name}.csv", HEADER, curves(history, artifacts.log))
     write_json(REPORTS / run.task / f"{run.name}.json", score)
