@@ -5,8 +5,6 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-import psutil
-
 from raretokens import config
 from raretokens.planning import memory, refusal, table, trial
 from raretokens.planning.cards import card
@@ -83,7 +81,8 @@ def try_runs(parameters: config.Parameters, arguments: argparse.Namespace) -> No
     for run in named(parameters, arguments.runs):
         planned = trial.shrunk(plan(parameters, run, device), arguments.tokens)
         name, need = f"{run.task}/{run.name}", memory.total(memory.on_device(planned.step))
-        limit = min(arguments.memory * 1e9, psutil.virtual_memory().available) if device == "cpu" else card().memory
+        there = refusal.here()
+        limit = there.device or min(arguments.memory * 1e9, there.host)
         if need > limit:
             print(f"{name}  skipped: needs about {need / 1e9:.1f} GB, {limit / 1e9:.1f} GB are there", flush=True)
             continue
