@@ -5,8 +5,6 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-import psutil
-
 from raretokens import config
 from raretokens.planning import memory, refusal, table, trial
 from raretokens.planning.cards import card
@@ -67,12 +65,15 @@ def show_plan(parameters: config.Parameters, arguments: argparse.Namespace) -> N
 
 def _check(parameters: config.Parameters, runs: list[config.Run], arguments: argparse.Namespace) -> None:
     """Raise UserError with a line for each thing that does not fit."""
-    there, device = refusal.here(), refusal.device()
-    if arguments.gpu:
-        there, device = refusal.There(float("inf"), there.disk, card(arguments.gpu).memory), "cuda"
+    device, chosen = ("cuda", card(arguments.gpu)) if arguments.gpu else (refusal.device(), None)
     planned = [plan(parameters, run, device, arguments.gpus) for run in runs]
-    found = [line for one in planned for line in refusal.shortfalls(one, there)]
-    found += refusal.all_together(planned, there)
+    found = []
+    for one in planned:
+        there = refusal.here(one.run)
+        if chosen:  # another machine, of which only the disk is this one's
+            there = refusal.There(float("inf"), there.disk, chosen.memory)
+        found += refusal.shortfalls(one, there)
+    found += refusal.all_together(planned, refusal.here())
     if found:
         raise config.UserError("\n".join(found))
     print(f"{len(runs)} runs fit")
@@ -83,7 +84,8 @@ def try_runs(parameters: config.Parameters, arguments: argparse.Namespace) -> No
     for run in named(parameters, arguments.runs):
         planned = trial.shrunk(plan(parameters, run, device), arguments.tokens)
         name, need = f"{run.task}/{run.name}", memory.total(memory.on_device(planned.step))
-        limit = min(arguments.memory * 1e9, psutil.virtual_memory().available) if device == "cpu" else card().memory
+        there = refusal.here()
+        limit = there.device or min(arguments.memory * 1e9, there.host)
         if need > limit:
             print(f"{name}  skipped: needs about {need / 1e9:.1f} GB, {limit / 1e9:.1f} GB are there", flush=True)
             continue

@@ -12,7 +12,7 @@ from raretokens.config import Shape
 FLOAT, HALF = 4, 2
 CHUNK = {"cpu": 1024, "cuda": 4096}  # positions of the loss at a time: training/gated_cross_entropy.py
 # What allocators lose between tensors that come and go: measured on a CPU, where stages/run keeps large ones in the heap.
-SLACK = {"cpu": 1.5, "cuda": 1.1}
+SLACK = {"cpu": 1.6, "cuda": 1.1}
 PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # libraries; on a GPU its context and the workspace of matrix products
 
 

@@ -12,6 +12,7 @@ import torch
 from raretokens.config import Parameters, Run, UserError
 from raretokens.planning import disk, memory
 from raretokens.planning.plan import Planned, plan
+from raretokens.subword.streams import META
 from raretokens.training.machine import FILE
 from raretokens.training.state import SCRATCH
 
@@ -31,7 +32,9 @@ def here(run: Run | None = None) -> There:
     """What this machine has. Files of the run's own resumable state count as free: it goes on writing them."""
     host, disk = psutil.virtual_memory().available, shutil.disk_usage(".").free
     own = 0 if run is None else sum(path.stat().st_size for path in _state(run) if path.is_file())
-    return There(host, disk + own, torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else None)
+    # Of several processes each asks about its own GPU: a question takes some memory of the one that it is about.
+    number = int(os.environ.get("LOCAL_RANK", "0"))
+    return There(host, disk + own, torch.cuda.mem_get_info(number)[0] if torch.cuda.is_available() else None)
 
 
 def _state(run: Run) -> Iterator[Path]:
@@ -67,11 +70,15 @@ def shortfalls(planned: Planned, there: There, beside: int = 1) -> Iterator[str]
 
 
 def all_together(planned: Sequence[Planned], there: There) -> Iterator[str]:
-    """A line where the disk holds each run, but not what all of them leave and the largest one needs besides."""
-    texts = {one.run.tokens: disk.token_files(*one.text) for one in planned}
-    needed = sum(one.disk_left for one in planned) + sum(texts.values()) + max(one.disk_passing for one in planned)
-    if len(planned) > 1 and needed > there.disk:
-        yield f"{len(planned)} runs together need {_gb(needed)} of disk, {_gb(there.disk)} are free; train fewer of them"
+    """A line where the disk does not hold what runs that have yet to train leave, and what the largest needs besides."""
+    waiting = [
+        one for one in planned if not Path("data/runs", one.run.task, one.run.name, "model.safetensors").exists()
+    ]
+    texts = {one.run.tokens: one.text for one in waiting if not Path("data/tokens", one.run.tokens, META).exists()}
+    encoded = sum(disk.token_files(*text) for text in texts.values())
+    needed = encoded + sum(one.disk_left for one in waiting) + max((one.disk_passing for one in waiting), default=0.0)
+    if len(waiting) > 1 and needed > there.disk:
+        yield f"{len(waiting)} runs together need {_gb(needed)} of disk, {_gb(there.disk)} are free; train fewer of them"
 
 
 def _on_device(step: memory.Step) -> float:

@@ -63,12 +63,22 @@ def attempt(parameters: Parameters, planned: Planned) -> Trial:
         seconds = time.monotonic() - start
         if os.waitstatus_to_exitcode(status):
             raise UserError(f"{run.task}/{run.name}: {_last_words(folder / 'output')}")
-        losses, evaluation = _results(folder / "data/runs" / run.task / run.name)
+        losses, evaluation = results(folder / "data/runs" / run.task / run.name)
+        need = memory.on_device(planned.step)
+        if planned.step.device == "cuda":
+            need.pop("program")  # the peak is that of tensors
         return Trial(
-            f"{run.task}/{run.name}", planned.step.device, planned.parameters, planned.training.tokens_per_update,
-            round(_peak(folder, run, usage.ru_maxrss) / 1e6), round(memory.total(memory.on_device(planned.step)) / 1e6),
-            *losses, evaluation, round(seconds, 1),
-        )  # fmt: skip
+            run=f"{run.task}/{run.name}",
+            device=planned.step.device,
+            parameters=planned.parameters,
+            tokens_per_update=planned.training.tokens_per_update,
+            peak_mb=round(_peak(folder, run, usage.ru_maxrss) / 1e6),
+            planned_mb=round(memory.total(need) / 1e6),
+            loss_1=losses[0],
+            loss_2=losses[1],
+            evaluation=evaluation,
+            seconds=round(seconds, 1),
+        )
 
 
 def _prepare(folder: Path, parameters: Parameters, planned: Planned) -> None:
@@ -77,23 +87,24 @@ def _prepare(folder: Path, parameters: Parameters, planned: Planned) -> None:
     longest, sides = (training.block, 2) if run.task == "nmt" else (None, 1)
     splits = {"train": sides * SPARE * training.tokens_per_update, "valid": sides * step.micro_batch}
     random_tokens.write(folder / "data/tokens" / run.tokens, planned.text.rows, splits, longest)
-    (folder / "params.yaml").write_text(yaml.safe_dump(_tree(parameters, planned)), encoding="utf-8")
+    (folder / "params.yaml").write_text(yaml.safe_dump(tree(parameters, planned)), encoding="utf-8")
     (folder / "data/scratch").mkdir(parents=True)
     (folder / machine.FILE).write_text(f"micro_batch: {step.micro_batch}\n", encoding="utf-8")
 
 
-def _tree(parameters: Parameters, planned: Planned) -> dict:
-    run, training, tree = planned.run, planned.training, parameters.model_dump(mode="json")
+def tree(parameters: Parameters, planned: Planned) -> dict:
+    """params.yaml of the trial: this run alone, so many updates, an evaluation after the last."""
+    run, training, whole = planned.run, planned.training, parameters.model_dump(mode="json")
     instead = {"updates": UPDATES, "tokens_per_update": training.tokens_per_update}
     rest = {"block": training.block, "warmup": UPDATES, "validate_every": UPDATES, "validation_tokens": None}
-    tree[run.task]["training"].update(instead | rest | {"snapshot_every": UPDATES})
-    tree[run.task]["sizes"] = {run.size: tree[run.task]["sizes"][run.size] | instead}
-    line = from_the_start(tree["runs"][run.task][run.name])
-    tree["runs"] = {"lm": {}, "nmt": {}} | {run.task: {run.name: line}}
-    return tree | {"curves": {"lm": [], "nmt": []}}
+    whole[run.task]["training"].update(instead | rest | {"snapshot_every": UPDATES})
+    whole[run.task]["sizes"] = {run.size: whole[run.task]["sizes"][run.size] | instead}
+    line = from_the_start(whole["runs"][run.task][run.name])
+    whole["runs"] = {"lm": {}, "nmt": {}} | {run.task: {run.name: line}}
+    return whole | {"curves": {"lm": [], "nmt": []}}
 
 
-def _results(folder: Path) -> tuple[list[float], float]:
+def results(folder: Path) -> tuple[list[float], float]:
     """Losses of the updates and NLL of the evaluation; training stops by itself on a loss that is not finite."""
     with open(folder / "log.tsv", encoding="utf-8", newline="") as file:
         losses = [float(row["loss"]) for row in csv.DictReader(file, delimiter="\t")]

@@ -1,0 +1,69 @@
+"""Every paper-scale run trains: two of them at full width and vocabulary, all of them with a narrow model."""
+
+import math
+from pathlib import Path
+
+import pytest
+import yaml
+
+from raretokens import config
+from raretokens.planning import plan, random_tokens, trial
+from raretokens.training.run import train
+
+ROOT = Path(__file__).parents[1]
+SHEET = yaml.safe_load((ROOT / "scales/paper/params.yaml").read_text())
+PARAMETERS = config.Parameters.model_validate(SHEET)
+NARROW = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}
+
+
+@pytest.mark.parametrize("objective", ["freeze_bc", "ul_agg"])
+def test_the_six_layer_model_trains_within_its_planned_memory(objective, tmp_path, monkeypatch):
+    """41.6 M parameters, 44,256 types, two updates and an evaluation by the train stage; only the updates are small."""
+    line = {"tokens": "lm", "size": "lm6", "objective": objective, "knob": "seed"}
+    monkeypatch.chdir(tmp_path)
+    tree = {**SHEET, "root": str(ROOT), "threads": 1, "runs": {"lm": {"one": line}}}  # more make the heap's peak vary
+    parameters = config.Parameters.model_validate(tree)
+    planned = trial.shrunk(plan.plan(parameters, parameters.run("lm", "one"), "cpu"), tokens=256)
+    done = trial.attempt(parameters, planned)
+    assert done.parameters == 41_574_400
+    assert done.loss_2 < done.loss_1 and math.isfinite(done.evaluation)
+    assert done.peak_mb == pytest.approx(done.planned_mb, rel=0.25)
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory) -> Path:
+    """Random token files of the paper scale's vocabularies; of words only the most frequent ones."""
+    folder = tmp_path_factory.mktemp("tokens")
+    for kind, rows in (("lm", 44_256), ("words", 40_000), ("nmt", 40_624)):
+        longest = 64 if kind == "nmt" else None
+        random_tokens.write(folder / kind, rows, {"train": 4096, "valid": 128}, longest)
+    return folder
+
+
+def lines() -> list[tuple[str, str]]:
+    """Task and name of the runs that differ in more than their size or the value of an option."""
+    kinds = {
+        (task, line.get("tokens"), line["objective"], line.get("reverse"), *sorted({*line} - {"knob"})): (task, name)
+        for task, sheet in SHEET["runs"].items()
+        for name, line in reversed(sheet.items())
+    }
+    return sorted(kinds.values())
+
+
+@pytest.mark.parametrize(("task", "name"), lines())
+def test_every_run_line_trains_with_a_narrow_model(task, name, tokens, tmp_path, monkeypatch):
+    """The run's objective and options on the vocabulary of its task: two updates and an evaluation."""
+    monkeypatch.chdir(tmp_path)
+    parameters = PARAMETERS.model_copy(update={task: _narrow(PARAMETERS.task(task))})
+    planned = trial.shrunk(plan.plan(parameters, parameters.run(task, name), "cpu"), 64)
+    parameters = config.Parameters.model_validate(trial.tree(parameters, planned))
+    run = parameters.run(task, name)
+    train(parameters, run, tokens / run.tokens, tmp_path / "out")
+    losses, evaluation = trial.results(tmp_path / "out")
+    assert len(losses) == 2 and all(map(math.isfinite, (*losses, evaluation)))
+
+
+def _narrow(task: config.Task) -> config.Task:
+    return task.model_copy(
+        update={"sizes": {name: size.model_copy(update=NARROW) for name, size in task.sizes.items()}}
+    )
