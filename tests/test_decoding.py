@@ -1,13 +1,20 @@
-"""The CTranslate2 model is the training graph: same log-probabilities, same translations."""
+"""CTranslate2 is the training graph: same log-probabilities, and the best translations that there are."""
+
+from functools import partial
+from pathlib import Path
 
 import ctranslate2
 import numpy as np
 import pytest
 import torch
+from references.beam_search import PENALTIES, beam_search, exhaustive
 
-from raretokens.config import Continuation, Size, UserError
-from raretokens.decoding import probe
+from raretokens.config import Continuation, Decoding, Probe, Size, UserError
+from raretokens.decoding.continuation import continuations
+from raretokens.decoding.devices import checked_compute_type
 from raretokens.decoding.export import export
+from raretokens.decoding.probe import teacher_forced
+from raretokens.decoding.translate import open_translator, search
 from raretokens.models import build
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
 from raretokens.training.batches import padded
@@ -57,35 +64,124 @@ def test_padding_does_not_change_hidden_states(pair):
     torch.testing.assert_close(alone, beside, atol=1e-5, rtol=1e-5)
 
 
-def test_windows_score_each_token_once_with_its_context():
-    """The windowed log-probabilities equal one forward pass a token over exactly its context."""
-    size = Size(layers=1, width=16, heads=2, feedforward=32, dropout=0.0, attention_dropout=0.0, activation="relu")
-    torch.manual_seed(2)
-    model = build("lm", size, 40, 64).eval()
-    text, window, context = RNG.integers(4, 40, 53).astype("<u2"), 12, 8
-    found = np.full(len(text), np.nan)
-    for starts, ends, logits in probe._scored(model, text, window, context, torch.device("cpu")):
-        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            new = logits[row, : end - start].log_softmax(-1)
-            assert np.isnan(found[start:end]).all()
-            found[start:end] = new[torch.arange(end - start), torch.from_numpy(text[start:end].astype(np.int64))]
-    stream = np.concatenate(([EOS], text)).astype(np.int64)
-    for place in range(len(text)):
-        begin = place // (window - context) * (window - context)
-        inputs = torch.from_numpy(stream[max(begin - context, 0) : place + 1])
-        with torch.no_grad():
-            expected = (model(inputs[None])[0, -1] @ model.table.T).log_softmax(-1)[int(text[place])]
-        assert abs(float(expected) - found[place]) < 1e-5
+LETTERS = (*SPECIALS, *"abcd")
+LONGEST = 14
+FORMS = [("fairseq", 0.6), ("gnmt", 0.6), ("gnmt", 1.1)]
 
 
-def test_continuations_are_greedy_and_start_after_their_prefixes():
+def reversal(longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Letters and their reversal, in which some are lost or changed: translations that a model is in doubt about."""
+    source = RNG.integers(len(SPECIALS), len(LETTERS), RNG.integers(1, longest + 1))
+    kept = source[::-1][RNG.random(len(source)) < 0.85]
+    changed = len(SPECIALS) + (kept - len(SPECIALS) + (RNG.random(len(kept)) < 0.25)) % 4
+    return np.append(source, EOS), np.append(changed, EOS)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[torch.nn.Module, Path]:
+    torch.manual_seed(0)
+    size = Size(layers=1, width=32, heads=2, feedforward=64, dropout=0.0, attention_dropout=0.0, activation="relu")
+    model = build("nmt", size, len(LETTERS), 64)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(200):
+        sources, targets = zip(*(reversal(LONGEST - 2) for _ in range(64)), strict=True)
+        hidden = model(padded(sources), padded([np.append(EOS, target[:-1]) for target in targets]))
+        logits = (hidden @ model.table.T).flatten(0, 1)
+        torch.nn.functional.cross_entropy(logits, padded(targets).flatten(), ignore_index=PAD).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    folder = tmp_path_factory.mktemp("trained")
+    export(model.eval(), LETTERS, "relu", folder)
+    return model, folder
+
+
+def translations(
+    folder: Path, sources: list[list[int]], longest: int, form: str, alpha: float, batch: int = 256, threads: int = 1
+) -> list[list[int]]:
+    translator = open_translator(folder, "cpu", "float32", threads)
+    rows = [[LETTERS[i] for i in source] for source in sources]
+    found = search(translator, rows, Decoding(beam=4, length_penalty=alpha, length_penalty_form=form), longest, batch)
+    return [[LETTERS.index(piece) for piece in row] for row in found]
+
+
+def agreement(found: list, expected: list) -> float:
+    return float(np.mean([one == other for one, other in zip(found, expected, strict=True)]))
+
+
+def test_the_best_of_all_translations_is_found(trained):
+    """Of all translations up to 4 pieces, on a test set; and the two forms of the length penalty choose differently."""
+    model, folder = trained
+    sources, best = [reversal(3)[0].tolist() for _ in range(200)], {}
+    for form, alpha in FORMS:
+        penalty = partial(PENALTIES[form], alpha=alpha)
+        best[form, alpha] = [exhaustive(model, source, 4, penalty) for source in sources]
+        assert agreement(translations(folder, sources, 4, form, alpha), best[form, alpha]) >= 0.99
+    assert agreement(best["fairseq", 0.6], best["gnmt", 0.6]) < 0.99
+
+
+@pytest.mark.parametrize("form, alpha", FORMS)
+def test_longer_translations_equal_those_of_a_plain_beam_search(trained, form, alpha):
+    model, folder = trained
+    sources = [reversal(LONGEST - 2)[0].tolist() for _ in range(100)]
+    penalty, enough = partial(PENALTIES[form], alpha=alpha), 4 if form == "fairseq" else 8
+    expected = [beam_search(model, source, LONGEST, penalty, 4, enough) for source in sources]
+    found = translations(folder, sources, LONGEST, form, alpha)
+    assert agreement(found, expected) >= 0.99
+    assert translations(folder, sources, LONGEST, form, alpha, batch=16, threads=2) == found
+
+
+def test_arithmetic_is_that_which_was_asked_for_or_an_error(trained, monkeypatch):
+    assert open_translator(trained[1], "cpu", checked_compute_type("int8", "cpu"), 1).compute_type.startswith("int8")
+    monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda device: {"float32", "int8", "int8_float32"})
+    message = r"^nmt.decoding.compute_type: 'bfloat16': this cpu does not have it; allowed here: float32, int8$"
+    with pytest.raises(UserError, match=message):
+        checked_compute_type("bfloat16", "cpu")
+
+
+def test_the_signature_names_what_changes_translations():
+    assert Decoding(beam=4, length_penalty=0.6).signature == "beam:4|length-penalty:0.6-fairseq|compute:float32"
+    other = Decoding(beam=5, length_penalty=1.0, length_penalty_form="gnmt", compute_type="int8")
+    assert other.signature == "beam:5|length-penalty:1-gnmt-of-10-best|compute:int8"
+
+
+@pytest.mark.parametrize("window, context, block", [(12, 8, 10), (12, 6, 12), (8, 0, 5)])
+def test_each_token_is_scored_and_predicted_once_with_its_context(window, context, block):
+    """Windowed log-probabilities, and predictions in blocks, equal one forward pass a token over exactly its context."""
     size = Size(layers=1, width=16, heads=2, feedforward=32, dropout=0.0, attention_dropout=0.0, activation="relu")
     torch.manual_seed(2)
     model = build("lm", size, 40, 64).eval()
     text = RNG.integers(4, 40, 53).astype("<u2")
-    found = probe._continued(model, text, Continuation(samples=3, prefix=10, length=5), torch.device("cpu"))
-    assert found.shape == (3, 5)
-    for start, continuation in zip((0, 12, 24), found.tolist(), strict=True):
+    probe = Probe(window=window, context=context, block=block, continuation=Continuation(samples=1, prefix=1, length=1))
+    logprob, prediction = teacher_forced(model, text, probe)
+    stream = torch.from_numpy(np.concatenate(([EOS], text)).astype(np.int64))
+
+    def scores(begin: int, place: int) -> torch.Tensor:
+        with torch.no_grad():
+            return model(stream[None, begin : place + 1])[0, -1] @ model.table.T
+
+    for place, token in enumerate(text.tolist()):
+        begin = place // (window - context) * (window - context)
+        expected = scores(max(begin - context, 0), place).log_softmax(-1)[token]
+        assert abs(float(expected) - logprob[place]) < 1e-5
+        allowed = scores(place // block * block, place)
+        allowed[PAD] = -np.inf
+        assert int(allowed.argmax()) == prediction[place]
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_continuations_are_greedy_and_start_after_their_prefixes(activation):
+    size = Size(layers=2, width=16, heads=2, feedforward=32, dropout=0.0, attention_dropout=0.0, activation=activation)
+    torch.manual_seed(2)
+    model = build("lm", size, 40, 64).eval()
+    text = np.random.default_rng(0).integers(4, 40, 53).astype("<u2")
+    with torch.no_grad():
+        for weight in model.layers.parameters():
+            weight *= 1 if weight.dim() == 1 else 4  # enough to move on from a token, now and then
+        # Both of them would often be the most probable: <pad> must never come, and </s> ends nothing.
+        model.table[[PAD, EOS]] = 1.05 * model.table[[37, 26]]
+    found = continuations(model, activation, text, Continuation(samples=3, prefix=10, length=20), 1)
+    assert found.shape == (3, 20)
+    for start, continuation in zip((0, 7, 14), found.tolist(), strict=True):
         ids = [EOS, *text[start : start + 10].tolist()]
         for expected in continuation:
             with torch.no_grad():
@@ -93,5 +189,6 @@ def test_continuations_are_greedy_and_start_after_their_prefixes():
             scores[PAD] = -np.inf
             ids.append(int(scores.argmax()))
             assert ids[-1] == expected
+    assert EOS in found[:, :-1]
     with pytest.raises(UserError, match="lm.probe.continuation: the test text has only 53 tokens"):
-        probe._continued(model, text, Continuation(samples=50, prefix=10, length=5), torch.device("cpu"))
+        continuations(model, activation, text, Continuation(samples=50, prefix=10, length=5), 1)

@@ -160,7 +160,8 @@ def test_translation_scores(reports):
     assert metrics["bleu"]["tokenised"] == metrics["bleu"]["sacrebleu"] == metrics["chrf"] == 100.0
     assert metrics["bleu"]["interval"] == 0.0
     assert 0 < metrics["bleu"]["later"]["sacrebleu"] < 100
-    assert signatures["bleu.sacrebleu"].endswith("|sentences:2")
+    assert signatures["bleu.sacrebleu"].endswith("|beam:4|length-penalty:0.6-fairseq|compute:float32|sentences:2")
+    assert "beam" not in dict(json.loads(reports["runs/nmt/copy.json"])["signatures"])["bleu.sacrebleu"]
     assert "sentences" not in signatures["bleu.later.sacrebleu"]
     assert list(metrics["alignsim"]) == GROUPS
     assert (metrics["valid_nll"], report["seed"], report["options"]) == (4.25, 1, [])
