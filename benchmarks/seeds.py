@@ -43,8 +43,8 @@ def verdicts(seed: int, runs: list[str]) -> dict[str, dict[str, str]]:
     shutil.copytree("reports/runs", folder / "reports/runs", ignore=_but_data_rows, dirs_exist_ok=True)
     for name in tree["runs"]["lm"]:
         if not (folder / f"reports/runs/lm/{name}.json").exists():
-            for step in ("train", "probe", "score"):
-                subprocess.run([*stage, step, "lm", name], cwd=folder, check=True)
+            for step in (["train", "lm"], ["probe"], ["score", "lm"]):
+                subprocess.run([*stage, *step, name], cwd=folder, check=True)
     subprocess.run([*stage, "report"], cwd=folder, check=True)
     return judged(folder / "reports/claims.csv")
 

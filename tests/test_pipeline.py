@@ -49,7 +49,7 @@ def test_nothing_changed_does_nothing(built):
 
 def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     done = run(built, "dvc", "exp", "run", "-S", "alpha=4.0")
-    assert RUNNING.findall(done.stdout) == ["train-lm@agg", "probe-lm@agg", "score-lm@agg", "report"], done.stdout
+    assert RUNNING.findall(done.stdout) == ["train-lm@agg", "probe@agg", "score-lm@agg", "report"], done.stdout
     assert "alpha" in run(built, "dvc", "params", "diff").stdout
     assert "agg" in run(built, "dvc", "metrics", "diff").stdout
     assert "4.0" in run(built, "dvc", "exp", "show", "--csv").stdout
@@ -67,7 +67,7 @@ def test_an_objective_of_one_s_own_is_one_file_and_one_line(built):
     tree["runs"]["lm"]["centred"] = {"tokens": "lm", "size": "demo", "objective": "centred", "knob": "seed"}
     params.write_text(yaml.safe_dump(tree, sort_keys=False))
     done = run(built, "dvc", "repro")
-    assert RUNNING.findall(done.stdout) == ["train-lm@centred", "probe-lm@centred", "score-lm@centred", "report"], (
+    assert RUNNING.findall(done.stdout) == ["train-lm@centred", "probe@centred", "score-lm@centred", "report"], (
         done.stdout
     )
     for table in ("agg-1", "agg-3", "agg-7"):
@@ -81,7 +81,7 @@ def test_trained_again_everything_is_the_same_to_the_byte(built):
     paths = [*(built / "reports").rglob("*"), built / "data/runs/lm/agg/model.safetensors"]
     # The page for people also says how long each run took.
     before = {path: path.read_bytes() for path in paths if path.is_file() and path.suffix != ".html"}
-    run(built, "dvc", "repro", "--force", "-s", "train-lm@agg", "probe-lm@agg", "score-lm@agg", "score-data", "report")
+    run(built, "dvc", "repro", "--force", "-s", "train-lm@agg", "probe@agg", "score-lm@agg", "score-data", "report")
     for path, content in before.items():
         assert path.read_bytes() == content, path
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from tiny.scored import TEST, create, lines, put
 
 from raretokens.metrics.isotropy import isotropy, log_partitions
@@ -101,7 +101,7 @@ def test_language_model_scores_have_the_documented_layout(reports):
 
 def test_language_model_numbers(world, reports):
     report = json.loads(reports["runs/lm/tiny.json"])
-    logprob = np.load(world / "data/probes/lm/tiny/logprob.npy").astype(float)
+    logprob = np.load(world / "data/probes/tiny/logprob.npy").astype(float)
     total = report["metrics"]["ppl"]["total"]
     assert total == float(f"{np.exp(-logprob.mean()):.6g}")  # six significant digits
     human = metrics_of(reports, "lm/human")
@@ -132,7 +132,7 @@ def test_points_of_figures(world, reports):
     assert series["singular_values"][0] == ("total", 1, 1)
     assert series["rare_group_size"] == [("rare", update, 40 - update) for update in range(1, 5)]
     assert series["nll"] == [*(("train", update, 6 - update) for update in range(1, 5)), ("valid", 3, 3.5)]
-    table = np.load(world / "data/probes/lm/tiny/table.npy")
+    table = load_file(world / "data/runs/lm/tiny/model.safetensors")["table"]
     vocabulary = Vocabulary.read(world / "data/tokens/lm/vocabulary.tsv")
     groups = vocabulary.groups({"fractions": [0.3, 0.5, 0.2]})
     last = isotropy(log_partitions((table + 0.1).astype(np.float16), groups))[0]
@@ -217,12 +217,13 @@ def test_mistakes_are_one_line(world, arguments, message):
 
 
 def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
-    rows = np.load(world / "data/probes/nmt/tiny/table.npy").astype(np.float16)
+    weights = "data/runs/nmt/tiny/model.safetensors"
+    rows = load_file(world / weights)["table"].astype(np.float16)
     snapshots, diverged = "data/runs/nmt/tiny/snapshots.safetensors", np.full_like(rows, np.inf)
     for path, content, message in (
         ("data/hypotheses/tiny/test.txt", lines(TEST), "test.txt: 3 lines; there are 2 references to score"),
         ("data/hypotheses/tiny/later.txt", None, "later.txt: cannot be read; run the stages before this one"),
-        ("data/probes/nmt/tiny/table.npy", np.full((8, 8), 1.0), "table.npy: 8 rows for"),
+        (weights, {"table": np.full((8, 8), 1.0)}, "model.safetensors: 8 rows for"),
         (snapshots, None, "snapshots.safetensors: no such file; train the run first"),
         (snapshots, {"000000": rows, "000004": rows}, "of tiny are of updates 0, 4"),
         (
@@ -233,9 +234,7 @@ def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
     ):
         kept = (world / path).read_bytes()
         (world / path).unlink()
-        if isinstance(content, np.ndarray):
-            np.save(world / path, content)
-        elif isinstance(content, dict):
+        if isinstance(content, dict):
             save_file(content, world / path)
         elif content is not None:
             put(world / path, content)

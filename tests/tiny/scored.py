@@ -68,10 +68,8 @@ def make_parameters(root):
 def make_run(root, task, name, folder, random):
     """Table, snapshots and training log of a run; returns its vocabulary."""
     vocabulary = Vocabulary.read(root / f"data/tokens/{folder}/vocabulary.tsv")
-    probe, run = root / f"data/probes/{task}/{name}", root / f"data/runs/{task}/{name}"
-    probe.mkdir(parents=True)
+    run = root / f"data/runs/{task}/{name}"
     table = random.normal(0.1, 1, (len(vocabulary), 8)).astype(np.float32)
-    np.save(probe / "table.npy", table)
     extra = ["rare_group_size"] if folder == "lm" else []
     log = [["update", "loss", "nll", "lr", *extra, "valid_nll"]]
     for update in range(1, 5):
@@ -80,12 +78,14 @@ def make_run(root, task, name, folder, random):
         )
     put(run / "log.tsv", lines("\t".join(row) for row in log))
     put(run / "training.json", json.dumps({"updates": 4, "kept": {"update": 4, "valid_nll": 4.25}, "parameters": 999}))
+    save_file({"table": table}, run / "model.safetensors")
     save_file({f"{u:06}": (table * u / 4 + 0.1).astype(np.float16) for u in (0, 2, 4)}, run / "snapshots.safetensors")
     return vocabulary
 
 
 def make_probes(root, name, folder, random):
-    targets, probe = tokens(root / f"data/tokens/{folder}", "test"), root / f"data/probes/lm/{name}"
+    targets, probe = tokens(root / f"data/tokens/{folder}", "test"), root / f"data/probes/{name}"
+    probe.mkdir(parents=True)
     np.save(probe / "logprob.npy", -random.exponential(3, len(targets)).astype(np.float32))
     np.save(probe / "prediction.npy", np.roll(targets, 1).astype(np.int32))
     np.save(probe / "continuation.npy", np.tile(np.arange(4, 7), (5, 2)).astype(np.int32))

@@ -19,10 +19,10 @@ class Artifacts:
 
     run: Run
     tokens: Path  # folder of its token files
-    probe: Path
+    probe: Path  # folder of what a language model says of the test text
     vocabulary: Vocabulary
     groups: np.ndarray  # N
-    table: np.ndarray  # N x d, float32, left on disk
+    table: np.ndarray  # N x d, float32: tied embedding, raw (no sqrt(d) scale)
     log: list[dict[str, str]]  # one row an update; an empty string where nothing was measured
     summary: dict  # training.json
 
@@ -30,12 +30,11 @@ class Artifacts:
     def read(cls, parameters: Parameters, task: str, name: str) -> "Artifacts":
         """Raises UserError where artifacts do not fit each other, OSError where one is missing."""
         run = parameters.run(task, name)
-        tokens, probe, folder = Path("data/tokens") / run.tokens, Path("data/probes") / task / name, _folder(run)
+        tokens, probe, folder = Path("data/tokens") / run.tokens, Path("data/probes") / name, _folder(run)
         vocabulary = Vocabulary.read(tokens / VOCABULARY)
         if run.reverse:
             vocabulary = vocabulary.reversed()
-        table = np.load(probe / "table.npy", mmap_mode="r")
-        _check(table, probe / "table.npy", len(vocabulary))
+        table = _table(folder / "model.safetensors", len(vocabulary))
         header, *rows = (line.split("\t") for line in lines(folder / "log.tsv"))
         summary = json.loads((folder / "training.json").read_text(encoding="utf-8"))
         log = [dict(zip(header, row, strict=True)) for row in rows]
@@ -57,9 +56,18 @@ def _folder(run: Run) -> Path:
     return Path("data/runs") / run.task / run.name
 
 
+def _table(path: Path, types: int) -> np.ndarray:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; train the run first")
+    with safe_open(path, framework="numpy") as file:
+        table = file.get_tensor("table")
+    _check(table, path, types)
+    return table
+
+
 def _check(table: np.ndarray, place: Path | str, types: int) -> None:
     if len(table) != types:
-        raise UserError(f"{place}: {len(table)} rows for {types} types; train and probe the run again")
+        raise UserError(f"{place}: {len(table)} rows for {types} types; train the run again")
     if not all(np.isfinite(table[start : start + 1024]).all() for start in range(0, len(table), 1024)):
         raise UserError(f"{place}: not all numbers are finite; the run has diverged")
 
