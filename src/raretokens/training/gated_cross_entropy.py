@@ -144,9 +144,9 @@ class _Work:
         logits = (hidden @ self.weight.T).to(self.exact)  # rows x N
         plain = None
         if self.extras.offset is not None:
-            plain = logits.logsumexp(1, keepdim=True) - logits.gather(1, column)
+            plain = _logsumexp(logits) - logits.gather(1, column)
             logits.scatter_add_(1, column, self.extras.offset[rows, None].detach().to(self.exact))
-        normaliser = logits.logsumexp(1, keepdim=True)
+        normaliser = _logsumexp(logits)
         nll = normaliser - logits.gather(1, column)
         loss, eps = nll, self.extras.smoothing
         if eps:
@@ -197,6 +197,11 @@ class _Work:
     def gradients(self, hidden: Tensor, weight: Tensor, offset: Tensor | None) -> list[Tensor | None]:
         pairs = ((self.grad_hidden, hidden), (self.grad_weight, weight), (self.grad_offset, offset))
         return [None if grad is None else grad.to(value.dtype) for grad, value in pairs]
+
+
+def _logsumexp(logits: Tensor) -> Tensor:
+    """Of each row (rows x 1); in parts, for torch's own takes as much memory as the logits again."""
+    return torch.cat([part.logsumexp(1, keepdim=True) for part in logits.split(max(len(logits) // 8, 64))])
 
 
 def _check(
