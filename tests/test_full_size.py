@@ -1,6 +1,7 @@
 """Every paper-scale run trains: two of them at full width and vocabulary, all of them with a narrow model."""
 
 import math
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,13 @@ import yaml
 
 from raretokens import config
 from raretokens.planning import plan, random_tokens, trial
+from raretokens.subword.vocabulary import Vocabulary
 from raretokens.training.run import train
 
 ROOT = Path(__file__).parents[1]
 SHEET = yaml.safe_load((ROOT / "scales/paper/params.yaml").read_text())
 PARAMETERS = config.Parameters.model_validate(SHEET)
+VOCABULARY = cache(Vocabulary.read)  # most runs read the same one
 NARROW = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}
 
 
@@ -54,6 +57,7 @@ def lines() -> list[tuple[str, str]]:
 def test_every_run_line_trains_with_a_narrow_model(task, name, tokens, tmp_path, monkeypatch):
     """The run's objective and options on the vocabulary of its task: two updates and an evaluation."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Vocabulary, "read", VOCABULARY)
     parameters = PARAMETERS.model_copy(update={task: _narrow(PARAMETERS.task(task))})
     planned = trial.shrunk(plan.plan(parameters, parameters.run(task, name), "cpu"), 64)
     parameters = config.Parameters.model_validate(trial.tree(parameters, planned))
