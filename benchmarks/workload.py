@@ -8,6 +8,7 @@ import torch
 
 from raretokens import config
 from raretokens.config import UserError
+from raretokens.planning.vocabulary import text
 from raretokens.subword import streams
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
 from raretokens.training.objective import Facts
@@ -30,14 +31,17 @@ class Workload:
         try:
             scale, task, size = name.split("/")
             path = ROOT / "params.yaml" if scale == "demo" else ROOT / "scales" / scale / "params.yaml"
-            declared = config.load(path).task(task)
+            parameters = config.load(path)
+            declared = parameters.task(task)
             shape = declared.sizes[size]
         except (KeyError, ValueError):
             raise UserError(f"{name}: no such size; allowed: SCALE/TASK/SIZE, such as paper/lm/gpt2m") from None
         asked = {"tokens_per_update": tokens or shape.tokens_per_update, "precision": precision}
         training = declared.training.model_copy(update={key: value for key, value in asked.items() if value})
         shorter = {"block": min(training.block, training.tokens_per_update)}
-        return cls(task, shape, declared.vocabulary, training.model_copy(update=shorter))
+        return cls(
+            task, shape, text(parameters, task, path.parent / "data/tokens").rows, training.model_copy(update=shorter)
+        )
 
     def ids(self, count: int, seed: int = 0) -> np.ndarray:
         """count ids (int64), none of them a marker."""

@@ -10,6 +10,7 @@ import yaml
 from raretokens import config
 from raretokens.planning import plan, random_tokens, trial
 from raretokens.subword.vocabulary import Vocabulary
+from raretokens.training import machine
 from raretokens.training.run import train
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +63,7 @@ def test_every_run_line_trains_with_a_narrow_model(task, name, tokens, tmp_path,
     planned = trial.shrunk(plan.plan(parameters, parameters.run(task, name), "cpu"), 64)
     parameters = config.Parameters.model_validate(trial.tree(parameters, planned))
     run = parameters.run(task, name)
-    train(parameters, run, tokens / run.tokens, tmp_path / "out")
+    train(parameters, run, machine.read(), tokens / run.tokens, tmp_path / "out")
     losses, evaluation = trial.results(tmp_path / "out")
     assert len(losses) == 2 and all(map(math.isfinite, (*losses, evaluation)))
 

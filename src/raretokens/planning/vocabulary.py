@@ -1,11 +1,11 @@
 """How many rows the table of a run will have, and how many tokens it is trained on, also before the text is encoded."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
-from raretokens.config import Parameters, UserError
+from raretokens.config import Parameters, Subword, UserError, WordVocabulary
 from raretokens.subword.streams import META, read_meta
 from raretokens.subword.vocabulary import SPECIALS
 
@@ -25,11 +25,14 @@ def text(parameters: Parameters, name: str, data: Path = Path("data/tokens")) ->
     if (data / name / META).exists():
         meta = read_meta(data / name)
         return Text(meta["vocabulary"], meta["splits"].get("train", {}).get("tokens"))
-    number = _number(_declared(parameters, name))
+    declared = getattr(parameters, name).vocabulary
+    number, rows = _number(declared), getattr(declared, "rows", None)
     corpus = (parameters.nmt if name == "nmt" else parameters.lm).corpus
     expected = yaml.safe_load(EXPECTED.read_text(encoding="utf-8")).get(corpus, {}).get(name)
     if expected and number in (None, expected["vocabulary"]):
-        return Text(expected["rows"], expected["tokens"])
+        return Text(rows or expected["rows"], expected["tokens"])
+    if rows:
+        return Text(rows, None)
     if number is None:
         raise UserError(
             f"{name}.vocabulary: how many types {corpus} has is known when it is encoded; dvc repro encode@{name}"
@@ -37,13 +40,8 @@ def text(parameters: Parameters, name: str, data: Path = Path("data/tokens")) ->
     return Text(-(-(number + len(SPECIALS) - 1) // 8) * 8, None)  # the model's own <unk> is one of the markers
 
 
-def _declared(parameters: Parameters, name: str) -> Any:
-    return getattr(parameters, name).vocabulary
-
-
-def _number(declared: Any) -> int | None:
-    """The size that params.yaml declares: the number itself, or the one of a section (`size`, `merges`), or none."""
-    if declared is None or isinstance(declared, int):
+def _number(declared: int | Subword | WordVocabulary) -> int | None:
+    """Pieces, merges or words that params.yaml asks for; None where the text or the model decides."""
+    if isinstance(declared, int):
         return declared
-    numbers = [value for value in dict(declared).values() if type(value) is int]
-    return numbers[0] if numbers else None
+    return declared.merges if isinstance(declared, Subword) else declared.size
