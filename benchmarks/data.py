@@ -6,7 +6,7 @@ Made-up text in the form of the real files: Zipf's law over 260,000 words (lm, a
 or a million English and two million German ones (pairs, as WMT14; full is 4.5 million pairs; the size is that of both
 sides). Each step runs in a process of its own, `bare` is the same library over the same blocks with nothing kept. Speed is
 of the training text, by the clock and by processor time; memory is the peak, of all processes of a step together.
-GPT-2's pieces come from RARETOKENS_MIRROR or the network.
+GPT-2's pieces come from RARETOKENS_MIRROR or the network. On a busy machine processor time says more than the clock.
 """
 
 import argparse
