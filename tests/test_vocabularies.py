@@ -16,6 +16,7 @@ from raretokens.corpora.registry import prepare
 from raretokens.metrics.bleu import sacre_bleu
 from raretokens.subword import corpus, streams
 from raretokens.subword.bpe import Encoder
+from raretokens.subword.joint import Joint
 from raretokens.subword.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 
 MIRROR = os.environ.get("RARETOKENS_MIRROR")
@@ -102,6 +103,16 @@ def test_learning_is_the_same_each_time_and_decoding_gives_words_back(tmp_path):
         assert encoder.decode(encoder.encode(line)) == line
     unknown = encoder.encode("new жук words")
     assert unknown.count(UNK) == 3 and encoder.decode(unknown) == "new words"
+
+
+def test_the_rarest_words_are_not_learnt_from_but_cut(tmp_path, monkeypatch):
+    """As if the text had only the others; what is left out would win a merge otherwise."""
+    write(tmp_path / "text", ["ab ab ab abc", "xyz xyv xyw ab"])
+    write(tmp_path / "some", ["ab ab ab abc", "ab"])
+    monkeypatch.setattr("raretokens.subword.joint.TYPES", 2)
+    found, expected = (Joint.learn([tmp_path / name], 1, tmp_path / f"{name}.json") for name in ("text", "some"))
+    shown = [[model.piece(number) for number in model.encode(["ab xyz"])[0]] for model in (found, expected)]
+    assert shown == [["ab", "x@@", "y@@", "z"], ["ab", "<unk>", "<unk>", "<unk>"]]
 
 
 def test_pairs_of_unlike_lengths_are_left_out_of_training_and_validation(tmp_path):

@@ -1,7 +1,9 @@
 """From a prepared corpus to token files: learn or take pieces, sort the vocabulary by training frequency, write all splits."""
 
 import json
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
@@ -21,7 +23,7 @@ TOKENISED = (
     "tokenised"  # folder of a corpus that its own recipe cuts into words; the plain text beside it is for scoring
 )
 FILTERED = ("train", "valid")
-AT_ONCE = 1 << 22  # numbers of a chunk of a token file
+AT_ONCE = 1 << 20  # numbers of a chunk of a token file
 
 
 def encode(task: str, corpus: Path, declared: int | Subword, into: Path) -> dict:
@@ -136,9 +138,14 @@ def _cut(model: bpe.Model, files: Sequence[Path], path: Path, keep: _Filter | No
 
 
 def _encoded(model: bpe.Model, files: Sequence[Path]) -> Iterator[list[list[int]]]:
-    """Blocks of lines as numbers of the model, the lines of several files taken in turn."""
-    for parts in zip(*map(blocks, files), strict=True):
-        yield model.encode([line for lines in zip(*parts, strict=True) for line in lines])
+    """Blocks of lines as numbers of the model, the lines of several files taken in turn; the next is cut meanwhile."""
+    waiting: deque[Future[list[list[int]]]] = deque()
+    with ThreadPoolExecutor(1) as ahead:
+        for parts in zip(*map(blocks, files), strict=True):
+            waiting.append(ahead.submit(model.encode, [line for lines in zip(*parts, strict=True) for line in lines]))
+            if len(waiting) > 1:
+                yield waiting.popleft().result()
+        yield from (last.result() for last in waiting)
 
 
 def _sorted(model: bpe.Model, counts: np.ndarray, ends: int, target_ends: int) -> Vocabulary:
@@ -156,9 +163,9 @@ def _sorted(model: bpe.Model, counts: np.ndarray, ends: int, target_ends: int) -
 
 def _renumber(numbers: Path, ids: np.ndarray, path: Path, dtype: np.dtype) -> None:
     """Write the token file of a split, and take the numbers away."""
-    part, found = path.with_suffix(".part"), np.memmap(numbers, streams.dtype_for(len(ids)), "r")
-    with open(part, "wb") as out:
-        for start in range(0, len(found), AT_ONCE):
-            ids[found[start : start + AT_ONCE]].astype(dtype).tofile(out)
+    part, old, new = path.with_suffix(".part"), streams.dtype_for(len(ids)), ids.astype(dtype)
+    with open(numbers, "rb") as found, open(part, "wb") as out:
+        while len(chunk := np.fromfile(found, old, AT_ONCE)):
+            new[chunk].tofile(out)
     part.rename(path)
     numbers.unlink()

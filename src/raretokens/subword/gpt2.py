@@ -22,8 +22,7 @@ class GPT2:
     def __init__(self, path: Path) -> None:
         self.model = Tokenizer.from_file(str(path))
         self.size = self.model.get_vocab_size()
-        self._bare = Tokenizer.from_file(str(path))
-        self._bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self._bare: Tokenizer | None = None
 
     @classmethod
     def take(cls, folder: Path, path: Path) -> "GPT2":
@@ -48,6 +47,9 @@ class GPT2:
         ]
 
     def encode_bare(self, word: str) -> list[int]:
+        if self._bare is None:
+            self._bare = Tokenizer.from_str(self.model.to_str())
+            self._bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         return self._bare.encode(word).ids
 
     def decode(self, numbers: Sequence[int]) -> str:

@@ -5,7 +5,8 @@ where it occurs twice; among equally frequent pairs another one may win here. to
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from raretokens.config import UserError
 from raretokens.subword.text import blocks
 
 END, CONTINUED, UNKNOWN = "</w>", "@@", "<unk>"
+TYPES = 1_000_000  # different words that merges are learnt from: most others are in the text once
 
 
 class Joint:
@@ -30,9 +32,15 @@ class Joint:
     def learn(cls, files: Sequence[Path], merges: int, path: Path) -> "Joint":
         """Learn that many merges of all files together and write them to the path; the files are read twice.
 
-        Memory grows with the number of different words alone. Raises UserError for more merges than the text gives.
+        Of more than TYPES different words the rarest take no part (they still are cut by the merges, and their characters
+        are known), so that memory does not grow with the text. Raises UserError for more merges than the text gives.
         """
-        alphabet = _alphabet(files)
+        counts = Counter[str]()
+        for block in _blocks(files):
+            counts.update(word for line in block for word in line.split(" ") if word)
+        alphabet = _alphabet(counts)
+        kept = {word for word, _ in counts.most_common(TYPES)} if len(counts) > TYPES else None
+        del counts
         # Characters get their numbers here, in order: the trainer would number ends of words as they come out of a hash
         # table, and break ties by these numbers, differently each time.
         trainer = trainers.BpeTrainer(
@@ -43,7 +51,7 @@ class Joint:
             show_progress=False,
         )
         learner = _tokenizer(models.BPE(end_of_word_suffix=END))
-        learner.train_from_iterator(_blocks(files), trainer)
+        learner.train_from_iterator(_learnt_from(files, kept), trainer)
         learnt = [tuple(pair) for pair in json.loads(learner.to_str())["model"]["merges"]][:merges]
         if len(learnt) < merges:
             raise UserError(f"vocabulary.merges: {merges} cannot be learnt from this text, only {len(learnt)}")
@@ -83,11 +91,16 @@ def _blocks(files: Sequence[Path]) -> Iterator[list[str]]:
     return chain.from_iterable(map(blocks, files))
 
 
-def _alphabet(files: Sequence[Path]) -> list[str]:
+def _learnt_from(files: Sequence[Path], kept: set[str] | None) -> Iterator[list[str]]:
+    """All lines, or what they have of the words to keep."""
+    for block in _blocks(files):
+        yield block if kept is None else [" ".join(filter(kept.__contains__, line.split(" "))) for line in block]
+
+
+def _alphabet(words: Iterable[str]) -> list[str]:
     """All characters, and again those that end words, each in the order of their code points."""
     every, last = set[str](), set[str]()
-    for block in _blocks(files):
-        words = {word for line in block for word in line.split(" ") if word}
-        last.update(word[-1] for word in words)
-        every.update(*words)
+    for word in words:
+        every.update(word)
+        last.add(word[-1])
     return [*sorted(every), *sorted(end + END for end in last)]

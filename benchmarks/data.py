@@ -1,0 +1,273 @@
+"""Speed and peak memory of preparing, encoding and aligning text of any size, beside the libraries that do the work.
+
+    python benchmarks/data.py --corpus lm|pairs --size full|MEGABYTES [--out benchmarks/data-cpu.csv]
+
+Made-up text in the form of the real files: Zipf's law over 260,000 words (lm, as WikiText-103; full is 103 million words)
+or a million English and two million German ones (pairs, as WMT14; full is 4.5 million pairs; the size is that of both
+sides). Each step runs in a process of its own, `bare` is the same library over the same blocks with nothing kept. Speed is
+of the training text, by the clock and by processor time; memory is the peak, of all processes of a step together.
+GPT-2's pieces come from RARETOKENS_MIRROR or the network. On a busy machine processor time says more than the clock.
+"""
+
+import argparse
+import csv
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+FULL = {"lm": 560, "pairs": 1_260}  # MB
+TYPES = {"lm": 260_000, "en": 1_000_000, "de": 2_000_000}
+WORDS = {"lm": 90, "en": 25, "de": 23}  # of a line, on average
+THREADS = 2
+MERGES = 37_000
+
+
+def words(types: int, vowels: str) -> np.ndarray:
+    """Different words, short ones first."""
+    syllables = [c + v for c in "bcdfghjklmnprstvwz" for v in vowels]
+    count = len(syllables)
+    return np.array(
+        [
+            syllables[i % count]
+            + (syllables[i // count % count] if i >= count else "")
+            + (syllables[i // count**2 % count] if i >= count**2 else "")
+            + (syllables[i // count**3] if i >= count**3 else "")
+            for i in range(types)
+        ]
+    )
+
+
+def drawn(types: int, random: np.random.Generator, count: int) -> np.ndarray:
+    """Ranks by Zipf's law: the inverse of the cumulated harmonic series, near enough."""
+    return (np.exp(random.random(count) * np.log(types)) - 1).astype(np.int64)
+
+
+def sentences(language: str, lengths: np.ndarray, seed: int, vocabulary: np.ndarray) -> Iterator[str]:
+    random = np.random.default_rng(seed)
+    for start in range(0, len(lengths), 10_000):
+        part = lengths[start : start + 10_000]
+        text = vocabulary[drawn(len(vocabulary), random, int(part.sum()))]
+        for line in np.split(text, np.cumsum(part)[:-1]):
+            yield (
+                f" {' '.join(line)} . "
+                if language == "lm"
+                else f"{' '.join(line[:9])}, {' '.join(line[9:])}.".capitalize()
+            )
+
+
+def generate_lm(raw: Path, megabytes: float) -> None:
+    vocabulary, folder = words(TYPES["lm"], "aeiou"), raw / "wikitext-103"
+    folder.mkdir(parents=True)
+    for seed, (split, size) in enumerate({"train": megabytes, "valid": 0.02, "test": 0.02}.items()):
+        random = np.random.default_rng(seed)
+        lengths = random.poisson(random.gamma(2, WORDS["lm"] / 2, max(int(size * 1e6 / 570), 10))) + 1
+        with (folder / f"wiki.{split}.tokens").open("w") as out:
+            for line in sentences("lm", lengths, seed, vocabulary):
+                out.write(f"{line}\n \n")
+
+
+def generate_pairs(raw: Path, megabytes: float) -> None:
+    vocabularies = {"en": words(TYPES["en"], "aeiouy"), "de": words(TYPES["de"], "aeiouäöü")}
+    pairs = max(int(megabytes * 1e6 / 280), 1000)
+    sizes = {"europarl-v7": pairs // 2, "commoncrawl": pairs // 2, "news-commentary-v9": 100}
+    for name in ("wmt14", "wmt-newstest"):
+        (raw / name).mkdir(parents=True)
+    files = {f"wmt14/{part}.de-en": count for part, count in sizes.items()} | {"wmt-newstest/newstest2014": 3003}
+    for seed, (file, count) in enumerate(files.items()):
+        random = np.random.default_rng(seed)
+        lengths = random.poisson(random.gamma(3, WORDS["en"] / 3, count)) + 10
+        for language, scale in (("en", 1.0), ("de", WORDS["de"] / WORDS["en"])):
+            scaled = np.maximum(random.normal(scale * lengths, 3).astype(int), 10)
+            with (raw / f"{file}.{language}").open("w") as out:
+                out.writelines(f"{line}\n" for line in sentences(language, scaled, seed, vocabularies[language]))
+
+
+def prepare(task: str, corpus: str) -> None:
+    from raretokens.corpora import registry
+
+    registry.prepare(task, corpus, Path("raw"), Path("corpus"), processes=THREADS, table=Path("none"))
+
+
+def sacremoses_alone() -> None:
+    """By as many processes, which send nothing back."""
+    from raretokens.corpora import moses, wmt14
+
+    pairs = (pair for _, pair in wmt14._numbered(Path("raw")))
+    blocks = iter(lambda: tuple(islice(pairs, moses.BLOCK)), ())
+    with ProcessPoolExecutor(THREADS) as pool:
+        while group := list(islice(blocks, 10 * THREADS)):
+            list(pool.map(_cut, group))
+
+
+def _cut(pairs: tuple[tuple[str, str], ...]) -> None:
+    from raretokens.corpora import moses
+
+    moses._block(pairs, ("en", "de"), True)
+
+
+def encode(task: str) -> None:
+    from raretokens.config import Subword
+    from raretokens.subword import corpus
+
+    declared = {"lm": Subword(model="gpt2"), "nmt": Subword(model="bpe", merges=MERGES, longest=250, ratio=1.5)}
+    corpus.encode(task, Path("corpus"), declared[task], Path("tokens"))
+
+
+def encode_words() -> None:
+    from raretokens.subword import corpus
+
+    corpus.encode_words(Path("corpus"), None, False, Path("words"))
+
+
+def gpt2_alone() -> None:
+    from tokenizers import Tokenizer
+
+    from raretokens.subword import text
+
+    model = Tokenizer.from_file("tokens/gpt2.json")
+    for block in text.blocks(Path("corpus/train.txt")):
+        model.encode_batch_fast(block)
+
+
+def words_alone() -> None:
+    """The library's own model of words, learnt and applied."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    from raretokens.subword import text
+
+    model = Tokenizer(models.WordLevel({}, "<unk>"))
+    model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordLevelTrainer(vocab_size=10**7, special_tokens=["<unk>"], show_progress=False)
+    model.train_from_iterator(text.blocks(Path("corpus/train.txt")), trainer)
+    for block in text.blocks(Path("corpus/train.txt")):
+        model.encode_batch_fast(block)
+
+
+def merges_alone() -> None:
+    """Learnt and applied."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    from raretokens.subword import text
+
+    model = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    model.pre_tokenizer = pre_tokenizers.Split(" ", behavior="removed")
+    files = [Path(f"corpus/tokenised/train.{side}") for side in ("source", "target")]
+    trainer = trainers.BpeTrainer(vocab_size=MERGES, min_frequency=2, end_of_word_suffix="</w>", show_progress=False)
+    model.train_from_iterator(chain.from_iterable(map(text.blocks, files)), trainer)
+    for block in chain.from_iterable(map(text.blocks, files)):
+        model.encode_batch_fast(block)
+
+
+def align() -> None:
+    from raretokens.alignment import links
+    from raretokens.subword.streams import Bitext, read_meta
+
+    links.count(list(links.sentences(Bitext(Path("tokens"), "train"))), read_meta(Path("tokens"))["vocabulary"])
+
+
+# What is measured, and the library alone that it is compared with.
+STEPS: dict[str, dict[str, tuple[Callable[[], None], Callable[[], None] | None]]] = {
+    "lm": {
+        "prepare": (lambda: prepare("lm", "wikitext-103"), None),
+        "encode": (lambda: encode("lm"), gpt2_alone),
+        "encode words": (encode_words, words_alone),
+    },
+    "pairs": {
+        "prepare": (lambda: prepare("nmt", "wmt14"), sacremoses_alone),
+        "encode": (lambda: encode("nmt"), merges_alone),
+        "align": (align, None),
+    },
+}
+
+
+def measured(corpus: str, step: str, bare: bool) -> None:
+    """One step in this process; prints its seconds, processor seconds and peak memory in MB."""
+    start = time.perf_counter()
+    STEPS[corpus][step][bare]()
+    seconds = time.perf_counter() - start
+    here, below = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    processor = here.ru_utime + here.ru_stime + below.ru_utime + below.ru_stime
+    memory = (here.ru_maxrss + (THREADS * below.ru_maxrss)) / 1e3
+    print(json.dumps({"seconds": seconds, "processor": processor, "memory": memory}))
+
+
+def run(corpus: str, step: str, bare: bool, folder: Path) -> dict[str, float]:
+    threads = {"RAYON_NUM_THREADS": str(THREADS), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "true"}
+    command = [sys.executable, str(Path(__file__).resolve()), "--corpus", corpus, "--step", step, *["--bare"] * bare]
+    done = subprocess.run(command, cwd=folder, env=os.environ | threads, text=True, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def rows(corpus: str, megabytes: float, rounds: int, steps: list[str], folder: Path) -> Iterator[dict[str, object]]:
+    raw = folder / "raw"
+    {"lm": generate_lm, "pairs": generate_pairs}[corpus](raw, megabytes)
+    if corpus == "lm":
+        from raretokens.corpora.download import fetch
+
+        mirror = os.environ.get("RARETOKENS_MIRROR")
+        fetch("gpt2-bpe", raw / "gpt2-bpe", Path(mirror) if mirror else None, scratch=folder / "scratch")
+    train = [*raw.glob("wikitext-103/*train*"), *raw.glob("wmt14/*")]
+    size = sum(file.stat().st_size for file in train) / 1e6
+    for step in steps:
+        bare = STEPS[corpus][step][1]
+        found = {False: [], True: []}
+        for _ in range(rounds if bare else 1):  # in turn, so that a busy machine is as busy for both
+            for kind in (False, True) if bare else (False,):
+                found[kind].append(run(corpus, step, kind, folder))
+        ours, alone = (
+            {key: min(one[key] for one in kind) for key in kind[0]} if kind else None for kind in found.values()
+        )
+        yield {
+            "corpus": corpus,
+            "step": step,
+            "MB": round(size, 1),
+            "seconds": round(ours["seconds"], 1),
+            "MB_per_s": round(size / ours["seconds"], 2),
+            "bare_MB_per_s": round(size / alone["seconds"], 2) if alone else "",
+            "speed_to_bare": round(alone["seconds"] / ours["seconds"], 2) if alone else "",
+            "processor_to_bare": round(alone["processor"] / ours["processor"], 2) if alone else "",
+            "peak_MB": round(ours["memory"]),
+            "bare_peak_MB": round(alone["memory"]) if alone else "",
+            "machine": f"{platform.machine()}, {THREADS} threads",
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpus", choices=STEPS, required=True)
+    parser.add_argument("--size", default="20", help="megabytes of training text, or full")
+    parser.add_argument("--rounds", type=int, default=2, help="the best one counts")
+    parser.add_argument(
+        "--skip", action="append", default=[], help="a step, such as align, that grows faster than the text"
+    )
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--step", help=argparse.SUPPRESS)
+    parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.step:
+        return measured(options.corpus, options.step, options.bare)
+    megabytes = FULL[options.corpus] if options.size == "full" else float(options.size)
+    steps = [step for step in STEPS[options.corpus] if step not in options.skip]
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
+        for row in rows(options.corpus, megabytes, options.rounds, steps, Path(folder)):
+            print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+            if options.out:
+                new = not options.out.exists()
+                with options.out.open("a", newline="") as file:
+                    writer = csv.DictWriter(file, row, lineterminator="\n")
+                    writer.writerows([dict(zip(row, row, strict=True)), row] if new else [row])
+
+
+if __name__ == "__main__":
+    main()
