@@ -1,5 +1,6 @@
 """CTranslate2 is the training graph: same log-probabilities, and the best translations that there are."""
 
+import ctypes
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from references.beam_search import PENALTIES, beam_search, exhaustive
 
 from raretokens.config import Continuation, Decoding, Probe, Size, UserError
 from raretokens.decoding.continuation import continuations
-from raretokens.decoding.devices import checked_compute_type
+from raretokens.decoding.devices import best_device, checked_compute_type
 from raretokens.decoding.export import export
 from raretokens.decoding.probe import teacher_forced
 from raretokens.decoding.translate import open_translator, search
@@ -136,6 +137,18 @@ def test_arithmetic_is_that_which_was_asked_for_or_an_error(trained, monkeypatch
     message = r"^nmt.decoding.compute_type: 'bfloat16': this cpu does not have it; allowed here: float32, int8$"
     with pytest.raises(UserError, match=message):
         checked_compute_type("bfloat16", "cpu")
+
+
+def test_a_gpu_without_its_library_is_one_line(monkeypatch):
+    def absent(*_, **__):
+        raise OSError
+
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 1)
+    monkeypatch.setattr(ctypes, "CDLL", absent)
+    with pytest.raises(
+        UserError, match=r"^libcublasLt.so.12: CTranslate2 needs it on a GPU; pip install nvidia-cublas-cu12"
+    ):
+        best_device()
 
 
 def test_the_signature_names_what_changes_translations():
