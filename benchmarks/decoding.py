@@ -31,7 +31,7 @@ from raretokens.models import build
 from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.subword.streams import Bitext
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, Vocabulary
-from raretokens.training.batches import _packed, padded
+from raretokens.training.batches import packed, padded
 
 DECODING = Decoding(beam=4, length_penalty=0.6)
 POSITIONS = 512
@@ -109,7 +109,7 @@ def generated(model: MarianMTModel, sources: list[list[int]], longest: int, batc
     """Translations by transformers; it stops when `beam` of them are finished, as CTranslate2 does."""
     sizes = np.array([len(source) for source in sources])
     found: list[list[int]] = [[] for _ in sources]
-    for part in _packed(np.argsort(sizes, kind="stable"), sizes, batch):
+    for part in packed(np.argsort(sizes, kind="stable"), sizes, batch):
         inputs = padded([np.array(sources[i]) for i in part]).to(model.device)
         outputs = model.generate(
             inputs, attention_mask=inputs != PAD, num_beams=DECODING.beam, length_penalty=DECODING.length_penalty,

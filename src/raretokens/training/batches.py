@@ -104,7 +104,7 @@ class Pairs:
         """Pairs sorted by length (ties in random order), cut where a padded bucket would exceed that many tokens."""
         shuffled = np.random.default_rng(self.seed).permutation(self.kept)
         source, target = self.bitext.lengths[shuffled].T
-        return list(_packed(shuffled[np.lexsort((source, target))], self.size, tokens))
+        return list(packed(shuffled[np.lexsort((source, target))], self.size, tokens))
 
     def update(self, number: int) -> np.ndarray:
         """Indices of the pairs of update `number` (from 0)."""
@@ -145,7 +145,7 @@ class Pairs:
 
     def _batches(self, pairs: np.ndarray, tokens: int) -> Iterator[Batch]:
         by_length = pairs[np.argsort(self.size[pairs], kind="stable")]
-        yield from map(self._batch, _packed(by_length, self.size, tokens))
+        yield from map(self._batch, packed(by_length, self.size, tokens))
 
     def _batch(self, pairs: np.ndarray) -> Batch:
         sources, targets = zip(*map(self.bitext.pair, pairs), strict=True)
@@ -153,7 +153,7 @@ class Pairs:
         return Batch((padded(sources), padded(shifted)), padded(targets))
 
 
-def _packed(pairs: np.ndarray, size: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
+def packed(pairs: np.ndarray, size: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
     """Cut a list sorted by length so that (pairs in a part) x (longest of it) stays within tokens."""
     first = longest = 0
     for place, pair in enumerate(pairs):
