@@ -1,7 +1,7 @@
 """How many rows the table of a run will have, and how many tokens it is trained on, also before the text is encoded."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -10,6 +10,7 @@ from raretokens.subword.streams import META, read_meta
 from raretokens.subword.vocabulary import SPECIALS
 
 EXPECTED = Path(__file__).parent / "corpora.yaml"
+SIZES = ("size", "merges")  # keys of a vocabulary that say how large it is to become
 
 
 class Text(NamedTuple):
@@ -25,25 +26,17 @@ def text(parameters: Parameters, name: str, data: Path = Path("data/tokens")) ->
     if (data / name / META).exists():
         meta = read_meta(data / name)
         return Text(meta["vocabulary"], meta["splits"].get("train", {}).get("tokens"))
-    number = _number(_declared(parameters, name))
+    declared = getattr(parameters, name).vocabulary
+    section = {"size": declared} if isinstance(declared, int) else dict(declared)
+    number = next((section[key] for key in SIZES if section.get(key)), None)
     corpus = (parameters.nmt if name == "nmt" else parameters.lm).corpus
     expected = yaml.safe_load(EXPECTED.read_text(encoding="utf-8")).get(corpus, {}).get(name)
     if expected and number in (None, expected["vocabulary"]):
-        return Text(expected["rows"], expected["tokens"])
+        return Text(section.get("rows") or expected["rows"], expected["tokens"])
+    if section.get("rows"):  # params.yaml says what must come out
+        return Text(section["rows"], None)
     if number is None:
         raise UserError(
             f"{name}.vocabulary: how many types {corpus} has is known when it is encoded; dvc repro encode@{name}"
         )
     return Text(-(-(number + len(SPECIALS) - 1) // 8) * 8, None)  # the model's own <unk> is one of the markers
-
-
-def _declared(parameters: Parameters, name: str) -> Any:
-    return getattr(parameters, name).vocabulary
-
-
-def _number(declared: Any) -> int | None:
-    """The size that params.yaml declares: the number itself, or the one of a section (`size`, `merges`), or none."""
-    if declared is None or isinstance(declared, int):
-        return declared
-    numbers = [value for value in dict(declared).values() if type(value) is int]
-    return numbers[0] if numbers else None
