@@ -2,7 +2,7 @@
 
 import csv
 import math
-import subprocess
+import runpy
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -119,14 +119,14 @@ def test_an_unknown_card_names_the_known_ones():
         card("h20")
 
 
-def test_a_run_that_cannot_fit_stops_before_any_work(tmp_path):
+def test_a_run_that_cannot_fit_stops_before_any_work(tmp_path, monkeypatch):
     """The train stage itself: one line, and nothing written."""
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
     tree["lm"]["sizes"]["demo"] |= {"layers": 300, "width": 16384, "feedforward": 65536}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
     random_tokens.write(tmp_path / "data/tokens/lm", 4000, {"train": 4000, "valid": 500})
-    command = [ROOT / "stages/run", "1", "train", "lm", "mle"]
-    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: lm/mle: needs about ") and "no micro_batch is small enough" in done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train", "lm", "mle"])
+    with pytest.raises(SystemExit, match="^error: lm/mle: needs about .* no micro_batch is small enough"):
+        runpy.run_path(str(ROOT / "stages/train.py"), run_name="__main__")
     assert sorted(path.name for path in tmp_path.glob("data/*")) == ["tokens"]
