@@ -25,6 +25,9 @@ torch=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' requirements.lock)
 if ! command -v nvidia-smi >/dev/null 2>&1; then
     install "torch==$torch+cpu" 2>/dev/null || install --torch-backend=cpu "torch==$torch" ||
         echo "environment: no CPU build of torch $torch can be reached; taking the package index's own build" >&2
+else
+    # CTranslate2 opens cuBLAS 12 by its name, whatever CUDA torch is built for.
+    install "nvidia-cublas-cu12==12.*" || echo "environment: no cuBLAS 12; translation will need the system's" >&2
 fi
 install -r requirements.lock
 install --no-deps --editable .
