@@ -17,7 +17,7 @@ table: environment
 	@stages/run 1 report --table $(T)
 
 test: environment lint
-	python -m pytest
+	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile --no-loadscope-reorder tests/test_pipeline.py tests # the longest first
 
 diff: environment
 	stages/run 1 diff $(REV)

@@ -13,6 +13,7 @@ TABLE = HEADER + "MLE,I(W),isotropy.total,0.293,0.700,,,mle,differs,\nMLE,PPL,pp
 HUMAN = HEADER + "Human,Uniq Rare,uniq.rare,300,295,,,human,differs,\n"
 CLAIMS = "claim,metric,verdict,left,right\nagg-raises-isotropy,isotropy.total,holds,0.97,0.68\n"
 FIGURE = "panel,run,group,x,y\n" + "".join(f"AGG,AGG,,{i},{1000 - i}\n" for i in range(100))
+SWEEP = "panel,run,group,x,y\n(a) rare types,alpha 0.03,,0.03,1\n(a) rare types,alpha 0.04,,0.04,2\n"
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -34,6 +35,7 @@ def world(request, tmp_path) -> Path:
     (folder / "reports/tables/agg-3.csv").write_text(HUMAN)
     (folder / "reports/claims.csv").write_text(CLAIMS)
     (folder / "reports/figures/agg-figure-4.csv").write_text(FIGURE)
+    (folder / "reports/figures/agg-figure-5.csv").write_text(SWEEP)
     run(tmp_path, "git", "init", "-q")
     run(tmp_path, "git", "add", "-A")
     run(tmp_path, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "reports")
@@ -75,6 +77,8 @@ def test_unchanged_reports_pass(world):
         ("claims.csv", "holds,0.97,", "undecided,0.90,", 1, "| left | 0.97 | 0.90 | -0.07 | 0.03 abs | **out** |"),
         ("figures/agg-figure-4.csv", "AGG,AGG,,99,901\n", "", 1, "| 100 points | 99 points |"),
         ("figures/agg-figure-4.csv", "AGG,AGG,,50,950", "AGG,AGG,,50,951", 0, "mean shift / range"),
+        ("figures/agg-figure-5.csv", "0.03,1", "0.03,2", 0, "| (a) rare types alpha 0.03 | y | 1 | 2 | +1 |"),
+        ("figures/agg-figure-5.csv", "0.03,1", "0.03,90", 1, "15 abs | **out** |"),
     ],
 )
 def test_a_moved_cell_is_judged_by_its_metric_s_tolerance(world, name, old, new, code, said):

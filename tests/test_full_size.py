@@ -54,6 +54,7 @@ def lines() -> list[tuple[str, str]]:
     return sorted(kinds.values())
 
 
+@pytest.mark.usefixtures("other_accelerator")
 @pytest.mark.parametrize(("task", "name"), lines())
 def test_every_run_line_trains_with_a_narrow_model(task, name, tokens, tmp_path, monkeypatch):
     """The run's objective and options on the vocabulary of its task: two updates and an evaluation."""

@@ -129,14 +129,6 @@ def test_workers_that_prepare_updates_change_nothing_to_the_bit(folder, task):
     assert all(torch.equal(ahead[0][key], value) for key, value in alone[0].items())
 
 
-@pytest.fixture
-def other_accelerator():
-    """Accelerate keeps its settings for the whole process."""
-    AcceleratorState._reset_state(True)
-    yield
-    AcceleratorState._reset_state(True)
-
-
 @pytest.mark.parametrize("task", ["lm", "nmt"])
 def test_bfloat16_stays_near_float32(folder, task, other_accelerator):
     """Autocast of the model with sums in float32; the table and the optimizer's state are float32 throughout."""

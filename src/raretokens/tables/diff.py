@@ -105,9 +105,11 @@ def _number_moves(name: str, row: str, column: str, before: str, after: str, dri
 def _figure_moves(name: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
     """Curves are compared point by point, clouds by their sorted coordinates: points have no identity across machines.
 
-    A shift is a share of the range of the whole panel, since a curve that hardly moves has none of its own.
+    A shift is a share of the range of the whole panel, since a curve that hardly moves has none of its own. Panels of a
+    metric have its tolerance.
     """
     figure = declared.figures.get(Path(name).stem)
+    metrics = {panel.title: panel.metric for panel in figure.panels if panel.metric} if figure else {}
     limit = figure.drift if figure else 0.0
     old, new = (_series(text) for text in (before, now))
     panels = {panel: [part for key, part in old.items() if key[0] == panel] for panel, *_ in old}
@@ -117,6 +119,11 @@ def _figure_moves(name: str, before: str, now: str, declared: Declarations) -> I
         if a is None or b is None or len(a) != len(b):
             counts = ["" if part is None else f"{len(part)} points" for part in (a, b)]
             yield Move(name, row, "points", *counts, "same number", True)
+            continue
+        if key[0] in metrics:
+            drift = declared.metric(metrics[key[0]]).drift
+            for before_y, now_y in zip(a[:, 1], b[:, 1], strict=True):
+                yield from _number_moves(name, row, "y", f"{before_y:g}", f"{now_y:g}", drift)
             continue
         if not (_is_curve(a) and _is_curve(b)):
             a, b = np.sort(a, axis=0), np.sort(b, axis=0)
