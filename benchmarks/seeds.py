@@ -11,6 +11,7 @@ import csv
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import yaml
@@ -41,12 +42,16 @@ def verdicts(seed: int, runs: list[str]) -> dict[str, dict[str, str]]:
     tree = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
     stage = [str((folder / tree["root"]).resolve() / "stages/run"), str(tree["threads"])]
     shutil.copytree("reports/runs", folder / "reports/runs", ignore=_but_data_rows, dirs_exist_ok=True)
-    for name in tree["runs"]["lm"]:
-        if not (folder / f"reports/runs/lm/{name}.json").exists():
-            for step in (["train", "lm"], ["probe"], ["score", "lm"]):
-                subprocess.run([*stage, *step, name], cwd=folder, check=True)
+    missing = [name for name in tree["runs"]["lm"] if not (folder / f"reports/runs/lm/{name}.json").exists()]
+    with ThreadPoolExecutor(max((os.cpu_count() or 1) // tree["threads"], 1)) as pool:
+        list(pool.map(lambda name: _run(folder, stage, name), missing))
     subprocess.run([*stage, "report"], cwd=folder, check=True)
     return judged(folder / "reports/claims.csv")
+
+
+def _run(folder: Path, stage: list[str], name: str) -> None:
+    for step in (["train", "lm"], ["probe"], ["score", "lm"]):
+        subprocess.run([*stage, *step, name], cwd=folder, check=True)
 
 
 def judged(path: Path) -> dict[str, dict[str, str]]:
