@@ -18,8 +18,9 @@ RUNNING = re.compile(r"Running stage '([^']+)'")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
+    """As `make demo` builds it: runs side by side, then `dvc repro`."""
     folder = create(tmp_path_factory.mktemp("world"))
-    run(folder, "dvc", "repro")
+    run(folder, "stages/parallel", "2")
     run(folder, "git", "add", "-A")
     run(folder, "git", "commit", "-qm", "built")
     return folder
