@@ -12,9 +12,9 @@ from raretokens.subword.streams import Bitext, read_meta
 
 
 def main() -> None:
-    config.load()
+    most = config.load().nmt.alignment.pairs
     tokens, into = Path("data/tokens/nmt"), Path("data/alignment")
-    pairs = list(links.sentences(Bitext(tokens, "train")))
+    pairs = list(links.sentences(Bitext(tokens, "train"), most))
     counts = links.count(pairs, read_meta(tokens)["vocabulary"])
     into.mkdir(parents=True, exist_ok=True)
     save_npz(into / "links.npz", counts)

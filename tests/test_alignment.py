@@ -6,11 +6,14 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny.world import lines
 
 from raretokens.alignment import links
 from raretokens.metrics.alignment_error import alignment_error
+from raretokens.subword.streams import Bitext, write_meta
+from raretokens.subword.vocabulary import EOS
 
 MIRROR = Path(os.environ.get("RARETOKENS_MIRROR") or ".")
 GOLD = MIRROR / "word-alignment-deen"  # 508 sentence pairs of Europarl, German to English (Vilar et al. 2006)
@@ -37,6 +40,16 @@ def test_links_are_counted_by_type():
     assert counts.sum() == sum(map(len, links.links(links.train(pairs), pairs)))
     river = counts[int(ids["river"])].toarray()[0]
     assert river.argmax() == int(ids["river"[::-1]])
+
+
+def test_a_part_of_the_pairs_is_evenly_spaced(tmp_path):
+    np.array([x for n in range(10, 20) for x in (n, EOS, n + 100, EOS)], "<u2").tofile(tmp_path / "train.bin")
+    write_meta(tmp_path, {"vocabulary": 200, "dtype": "<u2"})
+    found = [
+        [source for (source,), _ in links.sentences(Bitext(tmp_path, "train"), most)] for most in (4, 10, 99, None)
+    ]
+    assert found[0] == ["10", "12", "15", "17"]
+    assert found[1] == found[2] == found[3] == [str(n) for n in range(10, 20)]
 
 
 def test_error_rate_by_hand():

@@ -123,9 +123,14 @@ class LanguageModel(Task):
     probe: Probe
 
 
+class Alignment(Section):
+    pairs: PositiveInt | None = None
+
+
 class Translation(Task):
     alpha: Annotated[float, Field(ge=0.0)]
     extra_tests: list[str] = []
+    alignment: Alignment
     decoding: Decoding
 
 

@@ -14,10 +14,14 @@ ITERATIONS = 5  # of expectation-maximisation, fast_align's default
 Sentence = tuple[str, ...]
 
 
-def sentences(bitext: Bitext) -> Iterator[tuple[Sentence, Sentence]]:
-    """Pairs of sentences as pieces (their ids as strings), without the end marks; empty sides are left out."""
+def sentences(bitext: Bitext, most: int | None = None) -> Iterator[tuple[Sentence, Sentence]]:
+    """Pairs of sentences as pieces (their ids as strings), without the end marks; empty sides are left out.
+
+    most: so many of the pairs, evenly spaced; None for all.
+    """
     name = cache(str)  # one string a type, not one a token: a sixth of the memory
-    for number in range(len(bitext)):
+    chosen = min(most or len(bitext), len(bitext))
+    for number in (place * len(bitext) // chosen for place in range(chosen)):
         source, target = (tuple(map(name, side[:-1].tolist())) for side in bitext.pair(number))
         if source and target:
             yield source, target

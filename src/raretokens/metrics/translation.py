@@ -21,10 +21,12 @@ def score(parameters: Parameters, name: str) -> None:
     """Write the files of scores.write for a translation model. Raises UserError where artifacts do not fit."""
     artifacts = Artifacts.read(parameters, "nmt", name)
     links = sparse.load_npz("data/alignment/links.npz")  # read both ways, so a reversed run has the same
+    similar, signature = alignsim(artifacts.table, links, artifacts.groups)
+    aligned = parameters.nmt.alignment.pairs
     metrics: Signed = {
         **bleu(parameters, HYPOTHESES / name, ".txt", artifacts.run.reverse),
         **scores.geometry(artifacts),
-        "alignsim": alignsim(artifacts.table, links, artifacts.groups),
+        "alignsim": (similar, signature + (f"|pairs:{aligned}" if aligned else "")),
         "valid_nll": (artifacts.summary["kept"]["valid_nll"], "log:e|unit:piece|checkpoint:scored|split:valid"),
     }
     scores.write(parameters, artifacts, metrics)

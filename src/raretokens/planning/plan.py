@@ -15,7 +15,6 @@ from raretokens.planning.vocabulary import Text, text
 from raretokens.training import machine
 
 SENTENCE = 32  # mean positions of a sentence of translation: attention is counted for these, memory for the longest
-MICRO_BATCH = {"cpu": 2048, "cuda": 65536}  # where data/scratch/machine.yaml does not say
 UTILISATION = 0.4
 
 
@@ -110,4 +109,4 @@ def parameter_count(task: str, size: Size, rows: int, positions: int) -> int:
 
 
 def micro_batch(device: str) -> int:
-    return machine.read().micro_batch if machine.FILE.exists() else MICRO_BATCH[device]
+    return machine.read().micro_batch if machine.FILE.exists() else machine.MICRO_BATCH[device]

@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from raretokens.config import Section, UserError
 
 FILE = Path("data/scratch/machine.yaml")
+MICRO_BATCH = {"cpu": 2048, "cuda": 65536}  # tokens, where the file does not say
 
 
 def _on_cuda() -> bool:
@@ -20,7 +21,7 @@ class Machine(Section):
 
     launch: str = ""  # what starts several processes, such as: torchrun --standalone --nproc-per-node 8
     # Tokens of one forward and backward pass.
-    micro_batch: PositiveInt = Field(default_factory=lambda: 65536 if _on_cuda() else 2048)
+    micro_batch: PositiveInt = Field(default_factory=lambda: MICRO_BATCH["cuda" if _on_cuda() else "cpu"])
     # Source pieces that are translated at once.
     decoding_batch: PositiveInt = Field(default_factory=lambda: 16384 if _on_cuda() else 1024)
     # Processes that prepare updates ahead of the training; 0: it does so itself.

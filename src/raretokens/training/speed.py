@@ -1,20 +1,23 @@
 """How fast a run trains and what it takes: tokens a second, model-FLOP utilisation, peak memory."""
 
 import resource
-import sys
 import time
+from pathlib import Path
 
 import torch
 
 from raretokens.planning.cards import peak_flops
+
+STATUS = Path("/proc/self/status")
 
 
 def peak_memory() -> int:
     """Bytes that this process took at most so far: of the GPU by tensors, without a GPU of the machine's memory."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return resident if sys.platform == "darwin" else resident * 1024
+    if STATUS.exists():  # Linux, where getrusage counts what the parent held when it started this process
+        return next(int(line.split()[1]) * 1024 for line in STATUS.read_text().split("\n") if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
 
 
 class Speed:

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 FOLDER = Path("data/scratch/timing")
+CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # what a run depends on: not the reports, which are made anew
 
 
 def record(task: str, name: str, start: float, speed: dict) -> None:
@@ -16,13 +17,23 @@ def record(task: str, name: str, start: float, speed: dict) -> None:
 
     speed: what Speed.facts says at the end.
     """
-    asked = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     facts = {
         "seconds": round(time.monotonic() - start, 1),
         "machine": gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "revision": asked.stdout.strip() if asked.returncode == 0 else None,
+        "revision": revision(),
         **speed,
     }
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{task}-{name}.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def revision() -> str | None:
+    """The commit of the code, -dirty where a run's code or parameters differ from it; None outside a git repository."""
+    commit = _git("describe", "--always")
+    return commit and commit + ("-dirty" if _git("status", "--porcelain", "--", *CODE) else "")
+
+
+def _git(*command: str) -> str | None:
+    asked = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() if asked.returncode == 0 else None
