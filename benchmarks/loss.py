@@ -8,15 +8,13 @@ does not count. Memory is the peak above the inputs of one pass. Ratios are to `
 shapes that are not measured stay in the file.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import torch
-from measuring import apart, clock, devices, keep, machine, peak_bytes, reset_peak
+from measuring import apart, clock, keep, machine, parser, peak_bytes, reset_peak
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -184,16 +182,12 @@ def compare(shape: tuple[int, int, int], methods: list[str], device: str, rounds
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument(
+    options = parser(__doc__, rounds=2)
+    options.add_argument(
         "--shapes", help="positions x vocabulary x width, as 8192x44256x512,...; default: the device's list"
     )
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--device", choices=("cpu", "cuda"), default=devices()[0])
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    options.add_argument("--methods", default=",".join(METHODS))
+    arguments = options.parse_args()
     if arguments.one:
         print(json.dumps(measure(*json.loads(arguments.one))))
         return

@@ -1,5 +1,6 @@
 """What all benchmarks measure with: clock, peak memory, processes of their own, rows kept as CSV."""
 
+import argparse
 import csv
 import json
 import os
@@ -15,6 +16,16 @@ import torch
 QUIET = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 # The C library gives every block above 64 KB back at once: else memory that an earlier pass left behind hides what a pass takes.
 BARE = {"MALLOC_MMAP_THRESHOLD_": "65536"}
+
+
+def parser(text: str | None, rounds: int) -> argparse.ArgumentParser:
+    """What every script here can be told; --one is how `apart` calls it."""
+    made = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--one", help=argparse.SUPPRESS)
+    made.add_argument("--device", choices=("cpu", "cuda"), default=devices()[0])
+    made.add_argument("--rounds", type=int, default=rounds)
+    made.add_argument("--out", type=Path, help="a CSV file: rows that are not measured now stay in it")
+    return made
 
 
 def devices() -> list[str]:

@@ -10,13 +10,11 @@ equally long. On a GPU the matrix products are bfloat16. Rows that are not
 measured stay in the file.
 """
 
-import argparse
 import json
-from pathlib import Path
 from statistics import median
 
 import torch
-from measuring import apart, clock, devices, keep, machine, peak_bytes, reset_peak
+from measuring import apart, clock, keep, machine, parser, peak_bytes, reset_peak
 from workload import Workload
 
 from raretokens import build, keep_frozen_rows, target_counts
@@ -140,15 +138,11 @@ def compare(size: str, names: list[str], tokens: int, device: str, rounds: int) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--sizes", help="SCALE/TASK/SIZE,... of params.yaml; default: the device's list")
-    parser.add_argument("--objectives", default=",".join(objectives()), help="default: all")
-    parser.add_argument("--tokens", type=int, help="of a step at most")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default=devices()[0])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    options = parser(__doc__, rounds=9)
+    options.add_argument("--sizes", help="SCALE/TASK/SIZE,... of params.yaml; default: the device's list")
+    options.add_argument("--objectives", default=",".join(objectives()), help="default: all")
+    options.add_argument("--tokens", type=int, help="of a step at most")
+    arguments = options.parse_args()
     if arguments.one:
         print(json.dumps(one(*json.loads(arguments.one))))
         return

@@ -9,7 +9,6 @@ peak in the card's data sheet, `matmul_share` of what a large matrix product rea
 Rows that are not measured stay in the file.
 """
 
-import argparse
 import json
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from pathlib import Path
 import plain_loop
 import torch
 from accelerate import Accelerator
-from measuring import apart, clock, devices, keep, machine, peak_bytes, reset_peak
+from measuring import apart, clock, keep, machine, parser, peak_bytes, reset_peak
 from workload import Workload
 
 from raretokens import objectives
@@ -138,18 +137,14 @@ def compare(size: str, methods: list[str], tokens: int | None, device: str, upda
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--sizes", help="SCALE/TASK/SIZE,... of params.yaml; default: the device's list")
-    parser.add_argument(
+    options = parser(__doc__, rounds=2)
+    options.add_argument("--sizes", help="SCALE/TASK/SIZE,... of params.yaml; default: the device's list")
+    options.add_argument(
         "--methods", default=METHODS, help=f"plain or an objective, each also -compiled; default: {METHODS}"
     )
-    parser.add_argument("--tokens", type=int, help="of an update; default: as params.yaml says")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default=devices()[0])
-    parser.add_argument("--updates", type=int, default=30, help="that are timed in a round")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    options.add_argument("--tokens", type=int, help="of an update; default: as params.yaml says")
+    options.add_argument("--updates", type=int, default=30, help="that are timed in a round")
+    arguments = options.parse_args()
     if arguments.one:
         print(json.dumps(measure(*json.loads(arguments.one))))
         return

@@ -49,7 +49,7 @@ def test_the_page_loads_nothing(page, reports):
     text = (reports / "index.html").read_text(encoding="utf-8")
     assert "@import" not in text and "url(" not in text and "fetch(" not in text
     assert "<img src=http" not in text and "&lt;img src=http" in text  # what a run says is text
-    assert len(text) < 6e6
+    assert len(text) < 2e6
 
 
 def test_the_page_has_what_the_index_has(page, reports):

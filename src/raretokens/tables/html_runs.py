@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.config import UserError
+from raretokens.subword.vocabulary import GROUP_NAMES
 from raretokens.tables.schema import Declarations, Metric
 from raretokens.tables.scored import Scores
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 206, 48, 12, 26  # of a curve, in its own units
+POINTS = 100  # of a curve on the page; all of them are in the CSV file beside it
 
 
 def sections(declared: Declarations, scores: dict[str, Scores], times: Path) -> list[dict[str, Any]]:
@@ -52,13 +54,17 @@ def curve(points: Path) -> dict[str, Any] | None:
     def place(x: float, y: float) -> tuple[str, str]:
         across = LEFT + (WIDTH - LEFT - 6) * (x - left) / ((right - left) or 1)
         down = TOP + (HEIGHT - BOTTOM - TOP) * (high - y) / ((high - low) or 1)
-        return f"{across:.1f}", f"{down:.1f}"
+        return f"{across:.0f}", f"{down:.0f}"
+
+    def points(found: list[tuple[float, float]]) -> str:
+        thinned = found[:: -(-len(found) // POINTS)]
+        return " ".join(",".join(place(*point)) for point in dict.fromkeys((*thinned, found[-1])))
 
     return {
         "width": WIDTH,
         "height": HEIGHT,
         "left": LEFT,
-        "lines": {group: " ".join(",".join(place(*point)) for point in found) for group, found in lines.items()},
+        "lines": {group: points(found) for group, found in lines.items()},
         "last": {group: f"{found[-1][1]:.3f}" for group, found in lines.items()},
         "across": [(place(x, low)[0], f"{x:.0f}") for x in dict.fromkeys((left, (left + right) / 2, right))],
         "up": [(place(left, y)[1], f"{y:.2f}") for y in dict.fromkeys((low, (low + high) / 2, high))],
@@ -75,16 +81,22 @@ def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _scores(declared: Declarations, scores: Scores, name: str, score: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every number of a run, with the signature of the longest beginning of its path that has one."""
+    """Every metric of a run, its frequency groups beside the whole, with the signature of its path's longest beginning."""
     paired = scores.read("paired") or {}
     signed = dict((*score.get("signatures", []), *(("paired", text) for _, text in paired.get("signatures", []))))
     own = {"paired": paired["metrics"][name]} if name in paired.get("metrics", {}) else {}
+    found: dict[str, dict[str, str]] = {}  # path without its group -> group -> value
     for path, value in _flat({**score.get("metrics", {}), **own}):
+        stem, _, last = path.rpartition(".")
+        is_group = last in ("total", *GROUP_NAMES)
+        shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+        found.setdefault(stem if is_group else path, {})[last if is_group else "total"] = shown
+    for path, values in found.items():
         beginnings = [path.rsplit(".", cut)[0] for cut in range(path.count(".") + 1)]
         yield {
             "path": path,
-            "value": f"{value:.6g}" if isinstance(value, float) else value,
-            "metric": metric_of(declared, path),
+            "groups": values,
+            "metric": metric_of(declared, path) or metric_of(declared, f"{path}.total"),
             "signature": next((signed[part] for part in beginnings if part in signed), ""),
         }
 
