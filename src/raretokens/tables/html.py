@@ -59,6 +59,7 @@ def page(
         claims=html_claims.evidence(declared, verdicts, scores),
         clearest=html_claims.clearest(declared, verdicts),
         page_runs=runs,
+        groups=html_runs.GROUPS,
         glance={
             task: {short for name in names for short in summary["headline"].get(name, {})}
             for task, names in summary["runs"].items()

@@ -6,12 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.config import UserError
-from raretokens.subword.vocabulary import GROUP_NAMES
 from raretokens.tables.schema import Declarations, Metric
 from raretokens.tables.scored import Scores
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 206, 48, 12, 26  # of a curve, in its own units
+GROUPS = {
+    "total": "total",
+    "freq": "frequent",
+    "med": "medium",
+    "rare": "rare",
+}  # of types: end of a path, name on the page
 POINTS = 100  # of a curve on the page; all of them are in the CSV file beside it
 
 
@@ -88,7 +93,7 @@ def _scores(declared: Declarations, scores: Scores, name: str, score: dict[str, 
     found: dict[str, dict[str, str]] = {}  # path without its group -> group -> value
     for path, value in _flat({**score.get("metrics", {}), **own}):
         stem, _, last = path.rpartition(".")
-        is_group = last in ("total", *GROUP_NAMES)
+        is_group = last in GROUPS
         shown = f"{value:.6g}" if isinstance(value, float) else str(value)
         found.setdefault(stem if is_group else path, {})[last if is_group else "total"] = shown
     for path, values in found.items():
