@@ -10,7 +10,6 @@ GPT-2's pieces come from RARETOKENS_MIRROR or the network. On a busy machine pro
 """
 
 import argparse
-import csv
 import json
 import os
 import platform
@@ -25,6 +24,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
+from records import keep, memory
 
 FULL = {"lm": 560, "pairs": 1_260}  # MB
 TYPES = {"lm": 260_000, "en": 1_000_000, "de": 2_000_000}
@@ -198,8 +198,10 @@ def measured(corpus: str, step: str, bare: bool) -> None:
     seconds = time.perf_counter() - start
     here, below = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     processor = here.ru_utime + here.ru_stime + below.ru_utime + below.ru_stime
-    memory = (here.ru_maxrss + (THREADS * below.ru_maxrss)) / 1e3
-    print(json.dumps({"seconds": seconds, "processor": processor, "memory": memory}))
+    peak = (
+        memory("VmHWM") + THREADS * below.ru_maxrss * 1024
+    ) / 1e6  # processes below: one a thread, at most this each
+    print(json.dumps({"seconds": seconds, "processor": processor, "memory": peak}))
 
 
 def run(corpus: str, step: str, bare: bool, folder: Path) -> dict[str, float]:
@@ -222,8 +224,8 @@ def rows(corpus: str, megabytes: float, rounds: int, steps: list[str], folder: P
     for step in steps:
         bare = STEPS[corpus][step][1]
         found = {False: [], True: []}
-        for _ in range(rounds if bare else 1):  # in turn, so that a busy machine is as busy for both
-            for kind in (False, True) if bare else (False,):
+        for _ in range(rounds if bare and rounds else 1):  # in turn, so that a busy machine is as busy for both
+            for kind in (False, True) if bare and rounds else (False,):
                 found[kind].append(run(corpus, step, kind, folder))
         ours, alone = (
             {key: min(one[key] for one in kind) for key in kind[0]} if kind else None for kind in found.values()
@@ -247,7 +249,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", choices=STEPS, required=True)
     parser.add_argument("--size", default="20", help="megabytes of training text, or full")
-    parser.add_argument("--rounds", type=int, default=2, help="the best one counts")
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="the best one counts; 0: once, without the libraries alone"
+    )
     parser.add_argument(
         "--skip", action="append", default=[], help="a step, such as align, that grows faster than the text"
     )
@@ -262,11 +266,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
         for row in rows(options.corpus, megabytes, options.rounds, steps, Path(folder)):
             print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
-            if options.out:
-                new = not options.out.exists()
-                with options.out.open("a", newline="") as file:
-                    writer = csv.DictWriter(file, row, lineterminator="\n")
-                    writer.writerows([dict(zip(row, row, strict=True)), row] if new else [row])
+            if options.out:  # after each step: a killed run keeps what it has
+                keep([row], options.out, ("corpus", "step", "MB"))
 
 
 if __name__ == "__main__":

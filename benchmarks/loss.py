@@ -14,7 +14,8 @@ from collections.abc import Callable
 from functools import cache
 
 import torch
-from measuring import apart, clock, keep, machine, parser, peak_bytes, reset_peak
+from measuring import apart, clock, machine, parser, peak_bytes, reset_peak
+from records import keep
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -1,7 +1,6 @@
-"""What all benchmarks measure with: clock, peak memory, processes of their own, rows kept as CSV."""
+"""What benchmarks of models measure with: clock, peak memory, processes of their own."""
 
 import argparse
-import csv
 import json
 import os
 import platform
@@ -11,6 +10,7 @@ import time
 from pathlib import Path
 
 import torch
+from records import memory
 
 # As stages/run sets them: waiting threads that spin would count as work.
 QUIET = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
@@ -54,16 +54,11 @@ def reset_peak(device: str) -> int:
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
     Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
+    return memory("VmRSS")
 
 
 def peak_bytes(device: str) -> int:
-    return torch.cuda.max_memory_allocated() if device == "cuda" else _status("VmHWM")
-
-
-def _status(key: str) -> int:
-    lines = Path("/proc/self/status").read_text().split("\n")
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+    return torch.cuda.max_memory_allocated() if device == "cuda" else memory("VmHWM")
 
 
 def apart(script: str, *task: object, bare: bool = False) -> dict:
@@ -76,19 +71,3 @@ def apart(script: str, *task: object, bare: bool = False) -> dict:
     if done.returncode:
         return {"error": (done.stderr.strip() or "no reason given").split("\n")[-1][:80]}
     return json.loads(done.stdout.strip().split("\n")[-1])
-
-
-def keep(rows: list[dict], path: Path, key: tuple[str, ...]) -> None:
-    """Write rows as CSV; rows of a file that is there stay, unless a new row has the same `key` (what was measured together)."""
-    measured = {tuple(str(row[column]) for column in key) for row in rows}
-    old: list[dict] = []
-    if path.exists():
-        with open(path, encoding="utf-8", newline="") as file:
-            old = [row for row in csv.DictReader(file) if tuple(row[column] for column in key) not in measured]
-    columns = list(dict.fromkeys(column for row in [*rows, *old] for column in row))
-    part = path.with_suffix(".part")
-    with open(part, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([*old, *rows])
-    os.replace(part, path)

@@ -14,7 +14,8 @@ import json
 from statistics import median
 
 import torch
-from measuring import apart, clock, keep, machine, parser, peak_bytes, reset_peak
+from measuring import apart, clock, machine, parser, peak_bytes, reset_peak
+from records import keep
 from workload import Workload
 
 from raretokens import build, keep_frozen_rows, target_counts

@@ -17,7 +17,8 @@ from pathlib import Path
 import plain_loop
 import torch
 from accelerate import Accelerator
-from measuring import apart, clock, keep, machine, parser, peak_bytes, reset_peak
+from measuring import apart, clock, machine, parser, peak_bytes, reset_peak
+from records import keep
 from workload import Workload
 
 from raretokens import objectives
