@@ -1,6 +1,5 @@
 """Numbers that the papers print for real texts, or that another library computes from real sets."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +16,11 @@ from raretokens.subword.corpus import encode_words
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import Vocabulary
 
-MIRROR = os.environ.get("RARETOKENS_MIRROR")
 
-
-@pytest.mark.skipif(not MIRROR, reason="RARETOKENS_MIRROR names no folder with the real corpora")
-def test_the_printed_statistics_of_wikitext_2(tmp_path, monkeypatch):
+def test_the_printed_statistics_of_wikitext_2(tmp_path, monkeypatch, mirror):
     """FRAGE table 5: its tokens of WikiText-2 hold the line ends, its OOV is the share of <unk> in the training text."""
     monkeypatch.chdir(tmp_path)
-    fetch("wikitext-2", Path("raw/wikitext-2"), Path(MIRROR))
+    fetch("wikitext-2", Path("raw/wikitext-2"), mirror)
     prepare("lm", "wikitext-2", Path("raw"), Path("corpus"))
     meta = encode_words(Path("corpus"), None, False, Path("words"))
     vocabulary = Vocabulary.read(Path("words") / VOCABULARY)

@@ -257,13 +257,9 @@ def test_the_stages():
     assert failed.returncode == 1 and failed.stderr.startswith("error: ") and failed.stderr.count("\n") == 1
 
 
-MIRROR = os.environ.get("RARETOKENS_MIRROR")
-
-
-@pytest.mark.skipif(not MIRROR, reason="RARETOKENS_MIRROR names no folder with the real corpora")
-def test_the_published_counts():
+def test_the_published_counts(mirror):
     for name in ("wikitext-2", "multi30k"):
-        fetch(name, RAW / name, Path(MIRROR))
+        fetch(name, RAW / name, mirror)
     prepare("lm", "wikitext-2", RAW, OUT)
     found = [(row["lines"], row["tokens"]["text"]) for row in counts()["splits"].values()]
     assert found == [(36718, 2051910), (3760, 213886), (4358, 241211)]

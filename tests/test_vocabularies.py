@@ -1,7 +1,6 @@
 """Vocabularies that SentencePiece does not learn: GPT-2's own pieces, and merges learnt on the words of both languages."""
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -18,9 +17,6 @@ from raretokens.subword import corpus, streams
 from raretokens.subword.bpe import Encoder
 from raretokens.subword.joint import Joint
 from raretokens.subword.vocabulary import EOS, SPECIALS, UNK, Vocabulary
-
-MIRROR = os.environ.get("RARETOKENS_MIRROR")
-REAL = pytest.mark.skipif(not MIRROR, reason="RARETOKENS_MIRROR names no folder with the real corpora")
 
 
 def write(path: Path, text: list[str]) -> None:
@@ -168,8 +164,7 @@ def test_what_cannot_be_is_one_clear_line(tmp_path, declared, said):
         corpus.encode("nmt", tmp_path, Subword(**declared), tmp_path / "other")
 
 
-@REAL
-def test_the_printed_number_of_types_in_the_test_text_of_wikitext_103(tmp_path):
+def test_the_printed_number_of_types_in_the_test_text_of_wikitext_103(tmp_path, mirror):
     """AGG tables 3 and 4: people use 10,844 + 7,146 + 300 types, line ends among them; the recipe gives just these."""
     table = tmp_path / "table"
     table.mkdir()
@@ -177,10 +172,10 @@ def test_the_printed_number_of_types_in_the_test_text_of_wikitext_103(tmp_path):
         "{licence: '', note: '', files: [{name: test.txt, mirror: wikitext-103/wiki.test.tokens.xz, bytes: 1281077,"
         " sha256: 56db52eb157b1ab5c89646eef70510c1eca6e12a3bfdb99f0d6b05b4eacb75b9}]}"
     )
-    fetch("held-out", tmp_path / "raw", Path(MIRROR), table=table, scratch=tmp_path / "scratch")
+    fetch("held-out", tmp_path / "raw", mirror, table=table, scratch=tmp_path / "scratch")
     text = [line.strip() for line in (tmp_path / "raw/test.txt").read_text(encoding="utf-8").split("\n")[:-1]]
     write(tmp_path / "train.txt", text)
-    fetch("gpt2-bpe", tmp_path / "gpt2-bpe", Path(MIRROR), scratch=tmp_path / "scratch")
+    fetch("gpt2-bpe", tmp_path / "gpt2-bpe", mirror, scratch=tmp_path / "scratch")
     meta = corpus.encode("lm", tmp_path, Subword(model="gpt2"), tmp_path / "tokens")
     encoder, ids = Encoder(tmp_path / "tokens"), streams.tokens(tmp_path / "tokens", "train")
     assert len(np.unique(ids)) == 18_290 == encoder.vocabulary.types - len(SPECIALS) + 1
@@ -191,20 +186,19 @@ def test_the_printed_number_of_types_in_the_test_text_of_wikitext_103(tmp_path):
     assert [encoder.decode(line) for line in ends] == text
 
 
-@REAL
-def test_the_recipe_of_wmt14_on_its_first_pairs(tmp_path):
+def test_the_recipe_of_wmt14_on_its_first_pairs(tmp_path, mirror):
     """Europarl's first 5,000 pairs and both real test sets: counts, the same text back, the reverse direction."""
     raw, samples = tmp_path / "raw", []
     for side, size, digest in (
         ("en", 3070325, "4fc27e152d74d7c587b9dca8aa785da898f5995a3432155245aa064cc1862969"),
         ("de", 3473622, "c40e45eeb5b92156422a9c9781bafdab1dbbb525b09c0f410ad21943d205cafb"),
     ):
-        mirror = f"wmt-train-samples/europarl-v7.first20k.{side}.xz"
-        samples.append({"name": f"europarl-v7.de-en.{side}", "mirror": mirror, "bytes": size, "sha256": digest})
+        sample = f"wmt-train-samples/europarl-v7.first20k.{side}.xz"
+        samples.append({"name": f"europarl-v7.de-en.{side}", "mirror": sample, "bytes": size, "sha256": digest})
     (tmp_path / "table").mkdir()
     (tmp_path / "table/wmt14.yaml").write_text(json.dumps({"licence": "", "note": "", "files": samples}))
-    fetch("wmt14", raw / "wmt14", Path(MIRROR), table=tmp_path / "table", scratch=tmp_path / "scratch")
-    fetch("wmt-newstest", raw / "wmt-newstest", Path(MIRROR), scratch=tmp_path / "scratch")
+    fetch("wmt14", raw / "wmt14", mirror, table=tmp_path / "table", scratch=tmp_path / "scratch")
+    fetch("wmt-newstest", raw / "wmt-newstest", mirror, scratch=tmp_path / "scratch")
     for side in ("en", "de"):
         text = (raw / f"wmt14/europarl-v7.de-en.{side}").read_text(encoding="utf-8").split("\n")
         for part, some in {
