@@ -27,7 +27,7 @@ from raretokens.config import Decoding, Size
 from raretokens.decoding.devices import best_device
 from raretokens.decoding.export import export
 from raretokens.decoding.translate import open_translator, search
-from raretokens.models import build
+from raretokens.models.building import build
 from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.subword.streams import Bitext
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, Vocabulary

@@ -19,10 +19,10 @@ from records import keep
 from workload import Workload
 
 from raretokens import build, keep_frozen_rows, target_counts
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.config import main as guarded
-from raretokens.consistency import nearest, objectives
-from raretokens.models import build as build_model
+from raretokens.objectives.registry import nearest, objectives
+from raretokens.models.building import build as build_model
 
 SIZES = {
     "cpu": "demo/lm/demo,demo/nmt/base,paper/lm/lm6",

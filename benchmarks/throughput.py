@@ -22,17 +22,18 @@ from records import keep
 from workload import Workload
 
 from raretokens import objectives
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.config import main as guarded
-from raretokens.models import build
+from raretokens.models.building import build
 from raretokens.models.flops import flops_per_token
-from raretokens.planning.cards import peak_flops
-from raretokens.training.batches import Blocks, Pairs
+from raretokens.machine.cards import peak_flops
+from raretokens.training.blocks import Blocks
+from raretokens.training.pairs import Pairs
 from raretokens.training.loading import Updates
 from raretokens.training.loop import Trainer
-from raretokens.training.machine import Machine
+from raretokens.machine.settings import Machine
 from raretokens.training.outputs import Outputs
-from raretokens.training.state import Folder
+from raretokens.training.state import State
 
 SIZES = {"cpu": "demo/lm/demo", "cuda": "paper/lm/gpt2m,paper/lm/lm6,paper/nmt/base,paper/nmt/big"}
 METHODS = "plain,plain-compiled,mle,mle-compiled,agg,agg-compiled"

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 
 from raretokens import config
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.planning.vocabulary import text
 from raretokens.subword import streams
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.objective import Facts
+from raretokens.loss.objective import Facts
 
 ROOT = Path(__file__).parents[1]
 STEEPNESS = 16  # of the fall: an exponent

@@ -6,7 +6,7 @@ Degenerate tables drift away from the origin together; this pulls their mean bac
 import torch
 from torch import Tensor
 
-from raretokens.training import objective
+from raretokens.loss import objective
 
 OPTIONS = {"strength": 1.0}
 

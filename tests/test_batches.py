@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.subword.streams import Bitext, write_meta
 from raretokens.subword.vocabulary import EOS, PAD
 from raretokens.training import batches
-from raretokens.training.batches import Blocks, Pairs, check_size
+from raretokens.training.blocks import Blocks
+from raretokens.training.pairs import Pairs, check_size
 from raretokens.training.schedule import learning_rate
 
 RNG = np.random.default_rng(0)

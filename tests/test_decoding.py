@@ -16,7 +16,7 @@ from raretokens.decoding.devices import best_device, checked_compute_type
 from raretokens.decoding.export import export
 from raretokens.decoding.probe import teacher_forced
 from raretokens.decoding.translate import open_translator, search
-from raretokens.models import build
+from raretokens.models.building import build
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
 from raretokens.training.batches import padded
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.corpora.download import fetch
 from raretokens.corpora.sources import TABLE, Source
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
 
-from raretokens.training.gated_cross_entropy import Gate, gated_linear_cross_entropy
-from raretokens.training.unlikelihood import Candidates, Unlikelihood
+from raretokens.loss.gated_cross_entropy import Gate, gated_linear_cross_entropy
+from raretokens.loss.unlikelihood import Candidates, Unlikelihood
 
 PAD = -100
 

@@ -11,7 +11,7 @@ from raretokens.corpora.download import fetch
 from raretokens.corpora.registry import prepare
 from raretokens.metrics.corpus import corpus_in_words
 from raretokens.metrics.similarity import word_similarity
-from raretokens.subword.bpe import VOCABULARY
+from raretokens.subword.vocabulary import VOCABULARY
 from raretokens.subword.corpus import encode_words
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiny import world
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.subword import streams
 from raretokens.training import launch, machine
 

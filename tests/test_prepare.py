@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.corpora import bible
 from raretokens.corpora.download import fetch
 from raretokens.corpora.own import take

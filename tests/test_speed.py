@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from raretokens.planning.cards import peak_flops
+from raretokens.machine.cards import peak_flops
 from raretokens.training import speed
-from raretokens.training.progress import clock, spoken
-from raretokens.training.timing import revision
+from raretokens.machine.progress import clock, spoken
+from raretokens.machine.timing import revision
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tiny.world import lines
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.subword import corpus, streams
-from raretokens.subword.bpe import Encoder
+from raretokens.subword.encoder import Encoder
 from raretokens.subword.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
 
 ODD = ["a tab\there", "  two  blanks ", "naïve “quotes” 漢字", "a carriage\rreturn", "line\u2028separator", ""]

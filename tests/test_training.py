@@ -10,7 +10,7 @@ from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 from tiny.trainer import N, trainer, weights, write_tokens
 
-from raretokens.consistency import objectives
+from raretokens.objectives.registry import objectives
 from raretokens.training import run
 
 ALL = objectives()

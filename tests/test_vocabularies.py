@@ -14,7 +14,7 @@ from raretokens.corpora.download import fetch
 from raretokens.corpora.registry import prepare
 from raretokens.metrics.bleu import sacre_bleu
 from raretokens.subword import corpus, streams
-from raretokens.subword.bpe import Encoder
+from raretokens.subword.encoder import Encoder
 from raretokens.subword.joint import Joint
 from raretokens.subword.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 

@@ -2,47 +2,19 @@
 
     from raretokens import build, facts, gated_linear_cross_entropy
 
-Names are loaded when they are first used, so that importing the package costs nothing.
+The public names are those of raretokens.public; they are loaded when they are first used, so importing the package costs nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from raretokens.api import facts, keep_frozen_rows, target_counts
-    from raretokens.objectives import build
-    from raretokens.training.gated_cross_entropy import Gate, SummedLoss, gated_linear_cross_entropy
-    from raretokens.training.objective import Facts, Objective
-    from raretokens.training.unlikelihood import Unlikelihood
-
-_HOMES = {
-    "Facts": "raretokens.training.objective",
-    "Gate": "raretokens.training.gated_cross_entropy",
-    "Objective": "raretokens.training.objective",
-    "SummedLoss": "raretokens.training.gated_cross_entropy",
-    "Unlikelihood": "raretokens.training.unlikelihood",
-    "build": "raretokens.objectives",
-    "facts": "raretokens.api",
-    "gated_linear_cross_entropy": "raretokens.training.gated_cross_entropy",
-    "keep_frozen_rows": "raretokens.api",
-    "target_counts": "raretokens.api",
-}
-
-__all__ = [  # the public interface; everything else may change
-    "Facts",
-    "Gate",
-    "Objective",
-    "SummedLoss",
-    "Unlikelihood",
-    "build",
-    "facts",
-    "gated_linear_cross_entropy",
-    "keep_frozen_rows",
-    "target_counts",
-]
+    from raretokens.public import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'raretokens' has no attribute {name!r}; public names: {', '.join(__all__)}")
-    return getattr(import_module(_HOMES[name]), name)
+    return import_module("raretokens.public").load(name)
+
+
+def __dir__() -> list[str]:
+    return list(import_module("raretokens.public").__all__)

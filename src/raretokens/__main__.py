@@ -1,6 +1,11 @@
 """python -m raretokens plan | check: what the runs of this folder's params.yaml need, and a try of their full size."""
 
-from raretokens import config
+import sys
+
+from raretokens.errors import UserError
 from raretokens.planning.command import main
 
-config.main(main)
+try:
+    main()
+except UserError as error:
+    sys.exit(f"error: {error}")

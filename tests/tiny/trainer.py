@@ -7,16 +7,17 @@ import torch
 
 from raretokens import objectives
 from raretokens.config import Size, Training
-from raretokens.models import build
+from raretokens.models.building import build
 from raretokens.subword import streams
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.batches import Blocks, Pairs
+from raretokens.training.blocks import Blocks
+from raretokens.training.pairs import Pairs
 from raretokens.training.loop import Trainer
-from raretokens.training.machine import Machine
-from raretokens.training.objective import Facts
+from raretokens.machine.settings import Machine
+from raretokens.loss.objective import Facts
 from raretokens.training.outputs import Outputs
 from raretokens.training.run import process
-from raretokens.training.state import Folder
+from raretokens.training.state import State
 
 N = 40
 

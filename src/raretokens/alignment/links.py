@@ -1,17 +1,41 @@
 """Links between source and target pieces by the fast_align model (Dyer et al., 2013), counted by type."""
 
+import json
 from array import array
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, save_npz
 from thot.alignment import FastAlignModel, SymmetrizationHeuristic, SymmetrizedAligner
 
-from raretokens.subword.streams import Bitext
+from raretokens.alignment.job import Job
+from raretokens.files import whole, write_text
+from raretokens.subword.streams import Bitext, read_meta
 
 ITERATIONS = 5  # of expectation-maximisation, fast_align's default
 Sentence = tuple[str, ...]
+
+
+def align(job: Job, tokens: Path, into: Path) -> None:
+    """Write links.npz, the link counts by type of the training text, and meta.json, how they were made."""
+    pairs = list(sentences(Bitext(tokens, "train"), job.pairs))
+    counts = count(pairs, read_meta(tokens)["vocabulary"])
+    with whole(into / "links.npz") as part, open(part, "wb") as file:
+        save_npz(file, counts)
+    meta = {
+        "model": "fast_align",
+        "symmetrisation": "grow-diag-final-and",
+        "iterations": ITERATIONS,
+        "sil-thot": version("sil-thot"),
+        "pairs": len(pairs),
+        "links": int(counts.sum()),
+        "linked_types": int((counts.sum(1) > 0).sum()),
+    }
+    write_text(into / "meta.json", json.dumps(meta, indent=1) + "\n")
+    print(f"align: {meta['links']:,} links in {len(pairs):,} pairs")
 
 
 def sentences(bitext: Bitext, most: int | None = None) -> Iterator[tuple[Sentence, Sentence]]:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.config import UserError
 from raretokens.corpora.splits import LongestAndRatio
+from raretokens.errors import UserError
 
 SERVES = {"lm": ("bible",), "nmt": ("bible",)}
 LANGUAGES = {"text": "en", "source": "en-ylt", "target": "en"}

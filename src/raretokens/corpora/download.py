@@ -9,11 +9,11 @@ from pathlib import Path
 
 import requests
 
-from raretokens.config import UserError
 from raretokens.corpora import package_index
 from raretokens.corpora.sources import TABLE, File, Source, source
 from raretokens.corpora.transfer import Refused, bare, get, verify
 from raretokens.corpora.unpack import BROKEN, copy, decompressed, unpack
+from raretokens.errors import UserError
 
 SCRATCH = Path("data/scratch/downloads")
 Place = tuple[str, Callable[[Path], None]]  # what to call it, and what fills the .part file from it

@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.config import UserError
 from raretokens.corpora.splits import LongestAndRatio, lines, pairs
+from raretokens.errors import UserError
 
 SERVES = {"lm": ("own",), "nmt": ("own",)}
 LANGUAGES = {"text": "own", "source": "own", "target": "own"}

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 
 import raretokens.corpora
-from raretokens.config import UserError
 from raretokens.corpora import own
 from raretokens.corpora.sources import TABLE, check_counts
 from raretokens.corpora.splits import Folder, Pair, pairs, write_counts, write_pairs, write_text
+from raretokens.errors import UserError
 
 TASKS = ("lm", "nmt", "similarity")
 MODELS = ("gpt2-bpe",)  # sources that hold no text but how to cut it; encode finds them beside the text

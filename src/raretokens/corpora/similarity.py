@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.config import UserError
 from raretokens.corpora.splits import lines
+from raretokens.errors import UserError
 
 SERVES = {"similarity": ("similarity",)}
 LANGUAGES = {"text": "en"}

@@ -24,7 +24,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 
 TABLE = Path(__file__).with_name("table")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 
 Pair = tuple[str | None, str | None]
 

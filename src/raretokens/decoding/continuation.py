@@ -7,14 +7,15 @@ import ctranslate2
 import numpy as np
 from torch import nn
 
-from raretokens import config
 from raretokens.decoding.devices import best_device
 from raretokens.decoding.export import export_language_model
+from raretokens.decoding.job import Continuation
+from raretokens.errors import UserError
 from raretokens.subword.vocabulary import EOS, PAD
 
 
 def continuations(
-    model: nn.Module, activation: str, text: np.ndarray, declared: config.Continuation, threads: int
+    model: nn.Module, activation: str, text: np.ndarray, declared: Continuation, threads: int
 ) -> np.ndarray:
     """Ids that follow greedily on prefixes which are spread evenly over the text (AGG table 14): samples x length, int32.
 
@@ -23,7 +24,7 @@ def continuations(
     prefix, length = declared.prefix, declared.length
     stride = (len(text) - prefix - length) // declared.samples
     if stride < 1:
-        raise config.UserError(
+        raise UserError(
             f"lm.probe.continuation: the test text has only {len(text)} tokens; take fewer or shorter samples"
         )
     # As in training, the first input is the </s> before the text.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ctranslate2
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 
 CUBLAS = ("libcublasLt.so.12", "libcublas.so.12")  # the first is needed by the second
 

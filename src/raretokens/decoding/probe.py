@@ -10,9 +10,10 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from raretokens import config
 from raretokens.decoding.continuation import continuations
-from raretokens.models import build
+from raretokens.decoding.job import Probe, ProbeJob
+from raretokens.files import whole
+from raretokens.models.building import build
 from raretokens.subword.streams import read_meta, tokens
 from raretokens.subword.vocabulary import EOS, PAD
 
@@ -33,20 +34,29 @@ class Reading(NamedTuple):
     predicted: bool  # whether its positions give predictions
 
 
-def language_model(parameters: config.Parameters, run: config.Run, checkpoint: Path, folder: Path) -> Probed:
-    """What the model of a checkpoint says of the test text in a token folder."""
-    probe, size = parameters.lm.probe, parameters.lm.sizes[run.size]
-    longest = max(probe.window, probe.block, 1 + probe.continuation.prefix + probe.continuation.length)
-    model = build("lm", size, read_meta(folder)["vocabulary"], longest)
+def probe(job: ProbeJob, folder: Path, trained: Path, into: Path) -> None:
+    """Write what the trained model says of the test text in a token folder, an array a file."""
+    probed = language_model(job, folder, trained / "model.safetensors")
+    for what, values in probed._asdict().items():
+        with whole(into / f"{what}.npy") as part, open(part, "wb") as file:
+            np.save(file, values)
+    nll = -probed.logprob.mean(dtype=float)
+    print(f"probe {job.run.name}: {len(probed.logprob):,} test tokens, mean NLL {nll:.4f}")
+
+
+def language_model(job: ProbeJob, folder: Path, checkpoint: Path) -> Probed:
+    run, asked = job.run, job.probe
+    longest = max(asked.window, asked.block, 1 + asked.continuation.prefix + asked.continuation.length)
+    model = build(run.architecture, run.shape, read_meta(folder)["vocabulary"], longest)
     model.load_state_dict(load_file(checkpoint))
     text = tokens(folder, "test")
-    continued = continuations(model, size.activation, text, probe.continuation, parameters.threads)
+    continued = continuations(model, run.shape["activation"], text, asked.continuation, job.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return Probed(*teacher_forced(model.to(device).eval(), text, probe), continued)
+    return Probed(*teacher_forced(model.to(device).eval(), text, asked), continued)
 
 
 @torch.no_grad()
-def teacher_forced(model: nn.Module, text: np.ndarray, probe: config.Probe) -> tuple[np.ndarray, np.ndarray]:
+def teacher_forced(model: nn.Module, text: np.ndarray, probe: Probe) -> tuple[np.ndarray, np.ndarray]:
     """Log-probability of each token (natural, float32), and the most probable id at each position (int32).
 
     Log-probabilities are measured in windows: `probe.window - probe.context` new tokens after up to `probe.context` that
@@ -76,7 +86,7 @@ def teacher_forced(model: nn.Module, text: np.ndarray, probe: config.Probe) -> t
     return logprob, prediction
 
 
-def _readings(length: int, probe: config.Probe) -> dict[Reading, list[int]]:
+def _readings(length: int, probe: Probe) -> dict[Reading, list[int]]:
     """The sequences to read, by their first positions; like ones together, so that a batch needs no padding.
 
     A window that is a block too is read once; with a block of one window and half of it context, that is every other one.

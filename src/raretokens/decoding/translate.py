@@ -1,48 +1,58 @@
 """Beam search over the test sets, by CTranslate2."""
 
+import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import ctranslate2
 from safetensors.torch import load_file
 
-from raretokens import config
 from raretokens.decoding.devices import best_device, checked_compute_type
 from raretokens.decoding.export import export
-from raretokens.models import build
-from raretokens.subword.bpe import Encoder
+from raretokens.decoding.job import Decoding, TranslateJob
+from raretokens.files import write_text
+from raretokens.models.building import build
+from raretokens.subword.encoder import Encoder
 from raretokens.subword.streams import Bitext
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training import machine
 
 END = SPECIALS[EOS]
 
 
-def translate(
-    parameters: config.Parameters, run: config.Run, checkpoint: Path, tokens: Path, tests: Sequence[str]
-) -> Iterator[tuple[str, list[str]]]:
-    """Each test set's name and the translations of its first `nmt.decoding.sentences` sentences, detokenised, one each.
+def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch: int) -> None:
+    """Write the translations of the first `decoding.sentences` sentences of each test set, detokenised, one a line.
 
-    A translation has at most `nmt.training.block` pieces, as many as the model saw in training. Raises UserError where
-    the device does not have the arithmetic that is asked for.
+    batch: source pieces translated at once, which changes the speed alone. Raises UserError where the device does not have the
+    arithmetic that is asked for.
     """
-    decoding, encoder = parameters.nmt.decoding, Encoder(tokens, run.reverse)
+    for test, lines in translations(job, tokens, trained / "model.safetensors", batch):
+        write_text(into / f"{test}.txt", "".join(f"{line}\n" for line in lines))
+        print(f"translate {job.run.name}: {test}, {len(lines)} sentences", flush=True)
+    meta = {**job.decoding.model_dump(), "keep": job.keep}
+    write_text(into / "meta.json", json.dumps(meta, indent=1) + "\n")
+
+
+def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) -> Iterator[tuple[str, list[str]]]:
+    """Each test set's name and its translations."""
+    decoding, encoder = job.decoding, Encoder(tokens, job.run.reverse)
     device = best_device()
     compute_type = checked_compute_type(decoding.compute_type, device)
     vocabulary, ids = encoder.vocabulary.pieces, encoder.ids
-    sources = {test: _sources(Bitext(tokens, test, run.reverse), vocabulary, decoding.sentences) for test in tests}
+    sources = {
+        test: _sources(Bitext(tokens, test, job.run.reverse), vocabulary, decoding.sentences) for test in job.tests
+    }
     longest = max((len(source) for rows in sources.values() for source in rows), default=1)
     with tempfile.TemporaryDirectory() as folder:
-        _export(parameters, run, checkpoint, encoder, longest, Path(folder))
-        translator = open_translator(Path(folder), device, compute_type, parameters.threads)
+        _export(job, checkpoint, encoder, longest, Path(folder))
+        translator = open_translator(Path(folder), device, compute_type, job.threads)
         for test, rows in sources.items():
-            found = search(translator, rows, decoding, parameters.nmt.training.block, machine.read().decoding_batch)
-            yield test, [encoder.decode(ids[piece] for piece in translation) for translation in found]
+            best = search(translator, rows, decoding, job.longest, batch)
+            yield test, [encoder.decode(ids[piece] for piece in translation) for translation in best]
 
 
 def search(
-    translator: ctranslate2.Translator, sources: list[list[str]], decoding: config.Decoding, longest: int, batch: int
+    translator: ctranslate2.Translator, sources: list[list[str]], decoding: Decoding, longest: int, batch: int
 ) -> list[list[str]]:
     """The best translation of each source (pieces that end in </s>), as pieces without </s>.
 
@@ -102,10 +112,8 @@ def _sources(pairs: Bitext, pieces: tuple[str, ...], first: int | None) -> list[
     return [[pieces[i] for i in pairs.pair(number)[0]] for number in range(min(len(pairs), first or len(pairs)))]
 
 
-def _export(
-    parameters: config.Parameters, run: config.Run, checkpoint: Path, encoder: Encoder, source: int, into: Path
-) -> None:
-    size = parameters.nmt.sizes[run.size]
-    model = build("nmt", size, len(encoder.vocabulary), max(source, parameters.nmt.training.block))
+def _export(job: TranslateJob, checkpoint: Path, encoder: Encoder, source: int, into: Path) -> None:
+    run = job.run
+    model = build(run.architecture, run.shape, len(encoder.vocabulary), max(source, job.longest))
     model.load_state_dict(load_file(checkpoint))
-    export(model, encoder.vocabulary.pieces, size.activation, into)
+    export(model, encoder.vocabulary.pieces, run.shape["activation"], into)

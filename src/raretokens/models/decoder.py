@@ -4,11 +4,23 @@ The shape is that of the AGG experiments (fairseq's transformer_lm); its objecti
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from raretokens.models.positions import sinusoids
+from raretokens.models.transformer import sinusoids
+
+SHAPE = {
+    "layers": "count",
+    "width": "count",
+    "heads": "count",
+    "feedforward": "count",
+    "dropout": "probability",
+    "attention_dropout": "probability",
+    "activation": ["relu", "gelu"],
+}
 
 
 class Decoder(nn.Module):
@@ -52,3 +64,12 @@ class Decoder(nn.Module):
         hidden = nn.functional.embedding(inputs, self.table) * math.sqrt(width) + self.positions[:length]
         mask = nn.Transformer.generate_square_subsequent_mask(length, device=inputs.device, dtype=hidden.dtype)
         return self.layers(self.dropout(hidden), mask=mask, is_causal=True)
+
+
+def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
+    layers, width = shape["layers"], shape["width"]
+    weights = 4 * width**2 + 2 * width * shape["feedforward"]
+    return float(6 * (layers * weights + vocabulary * width) + 12 * layers * width * positions)
+
+
+MODEL = Decoder

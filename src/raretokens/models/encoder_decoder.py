@@ -1,11 +1,24 @@
 """Translation model: post-norm Transformer (Vaswani et al., 2017), sinusoidal positions, all three tables tied."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from raretokens.models.positions import sinusoids
+from raretokens.models.transformer import sinusoids
+from raretokens.subword.vocabulary import PAD
+
+SHAPE = {
+    "layers": "count",  # of encoder and decoder each
+    "width": "count",
+    "heads": "count",
+    "feedforward": "count",
+    "dropout": "probability",
+    "attention_dropout": "probability",
+    "activation": ["relu", "gelu"],
+}
 
 
 class EncoderDecoder(nn.Module):
@@ -22,10 +35,8 @@ class EncoderDecoder(nn.Module):
         attention_dropout: float,
         activation: str,
         positions: int,
-        pad: int,
     ) -> None:
         super().__init__()
-        self.pad = pad
         self.table = nn.Parameter(torch.empty(vocabulary, width))
         self.register_buffer("positions", sinusoids(positions, width), persistent=False)
         self.dropout = nn.Dropout(dropout)
@@ -57,8 +68,21 @@ class EncoderDecoder(nn.Module):
 
     def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
         """Padded ids of sentences x positions -> decoder states of sentences x target positions x width."""
-        absent = source == self.pad
+        absent = source == PAD
         memory = self.encoder(self.embed(source), src_key_padding_mask=absent)
         hidden = self.embed(inputs)
         mask = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1], device=inputs.device, dtype=hidden.dtype)
         return self.decoder(hidden, memory, tgt_mask=mask, tgt_is_causal=True, memory_key_padding_mask=absent)
+
+
+def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
+    """positions: of a side; the mean sentence is closer than the longest.
+
+    Each target token comes with one source token, which passes the encoder and the keys and values of the cross-attention.
+    """
+    layers, width = shape["layers"], shape["width"]
+    weights = 12 * width**2 + 4 * width * shape["feedforward"]  # encoder, decoder and cross-attention
+    return float(6 * (layers * weights + vocabulary * width) + 12 * layers * width * 3 * positions)
+
+
+MODEL = EncoderDecoder

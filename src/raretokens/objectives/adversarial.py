@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from raretokens.training import objective
+from raretokens.loss import objective
 
 OPTIONS = {"a": 0.005, "shared_direction": False}
 

@@ -1,6 +1,26 @@
-"""AGG: adaptive gradient gating (Yu et al., 2022, section 4), with its ablations (tables 9 and 10) as options."""
+"""AGG, adaptive gradient gating (Yu et al., 2022, section 4): rare types and their gates follow the counts of recent updates.
 
-from raretokens.training.adaptive_gating import AdaptiveGating as Objective
+A token type is rare while its mean number of appearances as a target, over the last K updates (one epoch), is below alpha.
+With a_k the appearances in that window and u the update, the gates of rare types are
+
+    A_k = min(a_k / min(u, K), 1)                           for positions whose target is not rare (g1, Eq. 7)
+    B_k = min(a_k / (mean of a over the rare types), 1)     for positions whose target is rare (g2, Eq. 8)
+
+As in the public code, the window includes the current update and is divided by min(u, K). Unlike there, the counts are those of
+the whole update (every micro-batch and process), they are in the checkpoint, and validation does not touch them.
+
+UL + AGG (table 4) is one adaptive gate on the gradient of likelihood and unlikelihood together. No formula and no code is
+public; gating d(NLL + UL)/dz is our reading.
+"""
+
+from collections import deque
+
+import torch
+from torch import Tensor
+
+from raretokens.loss import objective
+from raretokens.loss.gated_cross_entropy import Gate, SummedLoss, gated_linear_cross_entropy
+from raretokens.loss.unlikelihood import Unlikelihood
 
 OPTIONS = {
     "alpha": 0.03,
@@ -12,6 +32,93 @@ OPTIONS = {
     "include_current": True,  # the window holds the current update (public code); False: only those before it (paper)
     "full_divisor": False,  # in the first epoch counts are divided by the updates seen (public code); True: by K (paper)
     "unmasked_pad": False,  # True, as the public code: padded positions train the states, not the table, to emit <pad>
+    "alpha_ul": 0.0,  # weight of token-level unlikelihood beside the likelihood
+    "flatten_batch": False,  # of unlikelihood, as in objectives/ul.py
 }
+VARIANTS = {"agg": {}, "ul_agg": {"alpha_ul": 1.0}}  # tables 9 and 10 are options of the first
 
-__all__ = ["OPTIONS", "Objective"]
+
+class Objective(objective.Objective):
+    def __init__(
+        self,
+        facts: objective.Facts,
+        alpha: float,
+        alpha_scale: float,
+        g1: bool,
+        g2: bool,
+        static: bool,
+        static_counts: bool,
+        include_current: bool,
+        full_divisor: bool,
+        unmasked_pad: bool,
+        alpha_ul: float,
+        flatten_batch: bool,
+    ) -> None:
+        super().__init__(facts)
+        self.threshold = alpha * alpha_scale
+        self.g1, self.g2, self.static, self.static_counts = g1, g2, static, static_counts
+        self.include_current, self.full_divisor, self.unmasked_pad = include_current, full_divisor, unmasked_pad
+        self.settings = Unlikelihood(alpha_ul, flatten_batch) if alpha_ul else None
+        self.update = 0
+        self.window: deque[tuple[Tensor, Tensor]] = deque()  # one (types, counts) an update, oldest first
+        self.pending: tuple[Tensor, Tensor] | None = None
+        ones = torch.ones(len(facts.counts), device=facts.counts.device)
+        self.register_buffer("appearances", torch.zeros_like(facts.counts, dtype=torch.int32))
+        self.register_buffer("rare", torch.zeros_like(facts.rare))  # N: the rare types of this update
+        self.register_buffer("towards_nonrare", ones, persistent=False)  # N: A and B follow from the other two
+        self.register_buffer("towards_rare", ones, persistent=False)
+
+    def begin_update(self, counts: Tensor) -> None:
+        """Once an update everything that its gate needs: with many micro-batches the gate is asked for often."""
+        self.update += 1
+        epoch = self.facts.updates_per_epoch
+        is_fixed = self.static and self.update > (epoch if self.include_current else epoch + 1)
+        if not (is_fixed and self.static_counts):
+            self._count(counts)
+        mean = self.appearances / (epoch if self.full_divisor else max(len(self.window), 1))
+        if not is_fixed:
+            self.rare = mean < self.threshold
+            self.rare[: self.facts.specials] = False
+        if self.g1:
+            self.towards_nonrare = torch.where(self.rare, mean.clamp(max=1.0), 1.0)
+        if self.g2:
+            average = (self.appearances * self.rare).sum() / self.rare.sum().clamp(min=1)
+            self.towards_rare = torch.where(self.rare, (self.appearances / (average + 1e-7)).clamp(max=1.0), 1.0)
+
+    def _count(self, counts: Tensor) -> None:
+        types = counts.nonzero().squeeze(1)
+        entry = types.to(torch.int32), counts[types].to(torch.int32)
+        if not self.include_current:
+            entry, self.pending = self.pending, entry
+        if entry is None:
+            return
+        self.window.append(entry)
+        self.appearances[entry[0].long()] += entry[1]
+        if len(self.window) > self.facts.updates_per_epoch:
+            types, seen = self.window.popleft()
+            self.appearances[types.long()] -= seen
+
+    def gate(self) -> Gate:
+        return Gate(self.rare, self.towards_nonrare, self.towards_rare)
+
+    def unlikelihood(self) -> Unlikelihood | None:
+        return self.settings
+
+    def loss(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> SummedLoss:
+        summed = super().loss(hidden, weight, targets)
+        if not (self.unmasked_pad and torch.is_grad_enabled()):
+            return summed
+        padded = targets == self.facts.pad
+        extra = gated_linear_cross_entropy(
+            hidden[padded], weight.detach(), targets[padded], label_smoothing=self.facts.label_smoothing
+        )
+        return SummedLoss(summed.loss + extra.loss, summed.nll)
+
+    def report(self) -> dict[str, float]:
+        return {"rare_group_size": int(self.rare.sum())}
+
+    def get_extra_state(self) -> dict:
+        return {"update": self.update, "window": list(self.window), "pending": self.pending}
+
+    def set_extra_state(self, state: dict) -> None:
+        self.update, self.window, self.pending = state["update"], deque(state["window"]), state["pending"]

@@ -10,8 +10,8 @@ target of the update (membership S of the whole update) are gated:
 import torch
 from torch import Tensor
 
-from raretokens.training import objective
-from raretokens.training.gated_cross_entropy import Gate
+from raretokens.loss import objective
+from raretokens.loss.gated_cross_entropy import Gate
 
 OPTIONS = {
     "first_rare": 0,  # id from which types are rare; 0: the declared rare group

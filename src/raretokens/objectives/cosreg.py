@@ -6,7 +6,7 @@ R = (1 / N^2) * sum over i != j of cos(w_i, w_j) = (|sum of unit rows|^2 - N) / 
 import torch
 from torch import Tensor
 
-from raretokens.training import objective
+from raretokens.loss import objective
 
 OPTIONS = {"gamma": 1.0}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from raretokens.training import objective
+from raretokens.loss import objective
 
 OPTIONS = {"average_scale": 1.0}
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from raretokens.training import objective
+from raretokens.loss import objective
 
 OPTIONS = {
     "strength": 0.1,  # lambda; public code of language models 0.02, of translation 0.1 to 20

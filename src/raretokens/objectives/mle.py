@@ -1,6 +1,6 @@
 """Maximum likelihood: the baseline of every table."""
 
-from raretokens.training.objective import Objective
+from raretokens.loss.objective import Objective
 
 OPTIONS: dict = {}
 

@@ -6,7 +6,7 @@ omega_k = (mean count of the types that occur) / c_k, so that the mean weight ov
 import torch
 from torch import Tensor
 
-from raretokens.training import objective
+from raretokens.loss import objective
 
 OPTIONS: dict = {}
 

@@ -11,7 +11,7 @@ terms.
 import torch
 from torch import Tensor
 
-from raretokens.training import objective
+from raretokens.loss import objective
 
 OPTIONS = {"strength": 1.0, "decay": 0.3}
 

@@ -1,7 +1,7 @@
 """Token-level unlikelihood (Welleck et al., 2020), the comparison of AGG table 4; candidates stay inside a sequence."""
 
-from raretokens.training import objective
-from raretokens.training.unlikelihood import Unlikelihood
+from raretokens.loss import objective
+from raretokens.loss.unlikelihood import Unlikelihood
 
 OPTIONS = {"alpha_ul": 1.0, "flatten_batch": False}
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from raretokens.training import objective
+from raretokens.loss import objective
 
 OPTIONS = {"rate": 0.2, "form": "decoupled"}  # or l2
 

@@ -1,31 +1,31 @@
 """Disk that a run needs, in bytes: what it leaves, and what only lives while it trains."""
 
-from raretokens.config import Size, Training
 from raretokens.subword.streams import dtype_for
+from raretokens.training.job import Training
 
 FLOAT, HALF = 4, 2
 LOG = 100  # of log.tsv an update, and again in the state
 
 
-def snapshots(training: Training, size: Size, rows: int) -> float:
+def snapshots(training: Training, width: int, rows: int) -> float:
     """Copies of the table: the first, one every snapshot_every updates, and the last."""
     copies = 1 + -(-training.updates // training.snapshot_every)
-    return float(copies * rows * size.width * HALF)
+    return float(copies * rows * width * HALF)
 
 
-def left(training: Training, size: Size, rows: int, parameters: int) -> float:
+def left(training: Training, width: int, rows: int, parameters: int) -> float:
     """data/runs/<task>/<run>: weights, copies of the table, log."""
-    return snapshots(training, size, rows) + FLOAT * parameters + LOG * training.updates
+    return snapshots(training, width, rows) + FLOAT * parameters + LOG * training.updates
 
 
-def passing(training: Training, size: Size, rows: int, parameters: int) -> float:
+def passing(training: Training, width: int, rows: int, parameters: int) -> float:
     """data/scratch: the copies of the table, kept checkpoints and one more, and the resumable state beside the new one.
 
     The state holds weights and both of Adam's moments.
     """
     kept = 1 if training.keep == "best" else training.keep
     state = 3 * FLOAT * parameters + LOG * training.updates
-    return snapshots(training, size, rows) + (kept + 1) * FLOAT * parameters + 2 * state
+    return snapshots(training, width, rows) + (kept + 1) * FLOAT * parameters + 2 * state
 
 
 def token_files(rows: int, tokens: int | None) -> float:

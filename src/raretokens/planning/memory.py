@@ -5,12 +5,14 @@ bfloat16; weights, gradients, Adam's moments, norms and sums stay float32. Not c
 size), and what several processes exchange beyond one copy of the gradients.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from raretokens.config import Shape
+from raretokens.loss import gated_cross_entropy
 
 FLOAT, HALF = 4, 2
-CHUNK = {"cpu": 1024, "cuda": 4096}  # positions of the loss at a time: training/gated_cross_entropy.py
+CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions of the loss at a time
 # What allocators lose between tensors that come and go: measured on a CPU, where stages/run keeps large ones in the heap.
 SLACK = {"cpu": 1.6, "cuda": 1.1}
 PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # libraries; on a GPU its context and the workspace of matrix products
@@ -20,8 +22,9 @@ PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # libraries; on a GPU its context and t
 class Step:
     """What decides the memory of a step of one process."""
 
-    task: str  # lm or nmt
-    shape: Shape
+    name: str  # task/run
+    sides: int  # 2: an encoder and a decoder
+    shape: Mapping[str, Any]
     vocabulary: int  # N
     parameters: int  # P
     micro_batch: int  # positions of one forward and backward pass, padding counted
@@ -34,8 +37,12 @@ class Step:
     processes: int = 1
 
     @property
+    def width(self) -> int:
+        return self.shape["width"]
+
+    @property
     def table(self) -> int:
-        return FLOAT * self.vocabulary * self.shape.width
+        return FLOAT * self.vocabulary * self.width
 
 
 def activations(step: Step) -> float:
@@ -45,24 +52,24 @@ def activations(step: Step) -> float:
     and two dropout masks; a decoder layer of translation a second attention; the feed-forward part its inner values, with GELU
     also before it. Scores are kept (three L x L matrices a head) only where no fused kernel has dropout: on a CPU.
     """
-    shape = step.shape
-    inner = shape.feedforward * (2 if shape.activation == "gelu" else 1)
+    shape, width = step.shape, step.width
+    inner = shape["feedforward"] * (2 if shape["activation"] == "gelu" else 1)
     bytes_, encoder, decoder = (HALF, 24, 42) if step.half else (FLOAT, 40, 72)
     scores = 0
-    if step.device == "cpu" and shape.attention_dropout:
-        scores = 3 * FLOAT * shape.heads * step.length + 2 * FLOAT * shape.width
-    layer = encoder * shape.width + bytes_ * inner + scores
-    if step.task == "nmt":
-        layer += decoder * shape.width + bytes_ * inner + 2 * scores
-    ends = 4 * FLOAT * shape.width  # the embedding and its mask, the last states and their gradient
-    return float(step.micro_batch * (shape.layers * layer + ends))
+    if step.device == "cpu" and shape["attention_dropout"]:
+        scores = 3 * FLOAT * shape["heads"] * step.length + 2 * FLOAT * width
+    layer = encoder * width + bytes_ * inner + scores
+    if step.sides == 2:
+        layer += decoder * width + bytes_ * inner + 2 * scores
+    ends = 4 * FLOAT * width  # the embedding and its mask, the last states and their gradient
+    return float(step.micro_batch * (shape["layers"] * layer + ends))
 
 
 def on_device(step: Step) -> dict[str, float]:
     """Peak of the training device by what takes it; `working` is the largest of the moments that exclude each other."""
     model, table = FLOAT * step.parameters, step.table
     grown = activations(step)
-    casts = HALF * (step.parameters - step.vocabulary * step.shape.width) if step.half else 0
+    casts = HALF * (step.parameters - step.vocabulary * step.width) if step.half else 0
     chunk = 2 * FLOAT * min(CHUNK[step.device], step.micro_batch) * step.vocabulary  # logits, and their exponentials
     gradients = model * (1 if step.is_accumulated else 0)
     moments = {

@@ -3,9 +3,9 @@
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from raretokens import objectives
-from raretokens.api import facts
-from raretokens.config import Run
+from raretokens.loss.facts import facts
+from raretokens.objectives.building import build
+from raretokens.run import Run
 
 ROWS, WIDTH = 256, 32
 
@@ -15,7 +15,7 @@ def penalty(run: Run, rows: int, width: int) -> float:
     few = facts(torch.ones(ROWS, dtype=torch.int64), width=WIDTH, updates_per_epoch=1, specials=4, pad=1)
     table, kept = torch.ones(ROWS, WIDTH, requires_grad=True), {}
     with torch.random.fork_rng(devices=[]):
-        objective = objectives.build(run.objective, few, **from_the_start(run.options))
+        objective = build(run.objective, few, **from_the_start(run.options))
         objective.begin_update(few.counts)
         with saved_tensors_hooks(lambda tensor: kept.setdefault(tensor.data_ptr(), tensor), lambda tensor: tensor):
             objective.penalty(table)

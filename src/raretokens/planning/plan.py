@@ -1,20 +1,23 @@
 """What each run of a run sheet needs. Hours are those of 40 % of the card's peak unless said otherwise."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 import torch
 
-from raretokens.config import Parameters, Run, Size, Training, UserError
-from raretokens.models import build
-from raretokens.models.flops import flops_per_token
+from raretokens.errors import UserError
+from raretokens.machine import settings
+from raretokens.models.building import build, flops_per_token
+from raretokens.paths import MACHINE
 from raretokens.planning import disk, memory
 from raretokens.planning.penalty import penalty
-from raretokens.planning.vocabulary import Text, text
-from raretokens.training import machine
+from raretokens.planning.vocabulary import Text
+from raretokens.run import Run
+from raretokens.tasks.record import record
+from raretokens.training.job import Job, Training
 
-SENTENCE = 32  # mean positions of a sentence of translation: attention is counted for these, memory for the longest
 UTILISATION = 0.4
 
 
@@ -22,12 +25,18 @@ UTILISATION = 0.4
 class Planned:
     """A run's needs; bytes unless said otherwise."""
 
-    run: Run
-    size: Size
-    training: Training
+    job: Job
     text: Text
     parameters: int
     step: memory.Step
+
+    @property
+    def run(self) -> Run:
+        return self.job.run
+
+    @property
+    def training(self) -> Training:
+        return self.job.training
 
     @property
     def tokens(self) -> int:
@@ -45,8 +54,8 @@ class Planned:
         return self.flops - self.tokens * self._per_token(0)
 
     def _per_token(self, block: int) -> float:
-        positions = block if self.run.task == "lm" else min(block, SENTENCE)
-        return flops_per_token(self.run.task, self.size, self.text.rows, positions)
+        positions = min(block, record(self.run.task).positions or block)
+        return flops_per_token(self.run.architecture, self.run.shape, self.text.rows, positions)
 
     def hours(self, flops: float, cards: int = 1, utilisation: float = UTILISATION) -> float:
         """On cards of that many operations a second."""
@@ -54,59 +63,56 @@ class Planned:
 
     @property
     def disk_left(self) -> float:
-        return disk.left(self.training, self.size, self.text.rows, self.parameters)
+        return disk.left(self.training, self.step.width, self.text.rows, self.parameters)
 
     @property
     def disk_passing(self) -> float:
-        return disk.passing(self.training, self.size, self.text.rows, self.parameters)
+        return disk.passing(self.training, self.step.width, self.text.rows, self.parameters)
 
 
-def runs(parameters: Parameters) -> Iterator[Run]:
-    for task in ("lm", "nmt"):
-        for name in getattr(parameters.runs, task):
-            yield parameters.run(task, name)
-
-
-def named(parameters: Parameters, names: list[str]) -> list[Run]:
+def named(jobs: Iterable[Job], names: list[str]) -> list[Job]:
     """The runs called so, `gpt2m-agg` or `lm/gpt2m-agg`; all of them without names. Raises UserError on an unknown name."""
-    every = list(runs(parameters))
+    every = {f"{job.run.task}/{job.run.name}": job for job in jobs}
+    chosen = {full for name in names for full in every if name in (full, full.split("/")[1])}
     for name in names:
-        if not any(name in (run.name, f"{run.task}/{run.name}") for run in every):
-            raise UserError(f"no run named {name!r}; the run sheet has {', '.join(run.name for run in every)}")
-    return [run for run in every if not names or run.name in names or f"{run.task}/{run.name}" in names]
+        if not any(name in (full, full.split("/")[1]) for full in every):
+            known = ", ".join(job.run.name for job in every.values())
+            raise UserError(f"no run named {name!r}; the run sheet has {known}")
+    return [job for full, job in every.items() if not names or full in chosen]
 
 
-def plan(parameters: Parameters, run: Run, device: str, processes: int = 1) -> Planned:
+def plan(job: Job, text: Text, device: str, processes: int = 1) -> Planned:
     """Needs of a run on `device` (cpu or cuda), shared by that many processes."""
-    size, training = parameters.task(run.task).sizes[run.size], parameters.training(run)
-    found = text(parameters, run.tokens)
-    numbers = parameter_count(run.task, size, found.rows, training.block)
+    run, training = job.run, job.training
+    numbers = parameter_count(run.architecture, json.dumps(run.shape), text.rows, training.block)
     share = max(training.tokens_per_update // processes, training.block)
-    micro = min(micro_batch(device), share)
+    micro, width = min(micro_batch(device), share), run.shape["width"]
     step = memory.Step(
-        task=run.task,
-        shape=size,
-        vocabulary=found.rows,
+        name=f"{run.task}/{run.name}",
+        sides=len(record(run.task).sides),
+        shape=run.shape,
+        vocabulary=text.rows,
         parameters=numbers,
         micro_batch=max(micro, training.block),
         length=training.block,
         is_accumulated=micro < share,
         half=training.precision == "bfloat16",
         device=device,
-        objective=penalty(run, found.rows, size.width),
-        snapshots=disk.snapshots(training, size, found.rows),
+        objective=penalty(run, text.rows, width),
+        snapshots=disk.snapshots(training, width, text.rows),
         processes=processes,
     )
-    return Planned(run, size, training, found, numbers, step)
+    return Planned(job, text, numbers, step)
 
 
 @cache
-def parameter_count(task: str, size: Size, rows: int, positions: int) -> int:
-    """Trained numbers of a model, which is built without memory."""
+def parameter_count(architecture: str, shape: str, rows: int, positions: int) -> int:
+    """Trained numbers of a model, which is built without memory; shape: as JSON."""
+    declared: Mapping = json.loads(shape)
     with torch.device("meta"):
-        model = build(task, size, rows, positions)
+        model = build(architecture, declared, rows, positions)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def micro_batch(device: str) -> int:
-    return machine.read().micro_batch if machine.FILE.exists() else machine.MICRO_BATCH[device]
+    return settings.read().micro_batch if MACHINE.exists() else settings.MICRO_BATCH[device]

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.subword import streams
-from raretokens.subword.bpe import VOCABULARY
-from raretokens.subword.vocabulary import EOS, SPECIALS, Vocabulary
+from raretokens.subword.vocabulary import EOS, SPECIALS, VOCABULARY, Vocabulary
 
 OCCURRENCES = 1e8  # of all types, that the vocabulary claims: about those of the full texts
 

@@ -9,12 +9,15 @@ from pathlib import Path
 import psutil
 import torch
 
-from raretokens.config import Parameters, Run, UserError
+from raretokens.errors import UserError
+from raretokens.machine.settings import device
+from raretokens.paths import MACHINE, STATES, tokens, trained
 from raretokens.planning import disk, memory
 from raretokens.planning.plan import Planned, plan
+from raretokens.planning.vocabulary import Text, encoded
+from raretokens.run import Run
 from raretokens.subword.streams import META
-from raretokens.training.machine import FILE
-from raretokens.training.state import SCRATCH
+from raretokens.training.job import Job
 
 CERTAIN = 0.8  # estimates of memory are good to a quarter: refused is what would not fit even with that much of it
 
@@ -39,19 +42,16 @@ def here(run: Run | None = None) -> There:
 
 def _state(run: Run) -> Iterator[Path]:
     fingerprint = "[0-9a-f]" * 24
-    return SCRATCH.glob(f"{run.task}-{run.name}-{fingerprint}/*")
+    return STATES.glob(f"{run.task}-{run.name}-{fingerprint}/*")
 
 
-def device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def check(parameters: Parameters, run: Run) -> None:
+def check(job: Job) -> None:
     """Raise UserError where memory or disk of this machine will not do for a run; each process of several asks for itself."""
     processes, beside = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
-    found = list(shortfalls(plan(parameters, run, device(), processes), here(run), beside))
-    if found:
-        raise UserError("\n".join(found))
+    text = encoded(job.run.tokens) or Text(0, None)
+    lacking = list(shortfalls(plan(job, text, device(), processes), here(job.run), beside))
+    if lacking:
+        raise UserError("\n".join(lacking))
 
 
 def shortfalls(planned: Planned, there: There, beside: int = 1) -> Iterator[str]:
@@ -71,10 +71,8 @@ def shortfalls(planned: Planned, there: There, beside: int = 1) -> Iterator[str]
 
 def all_together(planned: Sequence[Planned], there: There) -> Iterator[str]:
     """A line where the disk does not hold what runs that have yet to train leave, and what the largest needs besides."""
-    waiting = [
-        one for one in planned if not Path("data/runs", one.run.task, one.run.name, "model.safetensors").exists()
-    ]
-    texts = {one.run.tokens: one.text for one in waiting if not Path("data/tokens", one.run.tokens, META).exists()}
+    waiting = [one for one in planned if not (trained(one.run.task, one.run.name) / "model.safetensors").exists()]
+    texts = {one.run.tokens: one.text for one in waiting if not (tokens(one.run.tokens) / META).exists()}
     encoded = sum(disk.token_files(*text) for text in texts.values())
     needed = encoded + sum(one.disk_left for one in waiting) + max((one.disk_passing for one in waiting), default=0.0)
     if len(waiting) > 1 and needed > there.disk:
@@ -95,9 +93,9 @@ def _memory(
         micro //= 2
     micro = max(micro, step.length)
     if need(_with(step, micro)) <= there:
-        yield f"{needs}; set micro_batch to {micro} in {FILE}, or take another GPU or machine"
+        yield f"{needs}; set micro_batch to {micro} in {MACHINE}, or take another GPU or machine"
     elif need(replace(_with(step, micro), snapshots=0.0)) <= there:
-        yield f"{needs}; raise {step.task}.training.snapshot_every: copies of the table fill {_gb(step.snapshots)}"
+        yield f"{needs}; raise {step.name.split('/')[0]}.training.snapshot_every: copies of the table fill {_gb(step.snapshots)}"
     else:
         yield f"{needs}; no micro_batch is small enough, take another GPU or machine"
 

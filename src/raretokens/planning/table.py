@@ -9,8 +9,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from raretokens.files import whole
+from raretokens.machine.cards import Card
 from raretokens.planning import disk, memory
-from raretokens.planning.cards import Card
 from raretokens.planning.plan import Planned
 from raretokens.planning.refusal import CERTAIN
 
@@ -80,7 +81,5 @@ def _cell(field: str, value: object) -> str:
 
 
 def save(rows: Sequence[dict], path: Path) -> None:
-    part = path.with_name(path.name + ".part")
-    with open(part, "w", encoding="utf-8", newline="") as file:
+    with whole(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
         write_csv(rows, file)
-    part.replace(path)

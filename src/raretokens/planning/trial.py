@@ -9,14 +9,18 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
-
-from raretokens.config import Parameters, Run, UserError
+from raretokens import told
+from raretokens.errors import UserError
+from raretokens.files import write_text
+from raretokens.paths import MACHINE, TIMING, trained
+from raretokens.paths import job as job_file
+from raretokens.paths import tokens as token_files
 from raretokens.planning import memory, random_tokens
 from raretokens.planning.penalty import from_the_start
 from raretokens.planning.plan import Planned
-from raretokens.training import machine, timing
-from raretokens.training.batches import SMALLEST_BUCKET
+from raretokens.run import Run
+from raretokens.training.job import Job
+from raretokens.training.pairs import SMALLEST_BUCKET
 
 UPDATES = 2
 SPARE = 4  # times the tokens of an update that the training text holds
@@ -40,22 +44,22 @@ def shrunk(planned: Planned, tokens: int | None) -> Planned:
     """The same run with updates of at most so many tokens; model and vocabulary stay as they are."""
     training = planned.training
     tokens = min(tokens or training.tokens_per_update, training.tokens_per_update)
-    if planned.run.task == "nmt":
+    if planned.step.sides == 2:
         tokens = max(tokens, SMALLEST_BUCKET)
     block = min(training.block, tokens)
-    training = training.model_copy(update={"tokens_per_update": tokens, "block": block})
+    training = training.replaced(tokens_per_update=tokens, block=block)
     micro = max(min(planned.step.micro_batch, tokens), block)
     step = replace(planned.step, micro_batch=micro, length=block, is_accumulated=micro < tokens, snapshots=0.0)
-    return replace(planned, training=training, step=step)
+    return replace(planned, job=planned.job.replaced(training=training), step=step)
 
 
-def attempt(parameters: Parameters, planned: Planned) -> Trial:
+def attempt(root: Path, threads: int, planned: Planned) -> Trial:
     """Run the train stage in a process and a folder of its own. Raises UserError with the stage's last words if it fails."""
-    run, root = planned.run, Path(parameters.root).resolve()
+    run = planned.run
     with tempfile.TemporaryDirectory(prefix="raretokens-") as name:
         folder = Path(name)
-        _prepare(folder, parameters, planned)
-        command = [str(root / "stages/run"), str(parameters.threads), "train", run.task, run.name]
+        _prepare(folder, planned)
+        command = [str(root / "stages/run"), str(threads), "train", run.task, run.name]
         start = time.monotonic()
         with open(folder / "output", "w+", encoding="utf-8") as output:
             process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
@@ -63,7 +67,7 @@ def attempt(parameters: Parameters, planned: Planned) -> Trial:
         seconds = time.monotonic() - start
         if os.waitstatus_to_exitcode(status):
             raise UserError(f"{run.task}/{run.name}: {_last_words(folder / 'output')}")
-        losses, evaluation = results(folder / "data/runs" / run.task / run.name)
+        losses, evaluation = results(folder / trained(run.task, run.name))
         need = memory.on_device(planned.step)
         if planned.step.device == "cuda":
             need.pop("program")  # the peak is that of tensors
@@ -81,27 +85,23 @@ def attempt(parameters: Parameters, planned: Planned) -> Trial:
         )
 
 
-def _prepare(folder: Path, parameters: Parameters, planned: Planned) -> None:
-    """params.yaml with this run alone, machine.yaml, and random token files."""
+def _prepare(folder: Path, planned: Planned) -> None:
+    """The job of this run alone, machine.yaml, and random token files."""
     run, training, step = planned.run, planned.training, planned.step
-    longest, sides = (training.block, 2) if run.task == "nmt" else (None, 1)
-    splits = {"train": sides * SPARE * training.tokens_per_update, "valid": sides * step.micro_batch}
-    random_tokens.write(folder / "data/tokens" / run.tokens, planned.text.rows, splits, longest)
-    (folder / "params.yaml").write_text(yaml.safe_dump(tree(parameters, planned)), encoding="utf-8")
-    (folder / "data/scratch").mkdir(parents=True)
-    (folder / machine.FILE).write_text(f"micro_batch: {step.micro_batch}\n", encoding="utf-8")
+    longest = training.block if step.sides == 2 else None
+    splits = {"train": step.sides * SPARE * training.tokens_per_update, "valid": step.sides * step.micro_batch}
+    random_tokens.write(folder / token_files(run.tokens), planned.text.rows, splits, longest)
+    write_text(folder / job_file(f"train-{run.task}", run.name), told.text(shortened(planned), {}))
+    write_text(folder / MACHINE, f"micro_batch: {step.micro_batch}\n")
 
 
-def tree(parameters: Parameters, planned: Planned) -> dict:
-    """params.yaml of the trial: this run alone, so many updates, an evaluation after the last."""
-    run, training, whole = planned.run, planned.training, parameters.model_dump(mode="json")
-    instead = {"updates": UPDATES, "tokens_per_update": training.tokens_per_update}
-    rest = {"block": training.block, "warmup": UPDATES, "validate_every": UPDATES, "validation_tokens": None}
-    whole[run.task]["training"].update(instead | rest | {"snapshot_every": UPDATES})
-    whole[run.task]["sizes"] = {run.size: whole[run.task]["sizes"][run.size] | instead}
-    line = from_the_start(whole["runs"][run.task][run.name])
-    whole["runs"] = {"lm": {}, "nmt": {}} | {run.task: {run.name: line}}
-    return whole | {"curves": {"lm": [], "nmt": []}}
+def shortened(planned: Planned) -> Job:
+    """The job of the trial: so many updates, an evaluation after the last."""
+    job = planned.job
+    training = planned.training.replaced(
+        updates=UPDATES, warmup=UPDATES, validate_every=UPDATES, validation_tokens=None, snapshot_every=UPDATES
+    )
+    return job.replaced(run=job.run.replaced(options=from_the_start(job.run.options)), training=training)
 
 
 def results(folder: Path) -> tuple[list[float], float]:
@@ -114,7 +114,7 @@ def results(folder: Path) -> tuple[list[float], float]:
 
 def _peak(folder: Path, run: Run, resident: int) -> float:
     """Bytes: of the GPU as the stage recorded it, else the largest resident memory of its process (kB)."""
-    recorded = json.loads((folder / timing.FOLDER / f"{run.task}-{run.name}.json").read_text(encoding="utf-8"))
+    recorded = json.loads((folder / TIMING / f"{run.task}-{run.name}.json").read_text(encoding="utf-8"))
     return recorded.get("peak_memory_bytes") or resident * 1024
 
 

@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
-from raretokens.config import Parameters, Subword, UserError, WordVocabulary
+from raretokens.errors import UserError
+from raretokens.paths import TOKENS
+from raretokens.sections import read_yaml
+from raretokens.subword.job import Subword, WordVocabulary
 from raretokens.subword.streams import META, read_meta
 from raretokens.subword.vocabulary import SPECIALS
+from raretokens.tasks.parameters import Parameters
 
 EXPECTED = Path(__file__).parent / "corpora.yaml"
 
@@ -17,25 +19,35 @@ class Text(NamedTuple):
     tokens: int | None  # of the training text, of translation both sides; None: not known
 
 
-def text(parameters: Parameters, name: str, data: Path = Path("data/tokens")) -> Text:
-    """What `name` (lm, words or nmt, a folder of data/tokens) holds, or is expected to hold by corpora.yaml or its size.
+def text(parameters: Parameters, name: str, data: Path = TOKENS) -> Text:
+    """What the token files `name` hold, or are expected to hold by corpora.yaml or their size.
 
     Raises UserError where neither tells, as for all words of a text of one's own.
     """
-    if (data / name / META).exists():
-        meta = read_meta(data / name)
-        return Text(meta["vocabulary"], meta["splits"].get("train", {}).get("tokens"))
-    declared = getattr(parameters, name).vocabulary
+    return encoded(name, data) or _expected(parameters, name)
+
+
+def encoded(name: str, data: Path = TOKENS) -> Text | None:
+    """What token files hold; None where there are none."""
+    if not (data / name / META).exists():
+        return None
+    meta = read_meta(data / name)
+    return Text(meta["vocabulary"], meta["splits"].get("train", {}).get("tokens"))
+
+
+def _expected(parameters: Parameters, name: str) -> Text:
+    declared = parameters.tokens[name].vocabulary
     number, rows = _number(declared), getattr(declared, "rows", None)
-    corpus = (parameters.nmt if name == "nmt" else parameters.lm).corpus
-    expected = yaml.safe_load(EXPECTED.read_text(encoding="utf-8")).get(corpus, {}).get(name)
+    corpus = parameters.corpus_of(name)
+    kind = "words" if isinstance(declared, WordVocabulary) else corpus.task
+    expected = read_yaml(EXPECTED).get(corpus.corpus, {}).get(kind)
     if expected and number in (None, expected["vocabulary"]):
         return Text(rows or expected["rows"], expected["tokens"])
     if rows:
         return Text(rows, None)
     if number is None:
         raise UserError(
-            f"{name}.vocabulary: how many types {corpus} has is known when it is encoded; dvc repro encode@{name}"
+            f"tokens.{name}.vocabulary: how many types {corpus.corpus} has is known when it is encoded; dvc repro encode@{name}"
         )
     return Text(-(-(number + len(SPECIALS) - 1) // 8) * 8, None)  # the model's own <unk> is one of the markers
 

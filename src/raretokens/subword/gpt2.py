@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.subword.vocabulary import SPACE
 
 SOURCE, FILES = "gpt2-bpe", ("encoder.json", "vocab.bpe")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.subword.text import blocks
 
 END, CONTINUED, UNKNOWN = "</w>", "@@", "<unk>"

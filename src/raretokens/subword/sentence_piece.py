@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 from raretokens.subword.text import blocks
 
 

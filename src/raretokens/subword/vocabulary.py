@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+VOCABULARY = "vocabulary.tsv"  # of a folder of token files
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
 FREQ, MED, RARE, FILLER = 0, 1, 2, -1

@@ -1,1 +1,1 @@
-
+"""The training loop, its state on disk, and how text is cut into updates."""

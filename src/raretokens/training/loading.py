@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from raretokens.subword.vocabulary import PAD
-from raretokens.training.batches import Batch, Blocks, Pairs
+from raretokens.training.updates import Batch, Updates
 
 
 class Prepared(NamedTuple):
@@ -16,12 +16,10 @@ class Prepared(NamedTuple):
     batches: list[Batch]  # micro-batches of this process
 
 
-class Updates(Dataset):
+class PreparedUpdates(Dataset):
     """Update by number (from 0), a pure function of it: so workers, a stop and a resume change nothing."""
 
-    def __init__(
-        self, data: Blocks | Pairs, vocabulary: int, micro_batch: int, rank: int = 0, processes: int = 1
-    ) -> None:
+    def __init__(self, data: Updates, vocabulary: int, micro_batch: int, rank: int = 0, processes: int = 1) -> None:
         self.data, self.vocabulary, self.micro_batch = data, vocabulary, micro_batch
         self.rank, self.processes = rank, processes
 
@@ -37,7 +35,7 @@ class Updates(Dataset):
         return batch._replace(targets=torch.full_like(batch.targets, PAD))
 
 
-def loaded(updates: Updates, numbers: range, workers: int, device: torch.device) -> Iterator[Prepared]:
+def loaded(updates: PreparedUpdates, numbers: range, workers: int, device: torch.device) -> Iterator[Prepared]:
     """The updates of these numbers in order."""
     # A generator of its own: the loader draws from it, and the global one is that of the dropout masks.
     return iter(

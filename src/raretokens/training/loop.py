@@ -11,19 +11,19 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import Tensor, nn
 
-from raretokens.config import Training, UserError
-from raretokens.training.batches import Batch, Blocks, Pairs
-from raretokens.training.loading import Prepared, Updates, loaded
-from raretokens.training.machine import Machine
-from raretokens.training.objective import Objective
-from raretokens.training.outputs import Checkpoint, Outputs, average
-from raretokens.training.progress import Progress
+from raretokens.errors import UserError
+from raretokens.loss.objective import Objective, keep_frozen_rows
+from raretokens.training.execution import Execution
+from raretokens.training.job import Training
+from raretokens.training.loading import Prepared, PreparedUpdates, loaded
+from raretokens.training.observer import Observer
+from raretokens.training.outputs import Checkpoint, Outputs, average, kept_after
+from raretokens.training.saving import Clock, random_states, restore_random_states
 from raretokens.training.schedule import learning_rate
-from raretokens.training.speed import Speed
-from raretokens.training.state import Folder
+from raretokens.training.state import State
+from raretokens.training.updates import Batch, Updates
 
 ADAM = {"betas": (0.9, 0.98), "eps": 1e-8}
-SAVE_TOGETHER = 500  # updates between two saves of several processes
 
 
 @dataclass
@@ -34,13 +34,13 @@ class Trainer:
     model: nn.Module
     objective: Objective
     training: Training
-    updates: Blocks | Pairs
-    validation: Blocks | Pairs
-    folder: Folder
-    machine: Machine
+    updates: Updates
+    validation: Updates
+    folder: State
+    execution: Execution
     accelerator: Accelerator
     outputs: Outputs
-    flops_per_token: float = 0.0
+    observer: Observer = field(default_factory=Observer)
     update: int = 0
     log: list[dict] = field(default_factory=list)
     kept: list[Checkpoint] = field(default_factory=list)
@@ -54,13 +54,10 @@ class Trainer:
         self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         self._restore()
 
-    def run(self) -> dict[str, float | None]:
-        """Train to the last update, validating and saving on the way; returns facts about the speed."""
-        is_main = self.accelerator.is_main_process
-        speed = Speed(self.flops_per_token, self.accelerator.num_processes)
-        last, every = self.training.updates, self.machine.report_seconds
-        progress = Progress(self.name, last, self.update, every, speed, is_main)
-        saved = progress.start
+    def run(self) -> None:
+        """Train to the last update, validating and saving on the way."""
+        last, clock = self.training.updates, Clock(self.execution, self.accelerator.num_processes)
+        self.observer.begins(self.update, last)
         if self.update == 0:
             self.folder.keep_table(0, self.table)
         for prepared in self._prepared(range(self.update, last)):
@@ -69,24 +66,20 @@ class Trainer:
             self.update += 1
             if self.update % self.training.snapshot_every == 0 or self.update == last:
                 self.folder.keep_table(self.update, self.table)
-            if self._due() or self.update == last:
+            if self._validation_due() or self.update == last:
                 row["valid_nll"] = self._validate()
                 self._keep(row["valid_nll"])
-                progress.say(f"update {self.update}  validation NLL {row['valid_nll']:.4f}")
             self.log.append(row)
-            if progress.step(self.update, tokens, row["loss"], row["nll"]):
-                self.outputs.publish(self.log, self.kept)
-            if self._save_due(progress.last, saved):
-                saved = progress.last
+            self.observer.updated(row, tokens)
+            if clock.due(self.update):
                 self._save()
-        return speed.facts()
 
     def _prepared(self, numbers: range) -> Iterator[Prepared]:
-        main = self.accelerator
-        updates = Updates(
-            self.updates, len(self.table), self.machine.micro_batch, main.process_index, main.num_processes
+        main, how = self.accelerator, self.execution
+        updates = PreparedUpdates(
+            self.updates, len(self.table), how.micro_batch, main.process_index, main.num_processes
         )
-        return loaded(updates, numbers, self.machine.workers, main.device)
+        return loaded(updates, numbers, how.workers, main.device)
 
     def _one_update(self, prepared: Prepared) -> tuple[dict, int]:
         device, tokens = self.accelerator.device, int(prepared.counts.sum())
@@ -131,19 +124,13 @@ class Trainer:
         rate = learning_rate(self.update + 1, self.training.peak_lr, self.training.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        frozen = self.objective.frozen_rows()
-        if frozen is not None:
-            # Gradient zero keeps the moments zero; putting the rows back undoes the decoupled weight decay, to the bit.
-            self.table.grad[frozen] = 0.0
-            before = self.table.detach()[frozen]
-        self.optimizer.step()
-        if frozen is not None:
-            self.table.detach()[frozen] = before
+        with keep_frozen_rows(self.objective, self.table):
+            self.optimizer.step()
         self.optimizer.zero_grad()
         self.objective.end_update(self.table)
         return rate
 
-    def _due(self) -> bool:
+    def _validation_due(self) -> bool:
         every = self.training.validate_every
         return self.update % (self.updates.updates_per_epoch if every == "epoch" else every) == 0
 
@@ -153,7 +140,7 @@ class Trainer:
         rank, processes = (self.accelerator.process_index, self.accelerator.num_processes) if is_shared else (0, 1)
         self.model.eval()
         sums = torch.zeros(2, dtype=torch.float64)  # NLL, tokens
-        for batch in islice(self.validation.everything(self.machine.micro_batch), rank, None, processes):
+        for batch in islice(self.validation.everything(self.execution.micro_batch), rank, None, processes):
             nll = self._losses(self.model, batch)[1].double().cpu()
             sums += torch.stack((nll, (batch.targets != self.objective.facts.pad).sum().double()))
         self.model.train()
@@ -161,26 +148,17 @@ class Trainer:
             sums = self.accelerator.reduce(sums.to(self.accelerator.device), "sum")
         return float(sums[0] / sums[1])
 
-    def _keep(self, value: float) -> None:
-        found = Checkpoint(self.update, value)
-        if self.training.keep == "best":
-            kept = [min([*self.kept, found], key=lambda item: item.valid_nll)]
-        elif self._due() or not self.kept:
-            kept = [*self.kept, found][-self.training.keep :]
-        else:  # the end of training, in the middle of an epoch: the mean is that of whole ones
+    def _keep(self, valid_nll: float) -> None:
+        """Set the weights aside if they are among those to keep; the end of training in mid-epoch is no whole one."""
+        if self.training.keep != "best" and self.kept and not self._validation_due():
             return
-        if found in kept:
+        checkpoint = Checkpoint(self.update, valid_nll)
+        self.kept = kept_after(self.kept, checkpoint, self.training.keep)
+        if checkpoint in self.kept:
             self.folder.keep_weights(self.update, self.model.state_dict())
-        self.kept = kept
-
-    def _save_due(self, now: float, saved: float) -> bool:
-        # Several processes save their states together, which clocks cannot tell them to do.
-        every = self.machine.save_updates or (SAVE_TOGETHER if self.accelerator.num_processes > 1 else 0)
-        return self.update % every == 0 if every else now - saved > self.machine.save_seconds
 
     def _save(self) -> None:
-        cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-        random = gather_object([(torch.get_rng_state(), cuda)])  # of every process; all else is the same in each
+        random = random_states()  # of every process; all else is the same in each
         if not self.accelerator.is_main_process:
             return
         self.folder.save(
@@ -195,11 +173,12 @@ class Trainer:
             }
         )
         self.folder.forget_weights(item.update for item in self.kept)
+        self.outputs.publish(self.log, self.kept)
 
     def _restore(self) -> None:
         state = self.folder.restore()
-        found = gather_object([0 if state is None else state["update"]])
-        if len(set(found)) > 1:
+        updates = gather_object([0 if state is None else state["update"]])
+        if len(set(updates)) > 1:
             raise UserError(
                 f"{self.folder.path}: processes see different states in it; all nodes must share this folder"
             )
@@ -209,12 +188,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.objective.load_state_dict(state["objective"])
         self.update, self.log, self.kept = state["update"], state["log"], [Checkpoint(*item) for item in state["kept"]]
-        rank = self.accelerator.process_index
-        if rank < len(state["random"]):  # a process more than before goes on with its own seed
-            cpu, cuda = state["random"][rank]
-            torch.set_rng_state(cpu)
-            if cuda is not None:
-                torch.cuda.set_rng_state(cuda)
+        restore_random_states(state["random"], self.accelerator.process_index)
 
     def finish(self) -> None:
         """Write the weights that are kept, and their validation NLL."""

@@ -11,10 +11,20 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from raretokens.files import whole, write_text
+from raretokens.rounding import DIGITS, rounded
+
 
 class Checkpoint(NamedTuple):
     update: int
     valid_nll: float
+
+
+def kept_after(kept: list[Checkpoint], new: Checkpoint, keep: int | str) -> list[Checkpoint]:
+    """Checkpoints to keep when one more has been validated: the best one, or the last `keep`."""
+    if keep == "best":
+        return [min([*kept, new], key=lambda item: item.valid_nll)]
+    return [*kept, new][-keep:]
 
 
 def average(files: list[Path]) -> dict[str, Tensor]:
@@ -39,28 +49,22 @@ class Outputs:
         """Write log.tsv and training.json as they stand; valid_nll is that of the weights as kept, once it is known."""
         if not self.is_main:
             return
-        self.into.mkdir(parents=True, exist_ok=True)
         columns, last = list(log[-1]), log[-1]
         lines = ["\t".join(_cell(row[column]) for column in columns) for row in log]
-        (self.into / "log.tsv").write_text("\n".join(["\t".join(columns), *lines, ""]), encoding="utf-8")
+        write_text(self.into / "log.tsv", "\n".join(["\t".join(columns), *lines, ""]))
         summary = {"updates": last["update"], "loss": rounded(last["loss"]), "nll": rounded(last["nll"])}
         if kept:
             best = min(item.valid_nll for item in kept) if valid_nll is None else valid_nll
             summary["kept"] = {"update": kept[-1].update, "checkpoints": len(kept), "valid_nll": rounded(best)}
-        (self.into / "training.json").write_text(
-            json.dumps({**summary, **self.facts}, indent=1) + "\n", encoding="utf-8"
-        )
+        write_text(self.into / "training.json", json.dumps({**summary, **self.facts}, indent=1) + "\n")
 
     def weights(self, weights: dict[str, Tensor], tables: dict[str, Tensor]) -> None:
         """Write the weights that are kept, and the copies of the table that were set aside on the way."""
         if self.is_main:
-            save_file(weights, self.into / "model.safetensors")
-            save_file(tables, self.into / "snapshots.safetensors")
-
-
-def rounded(value: float) -> float:
-    return float(f"{value:.6g}")
+            for name, tensors in (("model", weights), ("snapshots", tables)):
+                with whole(self.into / f"{name}.safetensors") as part:
+                    save_file(tensors, part)
 
 
 def _cell(value: float | int | None) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "" if value is None else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)

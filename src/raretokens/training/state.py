@@ -7,7 +7,6 @@ so nodes must share the folder.
 
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterable
@@ -19,25 +18,24 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
+from raretokens.files import whole
 
-SCRATCH = Path("data/scratch/runs")
 
-
-def fingerprint(resolved: dict, files: Iterable[Path]) -> str:
-    """Hash of parameters and of the contents of files (tokens and code)."""
-    digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode())
+def fingerprint(job: bytes, files: Iterable[Path]) -> str:
+    """Hash of what the run is told and of the contents of files."""
+    digest = hashlib.sha256(job)
     for path in files:
         with open(path, "rb") as file:
             digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:24]
 
 
-class Folder:
+class State:
     """The scratch folder of one run, locked by its main process while it trains; rank counts the processes from 0."""
 
-    def __init__(self, name: str, mark: str, root: Path = SCRATCH, rank: int = 0) -> None:
-        self.path, self.rank = root / f"{name}-{mark}", rank
+    def __init__(self, path: Path, rank: int = 0) -> None:
+        self.path, self.rank = path, rank
         self.path.mkdir(parents=True, exist_ok=True)
         self._started_by = _starters()
         self._lock = self._locked() if rank == 0 else None
@@ -60,9 +58,8 @@ class Folder:
     def save(self, state: dict) -> None:
         """Write the state; a crash in the middle leaves the previous one, and the weights that it keeps."""
         if self.rank == 0:
-            part = self.path / "state.part"
-            torch.save(state, part)
-            os.replace(part, self.path / "state.pt")
+            with whole(self.path / "state.pt") as part:
+                torch.save(state, part)
 
     def restore(self) -> dict | None:
         path = self.path / "state.pt"
@@ -71,9 +68,8 @@ class Folder:
     def keep_weights(self, update: int, weights: dict[str, Tensor]) -> None:
         """Set the weights after an update aside."""
         if self.rank == 0:
-            part = self.path / "weights.part"
-            save_file({name: tensor.detach().cpu() for name, tensor in weights.items()}, part)
-            os.replace(part, self.weights(update))
+            with whole(self.weights(update)) as part:
+                save_file({name: tensor.detach().cpu() for name, tensor in weights.items()}, part)
 
     def weights(self, update: int) -> Path:
         """File of the weights that were set aside after an update."""
@@ -88,12 +84,13 @@ class Folder:
     def keep_table(self, update: int, table: Tensor) -> None:
         """Set a copy of the embedding table aside, in half precision: curves over training are drawn from these."""
         if self.rank == 0:
-            torch.save(table.detach().to("cpu", torch.float16), self.path / f"table-{update:06d}.pt")
+            with whole(self.path / f"table-{update:06d}.pt") as part:
+                torch.save(table.detach().to("cpu", torch.float16), part)
 
     def tables(self) -> dict[str, Tensor]:
         """Update (six digits) -> N x d, float16."""
-        found = sorted(self.path.glob("table-*.pt"))
-        return {path.stem.removeprefix("table-"): torch.load(path, weights_only=True) for path in found}
+        copies = sorted(self.path.glob("table-*.pt"))
+        return {path.stem.removeprefix("table-"): torch.load(path, weights_only=True) for path in copies}
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

@@ -1,0 +1,144 @@
+"""What no schema can say of params.yaml: names that must exist, and values that contradict each other.
+
+Each mistake is one line: key, value, what is allowed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from raretokens import tasks
+from raretokens.corpora.names import corpora, sources
+from raretokens.errors import UserError, nearest
+from raretokens.models.shapes import shape_of
+from raretokens.objectives.registry import known
+from raretokens.subword.groups import Groups
+from raretokens.subword.job import Subword
+from raretokens.tasks.parameters import Parameters, value_at
+from raretokens.tasks.record import record
+from raretokens.tasks.settings import Line, TaskSettings
+
+
+def contradictions(parameters: Parameters) -> Iterator[str]:
+    for name in parameters.sources:
+        if name not in sources():
+            yield f"sources: {name!r} is not known; {nearest(name, sources())}"
+    yield from _corpora(parameters)
+    yield from _tokens(parameters)
+    for task in tasks.names():
+        yield from _task(task, parameters.task(task))
+        for name, line in parameters.lines(task).items():
+            yield from _line(f"runs.{task}.{name}", parameters, task, line)
+
+
+def _corpora(parameters: Parameters) -> Iterator[str]:
+    for name, declared in parameters.corpora.items():
+        key = f"corpora.{name}"
+        if declared.task not in tasks.names():
+            yield f"{key}.task: {declared.task!r} is not known; allowed: {', '.join(tasks.names())}"
+        elif declared.corpus not in corpora(declared.task):
+            allowed = ", ".join(corpora(declared.task))
+            yield f"{key}.corpus: {declared.corpus!r} is not known; allowed for {declared.task}: {allowed}"
+
+
+def _tokens(parameters: Parameters) -> Iterator[str]:
+    for name, declared in parameters.tokens.items():
+        if declared.corpus not in parameters.corpora:
+            yield (f"tokens.{name}.corpus: {declared.corpus!r} is not one of corpora; "
+                   f"{nearest(declared.corpus, parameters.corpora)}")  # fmt: skip
+            continue
+        yield from _groups(f"tokens.{name}.groups", declared.groups)
+        if isinstance(declared.vocabulary, Subword):
+            yield from _subword(f"tokens.{name}.vocabulary", declared.vocabulary, parameters, name)
+    for name in parameters.alignments:
+        if name not in parameters.tokens:
+            yield f"alignments.{name}: not one of tokens; {nearest(name, parameters.tokens)}"
+
+
+def _groups(key: str, groups: Groups) -> Iterator[str]:
+    if (groups.fractions is None) == (groups.boundaries is None):
+        yield f"{key}: declare either fractions or boundaries, and only one of them"
+    elif groups.fractions is not None and abs(sum(groups.fractions) - 1.0) > 1e-6:
+        yield f"{key}.fractions: {groups.fractions} add to {sum(groups.fractions):g}; they must add to 1"
+
+
+def _subword(key: str, declared: Subword, parameters: Parameters, tokens: str) -> Iterator[str]:
+    if (declared.merges is None) == (declared.model == "bpe"):
+        needed = "is needed by" if declared.model == "bpe" else "is not allowed with"
+        yield f"{key}.merges: {declared.merges} {needed} model {declared.model}"
+    if declared.model == "gpt2" and "gpt2-bpe" not in parameters.sources:
+        yield f"{key}.model: gpt2 needs the source gpt2-bpe; name it under sources"
+    sides = record(parameters.corpus_of(tokens).task).sides
+    if len(sides) == 1 and (declared.longest or declared.ratio):
+        yield f"{key}: longest and ratio are of pairs; not allowed in a text of one side"
+
+
+def _task(name: str, task: TaskSettings) -> Iterator[str]:
+    for size, declared in task.sizes.items():
+        yield from _size(f"{name}.sizes.{size}", declared.architecture, declared.shape)
+    key, training = f"{name}.training", task.training
+    if training.warmup > training.updates:
+        yield f"{key}.warmup: {training.warmup} is more than the {training.updates} updates"
+    if training.block > training.tokens_per_update:
+        yield f"{key}.block: {training.block} is more than tokens_per_update {training.tokens_per_update}"
+    if training.validate_every != "epoch" and training.validate_every > training.updates:
+        yield f"{key}.validate_every: {training.validate_every} is more than the {training.updates} updates"
+    every = training.snapshot_every  # the table can be projected only at updates at which it was kept
+    if wrong := [update for update in task.curves if update % every]:
+        yield f"{name}.curves: {wrong} are no multiples of {key}.snapshot_every ({every})"
+    probe = getattr(task, "probe", None)
+    if probe and probe.context >= probe.window:
+        yield (f"{name}.probe.context: {probe.context} leaves nothing to score in a window of {probe.window}; "
+               "it must be smaller")  # fmt: skip
+
+
+def _size(key: str, architecture: str, values: dict[str, Any]) -> Iterator[str]:
+    try:
+        shape = shape_of(architecture, values, key)
+    except UserError as error:
+        yield from str(error).split("\n")
+        return
+    if "heads" in shape and shape["width"] % (2 * shape["heads"]):
+        yield f"{key}.heads: {shape['heads']}; width {shape['width']} must be a multiple of twice that"
+
+
+def _line(key: str, parameters: Parameters, task: str, line: Line) -> Iterator[str]:
+    sizes = parameters.task(task).sizes
+    if line.size not in sizes:
+        yield f"{key}.size: {line.size!r} is not one of {task}.sizes; {nearest(line.size, sizes)}"
+    if line.tokens not in parameters.tokens:
+        yield f"{key}.tokens: {line.tokens!r} is not one of tokens; {nearest(line.tokens, parameters.tokens)}"
+    elif (other := parameters.corpus_of(line.tokens).task) != task:
+        yield f"{key}.tokens: {line.tokens!r} is text of {other}; a run of {task} needs another"
+    if line.objective not in known():
+        yield f"{key}.objective: {line.objective!r} has no file; {nearest(line.objective, known())}"
+        return
+    yield from _options(key, line, known()[line.objective].options)
+    if line.knob:
+        yield from _knob(f"{key}.knob", parameters, line, known()[line.objective].options)
+
+
+def _options(key: str, line: Line, declared: dict[str, Any]) -> Iterator[str]:
+    for name, value in line.options.items():
+        if name not in declared:
+            allowed = [*type(line).model_fields, *declared]
+            yield f"{key}.{name}: unknown key (value {value!r}); {nearest(name, allowed)}"
+        elif not _like(value, declared[name]):
+            yield f"{key}.{name}: {value!r} is not allowed: should be a {type(declared[name]).__name__}"
+
+
+def _knob(key: str, parameters: Parameters, line: Line, declared: dict[str, Any]) -> Iterator[str]:
+    tree = parameters.model_dump()
+    try:
+        value_at(tree, line.knob)
+    except (KeyError, TypeError):
+        yield f"{key}: {line.knob!r} is no key of params.yaml; {nearest(line.knob, tree)}"
+    if line.knob.rsplit(".", 1)[-1] not in declared:
+        yield f"{key}: {line.knob!r} is no option of {line.objective}; allowed: {', '.join(declared) or 'none'}"
+
+
+def _like(value: Any, default: Any) -> bool:
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(default, bool) and isinstance(value, bool)
+    if isinstance(default, float):
+        return isinstance(value, int | float)
+    return default is None or isinstance(value, type(default))

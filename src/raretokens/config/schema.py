@@ -1,0 +1,20 @@
+"""The whole of params.yaml: what all tasks share, and what each adds."""
+
+from functools import cache
+
+from pydantic import create_model
+
+from raretokens import tasks
+from raretokens.sections import Strict
+from raretokens.tasks.parameters import Name, Parameters
+
+
+@cache
+def schema() -> type[Parameters]:
+    """Parameters with a section and a run sheet for each task."""
+    parts = {name: tasks.part(name, "settings") for name in tasks.names()}
+    sheets = {name: (dict[Name, part.Line], {}) for name, part in parts.items()}
+    sections = {name: (part.Settings, ...) for name, part in parts.items()}
+    return create_model(
+        "Parameters", __base__=Parameters, runs=(create_model("Runs", __base__=Strict, **sheets), ...), **sections
+    )

@@ -1,0 +1,18 @@
+"""What preparing a corpus is told."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from raretokens.sections import Strict
+
+Corpus = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+
+
+class Job(Strict):
+    """A prepared text: one corpus for one task."""
+
+    task: str  # a folder of tasks/, or similarity
+    corpus: Corpus  # a name that a file of corpora/ serves
+    extra_tests: list[str] = []  # of translation: further test sets
+    processes: int = 1

@@ -1,0 +1,54 @@
+"""What probing a language model and translating are told."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
+
+from raretokens.run import Run
+from raretokens.sections import Section, Strict
+
+
+class Continuation(Strict):
+    samples: PositiveInt
+    prefix: PositiveInt
+    length: PositiveInt
+
+
+class Probe(Strict):
+    window: PositiveInt  # tokens a forward pass sees when perplexity is measured
+    context: Annotated[int, Field(ge=0)]  # of which this many were scored before
+    block: PositiveInt  # tokens a teacher-forced block for Uniq
+    continuation: Continuation
+
+
+class Decoding(Strict):
+    beam: PositiveInt
+    length_penalty: Annotated[float, Field(ge=0.0)]
+    length_penalty_form: Literal["fairseq", "gnmt"] = "fairseq"
+    compute_type: Literal["float32", "bfloat16", "int8"] = "float32"
+    sentences: PositiveInt | None = None
+
+    @property
+    def candidates(self) -> int:
+        """Finished translations among which the length penalty chooses."""
+        return self.beam if self.length_penalty_form == "fairseq" or self.beam == 1 else 2 * self.beam
+
+    @property
+    def signature(self) -> str:
+        form = self.length_penalty_form + (f"-of-{self.candidates}-best" if self.length_penalty_form == "gnmt" else "")
+        return f"beam:{self.beam}|length-penalty:{self.length_penalty:g}-{form}|compute:{self.compute_type}"
+
+
+class ProbeJob(Section):
+    run: Run
+    probe: Probe
+    threads: PositiveInt
+
+
+class TranslateJob(Section):
+    run: Run
+    decoding: Decoding
+    tests: list[str]
+    longest: PositiveInt  # pieces of a translation: as many as the model saw in training
+    keep: int | str  # of the training; only written down
+    threads: PositiveInt

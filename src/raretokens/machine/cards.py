@@ -1,0 +1,57 @@
+"""GPUs that a plan can be made for: cards.yaml, or the one that torch sees."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import torch
+
+from raretokens.errors import UserError
+from raretokens.sections import read_yaml
+
+TABLE = Path(__file__).parent / "cards.yaml"
+DEFAULT = "h200"
+
+
+@dataclass(frozen=True)
+class Card:
+    name: str
+    memory: float  # bytes
+    flops: float  # a second at best, dense bfloat16
+
+
+def card(name: str | None = None) -> Card:
+    """The card of that name; without one, the card that torch sees, or an H200 where it sees none.
+
+    Raises UserError, naming the known cards, where the name is unknown or torch's card has no row.
+    """
+    rows = _rows()
+    if name is None and torch.cuda.is_available():
+        device = torch.cuda.get_device_name()
+        if (name := _seen(rows, device)) is None:
+            raise UserError(f"GPU {device!r} is not known; choose one with --gpu: {', '.join(rows)}")
+        return _made(name, rows[name], torch.cuda.get_device_properties(0).total_memory)
+    name = (name or DEFAULT).lower()
+    if name not in rows:
+        raise UserError(f"--gpu: {name!r} is not known; allowed: {', '.join(rows)}")
+    return _made(name, rows[name], rows[name]["memory"] * 1e9)
+
+
+def peak_flops(device: str) -> float | None:
+    """Dense bfloat16 operations a second of the card that torch calls so; None where it has no row."""
+    rows = _rows()
+    name = _seen(rows, device)
+    return None if name is None else _made(name, rows[name], 0.0).flops
+
+
+def _rows() -> dict[str, dict]:
+    return read_yaml(TABLE)
+
+
+def _made(name: str, row: dict, memory: float) -> Card:
+    return Card(name, memory, row["tflops"] * 1e12)
+
+
+def _seen(rows: dict[str, dict], device: str) -> str | None:
+    fitting = [name for name, row in rows.items() if fnmatchcase(device, row["torch"])]
+    return max(fitting, key=lambda name: len(rows[name]["torch"]), default=None)

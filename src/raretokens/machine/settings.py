@@ -1,0 +1,42 @@
+"""What changes the speed and not the answer: read from data/scratch/machine.yaml, never a parameter of the pipeline."""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from raretokens.paths import MACHINE
+from raretokens.sections import Strict, checked, read_yaml
+from raretokens.training.execution import Execution
+
+MICRO_BATCH = {"cpu": 2048, "cuda": 65536}  # tokens, where the file does not say
+
+
+def device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class Machine(Strict):
+    """Defaults follow the device."""
+
+    launch: str = ""  # what starts several processes, such as: torchrun --standalone --nproc-per-node 8
+    # Tokens of one forward and backward pass.
+    micro_batch: PositiveInt = Field(default_factory=lambda: MICRO_BATCH[device()])
+    # Source pieces that are translated at once.
+    decoding_batch: PositiveInt = Field(default_factory=lambda: 16384 if device() == "cuda" else 1024)
+    # Processes that prepare updates ahead of the training; 0: it does so itself.
+    workers: NonNegativeInt = Field(default_factory=lambda: 2 if device() == "cuda" else 0)
+    compile: bool = False  # torch.compile of the model
+    save_seconds: PositiveFloat = 120.0  # between two saves of the resumable state
+    save_updates: NonNegativeInt = 0  # saves by number of updates instead, if positive
+    report_seconds: NonNegativeFloat = 5.0  # between two lines of progress
+    trackers: list[Literal["tensorboard", "dvclive"]] = []  # that the training log is also sent to
+
+    def execution(self) -> Execution:
+        return Execution(self.micro_batch, self.workers, self.compile, self.save_seconds, self.save_updates)
+
+
+def read(path: Path = MACHINE) -> Machine:
+    """The machine's settings; what the file does not say, or an absent file, gives the defaults."""
+    return checked(Machine, read_yaml(path) or {}, path) if path.exists() else Machine()

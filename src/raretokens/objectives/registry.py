@@ -1,0 +1,38 @@
+"""Which objectives there are, read from their files without importing them: importing would load torch.
+
+A file declares OPTIONS (name -> default). Its own name is that of an objective, unless it declares VARIANTS: names of a family,
+each with the options that make it so.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from raretokens.declared import literal
+from raretokens.errors import UserError, nearest
+
+FOLDER = Path(__file__).parent
+
+
+class Declared(NamedTuple):
+    """An objective by its name."""
+
+    module: str  # of this folder
+    options: dict[str, Any]  # -> default
+
+
+def known() -> dict[str, Declared]:
+    """Name -> objective, in the order of the alphabet."""
+    objectives = {}
+    for path in FOLDER.glob("*.py"):
+        options = literal(path, "OPTIONS")
+        for name, own in (literal(path, "VARIANTS") or {path.stem: {}}).items() if options is not None else ():
+            objectives[name] = Declared(path.stem, {**options, **own})
+    return dict(sorted(objectives.items()))
+
+
+def declared(name: str) -> Declared:
+    """The objective of that name; UserError names the nearest."""
+    objectives = known()
+    if name not in objectives:
+        raise UserError(f"objective {name!r} has no file; {nearest(name, objectives)}")
+    return objectives[name]

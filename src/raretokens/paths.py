@@ -1,0 +1,43 @@
+"""Every path of the pipeline, below the folder of a scale; docs/artifacts.md says what lies there.
+
+Only the command line and what plans a run ask for them: all other code is given its folders.
+"""
+
+from pathlib import Path
+
+PARAMETERS = Path("params.yaml")
+DATA, SCRATCH, REPORTS = Path("data"), Path("data/scratch"), Path("reports")
+RAW, OWN = DATA / "raw", DATA / "raw/own"
+JOBS, CORPORA, TOKENS, HYPOTHESES = (DATA / name for name in ("jobs", "corpus", "tokens", "hypotheses"))
+PRINTED = DATA / "paper"  # below the root of the code
+MACHINE, TIMING, STATES, DOWNLOADS = (SCRATCH / name for name in ("machine.yaml", "timing", "runs", "downloads"))
+SCORES, CURVES = REPORTS / "runs", REPORTS / "curves"
+
+
+def job(stage: str, name: str) -> Path:
+    """What a stage is told."""
+    return JOBS / stage / f"{name}.json"
+
+
+def corpus(name: str) -> Path:
+    return CORPORA / name
+
+
+def tokens(name: str) -> Path:
+    return TOKENS / name
+
+
+def alignment(tokens: str) -> Path:
+    return DATA / "alignment" / tokens
+
+
+def trained(task: str, run: str) -> Path:
+    return DATA / "runs" / task / run
+
+
+def probe(run: str) -> Path:
+    return DATA / "probes" / run
+
+
+def hypotheses(run: str) -> Path:
+    return HYPOTHESES / run

@@ -1,0 +1,40 @@
+"""One stage, as dvc.yaml calls it: python -m raretokens.pipeline STAGE [NAME ...]."""
+
+import argparse
+import inspect
+import sys
+
+from raretokens.errors import UserError
+from raretokens.pipeline import stages
+
+NAMES = [name for name, function in vars(stages).items() if inspect.isfunction(function) and
+         function.__module__ == stages.__name__]  # fmt: skip
+
+
+def main() -> None:
+    arguments = vars(_parser().parse_args())
+    stage = arguments.pop("stage")
+    try:
+        getattr(stages, stage)(**arguments)
+    except UserError as error:
+        sys.exit(f"error: {error}")
+    except FileNotFoundError as error:
+        sys.exit(f"error: {error.filename}: no such file; dvc repro makes what this stage needs")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stages/run THREADS", description="Run one stage, from the folder of a scale."
+    )
+    commands = parser.add_subparsers(dest="stage", required=True, metavar="STAGE")
+    for name in NAMES:
+        function = getattr(stages, name)
+        text = inspect.getdoc(function)
+        one = commands.add_parser(name, help=text, description=text)
+        for argument in inspect.signature(function).parameters:
+            one.add_argument(argument)
+    return parser
+
+
+if __name__ == "__main__":
+    main()

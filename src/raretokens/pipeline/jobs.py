@@ -1,0 +1,99 @@
+"""All jobs of a params.yaml: for each stage and name, what it is told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens import tasks, told
+from raretokens.alignment.job import Job as Align
+from raretokens.corpora.job import Job as Prepare
+from raretokens.files import write_text
+from raretokens.objectives.registry import declared
+from raretokens.pipeline import code
+from raretokens.reporting.sheet import Sheet
+from raretokens.run import Run
+from raretokens.sections import Section
+from raretokens.subword.job import Job as Encode
+from raretokens.tasks.parameters import Parameters
+from raretokens.tasks.record import record
+from raretokens.training.job import Job as Train
+
+STAGES = Path(__file__).with_name("stages.py")
+TABLE = code.PACKAGE / "corpora/table"
+PAGES = code.PACKAGE / "reporting"
+
+
+def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
+    """Stage, name and job."""
+    for name, corpus in parameters.corpora.items():
+        declared = corpus.model_dump(exclude={"baseline"})
+        yield "prepare", name, Prepare(**declared, processes=parameters.threads)
+        if baseline := tasks.part(corpus.task, "jobs").baseline(parameters, parameters.task(corpus.task), name):
+            yield "baseline", name, baseline
+    for name, tokens in parameters.tokens.items():
+        sides = record(parameters.corpus_of(name).task).sides
+        yield "encode", name, Encode(name=name, sides=sides, vocabulary=tokens.vocabulary)
+    for name, alignment in parameters.alignments.items():
+        yield "align", name, Align(**alignment.model_dump())
+    for task in tasks.names():
+        for name in parameters.lines(task):
+            yield from ((stage, name, job) for stage, job in of_run(parameters, parameters.run(task, name)))
+        whole = tasks.part(task, "jobs").whole(parameters, parameters.task(task))
+        yield from ((stage, "all", job) for stage, job in whole)
+    yield "similarity", "all", Section()
+    yield "report", "all", Sheet.of(parameters)
+
+
+def of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
+    """Stage and job of all stages of a run, training first."""
+    settings = parameters.task(run.task)
+    train = training(parameters, run)
+    yield f"train-{run.task}", train
+    every = train.training.snapshot_every
+    score = {
+        "run": run,
+        "training": train.training,
+        "groups": train.groups,
+        "queries": settings.neighbours,
+        "updates": [update for update in settings.curves if update % every == 0],
+    }
+    yield from tasks.part(run.task, "jobs").of_run(parameters, settings, run, score)
+
+
+def training(parameters: Parameters, run: Run) -> Train:
+    settings = parameters.task(run.task)
+    recipe = settings.sizes[run.size].training(settings.training)
+    return Train(run=run, training=recipe, groups=parameters.tokens[run.tokens].groups)
+
+
+def texts(parameters: Parameters) -> dict[Path, str]:
+    """Path below data/jobs -> content of the file."""
+    return {Path(stage, f"{name}.json"): told.text(job, runs(stage, job)) for stage, name, job in every(parameters)}
+
+
+def write(parameters: Parameters, into: Path) -> None:
+    """Write all jobs; a job that is as it was keeps its bytes, so the stage that is told it does not run again."""
+    for path, content in texts(parameters).items():
+        write_text(into / path, content)
+
+
+def runs(stage: str, job: Section) -> dict[str, str]:
+    """Fingerprints of the code that a stage runs to do a job."""
+    function = stage.split("-")[0]
+    own, roots = code.of_function(STAGES, function)
+    data = {"report": [PAGES], "prepare": [TABLE]}.get(stage, [])
+    found = code.fingerprints([*roots, *map(code.module, _named(function, job))], data)
+    return {f"pipeline/stages.py: {function}": own, **found}
+
+
+def _named(stage: str, job: Section) -> Iterator[str]:
+    """Modules that a stage finds by a name in its job."""
+    run: Run | None = getattr(job, "run", None)
+    if stage in ("train", "probe", "translate") and run:
+        yield f"raretokens.models.{run.architecture}"
+    if stage == "train" and run:
+        yield f"raretokens.tasks.{run.task}.training"
+        yield f"raretokens.objectives.{declared(run.objective).module}"
+    if stage == "score" and run:
+        yield from (f"raretokens.tasks.{run.task}.{part}" for part in ("record", "scoring"))
+    if stage == "baseline":
+        yield f"raretokens.tasks.{job.task}.baseline"

@@ -1,0 +1,143 @@
+"""The stages: a function each. What a function imports is the code that its stage depends on (code.py): import nothing else.
+
+What surrounds a stage (the machine's settings, progress, a refusal to start what cannot end) is around.py's.
+"""
+
+from raretokens import paths
+from raretokens.pipeline import around
+from raretokens.told import content, job, read
+
+
+def jobs() -> None:
+    """Check params.yaml, and write down what each stage is to do."""
+    from raretokens.config.load import load
+    from raretokens.pipeline.jobs import write
+
+    write(load(), paths.JOBS)
+
+
+def fetch(name: str) -> None:
+    """Fetch a source of src/raretokens/corpora/table into data/raw/."""
+    from raretokens.corpora.download import fetch as fetch_source
+
+    fetch_source(name, paths.RAW / name, around.mirror(), scratch=paths.DOWNLOADS)
+
+
+def own(name: str) -> None:
+    """Check and copy a file of a corpus of one's own, named under `own` in params.yaml."""
+    from raretokens.corpora.own import take
+
+    take(name, around.own_file(name), paths.OWN / name)
+
+
+def prepare(name: str) -> None:
+    """Write the splits of a corpus as plain text."""
+    from raretokens.corpora.job import Job
+    from raretokens.corpora.registry import prepare as prepare_corpus
+
+    told = job(Job, "prepare", name)
+    prepare_corpus(told.task, told.corpus, paths.RAW, paths.corpus(name), told.extra_tests, processes=told.processes)
+
+
+def similarity() -> None:
+    """Write the word-similarity sets."""
+    from raretokens.corpora.registry import prepare as prepare_corpus
+
+    prepare_corpus("similarity", "similarity", paths.RAW, paths.corpus("similarity"))
+
+
+def encode(name: str, corpus: str) -> None:
+    """Cut a prepared corpus into tokens."""
+    from raretokens.subword.encode import encode as encode_corpus
+    from raretokens.subword.job import Job
+
+    meta = encode_corpus(job(Job, "encode", name), paths.corpus(corpus), paths.tokens(name))
+    print(f"encode {name}: {meta['vocabulary']} types;",
+          ", ".join(f"{split} {facts['tokens']:,}" for split, facts in meta["splits"].items()))  # fmt: skip
+
+
+def align(name: str) -> None:
+    """Count links between source and target types of a bitext."""
+    from raretokens.alignment.job import Job
+    from raretokens.alignment.links import align as align_tokens
+
+    align_tokens(job(Job, "align", name), paths.tokens(name), paths.alignment(name))
+
+
+def train(task: str, name: str) -> None:
+    """Train a run."""
+    from raretokens.training.job import Job
+    from raretokens.training.run import train as train_run
+
+    stage = f"train-{task}"
+    told = content(stage, name)
+    settings = read(Job, told, paths.job(stage, name))
+    places = paths.tokens(settings.run.tokens), paths.STATES, paths.trained(task, name)
+    around.training(settings, lambda execution, observer: train_run(settings, told, execution, observer, *places))
+
+
+def probe(name: str) -> None:
+    """Ask a language model about the test text."""
+    from raretokens.decoding.job import ProbeJob
+    from raretokens.decoding.probe import probe as probe_run
+
+    settings = job(ProbeJob, "probe", name)
+    probe_run(settings, paths.tokens(settings.run.tokens), paths.trained("lm", name), paths.probe(name))
+
+
+def translate(name: str) -> None:
+    """Translate the test sets."""
+    from raretokens.decoding.job import TranslateJob
+    from raretokens.decoding.translate import translate as translate_tests
+
+    settings = job(TranslateJob, "translate", name)
+    places = paths.tokens(settings.run.tokens), paths.trained("nmt", name), paths.hypotheses(name)
+    translate_tests(settings, *places, around.machine().decoding_batch)
+
+
+def score(task: str, name: str) -> None:
+    """Measure a run."""
+    from raretokens import tasks
+    from raretokens.scoring.places import Places
+    from raretokens.scoring.score import score as score_run
+
+    settings = job(tasks.part(task, "job").Score, f"score-{task}", name)
+    tokens = settings.run.tokens
+    outputs = {"nmt": paths.hypotheses}.get(task, paths.probe)
+    places = Places(
+        tokens=paths.tokens(tokens),
+        trained=paths.trained(task, name),
+        output=outputs(name),
+        alignment=paths.alignment(tokens),
+        corpora=paths.CORPORA,
+        scores=paths.SCORES / task,
+        curves=paths.CURVES / task,
+    )
+    score_run(settings, places)
+
+
+def baseline(task: str, name: str) -> None:
+    """Measure what of a corpus needs no model."""
+    from raretokens import tasks
+
+    part = tasks.part(task, "baseline")
+    part.score(job(part.Job, "baseline", name), paths.CORPORA, paths.TOKENS, paths.SCORES / task)
+
+
+def compare() -> None:
+    """Set each translation run beside maximum likelihood."""
+    from raretokens.tasks.nmt.comparing import compare as compare_runs
+    from raretokens.tasks.nmt.job import Compare
+
+    compare_runs(job(Compare, "compare", "all"), paths.CORPORA, paths.HYPOTHESES, paths.SCORES / "nmt")
+
+
+def report() -> None:
+    """Write tables, figures, claims and the page."""
+    from raretokens.reporting import report as reports
+    from raretokens.reporting.declarations import reading
+    from raretokens.reporting.sheet import Sheet
+
+    printed = around.root() / paths.PRINTED
+    verdicts = reports.write(job(Sheet, "report", "all"), reading.read(printed), printed, paths.REPORTS)
+    print(f"report: {paths.REPORTS}/index.md; claims: {verdicts}")

@@ -1,0 +1,20 @@
+"""A line of the run sheet with everything resolved, as every stage of the run is told."""
+
+from typing import Any
+
+from raretokens.sections import Section
+
+
+class Run(Section):
+    """One training run."""
+
+    name: str
+    task: str  # a folder of tasks/
+    tokens: str  # folder of its token files
+    objective: str
+    size: str  # name of its shape
+    architecture: str  # a file of models/
+    shape: dict[str, Any]  # SHAPE of that file -> value
+    seed: int
+    options: dict[str, Any]  # of the objective, where they are not its defaults
+    reverse: bool = False  # translation from target to source

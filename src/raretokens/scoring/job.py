@@ -1,0 +1,17 @@
+"""What scoring a run is told."""
+
+from raretokens.run import Run
+from raretokens.sections import Section
+from raretokens.subword.groups import Groups
+from raretokens.training.job import Training
+
+
+class Score(Section):
+    """Of any task; a task's own class adds to it."""
+
+    run: Run
+    training: Training
+    groups: Groups
+    queries: list[str]  # of the nearest neighbours
+    updates: list[int]  # after which the table is projected
+    named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is told

@@ -1,0 +1,50 @@
+"""Score files: JSON and CSV that stay the same, byte for byte, as long as the numbers do."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raretokens.files import write_text
+from raretokens.rounding import DIGITS, rounded
+
+POINT_DIGITS = 4  # what a picture can show
+Point = tuple[str, str, float, float]  # series, group, x, y
+
+
+def write_json(path: Path, score: dict[str, Any]) -> None:
+    """Write a score, its floats rounded.
+
+    Raises ValueError on a number that JSON does not have; a metric without a value is None.
+    """
+    write_text(path, json.dumps(_rounded(score), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_points(path: Path, points: Iterable[Point]) -> None:
+    """Write the points of figures as `series,group,x,y`; every name is a plain word, so nothing is quoted."""
+    lines = (f"{series},{group},{_cell(x, POINT_DIGITS)},{_cell(y, POINT_DIGITS)}\n" for series, group, x, y in points)
+    write_text(path, "series,group,x,y\n" + "".join(lines))
+
+
+def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[float | None]]) -> None:
+    """Write a table of numbers as CSV; None is an empty cell."""
+    lines = (",".join("" if value is None else _cell(value, DIGITS) for value in row) + "\n" for row in rows)
+    write_text(path, ",".join(header) + "\n" + "".join(lines))
+
+
+def _rounded(value: Any) -> Any:
+    """Floats rounded, inside dictionaries and lists too."""
+    if isinstance(value, float):
+        return rounded(value)
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value
+
+
+def _cell(value: float, digits: int) -> str:
+    """Whole numbers (ranks, updates, types) stay exact."""
+    return str(int(value)) if isinstance(value, int | np.integer) else f"{rounded(value, digits):.{digits}g}"

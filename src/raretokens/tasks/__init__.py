@@ -1,0 +1,24 @@
+"""Tasks: a folder each, with all that the rest of the code needs to know of it.
+
+* `record.py`: TASK, what it is called and what is shown of it
+* `settings.py`: Settings, the section of params.yaml that is called like the task, and Line, a line of its run sheet
+* `jobs.py`: what each stage of a run of it is told
+* `job.py`: what scoring is told beside what it is told in every task
+* `training.py`: data(job, folder), the training and the validation text cut into updates
+* `scoring.py`: metrics(job, artifacts, places), what a run of it is scored by beside the geometry of its table
+* `baseline.py`: rows of its tables that need no model
+"""
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+
+def names() -> tuple[str, ...]:
+    """The folders of this one with a record, in the order of the alphabet."""
+    return tuple(sorted(path.parent.name for path in Path(__file__).parent.glob("*/record.py")))
+
+
+def part(name: str, what: str) -> ModuleType:
+    """A file of a task, imported when it is needed: the training of a run does without the metrics."""
+    return import_module(f"raretokens.tasks.{name}.{what}")

@@ -1,0 +1,1 @@
+"""Language modelling: each token from those before it."""

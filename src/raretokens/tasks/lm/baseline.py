@@ -1,0 +1,54 @@
+"""The scores of a text that need no model: what people wrote."""
+
+from pathlib import Path
+
+import numpy as np
+
+from raretokens.errors import UserError
+from raretokens.metrics.continuation import continuation, human
+from raretokens.metrics.corpus import corpus_in_words, rank_frequency
+from raretokens.metrics.perplexity import token_share
+from raretokens.metrics.uniq import uniq
+from raretokens.scoring.artifacts import group_of
+from raretokens.scoring.layout import Signed, layout
+from raretokens.scoring.score_files import write_json, write_points
+from raretokens.scoring.token_files import splits
+from raretokens.subword.streams import tokens
+from raretokens.subword.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
+from raretokens.tasks.lm.job import Baseline
+
+Job = Baseline
+
+
+def score(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
+    """Write <name>.json and .csv. Raises UserError where the test text is too short."""
+    pieces, words = token_files / job.pieces, token_files / (job.words or job.pieces)
+    metrics = _of_pieces(job, pieces) | (_of_words(words) if job.words else {})
+    write_json(scores / f"{job.name}.json", layout({"run": job.name, "task": job.task}, metrics))
+    ranked = rank_frequency(Vocabulary.read(words / VOCABULARY).counts)
+    write_points(scores / f"{job.name}.csv", [("rank_frequency", "total", rank, share) for rank, share in ranked])
+
+
+def _of_pieces(job: Baseline, folder: Path) -> Signed:
+    vocabulary, targets = Vocabulary.read(folder / VOCABULARY), tokens(folder, "test")
+    groups, settings = group_of(vocabulary, job.groups), job.continuation
+    types = {group: int(np.sum(groups == code)) for group, code in GROUP_NAMES.items()}
+    try:
+        written = human(targets, **settings.model_dump())
+    except ValueError as error:
+        raise UserError(f"lm.probe.continuation: {error}") from None
+    return {
+        "uniq": uniq(targets, groups),
+        "continuation": continuation(written, prefix=settings.prefix, source="targets"),
+        "token_share": token_share(targets, groups),
+        "types": ({"total": vocabulary.types} | types, "fillers:no|specials:freq"),
+        "tokens": (
+            {split: facts["tokens"] for split, facts in splits(folder).items()},
+            "unit:piece|line-ends:yes",
+        ),
+    }
+
+
+def _of_words(folder: Path) -> Signed:
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    return {"corpus": corpus_in_words(vocabulary, splits(folder), tokens(folder, "test"))}

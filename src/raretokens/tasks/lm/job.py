@@ -1,0 +1,23 @@
+"""What scoring language models is told."""
+
+from raretokens.decoding.job import Continuation, Probe
+from raretokens.scoring import job
+from raretokens.sections import Section
+from raretokens.subword.groups import Groups
+
+
+class Score(job.Score):
+    unit: str  # of a token: piece or word
+    probe: Probe
+
+
+class Baseline(Section):
+    """The text itself, as people wrote it."""
+
+    name: str
+    task: str
+    corpus: str
+    pieces: str  # folder of token files
+    words: str | None  # folder of token files of the same text
+    groups: Groups  # of the pieces
+    continuation: Continuation

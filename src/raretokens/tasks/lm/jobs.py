@@ -1,0 +1,44 @@
+"""What the stages of a language model's run are told."""
+
+from collections.abc import Iterator
+
+from raretokens.decoding.job import ProbeJob
+from raretokens.run import Run
+from raretokens.sections import Section
+from raretokens.subword.job import WordVocabulary
+from raretokens.tasks.lm.job import Baseline, Score
+from raretokens.tasks.lm.settings import Settings
+from raretokens.tasks.parameters import Parameters
+
+
+def of_run(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
+    """Stage and job of what follows training; score: what scoring is told in every task."""
+    yield "probe", ProbeJob(run=run, probe=settings.probe, threads=parameters.threads)
+    unit = "word" if _is_words(parameters, run.tokens) else "piece"
+    yield "score-lm", Score(**score, unit=unit, probe=settings.probe)
+
+
+def baseline(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
+    """None where the text is not cut into pieces."""
+    tokens = [name for name, declared in parameters.tokens.items() if declared.corpus == corpus]
+    pieces = [name for name in tokens if not _is_words(parameters, name)]
+    if not pieces:
+        return None
+    return Baseline(
+        name=parameters.corpora[corpus].baseline,
+        task="lm",
+        corpus=corpus,
+        pieces=pieces[0],
+        words=next((name for name in tokens if name not in pieces), None),
+        groups=parameters.tokens[pieces[0]].groups,
+        continuation=settings.probe.continuation,
+    )
+
+
+def whole(parameters: Parameters, settings: Settings) -> Iterator[tuple[str, Section]]:
+    """Jobs of stages that see all runs: none."""
+    return iter(())
+
+
+def _is_words(parameters: Parameters, tokens: str) -> bool:
+    return isinstance(parameters.tokens[tokens].vocabulary, WordVocabulary)

@@ -1,0 +1,10 @@
+"""Language models in params.yaml."""
+
+from raretokens.decoding.job import Probe
+from raretokens.tasks import settings
+
+Line = settings.Line
+
+
+class Settings(settings.TaskSettings):
+    probe: Probe

@@ -1,0 +1,1 @@
+"""Translation: a sentence from its source and the pieces before."""

@@ -1,0 +1,46 @@
+"""Translations beside their references, as BLEU sees them."""
+
+import json
+from pathlib import Path
+
+from raretokens.decoding.job import Decoding
+from raretokens.errors import UserError
+from raretokens.metrics.bleu import chrf, sacre_bleu, sacre_bleu_interval, tokenised_bleu
+from raretokens.scoring.artifacts import lines
+from raretokens.scoring.layout import Signed
+from raretokens.tasks.nmt.job import Texts
+
+
+def bleu(texts: Texts, corpus: Path, folder: Path, ending: str, reverse: bool = False) -> Signed:
+    """Both BLEUs of the files <test><ending> of a folder, as far as the corpus has that test; of `test` also chrF.
+
+    corpus: folder of the prepared text.
+    """
+    side = "source" if reverse else "target"
+    languages = json.loads((corpus / "counts.json").read_text(encoding="utf-8"))["languages"]
+    language = languages[side].split("-")[0]  # en-ylt is English to a tokeniser
+    signed: Signed = {}
+    for test in ("test", *texts.extra_tests):
+        if test != "test" and not (corpus / f"{test}.{side}").exists():
+            continue
+        system, truth, suffix = paired_lines(texts.decoding, folder / f"{test}{ending}", corpus / f"{test}.{side}")
+        prefix = "bleu." if test == "test" else f"bleu.{test}."
+        values: Signed = {
+            prefix + "tokenised": tokenised_bleu(system, truth, language),
+            prefix + "sacrebleu": sacre_bleu(system, truth),
+        }
+        if test == "test":
+            values |= {"bleu.interval": sacre_bleu_interval(system, truth), "chrf": chrf(system, truth)}
+        signed |= {path: (value, signature + suffix) for path, (value, signature) in values.items()}
+    return signed
+
+
+def paired_lines(decoding: Decoding, system: Path, reference: Path) -> tuple[list[str], list[str], str]:
+    """Hypotheses, as many references, and what the signature says of decoding: how, and how many if not all sentences."""
+    translated, truth = lines(system), lines(reference)
+    expected, decoded = truth[: decoding.sentences], f"|{decoding.signature}"
+    if system.parent == reference.parent:  # the source itself stands for a translation
+        translated, decoded = translated[: decoding.sentences], ""
+    if len(translated) != len(expected):
+        raise UserError(f"{system}: {len(translated)} lines; there are {len(expected)} references to score")
+    return translated, expected, decoded + (f"|sentences:{len(expected)}" if len(expected) < len(truth) else "")

@@ -1,0 +1,39 @@
+"""What scoring translations is told."""
+
+from raretokens.decoding.job import Decoding
+from raretokens.run import Run
+from raretokens.scoring import job
+from raretokens.sections import Section
+
+
+class Texts(Section):
+    """How the translations were made, and of which test sets."""
+
+    corpus: str  # folder of the prepared text
+    decoding: Decoding
+    extra_tests: list[str]
+
+
+class Score(job.Score):
+    texts: Texts
+    aligned: int | None  # pairs that the aligner learnt from; None: all
+
+
+class Baseline(Section):
+    """The source taken for its own translation."""
+
+    name: str
+    task: str
+    pieces: str  # folder of token files
+    texts: Texts
+
+
+class Compared(Section):
+    run: Run
+    texts: Texts
+
+
+class Compare(Section):
+    """All runs of translation, each to be compared with maximum likelihood of its size, direction and text."""
+
+    runs: list[Compared]

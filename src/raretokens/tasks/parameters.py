@@ -1,0 +1,94 @@
+"""params.yaml as one frozen object: what all tasks share (config/schema.py adds the section of each)."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, PositiveInt
+
+from raretokens import tasks
+from raretokens.alignment.job import Job as Alignment
+from raretokens.corpora.job import Corpus
+from raretokens.errors import UserError
+from raretokens.models.shapes import shape_of
+from raretokens.run import Run
+from raretokens.sections import Strict
+from raretokens.subword.groups import Groups
+from raretokens.subword.job import Vocabulary
+from raretokens.tasks.settings import Line, TaskSettings
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+
+
+class PreparedCorpus(Strict):
+    """Text of a task, a folder of data/corpus."""
+
+    task: str
+    corpus: Corpus  # a name that a file of corpora/ serves
+    baseline: Name  # what its row of tables that needs no model is called
+    extra_tests: list[str] = []  # of translation: further test sets
+
+
+class TokenFiles(Strict):
+    """A corpus cut into tokens, a folder of data/tokens."""
+
+    corpus: str  # a key of `corpora`
+    vocabulary: Vocabulary
+    groups: Groups
+
+
+class Parameters(Strict):
+    """A section for each task and a run sheet for each in `runs` come with the schema."""
+
+    root: str
+    scale: str
+    threads: PositiveInt
+    seed: Annotated[int, Field(ge=0)]
+    alpha: Annotated[float, Field(ge=0.0)]
+    mirror: str | None
+    sources: list[str]
+    own: dict[str, str]
+    corpora: dict[Name, PreparedCorpus]
+    tokens: dict[Name, TokenFiles]
+    alignments: dict[Name, Alignment] = {}
+    runs: Any
+
+    def task(self, name: str) -> TaskSettings:
+        return getattr(self, name)
+
+    def lines(self, task: str) -> dict[str, Line]:
+        """The run sheet of a task."""
+        return getattr(self.runs, task)
+
+    def corpus_of(self, tokens: str) -> PreparedCorpus:
+        return self.corpora[self.tokens[tokens].corpus]
+
+    def run(self, task: str, name: str) -> Run:
+        """The resolved run; its knob's value becomes the option of that name (`nmt.alpha` sets alpha)."""
+        lines = self.lines(task)
+        if name not in lines:
+            raise UserError(f"runs.{task}: no run named {name}; the run sheet has {', '.join(lines)}")
+        line, size = lines[name], self.task(task).sizes[lines[name].size]
+        options = line.options
+        if line.knob:
+            options.setdefault(line.knob.rsplit(".", 1)[-1], value_at(self.model_dump(), line.knob))
+        return Run(
+            name=name,
+            task=task,
+            tokens=line.tokens,
+            objective=line.objective,
+            size=line.size,
+            architecture=size.architecture,
+            shape=shape_of(size.architecture, size.shape, f"{task}.sizes.{line.size}"),
+            seed=self.seed if line.seed is None else line.seed,
+            options=options,
+            reverse=getattr(line, "reverse", False),
+        )
+
+    def every_run(self) -> list[Run]:
+        return [self.run(task, name) for task in tasks.names() for name in self.lines(task)]
+
+
+def value_at(tree: Any, key: str) -> Any:
+    """The value of a dotted key; KeyError or TypeError where there is none."""
+    for part in key.split("."):
+        tree = tree[part]
+    return tree

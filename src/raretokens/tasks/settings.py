@@ -1,0 +1,56 @@
+"""What the sections of all tasks have."""
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+
+from raretokens.sections import Strict
+from raretokens.training.job import Training
+
+Update = Annotated[int, Field(ge=0)]
+INSTEAD = ("updates", "tokens_per_update", "peak_lr", "snapshot_every")  # what a size may set otherwise than the task
+
+
+class Size(Strict):
+    """A model's architecture; further keys are its shape (SHAPE of the architecture's file)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    architecture: str
+    updates: PositiveInt | None = None
+    tokens_per_update: PositiveInt | None = None
+    peak_lr: PositiveFloat | None = None
+    snapshot_every: PositiveInt | None = None
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+    def training(self, training: Training) -> Training:
+        """The task's recipe, less what this size sets otherwise."""
+        return training.replaced(**self.model_dump(include=set(INSTEAD), exclude_none=True))
+
+
+class TaskSettings(Strict):
+    """Section of params.yaml that is called like the task."""
+
+    sizes: dict[str, Size]
+    training: Training
+    curves: list[Update] = []  # updates at which the table is projected
+    neighbours: list[str] = []  # queries of the nearest-neighbour tables and similarity curves
+
+
+class Line(Strict):
+    """One line of the run sheet. Further keys are options of its objective (OPTIONS in the objective's file)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    tokens: str  # a key of `tokens`
+    size: str
+    objective: str
+    knob: str | None = None  # a key of params.yaml whose value is the option of that name
+    seed: Annotated[int, Field(ge=0)] | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})

@@ -1,0 +1,51 @@
+"""Which sequences make up which update.
+
+An update is a pure function of (data, seed, update number): a resumed run, another micro-batch size or more processes see
+the same sequences. Micro-batches only cut an update into pieces.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from raretokens.errors import UserError
+
+
+class Batch(NamedTuple):
+    inputs: tuple[Tensor, ...]  # arguments of the model, each sequences x positions
+    targets: Tensor  # sequences x positions; PAD where there is none
+
+
+class Updates(Protocol):
+    """How a text is cut into updates."""
+
+    updates_per_epoch: int
+
+    @property
+    def length(self) -> float:
+        """Mean positions of a sequence."""
+
+    def update(self, number: int) -> np.ndarray:
+        """What update `number` (from 0) consists of, in numbers that mean something to this object alone."""
+
+    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+        """Occurrences of each type among the targets of an update (N, int64)."""
+
+    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+        """What a process trains of an update."""
+
+    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+        """Micro-batches of at most that many tokens."""
+
+    def everything(self, tokens: int) -> Iterator[Batch]:
+        """The whole text in such batches: for validation."""
+
+
+def check_size(updates: Updates, task: str, tokens_per_update: int) -> None:
+    """Raise UserError where the text does not fill one update."""
+    if updates.updates_per_epoch == 0:
+        raise UserError(
+            f"{task}.training.tokens_per_update: {tokens_per_update} is more than the whole training text; allowed: less"
+        )
