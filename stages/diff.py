@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from raretokens import config
-from raretokens.tables import declarations, diff
-from raretokens.tables.revision import Revision
+from raretokens.reporting.declarations import reading as declarations
+from raretokens.reporting.diff import comparison as diff
+from raretokens.reporting.diff.revision import Revision
 
 
 def main() -> None:

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 from raretokens import config
-from raretokens.tables import declarations, include, report
+from raretokens.reporting import report
+from raretokens.reporting.declarations import reading as declarations
+from raretokens.reporting.tables import include
 
 REPORTS = Path("reports")
 OPTIONS = {"--readme": "name one text", "--table": "name one table", "--needs": "name one table"}

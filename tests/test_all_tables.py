@@ -12,10 +12,14 @@ from tiny import run_sheet
 from tiny.run_sheet import DECLARED, LM, REVERSE, WORDS, line, score, world, write
 
 from raretokens import config
-from raretokens.tables import cells, latex, layout, needs, render, report
-from raretokens.tables.printed import PrintedTable
-from raretokens.tables.schema import Table
-from raretokens.tables.scored import Scores
+from raretokens.reporting import report
+from raretokens.reporting.cells import needs
+from raretokens.reporting.cells import run_cells as cells
+from raretokens.reporting.declarations import layout
+from raretokens.reporting.declarations.printed import PrintedTable
+from raretokens.reporting.declarations.schema import Table
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.tables import latex, render
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from raretokens import config
-from raretokens.tables import claims, declarations, schema
-from raretokens.tables.scored import Scores
+from raretokens.reporting.claims import judging as claims
+from raretokens.reporting.declarations import reading as declarations
+from raretokens.reporting.declarations import schema
+from raretokens.reporting.scored import Scores
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"

@@ -9,8 +9,13 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from raretokens import config
-from raretokens.tables import declarations, diff, draw, figures, points, schema
-from raretokens.tables.scored import Scores
+from raretokens.reporting.declarations import reading as declarations
+from raretokens.reporting.declarations import schema
+from raretokens.reporting.diff import comparison as diff
+from raretokens.reporting.figures import draw
+from raretokens.reporting.figures import panel_points as points
+from raretokens.reporting.figures import write as figures
+from raretokens.reporting.scored import Scores
 
 ROOT = Path(__file__).parents[1]
 DECLARED = declarations.read(ROOT / "data/paper")

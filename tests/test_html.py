@@ -9,7 +9,8 @@ import pytest
 from tiny.page import Page, make_scores
 
 from raretokens import config
-from raretokens.tables import declarations, report
+from raretokens.reporting import report
+from raretokens.reporting.declarations import reading as declarations
 
 ROOT = Path(__file__).parents[1]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -7,8 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from raretokens import config
-from raretokens.tables import cells, declarations, include, render, report, schema
-from raretokens.tables.scored import Scores
+from raretokens.reporting import report
+from raretokens.reporting.cells import run_cells as cells
+from raretokens.reporting.declarations import reading as declarations
+from raretokens.reporting.declarations import schema
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.tables import include, render
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"

@@ -9,8 +9,11 @@ import pytest
 import yaml
 
 from raretokens import config
-from raretokens.tables import cells, declarations, include, render, report
-from raretokens.tables.scored import Scores
+from raretokens.reporting import report
+from raretokens.reporting.cells import run_cells as cells
+from raretokens.reporting.declarations import reading as declarations
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.tables import include, render
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"

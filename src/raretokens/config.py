@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from raretokens.consistency import contradictions, nearest, value_at
+from raretokens.errors import UserError
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -21,10 +22,6 @@ ALTERNATIVE = re.compile(
     r"constrained|literal\[|int$|float$|str$|list\[|Subword$"
 )  # names that pydantic gives to members of a union
 Corpus = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
-
-
-class UserError(Exception):
-    """A mistake that the user can mend; shown as its message alone, without a traceback."""
 
 
 class Section(BaseModel):

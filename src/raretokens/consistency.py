@@ -1,9 +1,10 @@
 """What no schema can say of params.yaml: names that must exist, and values that contradict each other."""
 
 import ast
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from raretokens.errors import nearest
 
 if TYPE_CHECKING:
     from raretokens.config import Groups, Parameters, Probe, RunLine, Task
@@ -159,8 +160,3 @@ def value_at(tree: Any, key: str) -> Any:
     for part in key.split("."):
         tree = tree[part]
     return tree
-
-
-def nearest(word: str, words: list[str]) -> str:
-    match = difflib.get_close_matches(word, words, n=1, cutoff=0.0)
-    return f"the nearest is {match[0]}" if match else "none is known"

@@ -5,8 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from raretokens import config
-from raretokens.tables import declarations
-from raretokens.tables.scored import Scores
+from raretokens.reporting.declarations import reading as declarations
+from raretokens.reporting.scored import Scores
 
 DECLARED = declarations.read(Path(__file__).parents[2] / "data/paper")
 LM = (

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from raretokens.tables.render import escaped
-from raretokens.tables.revision import Revision
-from raretokens.tables.schema import EXACT, Declarations, Tolerance
+from raretokens.reporting.declarations.schema import EXACT, Declarations, Tolerance
+from raretokens.reporting.diff.revision import Revision
+from raretokens.reporting.tables.render import escaped
 
 KEYS = {"tables": ("row", "column"), "claims": ("claim",), "figures": ("panel", "run", "group")}
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from raretokens.config import UserError
-from raretokens.consistency import nearest
+from raretokens.errors import UserError, nearest
 
 Column = dict[str, Any]
 

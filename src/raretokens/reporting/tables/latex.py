@@ -2,9 +2,9 @@
 
 import jinja2
 
-from raretokens.tables.cell import Cell
-from raretokens.tables.render import Grid, is_rare
-from raretokens.tables.schema import Table
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.declarations.schema import Table
+from raretokens.reporting.tables.render import Grid, is_rare
 
 ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -47,7 +47,7 @@ def _shown(cell: Cell | None) -> str:
 def _environment() -> jinja2.Environment:
     """Jinja with marks that do not mean anything in LaTeX."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("raretokens.tables"),
+        loader=jinja2.PackageLoader("raretokens.reporting.tables"),
         autoescape=False,  # the filter tex escapes
         trim_blocks=True,
         keep_trailing_newline=True,

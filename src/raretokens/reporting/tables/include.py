@@ -12,8 +12,7 @@ import io
 import re
 from pathlib import Path
 
-from raretokens.config import UserError
-from raretokens.consistency import nearest
+from raretokens.errors import UserError, nearest
 
 INCLUDE = re.compile(
     r"(<!-- include (?P<file>\S+)(?: where (?P<where>[^\n]+?))?(?: columns (?P<columns>[^\n]+?))? -->\n)(?:.*?)(<!-- end -->)",

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from raretokens.tables.cell import Cell
-from raretokens.tables.printed import Printed, PrintedTable
-from raretokens.tables.schema import Declarations, Fact, Metric, Subject, Table
-from raretokens.tables.scored import Scores
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.declarations.printed import Printed, PrintedTable
+from raretokens.reporting.declarations.schema import Declarations, Fact, Metric, Subject, Table
+from raretokens.reporting.scored import Scores
 
 PRINTED_NUMBER = re.compile(r"(?P<number>[\d.]+(?:e-?\d+)?)(?P<unit>[kM]?)(?:\s*-\s*(?P<again>\d+))?")
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6}

@@ -1,7 +1,7 @@
 """What a table needs to be made: the DVC targets of the runs that its own rows name."""
 
-from raretokens.tables.schema import Table
-from raretokens.tables.scored import Scores
+from raretokens.reporting.declarations.schema import Table
+from raretokens.reporting.scored import Scores
 
 
 def targets(table: Table, scores: dict[str, Scores]) -> list[str]:

@@ -4,7 +4,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 
 
 @dataclass(frozen=True)

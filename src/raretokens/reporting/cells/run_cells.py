@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from raretokens.tables.cell import Cell
-from raretokens.tables.facts import fact_cells
-from raretokens.tables.neighbours import neighbour_cells
-from raretokens.tables.printed import Printed, PrintedTable
-from raretokens.tables.schema import EXACT, Column, Declarations, Metric, Row, Table
-from raretokens.tables.scored import Scores, Value
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.cells.fact_cells import fact_cells
+from raretokens.reporting.cells.neighbour_cells import neighbour_cells
+from raretokens.reporting.declarations.printed import Printed, PrintedTable
+from raretokens.reporting.declarations.schema import EXACT, Column, Declarations, Metric, Row, Table
+from raretokens.reporting.scored import Scores, Value
 
 
 def of_table(

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from raretokens.config import UserError
-from raretokens.tables.schema import Declarations, Metric
-from raretokens.tables.scored import Scores
+from raretokens.errors import UserError
+from raretokens.reporting.declarations.schema import Declarations, Metric
+from raretokens.reporting.scored import Scores
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 206, 48, 12, 26  # of a curve, in its own units

@@ -9,11 +9,13 @@ from typing import Any
 import jinja2
 from PIL import Image
 
-from raretokens.tables import html_claims, html_runs, render
-from raretokens.tables.cell import Cell
-from raretokens.tables.claims import VERDICTS, Verdict
-from raretokens.tables.schema import Declarations, Table
-from raretokens.tables.scored import Scores
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.claims.judging import VERDICTS, Verdict
+from raretokens.reporting.declarations.schema import Declarations, Table
+from raretokens.reporting.page import evidence as html_claims
+from raretokens.reporting.page import run_sections as html_runs
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.tables import render
 
 LARGEST_SVG = 30_000  # bytes; a larger drawing stands on the page as pixels, so that the page stays below 2 MB
 MARKS = {
@@ -38,7 +40,7 @@ def page(
     Times of training come from data/scratch beside the reports, where it is there: they are no output of the pipeline.
     """
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("raretokens.tables"),
+        loader=jinja2.PackageLoader("raretokens.reporting.page"),
         autoescape=jinja2.select_autoescape(["html"]),
         trim_blocks=True,
         lstrip_blocks=True,

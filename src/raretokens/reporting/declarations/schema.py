@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 
 
 class Section(BaseModel):

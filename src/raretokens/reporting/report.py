@@ -10,13 +10,18 @@ from typing import Any
 
 import jinja2
 
-from raretokens.config import Parameters, UserError
-from raretokens.consistency import nearest
-from raretokens.tables import claims, figures, html, latex, needs, points, render
-from raretokens.tables.cell import Cell
-from raretokens.tables.cells import of_table
-from raretokens.tables.schema import Declarations, Table
-from raretokens.tables.scored import Scores
+from raretokens.config import Parameters
+from raretokens.errors import UserError, nearest
+from raretokens.reporting.cells import needs
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.cells.run_cells import of_table
+from raretokens.reporting.claims import judging as claims
+from raretokens.reporting.declarations.schema import Declarations, Table
+from raretokens.reporting.figures import panel_points as points
+from raretokens.reporting.figures import write as figures
+from raretokens.reporting.page import browser_page as html
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.tables import latex, render
 
 PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "sil-thot", "scipy", "numpy")
 HEADLINE = {
@@ -97,7 +102,7 @@ def _write_table(name: str, table: Table, found: list[Cell], folder: Path) -> st
 
 def _index(summary: dict[str, Any]) -> str:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("raretokens.tables"),
+        loader=jinja2.PackageLoader("raretokens.reporting"),
         autoescape=False,  # Markdown, not HTML
         trim_blocks=True,
         keep_trailing_newline=True,

@@ -4,10 +4,10 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from raretokens.tables import claims
-from raretokens.tables.claims import Verdict
-from raretokens.tables.schema import Claim, Declarations, Side
-from raretokens.tables.scored import Scores
+from raretokens.reporting.claims import judging as claims
+from raretokens.reporting.claims.judging import Verdict
+from raretokens.reporting.declarations.schema import Claim, Declarations, Side
+from raretokens.reporting.scored import Scores
 
 SHOWN = 3
 

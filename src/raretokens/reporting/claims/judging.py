@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from raretokens.tables import points
-from raretokens.tables.printed import PrintedTable
-from raretokens.tables.schema import Claim, Declarations, Side, Tolerance
-from raretokens.tables.scored import Scores, Value
+from raretokens.reporting.declarations.printed import PrintedTable
+from raretokens.reporting.declarations.schema import Claim, Declarations, Side, Tolerance
+from raretokens.reporting.figures import panel_points as points
+from raretokens.reporting.scored import Scores, Value
 
 VERDICTS = ("holds", "does not hold", "undecided", "not run")
 NEIGHBOURS = "neighbours.rare"  # a share that is counted from the listed neighbours

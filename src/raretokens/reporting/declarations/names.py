@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from raretokens.consistency import nearest
+from raretokens.errors import nearest
 
 if TYPE_CHECKING:
-    from raretokens.tables.schema import Declarations
+    from raretokens.reporting.declarations.schema import Declarations
 
 
 def unknown_runs(declared: "Declarations", folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from raretokens.config import UserError
+from raretokens.errors import UserError
 
 
 class Revision:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from raretokens.tables.points import PanelPoints
+from raretokens.reporting.figures.panel_points import PanelPoints
 
 # Okabe and Ito's colours, safe for colour-blind readers; markers and dashes tell them apart in grey
 GROUPS = {

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from raretokens.tables.cell import Cell
-from raretokens.tables.printed import PrintedTable
-from raretokens.tables.schema import Table
-from raretokens.tables.scored import Scores
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.declarations.printed import PrintedTable
+from raretokens.reporting.declarations.schema import Table
+from raretokens.reporting.scored import Scores
 
 SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word; the papers print their pieces without it
 Found = list[list]  # piece, cosine, group; nearest first

@@ -4,8 +4,8 @@ import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from raretokens.tables.schema import Figure, Panel, Side
-from raretokens.tables.scored import Scores
+from raretokens.reporting.declarations.schema import Figure, Panel, Side
+from raretokens.reporting.scored import Scores
 
 Series = dict[str, list[tuple[str, str, str]]]  # name -> (group, x, y) of each point, as the file has them
 

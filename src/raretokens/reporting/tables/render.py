@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from raretokens.tables.cell import Cell
-from raretokens.tables.schema import Table
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.declarations.schema import Table
 
 HEADER = ["row", "column", "metric", "paper", "ours", "spread", "delta", "runs", "status", "reason", "note"]
 LEGEND = (

@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 from pydantic import RootModel, ValidationError
 
-from raretokens.config import UserError
-from raretokens.tables import layout
-from raretokens.tables.names import unknown_runs
-from raretokens.tables.schema import Claim, Declarations, Figure, Metric, Scale, Section, Table
+from raretokens.errors import UserError
+from raretokens.reporting.declarations import layout
+from raretokens.reporting.declarations.names import unknown_runs
+from raretokens.reporting.declarations.schema import Claim, Declarations, Figure, Metric, Scale, Section, Table
 
 BRACES = re.compile(r"\{(.+?)\}")
 

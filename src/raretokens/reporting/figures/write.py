@@ -6,8 +6,8 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 
-from raretokens.tables import draw
-from raretokens.tables.points import PanelPoints
+from raretokens.reporting.figures import draw
+from raretokens.reporting.figures.panel_points import PanelPoints
 
 STYLE = {
     "svg.hashsalt": "raretokens",
