@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 from raretokens import config
-from raretokens.reporting.declarations import reading as declarations
-from raretokens.reporting.diff import comparison as diff
+from raretokens.errors import UserError
+from raretokens.reporting.declarations import reading
+from raretokens.reporting.diff.comparison import compare
+from raretokens.reporting.diff.moves_markdown import to_markdown
 from raretokens.reporting.diff.revision import Revision
 
 
@@ -16,9 +18,9 @@ def main() -> None:
     try:
         parameters = config.load()
         revision = Revision(sys.argv[1] if len(sys.argv) > 1 else "HEAD")
-        moves = diff.compare(revision, declarations.read(Path(parameters.root) / "data/paper"))
-        print(diff.to_markdown(revision, moves, revision.parameters()))
-    except config.UserError as error:  # 1 means that something moved
+        moves = compare(revision, reading.read(Path(parameters.root) / "data/paper"))
+        print(to_markdown(revision, moves, revision.parameters()))
+    except UserError as error:  # 1 means that something moved
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     sys.exit(any(move.out for move in moves))

@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 from raretokens import config
+from raretokens.errors import UserError
+from raretokens.files import write_text
 from raretokens.reporting import report
-from raretokens.reporting.declarations import reading as declarations
+from raretokens.reporting.declarations import reading
+from raretokens.reporting.sheet import Sheet
 from raretokens.reporting.tables import include
 
 REPORTS = Path("reports")
@@ -19,28 +22,27 @@ OPTIONS = {"--readme": "name one text", "--table": "name one table", "--needs": 
 def main() -> None:
     option, *rest = sys.argv[1:] or [""]
     if option and option not in OPTIONS:
-        raise config.UserError(f"report: unknown option {option}; it has {', '.join(OPTIONS)}")
+        raise UserError(f"report: unknown option {option}; it has {', '.join(OPTIONS)}")
     if option and len(rest) != 1:
-        raise config.UserError(f"report {option}: {OPTIONS[option]}")
+        raise UserError(f"report {option}: {OPTIONS[option]}")
     if option == "--readme":
         refresh(Path(rest[0]))
         return
     parameters = config.load()
-    printed = Path(parameters.root) / "data/paper"
-    declared = declarations.read(printed)
+    sheet, declared = Sheet.of(parameters), reading.read(Path(parameters.root) / "data/paper")
     if option == "--table":
-        print(report.one_table(rest[0], parameters, declared, printed, REPORTS), end="")
+        print(report.one_table(rest[0], sheet, declared, REPORTS), end="")
     elif option == "--needs":
-        print(*report.needed(rest[0], parameters, declared, REPORTS))
+        print(*report.needed(rest[0], sheet, declared, REPORTS))
     else:
-        verdicts = report.write(parameters, declared, printed, REPORTS)
+        verdicts = report.write(sheet, declared, REPORTS)
         print(f"report: reports/index.md; claims: {verdicts}")
 
 
 def refresh(readme: Path) -> None:
     if not readme.is_file():
-        raise config.UserError(f"{readme}: no such file")
-    readme.write_text(include.refresh(readme.read_text(encoding="utf-8"), readme.parent), encoding="utf-8")
+        raise UserError(f"{readme}: no such file")
+    write_text(readme, include.refresh(readme.read_text(encoding="utf-8"), readme.parent))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """Scores of the runs on the run sheet; runs that differ in their seed alone are taken together."""
 
 import json
-import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from raretokens.config import Parameters
+from raretokens.reporting.sheet import Sheet, SheetLine
+from raretokens.reporting.tasks import TASKS
 
 
 @dataclass(frozen=True)
@@ -28,47 +29,36 @@ class Value:
         return (max(self.values) - min(self.values)) / 2 if len(self.values) > 1 else None
 
 
-def filled(names: list[str], size: str | None) -> list[str]:
-    """Names of runs with the column's size in the place of {size}."""
-    return [name.replace("{size}", size or "") for name in names]
-
-
 @dataclass
 class Scores:
     """reports/runs of one task, read as the run sheet names them: files of removed runs are not seen."""
 
     task: str
-    lines: dict[str, Any]  # the run sheet
+    lines: dict[str, SheetLine]  # the run sheet
     folder: Path
     cache: dict[str, dict | None] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, parameters: Parameters, task: str, folder: Path) -> "Scores":
-        return cls(task, dict(getattr(parameters.runs, task)), folder / task)
-
-    def stems(self) -> dict[str, list[str]]:
-        """Run -> it and its repetitions with other seeds (`agg`, `agg-2`, `agg-3`), in the order of the run sheet."""
-        return self._stems
-
     @cached_property
-    def _stems(self) -> dict[str, list[str]]:
-        stems: dict[str, list[str]] = {}
-        for name in self.lines:
-            stems.setdefault(self._stem(name), []).append(name)
-        return stems
+    def repetitions(self) -> dict[str, list[str]]:
+        """Run -> it and its repetitions, in the order of the run sheet.
 
-    def _stem(self, name: str) -> str:
-        found = re.fullmatch(r"(.+)-\d+", name)
-        if found and found[1] in self.lines:
-            ours, stems = (self.lines[n].model_dump() for n in (name, found[1]))
-            if {**ours, "seed": None} == {**stems, "seed": None}:
-                return found[1]
-        return name
+        A repetition has the line of an earlier run in everything but the seed, whatever it is called.
+        """
+        groups: dict[str, list[str]] = {}
+        for name, line in self.lines.items():
+            first = next((run for run in groups if line.same_but_seed(self.lines[run])), name)
+            seeds = [self.lines[run].seed for run in groups.get(first, [])]
+            groups.setdefault(name if line.seed in seeds else first, []).append(name)
+        return groups
 
-    def choose(self, names: list[str], size: str | None = None, data: bool = False) -> str | None:
+    def names(self) -> Iterator[str]:
+        """Runs that have scores, in the order of the run sheet; then the text itself, which needs no model."""
+        return (name for name in (*self.lines, TASKS[self.task].data) if self.read(name))
+
+    def choose(self, names: list[str], data: bool = False) -> str | None:
         """The first of the names that is on the run sheet (a data row: that has a score file)."""
         known = (lambda name: self.read(name) is not None) if data else self.lines.__contains__
-        return next(filter(known, filled(names, size)), None)
+        return next(filter(known, names), None)
 
     def read(self, name: str) -> dict | None:
         if name not in self.cache:
@@ -76,19 +66,23 @@ class Scores:
             self.cache[name] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
         return self.cache[name]
 
-    def value(self, stem: str, metric: str) -> Value | None:
+    def value(self, run: str, metric: str) -> Value | None:
         """The metric of a run and its repetitions; None where none of them has it.
 
         `paired.<what>` is that of the comparison with maximum likelihood; of several p the largest, as none is their mean.
         """
-        found = []
-        for name in self.stems().get(stem, [stem]):
-            number = self._number(name, metric)
-            if isinstance(number, int | float):
-                found.append((name, float(number), (self.read(name) or {}).get("seed")))
-        if metric == "paired.p":
-            found = [max(found, key=lambda one: one[1])] if found else []
-        return Value(*map(tuple, zip(*found, strict=True))) if found else None
+        value = self.over_seeds(run, lambda name: self._number(name, metric))
+        if value is None or metric != "paired.p":
+            return value
+        worst = value.values.index(max(value.values))
+        return Value(*((part[worst],) for part in (value.runs, value.values, value.seeds)))
+
+    def over_seeds(self, run: str, measure: Callable[[str], Any]) -> Value | None:
+        """Numbers that are measured of a run and its repetitions; None where there is none."""
+        measured = {name: measure(name) for name in self.repetitions.get(run, [run])}
+        numbers = {name: float(number) for name, number in measured.items() if isinstance(number, int | float)}
+        seeds = tuple((self.read(name) or {}).get("seed") for name in numbers)
+        return Value(tuple(numbers), tuple(numbers.values()), seeds) if numbers else None
 
     def _number(self, name: str, metric: str) -> Any:
         kind, _, rest = metric.partition(".")
@@ -102,5 +96,13 @@ class Scores:
         kind, _, key = path.partition(".")
         return dict((self.read(name) or {}).get(kind, [])).get(key)
 
+    def option(self, name: str, option: str) -> Any:
+        return self.fact(name, f"options.{option}")
+
     def points(self, name: str) -> Path:
         return self.folder / f"{name}.csv"
+
+
+def all_scores(sheet: Sheet, folder: Path) -> dict[str, Scores]:
+    """Scores of each task; folder: reports/runs."""
+    return {task: Scores(task, lines, folder / task) for task, lines in sheet.runs.items()}

@@ -1,6 +1,11 @@
 """A cell of a table: the printed number, ours, and how they compare, as text."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Literal
+
+from raretokens.reporting.declarations.printed import is_quoted, is_suspicious
+
+Status = Literal["match", "differs", "ours only", "quoted", "not run", ""]
 
 
 @dataclass(frozen=True)
@@ -10,22 +15,31 @@ class Cell:
     metric: str
     paper: str
     ours: str
-    spread: str
-    delta: str
-    runs: str
-    status: str  # match, differs, not run, quoted, ours only
-    reason: str  # why it was not run
-    note: str  # on the printed number
+    spread: str = ""
+    delta: str = ""
+    runs: str = ""
+    status: Status = ""
+    reason: str = ""  # why it was not run
+    note: str = ""  # on the printed number; of a neighbour, its frequency group
 
     @property
     def quoted(self) -> bool:
-        """The paper has the number from elsewhere."""
-        return bool(self.paper) and self.note.startswith("quoted")
+        return bool(self.paper) and is_quoted(self.note)
 
     @property
-    def doubtful(self) -> bool:
-        """The printed number cannot be right, or not together with another one."""
-        return bool(self.paper) and self.note.startswith("suspicious")
+    def suspicious(self) -> bool:
+        return bool(self.paper) and is_suspicious(self.note)
 
-    def as_dict(self) -> dict[str, str]:
-        return asdict(self)
+    @property
+    def is_rare(self) -> bool:
+        """Whether it holds a neighbour of the rare group."""
+        return self.metric == "neighbours" and self.note == "rare"
+
+
+def compared(ours: str, paper: object, same: bool) -> Status:
+    """Status of a cell by what it holds: nothing of ours, nothing in print, or both."""
+    if not ours:
+        return "not run"
+    if not paper:
+        return "ours only"
+    return "match" if same else "differs"

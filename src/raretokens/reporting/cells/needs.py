@@ -1,20 +1,31 @@
 """What a table needs to be made: the DVC targets of the runs that its own rows name."""
 
-from raretokens.reporting.declarations.schema import Table
+from collections.abc import Iterator
+
+from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.scored import Scores
+
+DATA = "score-data"
 
 
 def targets(table: Table, scores: dict[str, Scores]) -> list[str]:
     """`score-lm@mle`, ... for the runs on the run sheet, and `score-data` for rows that need no model."""
-    wanted = [(table.task, row.names(column), row.data) for row in table.rows for column in table.columns]
-    wanted += [(table.task, row.runs, False) for row in table.rows if table.neighbours]
-    wanted += [
-        (subject.task or table.task, fact.names(subject), subject.data)
-        for subject in table.subjects
-        for fact in table.facts
-    ]
-    found = []
-    for task, names, data in wanted:
-        stem = None if data else scores[task].choose(names)
-        found += [f"score-{task}@{stem}"] if stem else ["score-data"] if data and names else []
-    return sorted(dict.fromkeys(found), key="score-data".__eq__)
+    needed = dict.fromkeys(_target(task, names, data, scores) for task, names, data in _wanted(table))
+    return sorted(filter(None, needed), key=DATA.__eq__)
+
+
+def _wanted(table: Table) -> Iterator[tuple[str, list[str], bool]]:
+    """Task, names that are tried in order, and whether they need no model."""
+    for row in table.rows:
+        yield from ((table.task, row.names(column), row.data) for column in table.columns)
+    for row in table.rows if table.neighbours else ():
+        yield table.task, row.runs, False
+    for subject in table.subjects:
+        yield from ((subject.task or table.task, fact.names(subject), subject.data) for fact in table.facts)
+
+
+def _target(task: str, names: list[str], data: bool, scores: dict[str, Scores]) -> str | None:
+    if data:
+        return DATA if names else None
+    run = scores[task].choose(names)
+    return f"score-{task}@{run}" if run else None

@@ -1,80 +1,84 @@
 """Tables of nearest neighbours: a row for each query and run, a column for each rank."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.cells.neighbour_ranks import Near, QueryRow, Ranks, rank_cells, semantic_cells, shared_cell
+from raretokens.reporting.cells.pieces import bare
+from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.declarations.printed import PrintedTable
-from raretokens.reporting.declarations.schema import Table
+from raretokens.reporting.declarations.row import RunRow
 from raretokens.reporting.scored import Scores
 
-SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word; the papers print their pieces without it
-Found = list[list]  # piece, cosine, group; nearest first
+SEMANTIC = "semantic"  # beginning of a printed group: words that are near in meaning, with their ranks (FRAGE)
 
 
-def bare(piece: str) -> str:
-    """A piece without marks: * of a rare word or a synonym, @@ of one that does not end a word, the mark of a blank."""
-    return piece.rstrip("*").removesuffix("@@").removeprefix(SPACE) or piece
+class RunLists(NamedTuple):
+    """What a run lists for each query."""
+
+    title: str
+    run: str  # empty where none is on the run sheet
+    reason: str  # why it lists nothing
+    near: dict[str, Near]
+    ranks: dict[str, Ranks]
+
+
+class PrintedLists(NamedTuple):
+    """What the paper lists for a query and run."""
+
+    words: list[str]  # nearest first
+    ranks: list[tuple[str, str]]  # word and its rank
 
 
 def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable) -> Iterator[Cell]:
     """Printed queries first, then ours. A word is a match where the paper has it among the same run's neighbours."""
-    stems = {row.title: scores.choose(row.runs) for row in table.rows}
-    files = {title: stem and scores.read(stem) or {} for title, stem in stems.items()}
-    near = {title: dict(file.get("neighbours", [])) for title, file in files.items()}
-    reasons = {row.title: _reason(" or ".join(row.runs), stems[row.title], scores) for row in table.rows}
+    runs = [_run_lists(row, scores, _has_ranks(printed)) for row in table.rows]
+    for query, as_printed in _queries(printed, runs).items():
+        for run in runs:
+            paper = _printed_lists(printed, run.title, as_printed)
+            yield from _query_cells(f"{as_printed}, {run.title}", query, run, paper, table.neighbours)
+
+
+def _query_cells(row: str, query: str, run: RunLists, paper: PrintedLists, count: int) -> Iterator[Cell]:
+    listed = run.near.get(query)
+    absent = "is no single piece of this vocabulary" if listed == [] else "is not asked for at this scale"
+    place = QueryRow(row, run.run, run.reason or f"{query} {absent}")
+    near = (listed or [])[:count]
+    yield from rank_cells(place, paper.words, near, count)
+    yield from semantic_cells(place, paper.ranks, run.ranks.get(query, []))
+    if paper.words and near:
+        yield shared_cell(place, paper.words, near)
+
+
+def _run_lists(row: RunRow, scores: Scores, with_ranks: bool) -> RunLists:
+    run = scores.choose(row.runs)
+    score = (run and scores.read(run)) or {}
+    ranks = dict(score.get("named", [])) if with_ranks else {}
+    return RunLists(row.title, run or "", _reason(row, run, scores), dict(score.get("neighbours", [])), ranks)
+
+
+def _reason(row: RunRow, run: str | None, scores: Scores) -> str:
+    if run is None:
+        return f"no run named {' or '.join(row.runs)} on the run sheet"
+    return "" if scores.read(run) else f"{run} has no scores yet"
+
+
+def _has_ranks(printed: PrintedTable) -> bool:
+    return any(group.startswith(SEMANTIC) for *_, group in printed.cells)
+
+
+def _queries(printed: PrintedTable, runs: list[RunLists]) -> dict[str, str]:
+    """Query without marks -> as it is printed."""
     queries = {bare(query): query for _, query, _ in printed.cells}
-    wants_named = any(group.startswith("semantic") for *_, group in printed.cells)
-    ranks = {title: dict(file.get("named", [])) if wants_named else {} for title, file in files.items()}
-    asked = [query for found in (*near.values(), *ranks.values()) for query in found]
-    queries |= {query: queries.get(query, query) for query in asked}
-    for query, shown in queries.items():
-        for title, stem in stems.items():
-            paper = {key[2]: cell.text for key, cell in printed.cells.items() if key[:2] == (title, shown)}
-            found = near[title].get(query)
-            absent = "is no single piece of this vocabulary" if found == [] else "is not asked for at this scale"
-            reason = reasons[title] or f"{query} {absent}"
-            row = f"{shown}, {title}"
-            words = [text for key, text in paper.items() if key.startswith("rank")]
-            named = [(key.partition(":")[2], text) for key, text in paper.items() if key.startswith("semantic")]
-            yield from _ranks(row, stem or "", words, (found or [])[: table.neighbours], reason, table.neighbours)
-            yield from _semantic(row, stem or "", named, ranks[title].get(query, []), reason)
-            if words and found:
-                yield _shared(row, stem or "", words, found[: table.neighbours])
+    for query in (*(query for run in runs for query in run.near), *(query for run in runs for query in run.ranks)):
+        queries.setdefault(query, query)
+    return queries
 
 
-def _reason(names: str, stem: str | None, scores: Scores) -> str:
-    if stem is None:
-        return f"no run named {names} on the run sheet"
-    return "" if scores.read(stem) else f"{stem} has no scores yet"
-
-
-def _ranks(row: str, stem: str, paper: list[str], found: Found, reason: str, ranks: int) -> Iterator[Cell]:
-    words = [piece.removeprefix(SPACE) or piece for piece, _, _ in found]
-    known = {bare(word) for word in paper}
-    for rank in range(ranks):
-        printed, word = (column[rank] if rank < len(column) else "" for column in (paper, words))
-        status = "not run" if not word else "match" if bare(word) in known else "differs" if paper else "ours only"
-        note = found[rank][2] if word else ""
-        yield _cell(row, f"rank {rank + 1}", printed, word, stem, status, "" if word else reason, note)
-
-
-def _semantic(row: str, stem: str, named: list[tuple[str, str]], ours: list[list], reason: str) -> Iterator[Cell]:
-    """Rank from 1 of words that are near in meaning (FRAGE); ours: word and rank, which is None if it is no piece."""
-    ranks = {bare(word): rank for word, rank in ours}
-    shown = {bare(word): (word, printed) for word, printed in named}
-    for number, word in enumerate(dict.fromkeys([*shown, *ranks]), 1):
-        label, printed = shown.get(word, (word, ""))
-        rank = "" if ranks.get(word) is None else str(ranks[word])
-        status = "not run" if not rank else "ours only" if not printed else "match" if rank == printed else "differs"
-        why = "" if rank else f"{word} is no single piece of this vocabulary" if word in ranks else reason
-        ours_text, paper = (f"{name}: {value}" if value else "" for name, value in ((word, rank), (label, printed)))
-        yield _cell(row, f"semantic {number}", paper, ours_text, stem, status, why, "")
-
-
-def _shared(row: str, stem: str, paper: list[str], found: Found) -> Cell:
-    both = {bare(word) for word in paper} & {bare(piece) for piece, _, _ in found}
-    return _cell(row, "shared", "", f"{len(both)} of {len(paper)}", stem, "ours only", "", "")
-
-
-def _cell(row: str, column: str, paper: str, ours: str, stem: str, status: str, reason: str, note: str) -> Cell:
-    return Cell(row, column, "neighbours", paper, ours, "", "", stem, status, reason, note)
+def _printed_lists(printed: PrintedTable, title: str, query: str) -> PrintedLists:
+    texts = {
+        group: cell.text for (row, column, group), cell in printed.cells.items() if (row, column) == (title, query)
+    }
+    ranks = [(group.partition(":")[2], text) for group, text in texts.items() if group.startswith(SEMANTIC)]
+    return PrintedLists([text for group, text in texts.items() if group.startswith("rank")], ranks)

@@ -5,10 +5,10 @@ from typing import Any
 
 from raretokens.errors import UserError, nearest
 
-Column = dict[str, Any]
+Tree = dict[str, Any]  # of a column, a side or a table, as the file has it
 
 
-def spelt_out(path: Path, tables: Any, lists: dict[str, list[Column]]) -> Any:
+def written_out(path: Path, tables: Any, lists: dict[str, list[Tree]]) -> Any:
     """Tables as the schema has them; what is not understood is left for the schema to refuse.
 
     path: tables/<paper>.yaml. A table `agg-1` is printed in agg_table1.csv and is of task lm, unless it says otherwise.
@@ -23,35 +23,38 @@ def spelt_out(path: Path, tables: Any, lists: dict[str, list[Column]]) -> Any:
     }
 
 
-def _table(place: str, table: dict[str, Any], lists: dict[str, list[Column]]) -> dict[str, Any]:
+def _table(place: str, table: Tree, lists: dict[str, list[Tree]]) -> Tree:
     own = [column for part in table.get("columns", []) for column in _columns(place, part, lists)]
-    further = [column for part in table.get("extras", []) for column in _columns(place, part, lists)]
+    extras = [column for part in table.get("extras", []) for column in _columns(place, part, lists)]
     kept = {key: value for key, value in table.items() if key != "extras"}
-    return {"task": "lm", **kept, "columns": [*own, *_repeated(further, own)]}
+    return {"task": "lm", **kept, "columns": [*own, *_repeated(extras, _sides(own))]}
 
 
-def _columns(place: str, part: Any, lists: dict[str, list[Column]]) -> list[Column]:
+def _columns(place: str, part: Any, lists: dict[str, list[Tree]]) -> list[Tree]:
     """A column, or those of the list that it names."""
     if not isinstance(part, str):
         return [part]
     if part not in lists:
-        raise UserError(f"{place}: no list of columns {part!r}; {nearest(part, list(lists))}")
+        raise UserError(f"{place}: no list of columns {part!r}; {nearest(part, lists)}")
     return lists[part]
 
 
-def _repeated(extras: list[Column], own: list[Column]) -> list[Column]:
-    """The extra columns once for each size or side that the table has columns of; then their titles begin with it."""
-    keys = ("size", "side", "reverse")
-    sides = []
-    for column in own:
-        side = {key: column[key] for key in keys if key in column}
+def _sides(columns: list[Tree]) -> list[Tree]:
+    """The sizes or sides that the table has columns of."""
+    sides: list[Tree] = []
+    for column in columns:
+        side = {key: column[key] for key in ("size", "side", "reverse") if key in column}
         if side not in sides and not column.get("absent"):
             sides.append(side)
+    return sides
+
+
+def _repeated(extras: list[Tree], sides: list[Tree]) -> list[Tree]:
+    """The extra columns once for each side; of several, its name begins their titles."""
     if len(sides) < 2:
         return [{**column, **side} for side in sides or [{}] for column in extras]
-    names = [side.get("side") or side.get("size", "").capitalize() for side in sides]
-    return [
-        {**column, **side, "title": f"{name} {column['title']}"}
-        for column in extras
-        for name, side in zip(names, sides, strict=True)
-    ]
+    return [{**column, **side, "title": f"{_name(side)} {column['title']}"} for column in extras for side in sides]
+
+
+def _name(side: Tree) -> str:
+    return side.get("side") or side.get("size", "").capitalize()

@@ -1,29 +1,46 @@
-"""Names of runs in claims and figures: one that no table and no run sheet knows is a slip of the pen."""
+"""Names that declarations use: a metric or a run that nothing knows is a slip of the pen."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import yaml
 
 from raretokens.errors import nearest
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.tasks import TASKS
+from raretokens.sections import read_yaml
 
-if TYPE_CHECKING:
-    from raretokens.reporting.declarations.schema import Declarations
+
+def unknown_metrics(declared: Declarations) -> list[str]:
+    """One line for each metric that metrics.yaml does not have."""
+    allowed = ", ".join(declared.metrics)
+    return [
+        f"{place}: metric {metric!r} is not declared; metrics.yaml has {allowed}"
+        for place, metric in _used_metrics(declared)
+        if metric and declared.known_metric(metric) is None
+    ]
 
 
-def unknown_runs(declared: "Declarations", folder: Path) -> list[str]:
-    """One line for each unknown name; folder is data/paper, two levels below the top, where the run sheets are."""
-    known = {task: _known(declared, folder.absolute().parents[1], task) for task in ("lm", "nmt")}
+def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
+    for name, table in declared.tables.items():
+        for column in table.columns:
+            yield from ((f"tables/{table.paper}.yaml: {name}", metric) for metric in (column.metric, column.interval))
+    for name, claim in declared.claims.items():
+        yield from ((f"claims/{claim.paper}.yaml: {name}", side.metric) for side in claim.sides.values())
+    for name, figure in declared.figures.items():
+        yield from ((f"figures.yaml: {name}", panel.metric) for panel in figure.panels)
+
+
+def unknown_runs(declared: Declarations) -> list[str]:
+    """One line for each run of a claim or a figure that no table and no run sheet has."""
+    known = {task: _known_runs(declared, task) for task in TASKS}
     return [
         f"{place}: run {name!r} is in no table and on no run sheet; {nearest(name, sorted(known[task]))}"
-        for place, task, names in _used(declared)
+        for place, task, names in _used_runs(declared)
         for name in names
         if name not in known[task]
     ]
 
 
-def _used(declared: "Declarations") -> Iterator[tuple[str, str, list[str]]]:
+def _used_runs(declared: Declarations) -> Iterator[tuple[str, str, list[str]]]:
     for name, claim in declared.claims.items():
         for key, side in claim.sides.items():
             if not side.data:
@@ -34,10 +51,14 @@ def _used(declared: "Declarations") -> Iterator[tuple[str, str, list[str]]]:
                 yield f"figures.yaml: {name}, {panel.title}, {legend}", panel.task or figure.task, names
 
 
-def _known(declared: "Declarations", top: Path, task: str) -> set[str]:
+def _known_runs(declared: Declarations, task: str) -> set[str]:
     """Runs of the tables' rows and of the run sheets of all scales: a claim serves every scale."""
-    found = {name for table in declared.tables.values() if table.task == task for name in table.runs}
-    for path in [top / "params.yaml", *sorted(top.glob("scales/*/params.yaml"))]:
-        if path.is_file():
-            found |= set(yaml.safe_load(path.read_text(encoding="utf-8"))["runs"][task] or {})
-    return found
+    in_tables = (table.runs for table in declared.tables.values() if table.task == task)
+    on_sheets = (read_yaml(path)["runs"].get(task) or {} for path in _run_sheets(declared.folder))
+    return set().union(*in_tables, *on_sheets)
+
+
+def _run_sheets(folder: Path) -> list[Path]:
+    """folder: data/paper, two levels below the top."""
+    top = folder.absolute().parents[1]
+    return [path for path in (top / "params.yaml", *sorted(top.glob("scales/*/params.yaml"))) if path.is_file()]

@@ -4,9 +4,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from raretokens.errors import UserError
+from raretokens.sections import parsed_yaml, read_yaml
 
 
 class Revision:
@@ -34,13 +33,8 @@ class Revision:
 
     def parameters(self, path: str = "params.yaml") -> list[tuple[str, Any, Any]]:
         """Parameters that differ from the working tree's: (key, before, now), leaf by leaf."""
-        old, new = (
-            _leaves(_parsed(text, where))
-            for text, where in (
-                (self.read(path), f"{self.name}:{path}"),
-                ((self.folder / path).read_text(encoding="utf-8"), path),
-            )
-        )
+        old = _leaves(parsed_yaml(self.read(path) or "", f"{self.name}:{path}") or {})
+        new = _leaves(read_yaml(self.folder / path) or {})
         return [
             (key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)
         ]
@@ -53,13 +47,6 @@ class Revision:
         if done.returncode and error:
             raise UserError(error)
         return done.stdout
-
-
-def _parsed(text: str | None, where: str) -> Any:
-    try:
-        return yaml.safe_load(text or "") or {}
-    except yaml.YAMLError as error:
-        raise UserError(f"{where}: not YAML: {' '.join(str(error).split())}") from None
 
 
 def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:

@@ -1,13 +1,24 @@
-"""Points of runs: the series of reports/runs/<task>/<run>.csv, those that a panel declares, and numbers read off a curve."""
+"""Points of a figure: a panel has those of a series of runs or, in a sweep, one of each run."""
 
-import csv
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from raretokens.reporting.declarations.schema import Figure, Panel, Side
+import pandas as pd
+
+from raretokens.reporting.declarations.figure import Figure, Panel
 from raretokens.reporting.scored import Scores
+from raretokens.reporting.series import read_points
 
-Series = dict[str, list[tuple[str, str, str]]]  # name -> (group, x, y) of each point, as the file has them
+HEADER = ["panel", "run", "group", "x", "y"]
+
+
+class RunPoints(NamedTuple):
+    """What a run has of a panel."""
+
+    rows: pd.DataFrame = pd.DataFrame(columns=HEADER[2:], dtype=str)
+    of: str = ""  # what the name of an nth series ends in
+    mark: float | None = None  # an update
+    absent: str = ""  # why there are no points
 
 
 @dataclass
@@ -17,78 +28,39 @@ class PanelPoints:
     panel: Panel
     title: str
     y: str
-    rows: list[dict[str, str]] = field(default_factory=list)  # panel, run, group, x, y
-    absent: dict[str, str] = field(default_factory=dict)  # legend -> why it has no points
-    marks: dict[str, float] = field(default_factory=dict)  # legend -> update
+    rows: pd.DataFrame  # HEADER, as text
+    absent: dict[str, str]  # legend -> why it has no points
+    marks: dict[str, float]  # legend -> update
 
 
-def read(path: Path) -> Series:
-    """All series of a file; none where there is no file."""
-    found: Series = {}
-    if path.is_file():
-        with open(path, encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                found.setdefault(row["series"], []).append((row["group"], row["x"], row["y"]))
-    return found
+def figure_points(figure: Figure, scores: dict[str, Scores]) -> list[PanelPoints]:
+    return [_panel_points(panel, scores[panel.task or figure.task]) for panel in figure.panels]
 
 
-def of_figure(figure: Figure, scores: dict[str, Scores]) -> list[PanelPoints]:
-    return [_of_panel(panel, scores[panel.task or figure.task]) for panel in figure.panels]
+def _panel_points(panel: Panel, scores: Scores) -> PanelPoints:
+    runs = {legend: _run_points(panel, scores, names) for legend, names in panel.runs.items()}
+    of = next((run.of for run in runs.values() if run.of), "…")
+    title, y = (text.replace("{of}", of) for text in (panel.title, panel.y))
+    rows = [run.rows.assign(panel=title, run=legend) for legend, run in runs.items()]
+    return PanelPoints(
+        panel,
+        title,
+        y,
+        pd.concat([pd.DataFrame(columns=HEADER, dtype=str), *rows])[HEADER],
+        {legend: run.absent for legend, run in runs.items() if run.absent},
+        {legend: run.mark for legend, run in runs.items() if run.mark},
+    )
 
 
-def at(side: Side, scores: Scores, name: str) -> float | None:
-    """Value of a run's curve at a moment of training; None where the run has no such curve.
-
-    A share is of the last update (the nearest point counts); `until` is the run's option of that name.
-    """
-    series, _, group = side.metric.partition(".")
-    found = read(scores.points(name)).get(series, [])
-    curve = [(float(x), float(y)) for own, x, y in found if own == group or not group]
-    if not curve or side.at == "until" and _option(scores, name, "until") is None:
-        return None
-    match side.at:
-        case "first":
-            return curve[0][1]
-        case "last":
-            return curve[-1][1]
-        case "lowest" | "highest":
-            return {"lowest": min, "highest": max}[side.at](y for _, y in curve)
-        case "until":
-            moment = _option(scores, name, "until")
-        case share:
-            moment = share * curve[-1][0]
-    return min(curve, key=lambda point: abs(point[0] - moment))[1]
-
-
-def of_all_runs(scores: Scores, folder: Path) -> str:
-    """The curves of all runs of a task (folder/<run>.csv) as one table with a column `run`: what `dvc plots` draws."""
-    lines: list[str] = []
-    for name in scores.lines:
-        path = folder / f"{name}.csv"
-        if path.is_file():
-            header, *rows = path.read_text(encoding="utf-8").splitlines()
-            lines += [*([] if lines else [f"run,{header}"]), *(f"{name},{row}" for row in rows)]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _of_panel(panel: Panel, scores: Scores) -> PanelPoints:
-    found, of = PanelPoints(panel, panel.title, panel.y), None
-    for legend, names in panel.runs.items():
-        stem = scores.choose(names, data=panel.data)
-        if stem is None:
-            where = "is scored" if panel.data else "is on the run sheet"
-            found.absent[legend] = f"none of {', '.join(names)} {where}"
-            continue
-        rows, ending = _swept(panel, scores, stem) if panel.kind == "sweep" else _listed(panel, scores.points(stem))
-        found.rows += [{"run": legend, "group": group, "x": x, "y": y} for group, x, y in rows]
-        of = of or ending
-        if not rows:
-            found.absent[legend] = f"{stem} has {_what(panel)}"
-        elif panel.mark and (update := _option(scores, stem, panel.mark)):
-            found.marks[legend] = update
-    found.title, found.y = (text.replace("{of}", of or "…") for text in (panel.title, panel.y))
-    found.rows = [{"panel": found.title, **row} for row in found.rows]
-    return found
+def _run_points(panel: Panel, scores: Scores, names: list[str]) -> RunPoints:
+    run = scores.choose(names, data=panel.data)
+    if run is None:
+        where = "is scored" if panel.data else "is on the run sheet"
+        return RunPoints(absent=f"none of {', '.join(names)} {where}")
+    points = _sweep_point(panel, scores, run) if panel.kind == "sweep" else _series_points(panel, scores, run)
+    if points.rows.empty:
+        return points._replace(absent=f"{run} has {_what(panel)}")
+    return points._replace(mark=scores.option(run, panel.mark) if panel.mark else None)
 
 
 def _what(panel: Panel) -> str:
@@ -97,24 +69,31 @@ def _what(panel: Panel) -> str:
     return f"no {panel.series or panel.metric}"
 
 
-def _listed(panel: Panel, path: Path) -> tuple[list[tuple[str, str, str]], str | None]:
-    """Points of the panel's series, and what its name ends in where it is the nth of several."""
-    found, name = read(path), panel.series or ""
-    endings = [key.removeprefix(name) for key in found if key.startswith(name)] if panel.nth else [""]
+def _series_points(panel: Panel, scores: Scores, run: str) -> RunPoints:
+    points = read_points(scores.points(run))
+    ending = _ending(panel, list(points.series.unique()))
+    if ending is None:
+        return RunPoints()
+    rows = points[points.series == f"{panel.series}{ending}"]
+    if panel.groups is not None:
+        rows = rows[rows.group.isin(panel.groups)]
+    return RunPoints(rows[HEADER[2:]], ending)
+
+
+def _ending(panel: Panel, series: list[str]) -> str | None:
+    """What the name of the panel's series ends in, where it is the nth of several; None if there are fewer."""
+    if not panel.nth:
+        return ""
+    start = panel.series or ""
+    endings = [name.removeprefix(start) for name in series if name.startswith(start)]
     if all(map(str.isdigit, endings)):  # updates
         endings.sort(key=int)
-    if panel.nth and panel.nth > len(endings):
-        return [], None
-    ending = endings[(panel.nth or 1) - 1]
-    rows = found.get(name + ending, [])
-    return [row for row in rows if panel.groups is None or row[0] in panel.groups], ending or None
+    return endings[panel.nth - 1] if panel.nth <= len(endings) else None
 
 
-def _swept(panel: Panel, scores: Scores, stem: str) -> tuple[list[tuple[str, str, str]], None]:
+def _sweep_point(panel: Panel, scores: Scores, run: str) -> RunPoints:
     """One point: the run's option, and its metric (the mean over seeds)."""
-    value, option = scores.value(stem, panel.metric or ""), _option(scores, stem, panel.option or "")
-    return ([("", f"{option:g}", f"{value.mean:.6g}")] if value and option is not None else []), None
-
-
-def _option(scores: Scores, name: str, option: str) -> float | None:
-    return dict((scores.read(name) or {}).get("options", [])).get(option)
+    value, option = scores.value(run, panel.metric or ""), scores.option(run, panel.option or "")
+    if value is None or option is None:
+        return RunPoints()
+    return RunPoints(pd.DataFrame({"group": [""], "x": [f"{option:g}"], "y": [f"{value.mean:.6g}"]}))

@@ -7,15 +7,17 @@ What stands between such a line and `<!-- end -->` is the file's content: of a C
 (several are separated by blanks), and the columns after `columns`; all of them without.
 """
 
-import csv
-import io
 import re
 from pathlib import Path
 
+import pandas as pd
+
 from raretokens.errors import UserError, nearest
+from raretokens.reporting import frames
 
 INCLUDE = re.compile(
-    r"(<!-- include (?P<file>\S+)(?: where (?P<where>[^\n]+?))?(?: columns (?P<columns>[^\n]+?))? -->\n)(?:.*?)(<!-- end -->)",
+    r"(?P<line><!-- include (?P<file>\S+)(?: where (?P<where>[^\n]+?))?(?: columns (?P<columns>[^\n]+?))? -->\n)"
+    r"(?:.*?)(?P<end><!-- end -->)",
     re.DOTALL,
 )
 
@@ -27,35 +29,34 @@ def refresh(text: str, folder: Path) -> str:
     """
     if text.count("<!-- include ") != len(INCLUDE.findall(text)):
         raise UserError("an `<!-- include FILE -->` has no `<!-- end -->`")
-
-    def fresh(found: re.Match[str]) -> str:
-        path = folder / found["file"]
-        if not path.is_file():
-            raise UserError(f"{path}: no such file; an include names it")
-        content = path.read_text(encoding="utf-8")
-        if path.suffix == ".csv":
-            content = _table(path, content, found["where"] or "", found["columns"] or "")
-        return found[1] + content.rstrip() + "\n" + found[found.lastindex or 0]
-
-    return INCLUDE.sub(fresh, text)
+    return INCLUDE.sub(lambda part: f"{part['line']}{_content(part, folder).rstrip()}\n{part['end']}", text)
 
 
-def _table(path: Path, content: str, where: str, columns: str) -> str:
-    """Rows and columns of a CSV as a Markdown table."""
-    reader = csv.DictReader(io.StringIO(content))
-    known = list(reader.fieldnames or ())
-    wanted = [part.partition("=")[::2] for part in where.split()]
-    shown = [part.strip() for part in columns.split(",")] if columns else known
-    for name in (*(name for name, _ in wanted), *shown):
-        if name not in known:
-            raise UserError(f"{path}: no column {name!r}; {nearest(name, known)}")
-    rows = [row for row in reader if all(row[name] == value for name, value in wanted)]
-    if not rows:
+def _content(part: re.Match[str], folder: Path) -> str:
+    path = folder / part["file"]
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; an include names it")
+    if path.suffix == ".csv":
+        return _to_markdown(_rows(path, part["where"] or "", part["columns"] or ""))
+    return path.read_text(encoding="utf-8")
+
+
+def _rows(path: Path, where: str, columns: str) -> pd.DataFrame:
+    """Rows and columns of a CSV."""
+    rows = frames.read_csv(path)
+    wanted = dict(part.partition("=")[::2] for part in where.split())
+    shown = [part.strip() for part in columns.split(",")] if columns else list(rows)
+    for name in (*wanted, *shown):
+        if name not in rows:
+            raise UserError(f"{path}: no column {name!r}; {nearest(name, rows)}")
+    for name, value in wanted.items():
+        rows = rows[rows[name] == value]
+    if rows.empty:
         raise UserError(f"{path}: no row where {where}; an include names it")
-    cells = [[_cell(row[name]) for name in shown] for row in rows]
-    lines = [[name.replace("_", " ") for name in shown], ["---"] * len(shown), *cells]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return rows[shown]
 
 
-def _cell(value: str) -> str:
-    return value.replace("|", "\\|")
+def _to_markdown(rows: pd.DataFrame) -> str:
+    heads = [name.replace("_", " ") for name in rows]
+    cells = ([cell.replace("|", "\\|") for cell in row] for row in rows.itertuples(index=False, name=None))
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *cells))

@@ -1,10 +1,10 @@
 """Cells as a LaTeX table, for a paper or thesis that stands on these runs."""
 
-import jinja2
-
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.declarations.schema import Table
-from raretokens.reporting.tables.render import Grid, is_rare
+from raretokens.reporting.declarations.paper_table import Table
+from raretokens.reporting.tables.grid import Grid
+from raretokens.reporting.tables.marks import Marks, marked
+from raretokens.reporting.templating import environment
 
 ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -16,48 +16,40 @@ ESCAPES = {
     "|": r"\textbar{}",
     "\u2581": r"\_",
 }
-
-
-def to_latex(table: Table, cells: list[Cell], name: str) -> str:
-    """A `tabular` that needs the package booktabs alone, below a comment on where its numbers come from."""
-    named = dict.fromkeys(run for cell in cells for run in cell.runs.split())
-    files = [f"reports/runs/{run if '/' in run else f'{table.task}/{run}'}.json" for run in named]
-    template = _environment().get_template("table.tex")
-    return template.render(name=name, table=table, grid=Grid.of(table, cells), files=files)
+SYNTAX = {
+    "block_start_string": "<%",
+    "block_end_string": "%>",
+    "variable_start_string": "<<",
+    "variable_end_string": ">>",
+    "comment_start_string": "<#",
+    "comment_end_string": "#>",
+}  # of the template: marks that mean nothing in LaTeX
 
 
 def escaped(text: str) -> str:
     return "".join(ESCAPES.get(character, character) for character in text)
 
 
-def _shown(cell: Cell | None) -> str:
-    if cell is None:
-        return ""
-    differs = r"$\neq$ " if cell.metric == "facts" and cell.status == "differs" else ""
-    mark = r"\textdagger" if cell.quoted else r"\textdaggerdbl" if cell.doubtful else ""
-    paper = f"({differs}{escaped(cell.paper)}{mark})" if cell.paper else ""
-    if not cell.ours:
-        return f"--- {paper}".strip() if paper or cell.status == "not run" else ""
-    ours = escaped(cell.ours) + (rf" $\pm$ {cell.spread}" if cell.spread else "")
-    if is_rare(cell):
-        ours = rf"\emph{{{ours}}}"
-    return (rf"\textbf{{{ours}}} {paper}" if cell.status == "match" else f"{ours} {paper}").strip()
+MARKS = Marks(
+    escaped,
+    missing="---",
+    differs=r"$\neq$ ",
+    quoted=r"\textdagger",
+    suspicious=r"\textdaggerdbl",
+    spread=r" $\pm$ ",
+    italic=r"\emph{%s}",
+    bold=r"\textbf{%s}",
+)
 
 
-def _environment() -> jinja2.Environment:
-    """Jinja with marks that do not mean anything in LaTeX."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("raretokens.reporting.tables"),
-        autoescape=False,  # the filter tex escapes
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"tex": escaped, "cell": _shown}
-    return environment
+def to_latex(table: Table, cells: list[Cell], name: str) -> str:
+    """A `tabular` that needs the package booktabs alone, below a comment on where its numbers come from."""
+    jinja = environment("raretokens.reporting.tables", autoescape=False, keep_trailing_newline=True, **SYNTAX)
+    jinja.filters |= {"tex": escaped, "cell": lambda cell: marked(cell, MARKS)}
+    template = jinja.get_template("table.tex")
+    return template.render(name=name, table=table, grid=Grid.of(table, cells), files=_score_files(table, cells))
+
+
+def _score_files(table: Table, cells: list[Cell]) -> list[str]:
+    runs = dict.fromkeys(run for cell in cells for run in cell.runs.split())
+    return [f"reports/runs/{run if '/' in run else f'{table.task}/{run}'}.json" for run in runs]
