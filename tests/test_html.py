@@ -161,7 +161,7 @@ def test_a_cell_a_figure_and_a_claim_open_by_keyboard(shown):
     card = window.locator("#card")
     assert "ours less printed" in card.inner_text() and "ppl" not in card.inner_text()
     card.locator("a").first.click()
-    assert window.locator("details[id=run-lm-mle]").get_attribute("open") is not None
+    window.locator("details[id=run-lm-mle][open]").wait_for()
     button = window.locator("figure .zoom").first
     button.press("Enter")
     assert window.locator("#zoom").is_visible()
