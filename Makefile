@@ -13,17 +13,17 @@ demo: environment
 # One table: trains what its rows need, renders it alone and prints it. make table T=agg-3
 T ?= agg-3
 table: environment
-	dvc repro $$(stages/run 1 report --needs $(T))
-	@stages/run 1 report --table $(T)
+	dvc repro $$(python -m raretokens needs $(T))
+	@python -m raretokens table $(T)
 
 test: environment lint
 	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile --no-loadscope-reorder tests/test_pipeline.py tests # the longest first
 
 diff: environment
-	stages/run 1 diff $(REV)
+	python -m raretokens diff $(REV)
 
 readme: environment
-	stages/run 1 report --readme README.md
+	python -m raretokens readme README.md
 
 environment:
 	@./environment.sh

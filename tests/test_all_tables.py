@@ -9,17 +9,25 @@ from pathlib import Path
 
 import pytest
 from tiny import run_sheet
-from tiny.run_sheet import DECLARED, LM, REVERSE, WORDS, line, score, world, write
+from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, line, score, world, write
 
 from raretokens import config
-from raretokens.tables import cells, latex, layout, needs, render, report
-from raretokens.tables.printed import PrintedTable
-from raretokens.tables.schema import Table
-from raretokens.tables.scored import Scores
+from raretokens.errors import UserError
+from raretokens.reporting import report
+from raretokens.reporting.cells import needs
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.cells.table_cells import table_cells
+from raretokens.reporting.declarations import layout
+from raretokens.reporting.declarations.paper_table import Table
+from raretokens.reporting.declarations.printed import PrintedTable
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.sheet import Sheet
+from raretokens.reporting.tables.latex import to_latex
+from raretokens.reporting.tables.table_files import to_csv
+from raretokens.reporting.tables.table_markdown import to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
-CORPORA = {"lm": "bible", "nmt": "bible"}
 
 
 @pytest.fixture(scope="module")
@@ -32,26 +40,26 @@ def empty(tmp_path_factory) -> dict[str, Scores]:
     return world(tmp_path_factory.mktemp("none"), {}, {})
 
 
-def of(name: str, scores: dict[str, Scores], corpora: dict[str, str] = CORPORA) -> list[cells.Cell]:
-    return cells.of_table(DECLARED, DECLARED.tables[name], scores, PRINTED, corpora)
+def of(name: str, scores: dict[str, Scores], corpora: dict[str, str] = CORPORA) -> list[Cell]:
+    return table_cells(DECLARED, DECLARED.tables[name], scores, corpora)
 
 
-def at(found: list[cells.Cell], row: str, column: str) -> cells.Cell:
-    return next(cell for cell in found if (cell.row, cell.column) == (row, column))
+def at(cells: list[Cell], row: str, column: str) -> Cell:
+    return next(cell for cell in cells if (cell.row, cell.column) == (row, column))
 
 
 @pytest.mark.parametrize("scored", ["empty", "full"])
 @pytest.mark.parametrize("name", DECLARED.tables)
 def test_every_printed_cell_stands_in_the_table_once(name, scored, request):
-    found = list(csv.DictReader(io.StringIO(render.to_csv(of(name, request.getfixturevalue(scored))))))
+    cells = list(csv.DictReader(io.StringIO(to_csv(of(name, request.getfixturevalue(scored))))))
     printed = PrintedTable(PRINTED, DECLARED.tables[name].printed).cells
     words = [
         f"{group.partition(':')[2]}: {cell.text}" if group.startswith("semantic") else cell.text
         for (_, _, group), cell in printed.items()
     ]
-    assert Counter(cell["paper"] for cell in found if cell["paper"]) == Counter(filter(None, words))
-    assert len({(cell["row"], cell["column"]) for cell in found}) == len(found)
-    for cell in found:
+    assert Counter(cell["paper"] for cell in cells if cell["paper"]) == Counter(filter(None, words))
+    assert len({(cell["row"], cell["column"]) for cell in cells}) == len(cells)
+    for cell in cells:
         assert bool(cell["reason"]) == (cell["status"] == "not run"), cell
         if scored == "empty" and cell["paper"]:
             assert cell["status"] in ("not run", "quoted"), cell
@@ -71,13 +79,13 @@ def test_with_every_run_scored_nothing_is_missing_but_what_is_declared_so(name, 
 @pytest.mark.parametrize("scored", ["empty", "full"])
 @pytest.mark.parametrize("name", DECLARED.tables)
 def test_latex_has_as_many_cells_in_each_row(name, scored, request):
-    found = of(name, request.getfixturevalue(scored))
-    text = latex.to_latex(DECLARED.tables[name], found, name)
+    cells = of(name, request.getfixturevalue(scored))
+    text = to_latex(DECLARED.tables[name], cells, name)
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     columns = re.search(r"\\begin\{tabular\}\{(l+r+)\}", text)[1]
     plain = [re.sub(r"\\[&%$#_{}]", "", line) for line in body]
     assert {line.count("&") + 1 for line in plain} == {len(columns)}
-    assert len(body) == len({cell.row for cell in found}) + 1
+    assert len(body) == len({cell.row for cell in cells}) + 1
     assert not any(re.search(r"[#_%]|†|‡|≠|±|\u2581", line) for line in plain)
     assert all(line.count("{") == line.count("}") for line in plain)
     if scored == "full" and name != "frage-6":
@@ -100,7 +108,7 @@ def test_runs_of_words_and_of_the_reverse_direction_keep_apart(full):
 def test_a_quoted_number_is_marked_cell_by_cell(full, empty):
     transformer = "Base Transformer (Vaswani et al., 2017)"
     assert [at(of("cosreg-2", empty), transformer, side).status for side in ("En-De", "De-En")] == ["quoted", "not run"]
-    text = render.to_markdown(DECLARED.tables["cosreg-2"], of("cosreg-2", full))
+    text = to_markdown(DECLARED.tables["cosreg-2"], of("cosreg-2", full))
     row = next(line for line in text.splitlines() if line.startswith(f"| {transformer} |"))
     assert "(27.30†)" in row and "(31.00)" in row
     assert "no run named reverse-mle on the run sheet" in at(of("cosreg-2", empty), transformer, "De-En").reason
@@ -108,15 +116,15 @@ def test_a_quoted_number_is_marked_cell_by_cell(full, empty):
 
 @pytest.mark.parametrize("name", ["agg-3", "agg-4"])
 def test_a_total_that_cannot_be_is_flagged(name, full):
-    found = of(name, full)
-    text = render.to_markdown(DECLARED.tables[name], found)
+    cells = of(name, full)
+    text = to_markdown(DECLARED.tables[name], cells)
     assert "(18920 ‡)" in text and "* Human, Uniq Total: suspicious: the groups add to 18290" in text
-    assert r"(18920\textdaggerdbl)" in latex.to_latex(DECLARED.tables[name], found, name)
+    assert r"(18920\textdaggerdbl)" in to_latex(DECLARED.tables[name], cells, name)
 
 
 def test_what_ran_is_marked_where_it_is_not_as_printed(full):
-    found = of("agg-11", full)
-    status = {(cell.row, cell.column): cell.status for cell in found}
+    cells = of("agg-11", full)
+    status = {(cell.row, cell.column): cell.status for cell in cells}
     assert status["# of layers", "Empirical Study"] == "match"
     assert status["# of layers", "Language Modeling"] == "differs"
     assert status["# of layers", "Machine Translation Base"] == "match"  # 6-6
@@ -127,9 +135,9 @@ def test_what_ran_is_marked_where_it_is_not_as_printed(full):
     assert status["Optimizer", "Empirical Study"] == "match"
     assert status["alpha for UL", "Language Modeling"] == "match"  # the default of the objective
     assert ("alpha for UL", "Empirical Study") not in status
-    text = render.to_markdown(DECLARED.tables["agg-11"], found)
+    text = to_markdown(DECLARED.tables["agg-11"], cells)
     assert "| # of layers | **6** (6) | 6 (≠ 24) | **6** (6-6) | **6** (6-6) |" in text
-    assert at(found, "Dropout", "Machine Translation Base").runs == "nmt/base-agg"
+    assert at(cells, "Dropout", "Machine Translation Base").runs == "nmt/base-agg"
 
 
 def test_a_default_in_a_table_is_the_objective_s_own():
@@ -144,14 +152,14 @@ def test_a_default_in_a_table_is_the_objective_s_own():
 
 def test_the_text_of_the_scale_stands_beside_the_printed_one_or_alone(full):
     write(full["lm"].folder.parent, "lm", "human", score(5.0))
-    found = of("frage-5", full)
-    assert list(dict.fromkeys(cell.column for cell in found)) == ["Penn Treebank", "WikiText-2", "bible"]
-    assert [cell.ours for cell in found if cell.column != "bible"] == [""] * 10
+    cells = of("frage-5", full)
+    assert list(dict.fromkeys(cell.column for cell in cells)) == ["Penn Treebank", "WikiText-2", "bible"]
+    assert [cell.ours for cell in cells if cell.column != "bible"] == [""] * 10
     words = {"train": 2_075_677, "types": 33_278, "oov": 2.57, "with_line_ends": {"train": 2_088_628, "valid": 217_646}}
     scores = world(full["lm"].folder.parent / "wikitext", {}, {})
     write(full["lm"].folder.parent / "wikitext", "lm", "human", {"metrics": {"corpus": words}})
-    found = of("frage-5", scores, {"lm": "wikitext-2", "nmt": "bible"})
-    status = {cell.row: cell.status for cell in found if cell.column == "WikiText-2"}
+    cells = of("frage-5", scores, {"lm": "wikitext-2", "nmt": "bible"})
+    status = {cell.row: cell.status for cell in cells if cell.column == "WikiText-2"}
     assert status == {
         "Tokens, Train": "match",
         "Tokens, Valid": "match",
@@ -162,28 +170,28 @@ def test_the_text_of_the_scale_stands_beside_the_printed_one_or_alone(full):
 
 
 def test_bleu_has_its_interval_with_one_seed_and_its_range_with_more(tmp_path, full):
-    found = of("agg-6", full)
-    assert (at(found, "AGG", "Base sacreBLEU").spread, at(found, "AGG", "Base").spread) == ("1.25", "")
-    assert (at(found, "AGG", "Base to MLE").ours, at(found, "AGG", "Base p").ours) == ("-0.50", "0.040")
+    cells = of("agg-6", full)
+    assert (at(cells, "AGG", "Base sacreBLEU").spread, at(cells, "AGG", "Base").spread) == ("1.25", "")
+    assert (at(cells, "AGG", "Base to MLE").ours, at(cells, "AGG", "Base p").ours) == ("-0.50", "0.040")
     for name, bleu, seed in (("base-agg", 20.0, 1), ("base-agg-2", 21.0, 2)):
         write(tmp_path, "nmt", name, {"seed": seed, "metrics": {"bleu": {"sacrebleu": bleu, "interval": 0.9}}})
     both = {"base-agg": {"delta": 1.0, "p": 0.01}, "base-agg-2": {"delta": 2.0, "p": 0.3}}
     write(tmp_path, "nmt", "paired", {"metrics": both})
-    two = world(tmp_path, {}, {"base-agg": line(), "base-agg-2": line(seed=2)})
-    found = of("agg-6", two)
-    assert (at(found, "AGG", "Base sacreBLEU").ours, at(found, "AGG", "Base sacreBLEU").spread) == ("20.50", "0.50")
-    assert (at(found, "AGG", "Base to MLE").ours, at(found, "AGG", "Base p").ours) == ("1.50", "0.300")
+    two = world(tmp_path, {}, {"base-agg": line(tokens="nmt"), "base-agg-2": line(tokens="nmt", seed=2)})
+    cells = of("agg-6", two)
+    assert (at(cells, "AGG", "Base sacreBLEU").ours, at(cells, "AGG", "Base sacreBLEU").spread) == ("20.50", "0.50")
+    assert (at(cells, "AGG", "Base to MLE").ours, at(cells, "AGG", "Base p").ours) == ("1.50", "0.300")
 
 
 def test_neighbours_are_compared_without_the_marks_of_either(full):
-    found = of("agps-12", full)
-    assert at(found, "optimum, AGPS", "rank 2").status == "match"  # optimal, printed first
-    found = of("frage-11", full)
-    assert at(found, "internet, original", "semantic 1").ours == "web: 1"
-    assert at(found, "internet, original", "semantic 2").ours == "computer: 14"
-    assert at(found, "citizenship*, original", "semantic 1").ours == "citizen: 3"
-    assert "is no single piece" in at(found, "citizenship*, original", "semantic 2").reason
-    assert at(found, "citizenship*, original", "semantic 1").paper == "citizen*: 10745"
+    cells = of("agps-12", full)
+    assert at(cells, "optimum, AGPS", "rank 2").status == "match"  # optimal, printed first
+    cells = of("frage-11", full)
+    assert at(cells, "internet, original", "semantic 1").ours == "web: 1"
+    assert at(cells, "internet, original", "semantic 2").ours == "computer: 14"
+    assert at(cells, "citizenship*, original", "semantic 1").ours == "citizen: 3"
+    assert "is no single piece" in at(cells, "citizenship*, original", "semantic 2").reason
+    assert at(cells, "citizenship*, original", "semantic 1").paper == "citizen*: 10745"
     assert at(of("frage-12", full), "citizens, with FRAGE", "rank 2").status == "not run"
     assert at(of("agg-13", full), "optimum, AGG", "shared").ours == "1 of 5"
 
@@ -208,20 +216,18 @@ def test_a_table_needs_its_own_rows_and_nothing_else(full):
 
 
 def test_one_table_is_written_alone_and_a_name_amiss_is_told_the_nearest(tmp_path):
-    parameters = config.load(ROOT / "params.yaml")
-    text = report.one_table("agg-3", parameters, DECLARED, PRINTED, tmp_path)
+    sheet = Sheet.of(config.load(ROOT / "params.yaml"))
+    text = report.one_table("agg-3", sheet, DECLARED, tmp_path)
     assert text.startswith("**AGG table 3")
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["agg-3.csv", "agg-3.md", "agg-3.tex"]
-    with pytest.raises(config.UserError, match=r"^no table 'agg3'; the nearest is agg-3$"):
-        report.needed("agg3", parameters, DECLARED, tmp_path)
+    with pytest.raises(UserError, match=r"^no table 'agg3'; the nearest is agg-3$"):
+        report.needed("agg3", sheet, DECLARED, tmp_path)
 
 
 def test_a_mistake_in_a_table_is_named():
     path = Path("tables/AGG.yaml")
-    with pytest.raises(
-        config.UserError, match="AGG.yaml: agg-1: no list of columns 'geometri'; the nearest is geometry"
-    ):
-        layout.spelt_out(path, {"agg-1": {"extras": ["geometri"]}}, {"geometry": []})
+    with pytest.raises(UserError, match="AGG.yaml: agg-1: no list of columns 'geometri'; the nearest is geometry"):
+        layout.written_out(path, {"agg-1": {"extras": ["geometri"]}}, {"geometry": []})
     part = {"title": "t", "paper": "p", "place": "p", "printed": "p", "task": "lm"}
     sided = {"title": "B", "metric": "chrf", "side": "En-De"}
     with pytest.raises(ValueError, match="sides are En-De"):

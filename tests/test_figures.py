@@ -3,17 +3,18 @@
 import json
 import math
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from matplotlib.figure import Figure as Canvas
+from tiny.run_sheet import DECLARED, line
 
-from raretokens import config
-from raretokens.tables import declarations, diff, draw, figures, points, schema
-from raretokens.tables.scored import Scores
+from raretokens.reporting.declarations.figure import Panel
+from raretokens.reporting.diff.figure_moves import figure_moves
+from raretokens.reporting.figures.draw import draw
+from raretokens.reporting.figures.panel_points import figure_points
+from raretokens.reporting.figures.write import write_figure
+from raretokens.reporting.scored import Scores
 
-ROOT = Path(__file__).parents[1]
-DECLARED = declarations.read(ROOT / "data/paper")
 GROUPS = ("freq", "med", "rare")
 EXPECTED = {
     *(f"agg-figure-{number}" for number in range(1, 6)),
@@ -67,8 +68,7 @@ def world(folder: Path, task: str, runs: list[str], data: str) -> Scores:
         }
         score = {"seed": 1, "metrics": metrics, "options": [["alpha", alpha], ["until", 40]]}
         (folder / task / f"{name}.json").write_text(json.dumps(score))
-    sheet = {name: config.RunLine(size="demo", objective="mle", knob="seed") for name in runs}
-    return Scores.of(SimpleNamespace(runs=SimpleNamespace(**{task: sheet})), task, folder)
+    return Scores(task, {name: line() for name in runs}, folder / task)
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +92,16 @@ def test_every_figure_of_the_papers_is_declared():
 
 def test_every_figure_is_drawn_from_points_and_from_none(full, empty, tmp_path):
     for name, figure in DECLARED.figures.items():
-        drawn = points.of_figure(figure, full)
+        drawn = figure_points(figure, full)
         assert not any(panel.absent for panel in drawn), name
-        assert all(panel.rows or panel.panel.reason for panel in drawn), name
+        assert all(len(panel.rows) or panel.panel.reason for panel in drawn), name
         assert not any("{of}" in text or "…" in text for panel in drawn for text in (panel.title, panel.y)), name
-        figures.write(drawn, tmp_path, name)
+        write_figure(drawn, tmp_path, name)
         assert (tmp_path / f"{name}.svg").stat().st_size < 300_000, name
-        blank = points.of_figure(figure, empty)
+        blank = figure_points(figure, empty)
         assert all(panel.panel.reason or panel.absent for panel in blank), name
         if name in ("agg-figure-5", "agps-figure-1"):
-            figures.write(blank, tmp_path, "blank")
+            write_figure(blank, tmp_path, "blank")
             assert (tmp_path / "blank.csv").read_text() == "panel,run,group,x,y\n"
 
 
@@ -109,22 +109,22 @@ def test_every_figure_is_drawn_from_points_and_from_none(full, empty, tmp_path):
 def test_a_figure_is_the_same_bytes_twice(full, tmp_path, name):
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
-        figures.write(points.of_figure(DECLARED.figures[name], full), tmp_path / folder, "f")
+        write_figure(figure_points(DECLARED.figures[name], full), tmp_path / folder, "f")
     for ending in ("csv", "svg", "png"):
         assert (tmp_path / f"one/f.{ending}").read_bytes() == (tmp_path / f"two/f.{ending}").read_bytes()
 
 
 def test_early_tables_go_by_update_and_queries_as_listed(full):
-    early = points.of_figure(DECLARED.figures["agg-figure-1"], full)
+    early = figure_points(DECLARED.figures["agg-figure-1"], full)
     assert [panel.title[4:] for panel in early] == [f"after update {update}" for update in EARLY]
     for number, query in enumerate(QUERIES):
-        panels = points.of_figure(DECLARED.figures[f"agps-figure-{5 + number}"], full)
+        panels = figure_points(DECLARED.figures[f"agps-figure-{5 + number}"], full)
         assert {panel.y for panel in panels} == {f"cosine with “{query}”"}
 
 
 def test_panels_to_be_compared_have_the_same_limits(full):
     canvas = Canvas()
-    draw.figure(points.of_figure(DECLARED.figures["agg-figure-3"], full), canvas, 1, 3)
+    draw(figure_points(DECLARED.figures["agg-figure-3"], full), canvas, 1, 3)
     mle, agg, values = canvas.axes
     assert (mle.get_xlim(), mle.get_ylim()) == (agg.get_xlim(), agg.get_ylim())
     assert mle.get_xlim() != values.get_xlim()
@@ -135,20 +135,20 @@ def test_a_sweep_takes_x_from_the_options_and_names_what_is_missing(full):
     without = {**full["lm"].lines}
     del without["agg-a004"]
     scores = {**full, "lm": Scores("lm", without, full["lm"].folder)}
-    rare = points.of_figure(figure, scores)[0]
-    assert [row["x"] for row in rare.rows] == ["0.01", "0.02", "0.03", "0.05"]
+    rare = figure_points(figure, scores)[0]
+    assert list(rare.rows.x) == ["0.01", "0.02", "0.03", "0.05"]
     assert rare.absent == {"alpha 0.04": "none of gpt2m-agg-a004, agg-a004 is on the run sheet"}
 
 
 def test_curves_are_of_one_group_and_bear_the_update_where_rows_thaw(full):
-    rare, frequent, _ = points.of_figure(DECLARED.figures["agg-figure-2"], full)
-    assert {row["group"] for row in rare.rows} == {"rare"} and {row["group"] for row in frequent.rows} == {"freq"}
+    rare, frequent, _ = figure_points(DECLARED.figures["agg-figure-2"], full)
+    assert set(rare.rows.group) == {"rare"} and set(frequent.rows.group) == {"freq"}
     assert set(rare.marks.values()) == {40}
 
 
 def test_a_panel_without_what_its_kind_needs_is_refused():
     with pytest.raises(ValueError, match="a panel of kind sweep needs option, runs"):
-        schema.Panel(title="t", kind="sweep", metric="ppl.total")
+        Panel(title="t", kind="sweep", metric="ppl.total")
 
 
 def test_the_report_diff_knows_curves_from_clouds():
@@ -157,8 +157,8 @@ def test_the_report_diff_knows_curves_from_clouds():
     cloud = header + "".join(f"p,a,rare,{x * 7 % 9},{x}\n" for x in range(9))
     turned = header + "".join(f"p,a,rare,{x * 7 % 9},{x}\n" for x in reversed(range(9)))
     name = "figures/agg-figure-1.csv"
-    assert not list(diff._figure_moves(name, cloud, turned, DECLARED))  # the same cloud in another order
-    moved = list(diff._figure_moves(name, curve, curve.replace("p,b,rare,4,5", "p,b,rare,4,5.1"), DECLARED))
+    assert not list(figure_moves(name, cloud, turned, DECLARED))  # the same cloud in another order
+    moved = list(figure_moves(name, curve, curve.replace("p,b,rare,4,5", "p,b,rare,4,5.1"), DECLARED))
     assert [(move.row, move.out) for move in moved] == [("p b rare", False)]  # a flat curve, within the panel's range
     swapped = curve.replace("a,rare,0,0", "a,rare,0,2").replace("a,rare,2,2", "a,rare,2,0")
-    assert [move.after for move in diff._figure_moves(name, curve, swapped, DECLARED)] == ["0.089"]
+    assert [move.after for move in figure_moves(name, curve, swapped, DECLARED)] == ["0.089"]

@@ -7,9 +7,11 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 from tiny.page import Page, make_scores
+from tiny.run_sheet import DECLARED
 
 from raretokens import config
-from raretokens.tables import declarations, report
+from raretokens.reporting import report
+from raretokens.reporting.sheet import Sheet
 
 ROOT = Path(__file__).parents[1]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -21,8 +23,7 @@ FLAGS += ["--disable-background-networking", "--disable-component-update"]
 def reports(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("scale") / "reports"
     make_scores(folder)
-    printed = ROOT / "data/paper"
-    report.write(config.load(ROOT / "params.yaml"), declarations.read(printed), printed, folder)
+    report.write(Sheet.of(config.load(ROOT / "params.yaml")), DECLARED, folder)
     return folder
 
 
@@ -53,10 +54,9 @@ def test_the_page_loads_nothing(page, reports):
 
 
 def test_the_page_has_what_the_index_has(page, reports):
-    declared = declarations.read(ROOT / "data/paper")
     ids = set(page.all("id"))
-    assert {f"table-{name}" for name in declared.tables} | {f"claim-{name}" for name in declared.claims} <= ids
-    assert {f"figure-{name}" for name in declared.figures} <= ids
+    assert {f"table-{name}" for name in DECLARED.tables} | {f"claim-{name}" for name in DECLARED.claims} <= ids
+    assert {f"figure-{name}" for name in DECLARED.figures} <= ids
     assert {"run-lm-mle", "run-lm-mle-2", "run-lm-agg", "run-lm-freeze", "run-nmt-base-mle"} <= ids
     text = (reports / "index.html").read_text(encoding="utf-8")
     run = text.split('id="run-lm-agg"')[1].split('<details class="run"')[0]
@@ -161,7 +161,7 @@ def test_a_cell_a_figure_and_a_claim_open_by_keyboard(shown):
     card = window.locator("#card")
     assert "ours less printed" in card.inner_text() and "ppl" not in card.inner_text()
     card.locator("a").first.click()
-    assert window.locator("details[id=run-lm-mle]").get_attribute("open") is not None
+    window.locator("details[id=run-lm-mle][open]").wait_for()
     button = window.locator("figure .zoom").first
     button.press("Enter")
     assert window.locator("#zoom").is_visible()

@@ -1,26 +1,30 @@
 """A whole table, as CSV and as Markdown, from scores made by hand; neighbours, index and included tables."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from tiny.run_sheet import DECLARED, cells_of, line
 
 from raretokens import config
-from raretokens.tables import cells, declarations, include, render, report, schema
-from raretokens.tables.scored import Scores
+from raretokens.errors import UserError
+from raretokens.reporting import report
+from raretokens.reporting.declarations.paper_table import Table
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.sheet import Sheet, SheetLine
+from raretokens.reporting.tables import include
+from raretokens.reporting.tables.table_files import to_csv
+from raretokens.reporting.tables.table_markdown import LEGEND, to_markdown
 
 ROOT = Path(__file__).parents[1]
-PRINTED = ROOT / "data/paper"
-DECLARED = declarations.read(PRINTED)
 
 
-def scores(folder: Path, files: dict[str, dict], sheet: dict[str, dict], task: str = "lm") -> Scores:
+def scores(folder: Path, files: dict[str, dict], sheet: dict[str, SheetLine], task: str = "lm") -> Scores:
     (folder / task).mkdir()
     for name, score in files.items():
         (folder / task / f"{name}.json").write_text(json.dumps(score))
-    lines = {name: config.RunLine(knob="seed", **{"size": "demo", **line}) for name, line in sheet.items()}
-    return Scores.of(SimpleNamespace(runs=SimpleNamespace(**{task: lines})), task, folder)
+    return Scores(task, sheet, folder / task)
 
 
 def isotropy(total: float, seed: int = 1) -> dict:
@@ -31,7 +35,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
     printed = {"MLE": ("0.377", ""), "AGG": ("0.813", "odd"), "SC": ("0.5", "quoted"), "Static": ("0.752", "")}
     rows = [f"X,1,{row},I(W),Total,{value},ratio,up,{note}\n" for row, (value, note) in printed.items()]
     (tmp_path / "x_table1.csv").write_text("paper,table,row,column,group,value,unit,direction,note\n" + "".join(rows))
-    table = schema.Table(
+    table = Table(
         title="Isotropy",
         paper="X",
         place="table 1",
@@ -57,14 +61,14 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "removed": isotropy(0.1),
     }
     sheet = {
-        "mle": {"objective": "mle"},
-        "agg": {"objective": "agg"},
-        "mle-2": {"objective": "mle", "seed": 2},
-        "mine": {"objective": "mine"},
-        "later-2": {"objective": "mine"},
+        "mle": line("mle"),
+        "agg": line("agg"),
+        "mle-2": line("mle", seed=2),
+        "mine": line("mine"),
+        "later-2": line("mine"),
     }
-    found = cells.cells(DECLARED, table, scores(tmp_path, files, sheet), tmp_path)
-    assert render.to_csv(found) == (
+    cells = cells_of(table, scores(tmp_path, files, sheet), DECLARED.replaced(folder=tmp_path))
+    assert to_csv(cells) == (
         "row,column,metric,paper,ours,spread,delta,runs,status,reason,note\n"
         "MLE,I(W),isotropy.total,0.377,0.420,0.020,+0.043,mle mle-2,match,,\n"
         "AGG,I(W),isotropy.total,0.813,0.600,,-0.213,agg,differs,,odd\n"
@@ -75,7 +79,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "later-2,I(W),isotropy.total,,,,,,not run,later-2 has no scores yet,\n"
         "later-2,Uniq,uniq.rare,,,,,,not run,later-2 has no scores yet,\n"
     )
-    assert render.to_markdown(table, found) == (
+    assert to_markdown(table, cells) == (
         "**X table 1: Isotropy**\n\n"
         "| | I(W) | Uniq |\n|---|---|---|\n"
         "| MLE | **0.420 ± 0.020** (0.377) |  |\n"
@@ -84,7 +88,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "| Static | — (0.752) |  |\n"
         "| mine | — | 7 |\n"
         "| later-2 | — | — |\n\n"
-        f"{render.LEGEND}\n\n"
+        f"{LEGEND}\n\n"
         "* AGG: odd\n".replace("* AGG: odd", "* AGG, I(W): odd")
         + "* Static: no run named agg-static on the run sheet\n"
         "* mine: mine has no isotropy.total\n"
@@ -94,56 +98,53 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
 
 def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number(tmp_path):
     human = {"metrics": {"uniq": {"freq": 10844, "rare": 299, "total": 18290}}}
-    found = cells.cells(DECLARED, DECLARED.tables["agg-3"], scores(tmp_path, {"human": human}, {}), PRINTED)
-    status = {cell.column: (cell.status, cell.reason) for cell in found if cell.row == "Human"}
+    cells = cells_of("agg-3", scores(tmp_path, {"human": human}, {}))
+    status = {cell.column: (cell.status, cell.reason) for cell in cells if cell.row == "Human"}
     assert status == {
         "Uniq Freq": ("match", ""),
         "Uniq Med": ("not run", "human has no uniq.med"),
         "Uniq Rare": ("differs", ""),  # exact: no training is involved
         "Uniq Total": ("differs", ""),
     }
-    assert "* Human, Uniq Total: suspicious: the groups add to 18290" in render.to_markdown(
-        DECLARED.tables["agg-3"], found
-    )
+    assert "* Human, Uniq Total: suspicious: the groups add to 18290" in to_markdown(DECLARED.tables["agg-3"], cells)
 
 
 def test_a_run_whose_name_has_no_size_stands_in_one_column(tmp_path):
     mine = {"metrics": {"bleu": {"tokenised": 3.0}}}
-    world = scores(tmp_path, {"mine": mine}, {"mine": {"objective": "m", "size": "big"}}, "nmt")
-    found = cells.cells(DECLARED, DECLARED.tables["agg-6"], world, PRINTED)
-    assert [(cell.row, cell.column) for cell in found if cell.ours] == [("mine", "Big")]
+    world = scores(tmp_path, {"mine": mine}, {"mine": line("m", size="big", tokens="nmt")}, "nmt")
+    cells = cells_of("agg-6", world)
+    assert [(cell.row, cell.column) for cell in cells if cell.ours] == [("mine", "Big")]
 
 
 def test_neighbours_show_what_is_shared_with_print_and_which_are_rare(tmp_path):
     listed = [["\u2581website", 0.9, "med"], ["a|b", 0.8, "rare"], ["\u2581blog", 0.7, "rare"], ["\u2581", 0.6, "freq"]]
     score = {"neighbours": [["homepage", listed], ["Werewolf", []], ["light", [["\u2581lamp", 0.5, "rare"]]]]}
-    world = scores(tmp_path, {"agg": score}, {"agg": {"objective": "agg"}})
+    world = scores(tmp_path, {"agg": score}, {"agg": line("agg")})
     table = DECLARED.tables["agg-12"]
-    found = cells.cells(DECLARED, table, world, PRINTED)
-    text = render.to_markdown(table, found)
+    cells = cells_of(table, world)
+    text = to_markdown(table, cells)
     row = "| homepage, AGG | **website** (website) | *a\\|b* (webpage) | ***blog*** (blog) | \u2581 (Tumblr) | — (websites) |"
     assert f"{row} 2 of 5 |\n" in text
     assert "| light, AGG | *lamp* | — | — | — | — |" in text
-    reasons = {cell.row: cell.reason for cell in found if cell.status == "not run"}
+    reasons = {cell.row: cell.reason for cell in cells if cell.status == "not run"}
     assert reasons["Werewolf, AGG"] == "Werewolf is no single piece of this vocabulary"
     assert reasons["policymakers, AGG"] == "policymakers is not asked for at this scale"
     assert reasons["homepage, MLE"] == "no run named gpt2m-mle or mle on the run sheet"
 
 
 def test_the_index_names_the_corpora_when_they_are_not_the_scale_s(tmp_path):
-    parameters = config.load(ROOT / "params.yaml")
-    report.write(parameters, DECLARED, PRINTED, tmp_path)
+    sheet = Sheet.of(config.load(ROOT / "params.yaml"))
+    report.write(sheet, DECLARED, tmp_path)
     assert DECLARED.scales["demo"].text in (tmp_path / "index.md").read_text()
-    changed = parameters.model_copy(update={"lm": parameters.lm.model_copy(update={"corpus": "my-text"})})
-    report.write(changed, DECLARED, PRINTED, tmp_path)
+    report.write(replace(sheet, corpora={**sheet.corpora, "lm": "my-text"}), DECLARED, tmp_path)
     text = (tmp_path / "index.md").read_text()
     assert DECLARED.scales["demo"].text not in text and "`my-text` (language models)" in text
 
 
 def test_an_include_that_cannot_be_filled_is_one_line(tmp_path):
-    with pytest.raises(config.UserError, match=r"gone.md: no such file"):
+    with pytest.raises(UserError, match=r"gone.md: no such file"):
         include.refresh("<!-- include gone.md -->\n<!-- end -->\n", tmp_path)
-    with pytest.raises(config.UserError, match="has no `<!-- end -->`"):
+    with pytest.raises(UserError, match="has no `<!-- end -->`"):
         include.refresh("<!-- include t.md -->\n", tmp_path)
 
 
@@ -155,9 +156,9 @@ def test_rows_and_columns_of_a_csv_are_included_as_a_table(tmp_path):
     assert include.refresh(text, tmp_path) == text
     whole = include.refresh("<!-- include t.csv -->\n<!-- end -->\n", tmp_path)
     assert whole.count("|") == 5 * 4
-    for line, reason in (
+    for part, reason in (
         ("columns nam", "no column 'nam'; the nearest is name"),
         ("where size=huge", "no row where size=huge"),
     ):
-        with pytest.raises(config.UserError, match=reason):
-            include.refresh(f"<!-- include t.csv {line} -->\n<!-- end -->\n", tmp_path)
+        with pytest.raises(UserError, match=reason):
+            include.refresh(f"<!-- include t.csv {part} -->\n<!-- end -->\n", tmp_path)

@@ -1,11 +1,5 @@
-"""python -m raretokens plan | check: what the runs of this folder's params.yaml need, and a try of their full size."""
+"""python -m raretokens COMMAND."""
 
-import sys
+from raretokens.cli.main import main
 
-from raretokens.errors import UserError
-from raretokens.planning.command import main
-
-try:
-    main()
-except UserError as error:
-    sys.exit(f"error: {error}")
+main()

@@ -39,11 +39,17 @@ class Strict(Section):
 def read_yaml(path: Path) -> Any:
     """The tree of a YAML file. Raises UserError where there is no such file, or it is not YAML."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return parsed_yaml(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
+
+
+def parsed_yaml(text: str, place: object) -> Any:
+    """The tree of a text in YAML; place: where it is from. Raises UserError where it is not YAML."""
+    try:
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        raise UserError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
 
 
 def checked(kind: Any, tree: Any, place: object) -> Any:

@@ -2,13 +2,17 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
-from raretokens import config
-from raretokens.tables import declarations
-from raretokens.tables.scored import Scores
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.cells.table_cells import table_cells
+from raretokens.reporting.declarations import reading
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.declarations.paper_table import Table
+from raretokens.reporting.scored import Scores, all_scores
+from raretokens.reporting.sheet import Sheet, SheetLine
 
-DECLARED = declarations.read(Path(__file__).parents[2] / "data/paper")
+DECLARED = reading.read(Path(__file__).parents[2] / "data/paper")
+CORPORA = {"lm": "bible", "nmt": "bible"}
 LM = (
     "mle",
     "freeze",
@@ -32,8 +36,8 @@ FACTS |= {"peak_lr": 7e-4, "warmup": 4000, "weight_decay": 0.01, "beam": 4, "len
 QUERIES = ("homepage", "Werewolf", "policymakers", "optimum", "criminal", "happiness", "internet", "citizenship")
 
 
-def line(**further: object) -> config.RunLine:
-    return config.RunLine(size="base", objective="mle", knob="seed", **further)
+def line(objective: str = "mle", **further: object) -> SheetLine:
+    return SheetLine(**{"size": "base", "objective": objective, "seed": 1, "tokens": "lm", **further})
 
 
 def every_metric(value: float) -> dict:
@@ -72,15 +76,23 @@ def write(folder: Path, task: str, name: str, content: dict) -> None:
 
 
 def world(folder: Path, lm: dict, nmt: dict) -> dict[str, Scores]:
-    runs = SimpleNamespace(lm=lm, nmt=nmt)
-    return {task: Scores.of(SimpleNamespace(runs=runs), task, folder) for task in ("lm", "nmt")}
+    return all_scores(Sheet("demo", CORPORA, {"lm": lm, "nmt": nmt}), folder)
+
+
+def cells_of(table: Table | str, scores: Scores, declared: Declarations = DECLARED) -> list[Cell]:
+    """Cells of a table of one task, by its name or its declaration."""
+    one = declared.tables[table] if isinstance(table, str) else table
+    return table_cells(declared, one, {scores.task: scores}, CORPORA)
 
 
 def full(folder: Path) -> dict[str, Scores]:
     """Scores of nearly every run that a table names, and of some that none does."""
     sheet = {
         "lm": {**{name: line() for name in LM}, **{name: line(tokens="words") for name in WORDS}},
-        "nmt": {**{name: line() for name in NMT}, **{name: line(reverse=True) for name in REVERSE}},
+        "nmt": {
+            **{name: line(tokens="nmt") for name in NMT},
+            **{name: line(tokens="nmt", reverse=True) for name in REVERSE},
+        },
     }
     for task, lines in sheet.items():
         for number, name in enumerate((*lines, {"lm": "human", "nmt": "copy"}[task])):

@@ -1,4 +1,4 @@
-"""The command line of `python -m raretokens`."""
+"""plan and check: what runs need, and a try of their full size."""
 
 import argparse
 import sys
@@ -19,14 +19,8 @@ from raretokens.training.job import Job
 CPU_GB = 16.0
 
 
-def main() -> None:
-    arguments = _parser().parse_args()
-    arguments.act(load(), arguments)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m raretokens", description="Run from the folder of a scale.")
-    commands = parser.add_subparsers(required=True, metavar="plan|check")
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
     one = commands.add_parser("plan", help="parameters, tokens, FLOPs, hours, memory and disk of every run")
     one.set_defaults(act=show_plan)
     one.add_argument("runs", nargs="*", metavar="RUN", help="such as gpt2m-agg or lm/gpt2m-agg; default: all")
@@ -42,7 +36,6 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--tokens", type=_positive(int), help="smaller updates, for a CPU; model and vocabulary stay full")
     one.add_argument("--memory", type=_positive(float), default=CPU_GB, help="GB that a CPU may use (16)")
     one.add_argument("--csv", type=Path, help="write the rows to this file")
-    return parser
 
 
 def _positive(kind: type) -> object:
@@ -55,7 +48,8 @@ def _positive(kind: type) -> object:
     return read
 
 
-def show_plan(parameters: Parameters, arguments: argparse.Namespace) -> None:
+def show_plan(arguments: argparse.Namespace) -> None:
+    parameters = load()
     jobs = _named(parameters, arguments.runs)
     if arguments.check:
         return _check(parameters, jobs, arguments)
@@ -93,7 +87,8 @@ def _check(parameters: Parameters, jobs: list[Job], arguments: argparse.Namespac
     print(f"{len(jobs)} runs fit")
 
 
-def try_runs(parameters: Parameters, arguments: argparse.Namespace) -> None:
+def try_runs(arguments: argparse.Namespace) -> None:
+    parameters = load()
     device, rows, failed = own_device(), [], []
     for job in _named(parameters, arguments.runs):
         planned = trial.shrunk(_plan(parameters, job, device), arguments.tokens)

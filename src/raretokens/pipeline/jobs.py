@@ -9,7 +9,7 @@ from raretokens.corpora.job import Job as Prepare
 from raretokens.files import write_text
 from raretokens.objectives.registry import declared
 from raretokens.pipeline import code
-from raretokens.reporting.sheet import Sheet
+from raretokens.reporting.sheet import Sheet, SheetLine
 from raretokens.run import Run
 from raretokens.sections import Section
 from raretokens.subword.job import Job as Encode
@@ -40,7 +40,7 @@ def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
         whole = tasks.part(task, "jobs").whole(parameters, parameters.task(task))
         yield from ((stage, "all", job) for stage, job in whole)
     yield "similarity", "all", Section()
-    yield "report", "all", Sheet.of(parameters)
+    yield "report", "all", sheet(parameters)
 
 
 def of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
@@ -68,6 +68,26 @@ def training(parameters: Parameters, run: Run) -> Train:
 def texts(parameters: Parameters) -> dict[Path, str]:
     """Path below data/jobs -> content of the file."""
     return {Path(stage, f"{name}.json"): told.text(job, runs(stage, job)) for stage, name, job in every(parameters)}
+
+
+def sheet(parameters: Parameters) -> Sheet:
+    """What reports are told: the first corpus of each task is the text of the scale."""
+    corpora = list(parameters.corpora.values())
+    by_task = {task: [corpus for corpus in corpora if corpus.task == task] for task in tasks.names()}
+    runs = {task: {name: parameters.run(task, name) for name in parameters.lines(task)} for task in tasks.names()}
+    return Sheet(
+        scale=parameters.scale,
+        corpora={task: declared[0].corpus for task, declared in by_task.items() if declared},
+        baselines={
+            task: {one.baseline: name for name, one in parameters.corpora.items() if one.task == task}
+            for task in tasks.names()
+        },
+        runs={task: {name: _sheet_line(run) for name, run in lines.items()} for task, lines in runs.items()},
+    )
+
+
+def _sheet_line(run: Run) -> SheetLine:
+    return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)))
 
 
 def write(parameters: Parameters, into: Path) -> None:

@@ -138,6 +138,6 @@ def report() -> None:
     from raretokens.reporting.declarations import reading
     from raretokens.reporting.sheet import Sheet
 
-    printed = around.root() / paths.PRINTED
-    verdicts = reports.write(job(Sheet, "report", "all"), reading.read(printed), printed, paths.REPORTS)
+    printed = reading.read(around.root() / paths.PRINTED)
+    verdicts = reports.write(job(Sheet, "report", "all"), printed, paths.REPORTS)
     print(f"report: {paths.REPORTS}/index.md; claims: {verdicts}")

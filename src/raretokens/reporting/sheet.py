@@ -1,11 +1,26 @@
-"""stub"""
+"""What reports need of params.yaml: the run sheet, and the text of each task."""
+
+from typing import Any
 
 from raretokens.sections import Section
 
 
+class SheetLine(Section):
+    """A run with everything resolved: seed and options are those that it trains with."""
+
+    size: str
+    objective: str
+    seed: int
+    tokens: str  # folder of its token files
+    reverse: bool = False
+    options: dict[str, Any] = {}  # of the objective
+
+    def same_but_seed(self, other: "SheetLine") -> bool:
+        return self.replaced(seed=other.seed) == other
+
+
 class Sheet(Section):
     scale: str
-
-    @classmethod
-    def of(cls, parameters):
-        return cls(scale=parameters.scale)
+    corpora: dict[str, str]  # task -> the text of this scale
+    baselines: dict[str, dict[str, str]]  # task -> score file that needs no model -> its corpus
+    runs: dict[str, dict[str, SheetLine]]  # task -> run -> line, in the order of the run sheet

@@ -1,6 +1,6 @@
 """What the rest of the code knows of a task by name alone."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from raretokens import tasks
 
@@ -13,7 +13,6 @@ class Task:
     sides: tuple[str, ...]  # endings of the files of its prepared text: one, or source and target
     pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
     positions: int | None = None  # mean of a sequence, where most are shorter than the longest
-    headline: dict[str, str] = field(default_factory=dict)  # short name -> metric, of `dvc exp show`
 
 
 def record(name: str) -> Task:

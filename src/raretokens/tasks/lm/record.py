@@ -6,11 +6,4 @@ TASK = Task(
     title="Language models",
     sides=(".txt",),
     pictures={"projection": False},
-    headline={
-        "ppl": "ppl.total",
-        "ppl_rare": "ppl.rare",
-        "iw": "isotropy.total",
-        "iw_rare": "isotropy.rare",
-        "men": "spearman.men",
-    },
 )

@@ -7,5 +7,4 @@ TASK = Task(
     sides=(".source", ".target"),
     pictures={"projection": False, "pca": True},
     positions=32,
-    headline={"bleu": "bleu.tokenised", "iw": "isotropy.total", "align": "alignsim.total"},
 )

@@ -1,0 +1,68 @@
+"""table, needs, readme and diff: reports of the folder of a scale, from its score files."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from raretokens import paths
+from raretokens.config.load import load
+from raretokens.errors import UserError
+from raretokens.files import write_text
+from raretokens.pipeline.around import root
+from raretokens.pipeline.jobs import sheet
+from raretokens.reporting import report
+from raretokens.reporting.declarations import reading
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.diff.comparison import compare
+from raretokens.reporting.diff.moves_markdown import to_markdown
+from raretokens.reporting.diff.revision import Revision
+from raretokens.reporting.tables import include
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    one = commands.add_parser("table", help="write one table and print it")
+    one.set_defaults(act=show_table)
+    one.add_argument("table", help="such as agg-3")
+    one = commands.add_parser("needs", help="the DVC targets that a table needs")
+    one.set_defaults(act=show_needs)
+    one.add_argument("table")
+    one = commands.add_parser("readme", help="take the tables that a text includes anew from the reports")
+    one.set_defaults(act=refresh)
+    one.add_argument("file", type=Path)
+    one = commands.add_parser(
+        "diff", help="every cell of the reports against a git revision; exits 1 where one left its tolerance"
+    )
+    one.set_defaults(act=show_diff)
+    one.add_argument("revision", nargs="?", default="HEAD")
+
+
+def show_table(arguments: argparse.Namespace) -> None:
+    print(report.one_table(arguments.table, sheet(load()), _declared(), paths.REPORTS), end="")
+
+
+def show_needs(arguments: argparse.Namespace) -> None:
+    print(*report.needed(arguments.table, sheet(load()), _declared(), paths.REPORTS))
+
+
+def refresh(arguments: argparse.Namespace) -> None:
+    text: Path = arguments.file
+    if not text.is_file():
+        raise UserError(f"{text}: no such file")
+    write_text(text, include.refresh(text.read_text(encoding="utf-8"), text.parent))
+
+
+def show_diff(arguments: argparse.Namespace) -> None:
+    try:
+        load()
+        revision = Revision(arguments.revision)
+        moves = compare(revision, _declared())
+        print(to_markdown(revision, moves, revision.parameters()))
+    except UserError as error:  # 1 means that something moved
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(any(move.out for move in moves))
+
+
+def _declared() -> Declarations:
+    return reading.read(root() / paths.PRINTED)

@@ -1,0 +1,45 @@
+"""A cell of a table: the printed number, ours, and how they compare, as text."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from raretokens.reporting.declarations.printed import is_quoted, is_suspicious
+
+Status = Literal["match", "differs", "ours only", "quoted", "not run", ""]
+
+
+@dataclass(frozen=True)
+class Cell:
+    row: str
+    column: str
+    metric: str
+    paper: str
+    ours: str
+    spread: str = ""
+    delta: str = ""
+    runs: str = ""
+    status: Status = ""
+    reason: str = ""  # why it was not run
+    note: str = ""  # on the printed number; of a neighbour, its frequency group
+
+    @property
+    def quoted(self) -> bool:
+        return bool(self.paper) and is_quoted(self.note)
+
+    @property
+    def suspicious(self) -> bool:
+        return bool(self.paper) and is_suspicious(self.note)
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether it holds a neighbour of the rare group."""
+        return self.metric == "neighbours" and self.note == "rare"
+
+
+def compared(ours: str, paper: object, same: bool) -> Status:
+    """Status of a cell by what it holds: nothing of ours, nothing in print, or both."""
+    if not ours:
+        return "not run"
+    if not paper:
+        return "ours only"
+    return "match" if same else "differs"

@@ -1,0 +1,84 @@
+"""Tables of nearest neighbours: a row for each query and run, a column for each rank."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.cells.neighbour_ranks import Near, QueryRow, Ranks, rank_cells, semantic_cells, shared_cell
+from raretokens.reporting.cells.pieces import bare
+from raretokens.reporting.declarations.paper_table import Table
+from raretokens.reporting.declarations.printed import PrintedTable
+from raretokens.reporting.declarations.row import RunRow
+from raretokens.reporting.scored import Scores
+
+SEMANTIC = "semantic"  # beginning of a printed group: words that are near in meaning, with their ranks (FRAGE)
+
+
+class RunLists(NamedTuple):
+    """What a run lists for each query."""
+
+    title: str
+    run: str  # empty where none is on the run sheet
+    reason: str  # why it lists nothing
+    near: dict[str, Near]
+    ranks: dict[str, Ranks]
+
+
+class PrintedLists(NamedTuple):
+    """What the paper lists for a query and run."""
+
+    words: list[str]  # nearest first
+    ranks: list[tuple[str, str]]  # word and its rank
+
+
+def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable) -> Iterator[Cell]:
+    """Printed queries first, then ours. A word is a match where the paper has it among the same run's neighbours."""
+    runs = [_run_lists(row, scores, _has_ranks(printed)) for row in table.rows]
+    for query, as_printed in _queries(printed, runs).items():
+        for run in runs:
+            paper = _printed_lists(printed, run.title, as_printed)
+            yield from _query_cells(f"{as_printed}, {run.title}", query, run, paper, table.neighbours)
+
+
+def _query_cells(row: str, query: str, run: RunLists, paper: PrintedLists, count: int) -> Iterator[Cell]:
+    listed = run.near.get(query)
+    absent = "is no single piece of this vocabulary" if listed == [] else "is not asked for at this scale"
+    place = QueryRow(row, run.run, run.reason or f"{query} {absent}")
+    near = (listed or [])[:count]
+    yield from rank_cells(place, paper.words, near, count)
+    yield from semantic_cells(place, paper.ranks, run.ranks.get(query, []))
+    if paper.words and near:
+        yield shared_cell(place, paper.words, near)
+
+
+def _run_lists(row: RunRow, scores: Scores, with_ranks: bool) -> RunLists:
+    run = scores.choose(row.runs)
+    score = (run and scores.read(run)) or {}
+    ranks = dict(score.get("named", [])) if with_ranks else {}
+    return RunLists(row.title, run or "", _reason(row, run, scores), dict(score.get("neighbours", [])), ranks)
+
+
+def _reason(row: RunRow, run: str | None, scores: Scores) -> str:
+    if run is None:
+        return f"no run named {' or '.join(row.runs)} on the run sheet"
+    return "" if scores.read(run) else f"{run} has no scores yet"
+
+
+def _has_ranks(printed: PrintedTable) -> bool:
+    return any(group.startswith(SEMANTIC) for *_, group in printed.cells)
+
+
+def _queries(printed: PrintedTable, runs: list[RunLists]) -> dict[str, str]:
+    """Query without marks -> as it is printed."""
+    queries = {bare(query): query for _, query, _ in printed.cells}
+    for query in (*(query for run in runs for query in run.near), *(query for run in runs for query in run.ranks)):
+        queries.setdefault(query, query)
+    return queries
+
+
+def _printed_lists(printed: PrintedTable, title: str, query: str) -> PrintedLists:
+    texts = {
+        group: cell.text for (row, column, group), cell in printed.cells.items() if (row, column) == (title, query)
+    }
+    ranks = [(group.partition(":")[2], text) for group, text in texts.items() if group.startswith(SEMANTIC)]
+    return PrintedLists([text for group, text in texts.items() if group.startswith("rank")], ranks)

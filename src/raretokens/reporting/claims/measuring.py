@@ -1,0 +1,59 @@
+"""The number of a claim's side: of the score files, of the curves, or counted among the listed neighbours."""
+
+import pandas as pd
+
+from raretokens.reporting.declarations.claim import Side
+from raretokens.reporting.scored import Scores, Value
+from raretokens.reporting.series import read_points
+
+NEIGHBOURS = "neighbours.rare"  # a share that is counted from the listed neighbours
+
+
+def chosen(side: Side, scores: Scores) -> str | None:
+    return scores.choose(side.runs, data=side.data)
+
+
+def measured(side: Side, scores: Scores) -> Value | None:
+    """The side's metric over seeds."""
+    run = chosen(side, scores)
+    if run is None:
+        return None
+    if side.at is not None:
+        return scores.over_seeds(run, lambda name: _on_curve(side, scores, name))
+    if side.metric == NEIGHBOURS:
+        return scores.over_seeds(run, lambda name: _rare_neighbours(scores.read(name) or {}))
+    return scores.value(run, side.metric)
+
+
+def _rare_neighbours(score: dict) -> float | None:
+    """Share of the rare group among the nearest neighbours of all queries; None without neighbours."""
+    groups = [group for _, listed in score.get("neighbours", []) for _, _, group in listed]
+    return groups.count("rare") / len(groups) if groups else None
+
+
+def _on_curve(side: Side, scores: Scores, name: str) -> float | None:
+    """Value of a run's curve at a moment of training; None where the run has no such curve or moment.
+
+    A share is of the last update (the nearest point counts); `until` is the run's option of that name.
+    """
+    curve = _curve(side.metric, scores, name)
+    moment = scores.option(name, "until") if side.at == "until" else side.at
+    if curve.empty or moment is None:
+        return None
+    if isinstance(moment, str):
+        return _extreme(curve.y, moment)
+    update = moment if side.at == "until" else moment * curve.x.iloc[-1]
+    return float(curve.y.iloc[(curve.x - update).abs().argmin()])
+
+
+def _curve(metric: str, scores: Scores, name: str) -> pd.DataFrame:
+    """x and y of series.group, or of all groups of a series."""
+    series, _, group = metric.partition(".")
+    points = read_points(scores.points(name))
+    own = (points.series == series) & ((points.group == group) | (not group))
+    return points.loc[own, ["x", "y"]].astype(float)
+
+
+def _extreme(values: pd.Series, which: str) -> float:
+    ends = {"first": values.iloc[0], "last": values.iloc[-1], "lowest": values.min(), "highest": values.max()}
+    return float(ends[which])

@@ -1,0 +1,43 @@
+"""All that is declared in data/paper."""
+
+import fnmatch
+from pathlib import Path
+
+from raretokens.errors import UserError, nearest
+from raretokens.reporting.declarations.claim import Claim
+from raretokens.reporting.declarations.figure import Figure
+from raretokens.reporting.declarations.metric import Metric
+from raretokens.reporting.declarations.paper_table import Table
+from raretokens.reporting.declarations.scale import Scale
+from raretokens.sections import Section
+
+
+class Declarations(Section):
+    folder: Path  # data/paper; the printed numbers lie there too
+    metrics: dict[str, Metric]
+    tables: dict[str, Table]
+    claims: dict[str, Claim]
+    figures: dict[str, Figure]
+    scales: dict[str, Scale]
+
+    def runs(self, task: str) -> set[str]:
+        """Names of runs that a row of a table or a panel of a figure takes."""
+        in_tables = (table.runs for table in self.tables.values() if table.task == task)
+        return set().union(*in_tables, *(figure.runs(task) for figure in self.figures.values()))
+
+    def table(self, name: str) -> Table:
+        if name not in self.tables:
+            raise UserError(f"no table {name!r}; {nearest(name, self.tables)}")
+        return self.tables[name]
+
+    def metric(self, path: str) -> Metric:
+        """How a metric path is shown and compared; UserError where it is not declared."""
+        metric = self.known_metric(path)
+        if metric is None:
+            raise UserError(f"metric {path!r} is not declared; metrics.yaml has {', '.join(self.metrics)}")
+        return metric
+
+    def known_metric(self, path: str) -> Metric | None:
+        """That of the first pattern that fits; None where none does, as an objective of one's own may report."""
+        patterns = (pattern for pattern in self.metrics if fnmatch.fnmatchcase(path, pattern))
+        return next(map(self.metrics.__getitem__, patterns), None)

@@ -1,0 +1,64 @@
+"""Names that declarations use: a metric or a run that nothing knows is a slip of the pen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens.errors import nearest
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.tasks import TASKS
+from raretokens.sections import read_yaml
+
+
+def unknown_metrics(declared: Declarations) -> list[str]:
+    """One line for each metric that metrics.yaml does not have."""
+    allowed = ", ".join(declared.metrics)
+    return [
+        f"{place}: metric {metric!r} is not declared; metrics.yaml has {allowed}"
+        for place, metric in _used_metrics(declared)
+        if metric and declared.known_metric(metric) is None
+    ]
+
+
+def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
+    for name, table in declared.tables.items():
+        for column in table.columns:
+            yield from ((f"tables/{table.paper}.yaml: {name}", metric) for metric in (column.metric, column.interval))
+    for name, claim in declared.claims.items():
+        yield from ((f"claims/{claim.paper}.yaml: {name}", side.metric) for side in claim.sides.values())
+    for name, figure in declared.figures.items():
+        yield from ((f"figures.yaml: {name}", panel.metric) for panel in figure.panels)
+
+
+def unknown_runs(declared: Declarations) -> list[str]:
+    """One line for each run of a claim or a figure that no table and no run sheet has."""
+    known = {task: _known_runs(declared, task) for task in TASKS}
+    return [
+        f"{place}: run {name!r} is in no table and on no run sheet; {nearest(name, sorted(known[task]))}"
+        for place, task, names in _used_runs(declared)
+        for name in names
+        if name not in known[task]
+    ]
+
+
+def _used_runs(declared: Declarations) -> Iterator[tuple[str, str, list[str]]]:
+    for name, claim in declared.claims.items():
+        for key, side in claim.sides.items():
+            if not side.data:
+                yield f"claims/{claim.paper}.yaml: {name}.{key}.runs", claim.task, side.runs
+    for name, figure in declared.figures.items():
+        for panel in figure.panels:
+            for legend, names in panel.runs.items() if not panel.data else ():
+                yield f"figures.yaml: {name}, {panel.title}, {legend}", panel.task or figure.task, names
+
+
+def _known_runs(declared: Declarations, task: str) -> set[str]:
+    """Runs of the tables' rows and of the run sheets of all scales: a claim serves every scale."""
+    in_tables = (table.runs for table in declared.tables.values() if table.task == task)
+    on_sheets = (read_yaml(path)["runs"].get(task) or {} for path in _run_sheets(declared.folder))
+    return set().union(*in_tables, *on_sheets)
+
+
+def _run_sheets(folder: Path) -> list[Path]:
+    """folder: data/paper, two levels below the top."""
+    top = folder.absolute().parents[1]
+    return [path for path in (top / "params.yaml", *sorted(top.glob("scales/*/params.yaml"))) if path.is_file()]

@@ -1,0 +1,71 @@
+"""The printed numbers: data/paper/<table>.csv, one line a cell."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from raretokens.errors import UserError
+from raretokens.reporting import frames
+
+COLUMNS = ["row", "column", "group", "value", "note"]
+
+
+def is_quoted(note: str) -> bool:
+    """The paper has the number from another one."""
+    return note.startswith("quoted")
+
+
+def is_suspicious(note: str) -> bool:
+    """The printed number cannot be right, or not together with another one."""
+    return note.startswith("suspicious")
+
+
+@dataclass(frozen=True)
+class Printed:
+    text: str  # as printed; may be a word (nearest neighbours) or empty (a dash)
+    note: str
+
+    @property
+    def value(self) -> float | None:
+        try:
+            return float(self.text)
+        except ValueError:
+            return None
+
+
+NOTHING = Printed("", "")
+
+
+class PrintedTable:
+    """Cells of one printed table by (row, column, group)."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.path = folder / f"{name}.csv"
+        if not self.path.is_file():
+            raise UserError(f"{self.path}: no such file; a table or a claim names it")
+        lines = frames.read_csv(self.path)[COLUMNS].itertuples(index=False, name=None)
+        self.cells = {(row, column, group): Printed(value, note) for row, column, group, value, note in lines}
+        self.rows = list(dict.fromkeys(row for row, _, _ in self.cells))
+
+    def get(self, row: str, column: str | None, group: str | None) -> Printed | None:
+        """The cell, or None where the paper has no such column; an unknown row is an empty cell."""
+        if column is None:
+            return None
+        if not any(key[1:] == (column, group) for key in self.cells):
+            known = sorted({" / ".join(key[1:]) for key in self.cells})
+            raise UserError(f"{self.path}: no column {column} / {group}; it has {', '.join(known)}")
+        return self.cells.get((row, column, group))
+
+    def mean(self, row: str, column: str, group: str) -> float | None:
+        """The printed number; for the group *, the mean over all groups of that row and column."""
+        if group != "*":
+            return self._cell(row, column, group).value
+        numbers = [
+            cell.value for key, cell in self.cells.items() if key[:2] == (row, column) and cell.value is not None
+        ]
+        return sum(numbers) / len(numbers) if numbers else None
+
+    def _cell(self, row: str, column: str, group: str) -> Printed:
+        cell = self.get(row, column, group)
+        if cell is None:
+            raise UserError(f"{self.path}: no row {row!r}; it has {', '.join(self.rows)}")
+        return cell

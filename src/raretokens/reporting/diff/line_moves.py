@@ -1,0 +1,66 @@
+"""What moved in a CSV whose lines have names: a table or the claims."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from raretokens.reporting import frames
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.declarations.metric import EXACT, Tolerance
+from raretokens.reporting.diff.move import Move, number_moves, presence_move
+
+Line = dict[str, str]
+
+
+def table_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+    return _moves(place, before, now, declared, ("row", "column"), _cell_moves)
+
+
+def claims_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+    return _moves(place, before, now, declared, ("claim",), _claim_moves)
+
+
+def _moves(
+    place: str,
+    before: str,
+    now: str,
+    declared: Declarations,
+    keys: tuple[str, ...],
+    moves: Callable[..., Iterator[Move]],
+) -> Iterator[Move]:
+    old, new = (_by_key(text, keys) for text in (before, now))
+    for key in dict.fromkeys([*old, *new]):
+        if key in old and key in new:
+            yield from moves(place, old[key], new[key], declared)
+        else:
+            yield presence_move(place, *(*key, "")[:2], old.get(key), new.get(key))
+
+
+def _by_key(text: str, keys: tuple[str, ...]) -> dict[tuple[str, ...], Line]:
+    return {tuple(line[key] for key in keys): line for line in frames.parse_csv(text).to_dict("records")}
+
+
+def _cell_moves(place: str, old: Line, new: Line, declared: Declarations) -> Iterator[Move]:
+    row, column = new["row"], new["column"]
+    if old["paper"] != new["paper"]:
+        yield Move(place, row, f"{column} (printed)", old["paper"], new["paper"], "exact", True)
+    yield from number_moves(place, row, column, old["ours"], new["ours"], _drift(place, new, declared))
+
+
+def _drift(place: str, line: Line, declared: Declarations) -> Tolerance:
+    """A row that needs no model may not move."""
+    table = declared.tables.get(Path(place).stem)
+    if table and any(row.data and row.title == line["row"] for row in table.rows):
+        return EXACT
+    return declared.metric(line["metric"]).drift
+
+
+def _claim_moves(place: str, old: Line, new: Line, declared: Declarations) -> Iterator[Move]:
+    """A verdict may change where the numbers that it rests on moved, and no further than their tolerance."""
+    drift = declared.metric(new["metric"]).drift if "metric" in new else EXACT
+    sides = [side for side in ("left", "right") if side in old and side in new]
+    numbers = [move for side in sides for move in number_moves(place, new["claim"], side, old[side], new[side], drift)]
+    yield from numbers
+    if old["verdict"] != new["verdict"]:
+        drifted = bool(numbers) and not any(move.out for move in numbers)
+        why = "both sides within theirs" if drifted else ""
+        yield Move(place, new["claim"], "verdict", old["verdict"], new["verdict"], why, not drifted)

@@ -1,0 +1,55 @@
+"""Files and parameters of a git revision, seen from the folder of a scale."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from raretokens.errors import UserError
+from raretokens.sections import parsed_yaml, read_yaml
+
+
+class Revision:
+    """A commit; paths are relative to `folder`, which may lie deep in the work tree.
+
+    Raises UserError where there is no git, no repository, or no such revision.
+    """
+
+    def __init__(self, name: str, folder: Path = Path()) -> None:
+        self.name, self.folder = name, folder
+        self._git("rev-parse", "--show-toplevel", error="not a git repository")
+        self.commit = self._git(
+            "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}", error=f"{name}: no such revision"
+        ).strip()
+
+    def read(self, path: str) -> str | None:
+        """Text of a file, or None where the revision has no such file."""
+        done = subprocess.run(["git", "show", f"{self.commit}:./{path}"], cwd=self.folder, capture_output=True)
+        return None if done.returncode else done.stdout.decode("utf-8")
+
+    def files(self, folder: str) -> list[str]:
+        """Names of the files in a folder; none where the revision has no such folder."""
+        paths = self._git("ls-tree", "--name-only", "-z", self.commit, f"{folder}/").split("\0")[:-1]
+        return [path.rsplit("/", 1)[-1] for path in paths]
+
+    def parameters(self, path: str = "params.yaml") -> list[tuple[str, Any, Any]]:
+        """Parameters that differ from the working tree's: (key, before, now), leaf by leaf."""
+        old = _leaves(parsed_yaml(self.read(path) or "", f"{self.name}:{path}") or {})
+        new = _leaves(read_yaml(self.folder / path) or {})
+        return [
+            (key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)
+        ]
+
+    def _git(self, *arguments: str, error: str = "") -> str:
+        try:
+            done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise UserError("git is not installed") from None
+        if done.returncode and error:
+            raise UserError(error)
+        return done.stdout
+
+
+def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(tree, dict) and tree:
+        return {k: v for key, part in tree.items() for k, v in _leaves(part, f"{prefix}.{key}".strip(".")).items()}
+    return {prefix: tree}

@@ -1,0 +1,84 @@
+"""One house style for all figures: panels side by side, what is absent named, legends below."""
+
+import textwrap
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from raretokens.reporting.figures.legend import add_legend
+from raretokens.reporting.figures.limits import share_limits
+from raretokens.reporting.figures.panel_points import PanelPoints
+from raretokens.reporting.figures.styles import GROUPS, Styles, groups
+
+CROWD = 2500  # points of a figure above which clouds are stored as an image, to keep the SVG small
+
+
+def draw(panels: list[PanelPoints], canvas: Canvas, rows: int, columns: int) -> None:
+    axes = list(canvas.subplots(rows, columns, squeeze=False).flat)
+    crowded = sum(len(panel.rows) for panel in panels if panel.panel.kind == "scatter") > CROWD
+    styles = Styles(panels)
+    for panel, axis in zip(panels, axes, strict=False):
+        axis.set_title(panel.title)
+        if panel.rows.empty:
+            _say_why(panel, axis)
+        else:
+            _draw_points(panel, axis, styles, crowded)
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    share_limits(panels, axes, columns)
+    add_legend(panels, canvas, styles)
+
+
+def _say_why(panel: PanelPoints, axis: Axes) -> None:
+    why = panel.panel.reason or "; ".join(dict.fromkeys(panel.absent.values()))
+    text = "\n".join(["not run", "", *textwrap.wrap(why, 26, max_lines=7, placeholder=" …")])
+    axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color="0.35", fontsize=8)
+    axis.set(xticks=[], yticks=[], facecolor="0.96")
+    axis.spines[:].set_visible(False)
+
+
+def _draw_points(panel: PanelPoints, axis: Axes, styles: Styles, crowded: bool) -> None:
+    axis.set(xlabel=panel.panel.x, ylabel=panel.y)
+    axis.ticklabel_format(useOffset=False)
+    match panel.panel.kind:
+        case "scatter":
+            _scatter(panel, axis, crowded)
+        case "line":
+            _lines(panel, axis, styles)
+        case _:
+            _sweep(panel, axis)
+    if "x" in panel.panel.log:
+        axis.set_xscale("log")
+    if "y" in panel.panel.log:
+        axis.set_yscale("log")
+
+
+def _scatter(panel: PanelPoints, axis: Axes, crowded: bool) -> None:
+    for line in (axis.axhline, axis.axvline):
+        line(0, color="0.75", linewidth=0.6, zorder=0)
+    for group in groups(panel):
+        _, colour, marker, _ = GROUPS[group]
+        x, y = _numbers(panel.rows[panel.rows.group == group])
+        axis.scatter(x, y, s=7, color=colour, marker=marker, alpha=0.55, linewidths=0, rasterized=crowded)
+
+
+def _lines(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
+    for (run, group), rows in panel.rows.groupby(["run", "group"], sort=False):
+        axis.plot(*_numbers(rows), **styles.curve(panel, run, group))
+    for run, update in panel.marks.items():
+        axis.axvline(update, color=styles.mark(panel, run), linewidth=0.7, linestyle=":", zorder=0)
+    lowest, highest = axis.dataLim.intervaly
+    if 0 <= lowest < highest / 2 and "y" not in panel.panel.log:
+        axis.set_ylim(bottom=0)
+
+
+def _sweep(panel: PanelPoints, axis: Axes) -> None:
+    x, y = _numbers(panel.rows.sort_values("x", key=lambda x: x.astype(float), kind="stable"))
+    axis.plot(x, y, color="#000000", marker="o", markersize=4, linewidth=1.3)
+    axis.set_xticks(x, [f"{value:g}" for value in x])
+    axis.margins(0.12, 0.2)
+
+
+def _numbers(rows: pd.DataFrame) -> tuple[list[float], list[float]]:
+    return [float(x) for x in rows.x], [float(y) for y in rows.y]

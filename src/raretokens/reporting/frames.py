@@ -1,0 +1,20 @@
+"""CSV as frames of text: a number keeps the digits that it was written with."""
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+
+def read_csv(file: Path) -> pd.DataFrame:
+    return pd.read_csv(file, dtype=str, na_filter=False)
+
+
+def parse_csv(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text), dtype=str, na_filter=False)
+
+
+def to_csv(rows: Iterable, columns: list[str]) -> str:
+    """rows: dictionaries, tuples or data classes; none of them gives the header alone."""
+    return pd.DataFrame(list(rows), columns=columns).to_csv(index=False, lineterminator="\n")

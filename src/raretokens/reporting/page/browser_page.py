@@ -1,0 +1,59 @@
+"""All reports as one page for a browser, which needs no network and no other file."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.claims.verdict import VERDICTS, Verdict
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.page import clearest, evidence, figure_sections, metric_groups, run_sections, table_sections
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.tasks import HEADLINES
+from raretokens.reporting.templating import environment
+
+MARKS = {
+    "match": "✓",
+    "differs": "≠",
+    "ours only": "○",
+    "quoted": "†",
+    "not run": "—",
+}  # a shape, for who sees no colour
+
+
+def page(
+    summary: dict[str, Any],
+    declared: Declarations,
+    cells: dict[str, list[Cell]],
+    verdicts: list[Verdict],
+    scores: dict[str, Scores],
+    reports: Path,
+) -> str:
+    """The page; summary is what index.md shows. Figures are taken from reports/figures, so they are written before.
+
+    Times of training come from data/scratch beside the reports, where it is there: they are no output of the pipeline.
+    """
+    tables = [table_sections.section(name, declared, inside) for name, inside in cells.items()]
+    jinja = environment("raretokens.reporting.page", autoescape=True, lstrip_blocks=True)
+    return jinja.get_template("page.html").render(
+        **summary,
+        marks=MARKS,
+        verdict_names=VERDICTS,
+        verdict_counts=Counter(verdict.verdict for verdict in verdicts),
+        cell_counts=Counter(cell.status for inside in cells.values() for cell in inside if cell.status),
+        papers=list(dict.fromkeys(table["paper"] for table in tables)),
+        families=table_sections.families(tables),
+        page_tables=tables,
+        page_figures=[figure_sections.section(figure, reports / "figures") for figure in summary["figures"]],
+        claims=evidence.sections(declared, verdicts, scores),
+        clearest=clearest.clearest(declared, verdicts),
+        page_runs=run_sections.sections(declared, scores, reports.parent / run_sections.TIMES),
+        groups=metric_groups.GROUPS,
+        glance={task: _columns(names, summary["headline"]) for task, names in summary["runs"].items()},
+    )
+
+
+def _columns(names: list[str], headline: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Headline numbers that any of the runs has."""
+    known = {short for name in names for short in headline.get(name, {})}
+    return {short: number for short, number in HEADLINES.items() if short in known}

@@ -1,0 +1,82 @@
+"""Claims on the page: each verdict with what it rests on."""
+
+import re
+from dataclasses import asdict
+from typing import Any
+
+from raretokens.reporting.claims.measuring import chosen, measured
+from raretokens.reporting.claims.verdict import Verdict
+from raretokens.reporting.declarations.claim import Claim, Side
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.scored import Scores
+
+
+def sections(declared: Declarations, verdicts: list[Verdict], scores: dict[str, Scores]) -> list[dict[str, Any]]:
+    return [_section(declared, verdict, scores) for verdict in verdicts]
+
+
+def _section(declared: Declarations, verdict: Verdict, scores: dict[str, Scores]) -> dict[str, Any]:
+    """The effect in words, the runs and numbers behind it, and the tables and figures of its place."""
+    claim, metric = declared.claims[verdict.claim], declared.metric(verdict.metric)
+    return {
+        **asdict(verdict),
+        "id": verdict.claim,
+        "task": claim.task,
+        "title": metric.title,
+        "unit": metric.unit,
+        "expected": _expected(claim),
+        "pair": _pair(verdict, metric.digits),
+        "here": _in_words(verdict.kind, verdict.ours),
+        "print": _in_words(verdict.kind, verdict.printed),
+        "range": [_in_words(verdict.kind, end) for end in (verdict.lowest, verdict.highest)],
+        "sides": [_side(side, declared, scores[claim.task]) for side in claim.sides.values()],
+        "tables": _named(declared.tables, verdict, "table", "-"),
+        "figures": _named(declared.figures, verdict, "figure", "-figure-"),
+    }
+
+
+def _in_words(kind: str, number: str) -> str:
+    """A ratio as ×0.5, a difference with its sign."""
+    if not number or kind == "value" or kind == "difference" and float(number) == 0:
+        return number
+    if kind == "ratio":
+        return f"×{number}"
+    return number.replace("-", "−", 1) if number.startswith("-") else f"+{number}"
+
+
+def _pair(verdict: Verdict, digits: int) -> list[str]:
+    """Left and right number; nothing where a number stands alone."""
+    sides = (verdict.left, verdict.right)
+    return [f"{float(side):,.{digits}f}" for side in sides] if all(sides) else []
+
+
+def _expected(claim: Claim) -> str:
+    side = "below" if claim.expect == "lower" else "above"
+    return f"{claim.effect} {side} {claim.threshold:g}"
+
+
+def _side(side: Side, declared: Declarations, scores: Scores) -> dict[str, Any]:
+    value, run = measured(side, scores), chosen(side, scores)
+    repetitions = scores.repetitions.get(run or "", [])
+    return {
+        "metric": side.metric,
+        "title": declared.metric(side.metric).title,
+        "at": _moment(side),
+        "names": [run] if run else side.runs,
+        "values": list(zip(value.runs, value.values, value.seeds, strict=True)) if value else [],
+        "missing": [name for name in repetitions if value is None or name not in value.runs],
+    }
+
+
+def _moment(side: Side) -> str | None:
+    if isinstance(side.at, float | int):
+        return f"at {side.at:.0%} of training"
+    return "when the rare rows thaw" if side.at == "until" else side.at
+
+
+def _named(known: dict[str, Any], verdict: Verdict, kind: str, middle: str) -> list[str]:
+    """Those that a place speaks of: AGG, "tables 3, 4" -> agg-3, agg-4."""
+    place = re.match(rf"{kind}s? (\d+(?:(?:,| and) \d+)*)", verdict.place)
+    numbers = re.findall(r"\d+", place[1]) if place else []
+    names = [f"{verdict.paper.lower()}{middle}{number}" for number in numbers]
+    return [name for name in names if name in known]

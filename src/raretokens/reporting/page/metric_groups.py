@@ -1,0 +1,51 @@
+"""Every metric of a run, its frequency groups side by side."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.scored import Scores
+
+GROUPS = {"total": "total", "freq": "frequent", "med": "medium", "rare": "rare"}  # end of a path -> name on the page
+
+
+def grouped(declared: Declarations, scores: Scores, name: str) -> Iterator[dict[str, Any]]:
+    """A line for each metric, with the signature of its path's longest beginning."""
+    signatures = _signatures(scores, name)
+    for path, values in _by_path(_metrics(scores, name)).items():
+        beginnings = [path.rsplit(".", cut)[0] for cut in range(path.count(".") + 1)]
+        yield {
+            "path": path,
+            "groups": values,
+            "metric": declared.known_metric(path) or declared.known_metric(f"{path}.total"),
+            "signature": next((signatures[part] for part in beginnings if part in signatures), ""),
+        }
+
+
+def _metrics(scores: Scores, name: str) -> dict[str, Any]:
+    """Those of the run, and of its comparison with maximum likelihood."""
+    paired = (scores.read("paired") or {}).get("metrics", {})
+    return {**(scores.read(name) or {}).get("metrics", {}), **({"paired": paired[name]} if name in paired else {})}
+
+
+def _signatures(scores: Scores, name: str) -> dict[str, str]:
+    own, paired = ((scores.read(file) or {}).get("signatures", []) for file in (name, "paired"))
+    return dict((*own, *(("paired", text) for _, text in paired)))
+
+
+def _by_path(metrics: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Path without its group -> group -> number."""
+    paths: dict[str, dict[str, str]] = {}
+    for path, value in _flat(metrics):
+        start, _, end = path.rpartition(".")
+        key, group = (start, end) if end in GROUPS else (path, "total")
+        paths.setdefault(key, {})[group] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return paths
+
+
+def _flat(tree: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{key}.")
+        elif value is not None:
+            yield before + key, value

@@ -1,0 +1,63 @@
+"""Runs on the page: what each was, its loss while training, and every score with its signature."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.page.loss_curve import loss_curve
+from raretokens.reporting.page.metric_groups import grouped
+from raretokens.reporting.scored import Scores
+
+TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
+
+
+def sections(declared: Declarations, scores: dict[str, Scores], times: Path) -> list[dict[str, Any]]:
+    """All runs that have scores, in the order of the run sheet; data rows (the text itself) follow."""
+    return [_section(declared, part, name, times) for part in scores.values() for name in part.names()]
+
+
+def _section(declared: Declarations, scores: Scores, name: str, times: Path) -> dict[str, Any]:
+    score = scores.read(name) or {}
+    return {
+        "task": scores.task,
+        "name": name,
+        "data": name not in scores.lines,
+        "score": score,
+        "facts": list(_facts(score)),
+        "scores": list(grouped(declared, scores, name)),
+        "curve": loss_curve(scores.points(name)),
+        "points": scores.points(name).is_file(),
+        "time": _time(times / f"{scores.task}-{name}.json"),
+    }
+
+
+def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What ran: the parameters as the score file lists them, then the objective's options."""
+    for key in ("objective", "size", "seed"):
+        if score.get(key) is not None:
+            yield key, score[key]
+    for key, value in (*score.get("parameters", []), *score.get("options", [])):
+        yield key.replace("_", " "), f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _time(path: Path) -> dict[str, Any] | None:
+    """Of a run that was trained here; another machine's is not in the reports, so that equal runs give equal ones."""
+    if not path.is_file():
+        return None
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    seconds = round(facts["seconds"])
+    return {
+        "seconds": seconds,
+        "shown": _duration(seconds),
+        "machine": facts["machine"],
+        "revision": facts["revision"],
+    }
+
+
+def _duration(seconds: int) -> str:
+    """From the largest unit that is not zero."""
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    words = [(hours, "h"), (minutes, "min"), (seconds % 60, "s")]
+    return " ".join(f"{count} {unit}" for count, unit in words[0 if hours else 1 if minutes else 2 :])

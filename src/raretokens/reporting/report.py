@@ -1,0 +1,84 @@
+"""All reports of a scale, from its score files and the declarations."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from raretokens.files import write_text
+from raretokens.reporting.cells import needs
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.cells.table_cells import table_cells
+from raretokens.reporting.claims.claims_markdown import to_markdown
+from raretokens.reporting.claims.judging import judge_all
+from raretokens.reporting.claims.verdict import to_csv
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.figures.panel_points import figure_points
+from raretokens.reporting.figures.write import write_figure
+from raretokens.reporting.page.browser_page import page
+from raretokens.reporting.scored import Scores, all_scores
+from raretokens.reporting.series import curves_of_all_runs
+from raretokens.reporting.sheet import Sheet
+from raretokens.reporting.summary import summary
+from raretokens.reporting.tables.table_files import write_table
+from raretokens.reporting.templating import environment
+
+
+def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
+    """Write tables, figures, claims, index (Markdown and HTML) and headline numbers; returns the verdict counts in words."""
+    scores = all_scores(sheet, reports / "runs")
+    cells = _write_tables(sheet, declared, scores, _emptied(reports / "tables"))
+    _write_figures(declared, scores, _emptied(reports / "figures"))
+    _write_plots(scores, reports / "curves", _emptied(reports / "plots"))
+    verdicts = judge_all(declared, scores)
+    write_text(reports / "claims.csv", to_csv(verdicts))
+    write_text(reports / "claims.md", to_markdown(verdicts, declared))
+    counts = ", ".join(f"{count} {kind}" for kind, count in Counter(one.verdict for one in verdicts).items())
+    told = summary(sheet, declared, cells, scores, counts)
+    write_text(reports / "index.md", _index(told))
+    write_text(reports / "index.html", page(told, declared, cells, verdicts, scores, reports))
+    write_text(reports / "headline.json", json.dumps(told["headline"], indent=1) + "\n")
+    return counts
+
+
+def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> str:
+    """Write the files of one table; returns its Markdown."""
+    table = declared.table(name)
+    cells = table_cells(declared, table, all_scores(sheet, reports / "runs"), sheet.corpora)
+    return write_table(name, table, cells, reports / "tables")
+
+
+def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> list[str]:
+    """DVC targets of a table."""
+    return needs.targets(declared.table(name), all_scores(sheet, reports / "runs"))
+
+
+def _write_tables(
+    sheet: Sheet, declared: Declarations, scores: dict[str, Scores], folder: Path
+) -> dict[str, list[Cell]]:
+    cells = {name: table_cells(declared, table, scores, sheet.corpora) for name, table in declared.tables.items()}
+    for name, table in declared.tables.items():
+        write_table(name, table, cells[name], folder)
+    return cells
+
+
+def _write_figures(declared: Declarations, scores: dict[str, Scores], folder: Path) -> None:
+    for name, figure in declared.figures.items():
+        write_figure(figure_points(figure, scores), folder, name)
+
+
+def _write_plots(scores: dict[str, Scores], curves: Path, folder: Path) -> None:
+    for task, part in scores.items():
+        write_text(folder / f"{task}.csv", curves_of_all_runs(part, curves / task))
+
+
+def _index(told: dict[str, Any]) -> str:
+    jinja = environment("raretokens.reporting", autoescape=False, keep_trailing_newline=True)  # Markdown, not HTML
+    return jinja.get_template("index.md").render(told)
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder

@@ -1,0 +1,76 @@
+"""What both index pages tell of a scale, and its headline numbers."""
+
+import platform
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.sheet import Sheet
+from raretokens.reporting.tasks import TASKS
+
+PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "sil-thot", "scipy", "numpy")
+
+
+def summary(
+    sheet: Sheet, declared: Declarations, cells: dict[str, list[Cell]], scores: dict[str, Scores], verdicts: str
+) -> dict[str, Any]:
+    """verdicts: their counts in words."""
+    about = declared.scales.get(sheet.scale)
+    return {
+        "tasks": TASKS,
+        "scale": sheet.scale,
+        "about": about if about and about.corpora == sheet.corpora else None,
+        "corpora": sheet.corpora,
+        "texts": _texts(scores),
+        "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},
+        "tables": [_line(name, declared, inside) for name, inside in cells.items()],
+        "figures": [{"id": name, **figure.model_dump()} for name, figure in declared.figures.items()],
+        "verdicts": verdicts,
+        "missing": [f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
+        "runs": {task: list(part.names()) for task, part in scores.items()},
+        "headline": headline(scores),
+    }
+
+
+def headline(scores: dict[str, Scores]) -> dict[str, dict[str, float]]:
+    """Few numbers with short names, a run each: what `dvc exp show` has room for."""
+    return {run: _headline(part, run) for part in scores.values() for run in part.lines}
+
+
+def _headline(scores: Scores, run: str) -> dict[str, float]:
+    values = {short: scores.value(run, number.metric) for short, number in TASKS[scores.task].headline.items()}
+    return {short: float(f"{value.values[0]:.4g}") for short, value in values.items() if value}
+
+
+def _texts(scores: dict[str, Scores]) -> dict[str, dict[str, int]]:
+    """Text of a task -> split -> pieces, where they are counted."""
+    data = {task: (part.read(TASKS[task].data) or {}).get("metrics", {}) for task, part in scores.items()}
+    return {TASKS[task].text: metrics["tokens"] for task, metrics in data.items() if "tokens" in metrics}
+
+
+def _line(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, Any]:
+    table = declared.tables[name]
+    statuses = Counter(cell.status for cell in cells if cell.status)
+    return {
+        "id": name,
+        "title": table.title,
+        "paper": table.paper,
+        "place": table.place,
+        "rows": len({cell.row for cell in cells}),
+        "run": len({cell.row for cell in cells if cell.ours}),
+        "statuses": ", ".join(f"{count} {status}" for status, count in statuses.items()),
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {package: _version(package) for package in PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package).split("+")[0]
+    except PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,62 @@
+"""Parts of a text that are files of the repository: generated tables as they are, CSV as a Markdown table.
+
+    <!-- include reports/tables/agg-3.md -->
+    <!-- include benchmarks/loss-cpu.csv where width=512 columns method, time_to_plain -->
+
+What stands between such a line and `<!-- end -->` is the file's content: of a CSV the rows whose cells equal those after `where`
+(several are separated by blanks), and the columns after `columns`; all of them without.
+"""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from raretokens.errors import UserError, nearest
+from raretokens.reporting import frames
+
+INCLUDE = re.compile(
+    r"(?P<line><!-- include (?P<file>\S+)(?: where (?P<where>[^\n]+?))?(?: columns (?P<columns>[^\n]+?))? -->\n)"
+    r"(?:.*?)(?P<end><!-- end -->)",
+    re.DOTALL,
+)
+
+
+def refresh(text: str, folder: Path) -> str:
+    """A text with its included parts taken anew from the files, whose paths are relative to the folder.
+
+    Raises UserError where a file, a column or every row is missing, or an include has no end.
+    """
+    if text.count("<!-- include ") != len(INCLUDE.findall(text)):
+        raise UserError("an `<!-- include FILE -->` has no `<!-- end -->`")
+    return INCLUDE.sub(lambda part: f"{part['line']}{_content(part, folder).rstrip()}\n{part['end']}", text)
+
+
+def _content(part: re.Match[str], folder: Path) -> str:
+    path = folder / part["file"]
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; an include names it")
+    if path.suffix == ".csv":
+        return _to_markdown(_rows(path, part["where"] or "", part["columns"] or ""))
+    return path.read_text(encoding="utf-8")
+
+
+def _rows(path: Path, where: str, columns: str) -> pd.DataFrame:
+    """Rows and columns of a CSV."""
+    rows = frames.read_csv(path)
+    wanted = dict(part.partition("=")[::2] for part in where.split())
+    shown = [part.strip() for part in columns.split(",")] if columns else list(rows)
+    for name in (*wanted, *shown):
+        if name not in rows:
+            raise UserError(f"{path}: no column {name!r}; {nearest(name, rows)}")
+    for name, value in wanted.items():
+        rows = rows[rows[name] == value]
+    if rows.empty:
+        raise UserError(f"{path}: no row where {where}; an include names it")
+    return rows[shown]
+
+
+def _to_markdown(rows: pd.DataFrame) -> str:
+    heads = [name.replace("_", " ") for name in rows]
+    cells = ([cell.replace("|", "\\|") for cell in row] for row in rows.itertuples(index=False, name=None))
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *cells))

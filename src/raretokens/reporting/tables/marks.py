@@ -1,0 +1,44 @@
+"""A cell in a grid: ours (printed), with marks for what a reader should know of either."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from raretokens.reporting.cells.cell import Cell
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How a kind of text writes them."""
+
+    escaped: Callable[[str], str]
+    missing: str  # instead of a number of ours
+    differs: str  # before a printed fact
+    quoted: str  # after a printed number
+    suspicious: str
+    spread: str  # between a number and its spread
+    italic: str  # of a neighbour of the rare group; %s is the text
+    bold: str  # of a match
+
+
+def marked(cell: Cell | None, marks: Marks) -> str:
+    if cell is None:
+        return ""
+    paper = _paper(cell, marks)
+    if cell.ours:
+        return f"{_ours(cell, marks)} {paper}".strip()
+    return f"{marks.missing} {paper}".strip() if paper or cell.status == "not run" else ""
+
+
+def _paper(cell: Cell, marks: Marks) -> str:
+    if not cell.paper:
+        return ""
+    before = marks.differs if cell.metric == "facts" and cell.status == "differs" else ""
+    after = marks.quoted if cell.quoted else marks.suspicious if cell.suspicious else ""
+    return f"({before}{marks.escaped(cell.paper)}{after})"
+
+
+def _ours(cell: Cell, marks: Marks) -> str:
+    ours = marks.escaped(cell.ours) + (f"{marks.spread}{cell.spread}" if cell.spread else "")
+    if cell.is_rare:
+        ours = marks.italic % ours
+    return marks.bold % ours if cell.status == "match" else ours

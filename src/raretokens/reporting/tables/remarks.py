@@ -1,0 +1,52 @@
+"""Remarks below a table: why there is no number, and notes on printed numbers; the same words stand once."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.declarations.paper_table import Table
+
+
+def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:
+    """Remark -> the rows that it holds for; the reasons of a table of facts, where a run is a column, hold for columns."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for place, text in _facts_remarks(cells) if table.facts else _rows_remarks(cells):
+        places[text].append(place)
+    return places
+
+
+def _rows_remarks(cells: list[Cell]) -> Iterator[tuple[str, str]]:
+    for row, inside in _lines(cells, "row"):
+        yield from _reasons(row, inside, "column")
+        yield from _notes(row, inside)
+
+
+def _facts_remarks(cells: list[Cell]) -> Iterator[tuple[str, str]]:
+    for column, inside in _lines(cells, "column"):
+        yield from _reasons(column, inside, "row")
+    for row, inside in _lines(cells, "row"):
+        yield from _notes(row, inside)
+
+
+def _lines(cells: list[Cell], key: str) -> Iterator[tuple[str, list[Cell]]]:
+    for line in dict.fromkeys(getattr(cell, key) for cell in cells):
+        yield line, [cell for cell in cells if getattr(cell, key) == line]
+
+
+def _reasons(line: str, inside: list[Cell], across: str) -> Iterator[tuple[str, str]]:
+    missing = [cell for cell in inside if cell.reason]
+    for reason in dict.fromkeys(cell.reason for cell in missing):
+        some = [getattr(cell, across) for cell in missing if cell.reason == reason]
+        yield (line if len(some) == len(missing) else f"{line}, {', '.join(some)}"), reason
+
+
+def _notes(row: str, inside: list[Cell]) -> Iterator[tuple[str, str]]:
+    printed = [cell for cell in inside if cell.paper and cell.metric != "neighbours"]
+    for note in dict.fromkeys(cell.note for cell in printed if _is_remark(cell)):
+        some = [cell.column for cell in printed if cell.note == note]
+        yield (row if len(some) == len(printed) > 1 else f"{row}, {', '.join(some)}"), note
+
+
+def _is_remark(cell: Cell) -> bool:
+    """Whether a note tells more than the legend's †."""
+    return bool(cell.note) and (not cell.quoted or ";" in cell.note)
