@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import sacremoses
 from sacrebleu.metrics import BLEU, CHRF
 
+TOKENISED = {"tokenize": "none", "smooth_method": "none"}  # settings of sacreBLEU for text that is tokenised already
 RESAMPLES = 1000  # of a bootstrap, sacreBLEU's default
 
 
@@ -17,9 +18,8 @@ def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], languag
     without a single common 4-gram scores 0, as there is no smoothing.
     """
     _same_length(hypotheses, references)
-    metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    moses = sacremoses.MosesTokenizer(lang=language)
-    system, truth = ([_tokenise(moses, line) for line in text] for text in (hypotheses, references))
+    metric = BLEU(**TOKENISED, force=True)
+    system, truth = (split_tokens(text, language) for text in (hypotheses, references))
     score = metric.corpus_score(system, [truth]).score
     version = sacremoses.__version__
     return score, f"nrefs:1|case:mixed|tok:moses-{language}|compounds:split|smooth:none|sacremoses:{version}"
@@ -48,6 +48,12 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, s
     _same_length(hypotheses, references)
     metric = CHRF()
     return metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())
+
+
+def split_tokens(text: Sequence[str], language: str) -> list[str]:
+    """Lines as tokenised_bleu compares them."""
+    moses = sacremoses.MosesTokenizer(lang=language)
+    return [_tokenise(moses, line) for line in text]
 
 
 def _tokenise(moses: sacremoses.MosesTokenizer, line: str) -> str:

@@ -47,13 +47,21 @@ def _covered(pairs: Sequence[Pair], pieces: Pieces) -> float:
     return float(np.mean([UNK not in pieces(word) for word in _words(pairs)]))
 
 
-def _spearman(table: np.ndarray, pairs: Sequence[Pair], pieces: Pieces) -> float | None:
+def cosines(table: np.ndarray, pairs: Sequence[Pair], pieces: Pieces) -> np.ndarray:
+    """Cosine of each pair, rounded, so that cosines equal but for the last bits are ties on every machine."""
     words = _words(pairs)
     place = {word: row for row, word in enumerate(words)}
     vectors = unit(np.stack([np.asarray(table[list(pieces(word))], dtype=np.float64).mean(axis=0) for word in words]))
-    cosine = [vectors[place[first]] @ vectors[place[second]] for first, second, _ in pairs]
-    # Rounded, so that cosines equal but for the last bits are ties on every machine.
-    cosine, human = np.round(cosine, 12), np.array([score for *_, score in pairs])
+    return np.round([vectors[place[first]] @ vectors[place[second]] for first, second, _ in pairs], 12)
+
+
+def scores(pairs: Sequence[Pair]) -> np.ndarray:
+    """What people said of each pair."""
+    return np.array([score for *_, score in pairs])
+
+
+def _spearman(table: np.ndarray, pairs: Sequence[Pair], pieces: Pieces) -> float | None:
+    cosine, human = cosines(table, pairs, pieces), scores(pairs)
     if len(pairs) < 2 or np.ptp(cosine) == 0 or np.ptp(human) == 0:
         return None
     return float(100 * spearmanr(cosine, human).statistic)

@@ -8,6 +8,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from raretokens.reporting.sheet import Sheet, SheetLine
 
 
@@ -37,6 +40,7 @@ class Scores:
     folder: Path
     baselines: dict[str, str] = field(default_factory=dict)  # score file that needs no model -> its corpus
     cache: dict[str, dict | None] = field(default_factory=dict)
+    drawn: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     @cached_property
     def repetitions(self) -> dict[str, list[str]]:
@@ -83,6 +87,13 @@ class Scores:
         numbers = {name: float(number) for name, number in measured.items() if isinstance(number, int | float)}
         seeds = tuple((self.read(name) or {}).get("seed") for name in numbers)
         return Value(tuple(numbers), tuple(numbers.values()), seeds) if numbers else None
+
+    def replicates(self, name: str, metric: str) -> np.ndarray | None:
+        """The metric on drawn test sets, the same for every run; None where it was not drawn, or cannot be."""
+        if name not in self.drawn:
+            path = self.folder / f"{name}.drawn.csv"
+            self.drawn[name] = pd.read_csv(path) if path.is_file() else pd.DataFrame()
+        return self.drawn[name][metric].to_numpy(float) if metric in self.drawn[name] else None
 
     def _number(self, name: str, metric: str) -> Any:
         kind, _, rest = metric.partition(".")

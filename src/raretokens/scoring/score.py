@@ -2,34 +2,36 @@
 
 from raretokens import tasks
 from raretokens.metrics.neighbours import named_ranks, neighbours
+from raretokens.metrics.resampling import Replicates
 from raretokens.scoring.artifacts import Artifacts
-from raretokens.scoring.facts import hyperparameters, identity
+from raretokens.scoring.facts import hyperparameters, identity, training
 from raretokens.scoring.history import HEADER, curves
 from raretokens.scoring.job import Score
 from raretokens.scoring.layout import Signed, layout
 from raretokens.scoring.places import Places
 from raretokens.scoring.points import points
-from raretokens.scoring.score_files import write_json, write_points, write_rows
+from raretokens.scoring.score_files import write_drawn, write_json, write_points, write_rows
 
 
 def score(job: Score, places: Places) -> None:
-    """Write <run>.json and <run>.csv to places.scores and <run>.csv to places.curves.
+    """Write <run>.json, <run>.csv and <run>.drawn.csv to places.scores and <run>.csv to places.curves.
 
     Raises UserError where artifacts do not fit each other, OSError where one is missing.
     """
     artifacts, part = Artifacts.read(job, places), tasks.part(job.run.task, "scoring")
-    _write(job, artifacts, part.metrics(job, artifacts), part.hyperparameters(job))
+    _write(job, artifacts, part.metrics(job, artifacts), part.drawn(job, artifacts), part.hyperparameters(job))
 
 
-def _write(job: Score, artifacts: Artifacts, metrics: Signed, further: dict) -> None:
+def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates, further: dict) -> None:
     run, places = job.run, artifacts.places
     rows = artifacts.table, artifacts.vocabulary.pieces, artifacts.groups
     near, signature = neighbours(*rows, job.queries)
     facts = hyperparameters(artifacts, job.training, further)
-    written = layout(identity(run), metrics, near, run.options, facts)
+    written = layout(identity(run), {**metrics, **training(artifacts)}, near, run.options, facts)
     written["named"] = [[query, ranks] for query, ranks in named_ranks(*rows, job.named).items()]
     written["signatures"].append(["neighbours", signature])
     series, history = points(artifacts, job.queries, job.updates)
     write_points(places.scores / f"{run.name}.csv", series)
+    write_drawn(places.scores / f"{run.name}.drawn.csv", drawn)
     write_rows(places.curves / f"{run.name}.csv", HEADER, curves(history, artifacts.log))
     write_json(places.scores / f"{run.name}.json", written)

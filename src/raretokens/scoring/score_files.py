@@ -1,7 +1,7 @@
 """Score files: JSON and CSV that stay the same, byte for byte, as long as the numbers do."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from raretokens.files import write_text
 from raretokens.rounding import DIGITS, rounded
 
+DRAWN_DIGITS = 5
 POINT_DIGITS = 4  # what a picture can show
 Point = tuple[str, str, float, float]  # series, group, x, y
 
@@ -32,6 +33,14 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[float 
     """Write a table of numbers as CSV; None is an empty cell."""
     lines = (",".join("" if value is None else _cell(value, DIGITS) for value in row) + "\n" for row in rows)
     write_text(path, ",".join(header) + "\n" + "".join(lines))
+
+
+def write_drawn(path: Path, replicates: Mapping[str, np.ndarray]) -> None:
+    """Write metrics on drawn test sets as CSV: a column a metric, a row a draw; what does not exist is an empty cell."""
+    columns = [[None if np.isnan(value) else value for value in values.tolist()] for values in replicates.values()]
+    lines = (",".join("" if value is None else _cell(value, DRAWN_DIGITS) for value in row) + "\n"
+             for row in zip(*columns, strict=True))  # fmt: skip
+    write_text(path, ",".join(replicates) + "\n" + "".join(lines))
 
 
 def _rounded(value: Any) -> Any:

@@ -1,14 +1,26 @@
-"""Effects of claims, here and in print."""
+"""Effects of claims, here and in print: of each seed, and on drawn test sets.
+
+Effects are compared on a scale on which equal steps are equal effects: the logarithm of a ratio, a difference as it is.
+"""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from raretokens.reporting.declarations.claim import Claim
+import numpy as np
+
+from raretokens.reporting.claims.measuring import chosen, measured
+from raretokens.reporting.declarations.claim import Claim, Side
 from raretokens.reporting.declarations.printed import PrintedTable
-from raretokens.reporting.scored import Value
+from raretokens.reporting.scored import Scores
+
+ByRun = dict[str, float]  # run -> number
 
 
-def effect(claim: Claim, left: float, right: float) -> float:
+def effect(claim: Claim, left: float, right: float | None) -> float:
+    if right is None:
+        return left
     if claim.effect == "difference":
         return left - right
     if right == 0:  # nothing over nothing is no effect
@@ -21,33 +33,92 @@ def turning_point(claim: Claim, right: float) -> float:
     return right * claim.threshold if claim.effect == "ratio" else right + claim.threshold
 
 
-def effects(claim: Claim, values: list[Value | None]) -> list[float]:
-    """Effect for each seed that both sides have; without a common seed, that of the means; none where a side is absent."""
-    sides = [value for value in values if value]
-    if len(sides) < len(values):
-        return []
-    if len(sides) == 1:
-        return list(sides[0].values)
-    left, right = sides
-    return [effect(claim, a, b) for a, b in _pairs(left, right) or [(left.mean, right.mean)]]
+def sides(claim: Claim) -> list[Side]:
+    """Those of the claim, then those of its control."""
+    control = [claim.control.left, claim.control.right] if claim.control else []
+    return [side for side in (*claim.sides.values(), *control) if side]
 
 
-def _pairs(left: Value, right: Value) -> list[tuple[float, float]]:
-    """What needs no model has no seed: every seed of the other side is compared with it."""
-    return [
-        (a, b)
-        for a, seed in zip(left.values, left.seeds, strict=True)
-        for b, other in zip(right.values, right.seeds, strict=True)
-        if seed == other or None in (seed, other)
-    ]
+def combined(claim: Claim, numbers: list[Any]) -> Any:
+    """The claim's effect of a number (or an array of them) for each of its sides, the control's taken away."""
+    per = len(claim.sides)
+    own, control = (_pair(claim, numbers[start : start + per]) for start in (0, per))
+    if control is None:
+        return own
+    return own / control if claim.effect == "ratio" else own - control
+
+
+def by_seed(claim: Claim, scores: Scores) -> dict[int | None, list[str | None]]:
+    """Seed -> the run of each side, for the seeds that all sides have.
+
+    What needs no model has no seed: it stands beside every seed of the others. Empty where a side has no number.
+    """
+    found = [_runs(side, scores) for side in sides(claim)]
+    if not all(found):
+        return {}
+    seeded = [runs for runs in found if None not in runs]
+    common = [seed for seed in (seeded[0] if seeded else found[0]) if all(seed in runs for runs in seeded)]
+    return {seed: [runs.get(seed, runs.get(None)) for runs in found] for seed in common}
+
+
+def seed_effects(claim: Claim, scores: Scores) -> dict[int | None, float]:
+    """Seed -> effect."""
+    numbers = [dict(zip(value.runs, value.values, strict=True)) if (value := measured(side, scores)) else {}
+               for side in sides(claim)]  # fmt: skip
+    return {
+        seed: float(combined(claim, [number[run] for number, run in zip(numbers, runs, strict=True)]))
+        for seed, runs in by_seed(claim, scores).items()
+    }
+
+
+def drawn_effects(claim: Claim, scores: Scores) -> np.ndarray | None:
+    """The effect on drawn test sets, the mean over seeds on the scale of step(); None where a side was not drawn."""
+    rows = []
+    for runs in by_seed(claim, scores).values():
+        drawn = [_drawn(side, run, scores) for side, run in zip(sides(claim), runs, strict=True)]
+        if any(values is None for values in drawn):
+            return None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rows.append(step(claim)(combined(claim, drawn)))
+    return np.mean(rows, axis=0) if rows else None
+
+
+def step(claim: Claim) -> Callable[[Any], Any]:
+    """To the scale on which effects are added up."""
+    return np.log if claim.effect == "ratio" else np.asarray
+
+
+def back(claim: Claim) -> Callable[[Any], Any]:
+    return np.exp if claim.effect == "ratio" else np.asarray
 
 
 def printed_effect(claim: Claim, folder: Path) -> float | None:
     """None where the paper prints none."""
     if claim.unprinted:
         return None
-    sides = [side.printed for side in claim.sides.values() if side.printed]
-    numbers = [PrintedTable(folder, file).mean(row, column, group) for file, row, column, group in sides]
+    places = [side.printed for side in claim.sides.values() if side.printed]
+    numbers = [PrintedTable(folder, file).mean(row, column, group) for file, row, column, group in places]
     if None in numbers:
         return None
     return numbers[0] if claim.effect == "value" else effect(claim, *numbers)
+
+
+def _pair(claim: Claim, numbers: list[Any]) -> Any:
+    if not numbers:
+        return None
+    left, right = [*numbers, None][:2]
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return left if right is None else left / right if claim.effect == "ratio" else left - right
+    return effect(claim, left, right)
+
+
+def _runs(side: Side, scores: Scores) -> dict[int | None, str]:
+    """Seed -> run, of those that have the side's number."""
+    value = measured(side, scores)
+    return dict(zip(value.seeds, value.runs, strict=True)) if value else {}
+
+
+def _drawn(side: Side, run: str | None, scores: Scores) -> np.ndarray | None:
+    if run is None or side.at is not None or chosen(side, scores) is None:
+        return None
+    return scores.replicates(run, side.metric)

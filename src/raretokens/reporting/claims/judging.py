@@ -1,64 +1,105 @@
-"""Verdicts on what the papers conclude."""
+"""Verdicts on what the papers conclude.
 
-from pathlib import Path
+A claim is decided where every interval that its effect has, over seeds (three or more) and over the test set, lies on one side of
+where the claim turns; a claim of no change where they lie inside its margin, or outside. With fewer seeds the test set alone
+decides, and the verdict says so. Otherwise it is undecided. What no training touches is what it is.
+"""
 
-from raretokens.reporting.claims.effects import effects, printed_effect, turning_point
+import numpy as np
+
+from raretokens.reporting.claims import effects, intervals
+from raretokens.reporting.claims.intervals import FEWEST, Interval
 from raretokens.reporting.claims.measuring import chosen, measured
+from raretokens.reporting.claims.presuppositions import unmet
 from raretokens.reporting.claims.verdict import Verdict
 from raretokens.reporting.declarations.claim import Claim
 from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.metric import Tolerance
 from raretokens.reporting.scored import Scores, Value
 
 
 def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict]:
-    return [
-        judge(name, claim, scores[claim.task], declared.folder, declared.metric(claim.left.metric).drift)
-        for name, claim in declared.claims.items()
-    ]
+    return [judge(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
 
 
-def judge(name: str, claim: Claim, scores: Scores, folder: Path, noise: Tolerance | None = None) -> Verdict:
-    """Compare the two sides seed by seed: undecided where the seeds do not agree.
-
-    With one seed, also where the two are nearer than `noise`, what the metric may move from machine to machine.
-    folder: data/paper, with the printed numbers.
-    """
-    values = [measured(side, scores) for side in claim.sides.values()]
-    left, right = [*values, None][:2]
-    each = effects(claim, values)
+def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict:
+    each = effects.seed_effects(claim, scores)
+    seeds, test, mean = _intervals(claim, each, scores)
+    verdict, reason = _verdict(claim, len(each), [seeds, test], unmet(claim, declared.presuppositions, scores))
+    left, right = [*(measured(side, scores) for side in claim.sides.values()), None][:2]
+    (seeds_low, seeds_high), (test_low, test_high) = (_ends(claim, interval) for interval in (seeds, test))
     return Verdict(
         claim=name,
         paper=claim.paper,
         place=claim.place,
         statement=claim.statement,
         metric=claim.left.metric,
-        verdict=_verdict(claim, each, left, right, noise),
+        verdict=verdict,
+        reason=reason,
         kind=claim.effect,
         left=_mean(left),
         right=_mean(right),
-        ours=_number(sum(each) / len(each)) if each else "",
-        lowest=_number(min(each, default=None)),
-        highest=_number(max(each, default=None)),
-        printed=_number(printed_effect(claim, folder)),
+        ours=_number(mean),
+        seeds_low=seeds_low,
+        seeds_high=seeds_high,
+        test_low=test_low,
+        test_high=test_high,
+        printed=_number(effects.printed_effect(claim, declared.folder)),
         seeds=str(len(each)),
         runs=" / ".join(dict.fromkeys(filter(None, (chosen(side, scores) for side in claim.sides.values())))),
         note=claim.unprinted or "",
     )
 
 
-def _verdict(claim: Claim, each: list[float], left: Value | None, right: Value | None, noise: Tolerance | None) -> str:
+def _intervals(
+    claim: Claim, each: dict[int | None, float], scores: Scores
+) -> tuple[Interval | None, Interval | None, float | None]:
+    """Over seeds and over the test set, on the scale of effects.step, and the mean effect itself."""
     if not each:
-        return "not run"
-    if (
-        len(each) == 1
-        and left
-        and noise
-        and noise.allows(turning_point(claim, right.mean if right else 0.0), left.mean)
-    ):
-        return "undecided"
-    good = [effect < claim.threshold if claim.expect == "lower" else effect > claim.threshold for effect in each]
-    return "holds" if all(good) else "undecided" if any(good) else "does not hold"
+        return None, None, None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steps = effects.step(claim)(np.array(list(each.values())))
+    if not np.all(np.isfinite(steps)):
+        return None, None, float(np.mean(list(each.values())))
+    mean = float(np.mean(steps))
+    if all(side.data for side in effects.sides(claim)):
+        return Interval(mean, mean), None, float(effects.back(claim)(mean))
+    test = intervals.over_test_set(mean, effects.drawn_effects(claim, scores))
+    return intervals.over_seeds(steps), test, float(effects.back(claim)(mean))
+
+
+def _verdict(claim: Claim, seeds: int, found: list[Interval | None], lacking: str | None) -> tuple[str, str]:
+    """Verdict and, where it decides nothing, why."""
+    existing = [interval for interval in found if interval]
+    if not seeds:
+        return "not run", ""
+    if lacking:
+        return "not testable here", lacking
+    if not existing:
+        return "undecided", f"{seeds} of {FEWEST} seeds, and nothing of the test set to draw"
+    side = _side(claim, existing)
+    if side is None:
+        return "undecided", "an interval covers where the claim turns"
+    return ("holds" if side == claim.expect else "does not hold"), ""
+
+
+def _side(claim: Claim, found: list[Interval]) -> str | None:
+    """Where all intervals lie; None where they do not agree."""
+    step = effects.step(claim)
+    turn = float(step(claim.threshold))
+    if claim.margin is None:
+        sides = ("lower", all(one.below(turn) for one in found)), ("higher", all(one.above(turn) for one in found))
+    else:
+        reach = float(step(1 + claim.margin)) if claim.effect == "ratio" else claim.margin
+        low, high = turn - reach, turn + reach
+        outside = all(one.below(low) for one in found) or all(one.above(high) for one in found)
+        sides = ("same", all(one.inside(low, high) for one in found)), ("other", outside)
+    return next((name for name, lies in sides if lies), None)
+
+
+def _ends(claim: Claim, interval: Interval | None) -> tuple[str, str]:
+    if interval is None:
+        return "", ""
+    return _number(float(effects.back(claim)(interval.low))), _number(float(effects.back(claim)(interval.high)))
 
 
 def _mean(value: Value | None) -> str:

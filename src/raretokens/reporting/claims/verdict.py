@@ -4,7 +4,9 @@ from dataclasses import dataclass, fields
 
 from raretokens.reporting import frames
 
-VERDICTS = ("holds", "does not hold", "undecided", "not run")
+# What fails or was left out stands before what holds.
+VERDICTS = ("does not hold", "not testable here", "not run", "undecided", "holds")
+DECIDED = ("holds", "does not hold")
 
 
 @dataclass(frozen=True)
@@ -15,16 +17,24 @@ class Verdict:
     statement: str
     metric: str
     verdict: str  # one of VERDICTS
+    reason: str  # of a verdict that decides nothing
     left: str  # mean over seeds
     right: str
-    ours: str  # mean effect
-    lowest: str
-    highest: str
+    ours: str  # mean effect, the control's taken away
+    seeds_low: str  # 95 % interval over seeds; empty with fewer than three
+    seeds_high: str
+    test_low: str  # 95 % interval over the test set; empty where the metric has none
+    test_high: str
     printed: str
     kind: str  # of the effect
     seeds: str
     runs: str
     note: str  # why nothing is printed
+
+    @property
+    def one_seed(self) -> bool:
+        """Decided by the test set alone: other seeds might come out otherwise."""
+        return self.verdict in DECIDED and not self.seeds_low
 
 
 def to_csv(verdicts: list[Verdict]) -> str:

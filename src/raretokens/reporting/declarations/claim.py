@@ -1,4 +1,7 @@
-"""What a paper concludes, as a comparison that a machine can check: data/paper/claims/<paper>.yaml."""
+"""What a paper concludes, as a comparison that a machine can check: data/paper/claims/<paper>.yaml.
+
+What a claim presupposes is declared in data/paper/presuppositions.yaml.
+"""
 
 from typing import Annotated, Literal, Self
 
@@ -22,6 +25,41 @@ class Side(Section):
     )
 
 
+class Control(Section):
+    """The same effect where the cause is absent; the claim's effect is what is left when it is taken away."""
+
+    left: Side
+    right: Side | None = None
+
+
+class Reference(Section):
+    """The number of another run."""
+
+    run: list[str] = Field(min_length=1, description="names that are tried in order")
+    metric: str
+
+
+class Presupposition(Section):
+    """What must be so in the runs of a claim; otherwise the claim cannot be tested on them."""
+
+    metric: str = Field(description="path in the score file of the run that is asked")
+    of: Literal["left", "right", "both"] | None = Field(None, description="the side whose run is asked")
+    run: list[str] = Field([], description="another run instead, names that are tried in order")
+    least: float | None = None
+    most: float | None = None
+    above: Reference | None = Field(None, description="the number must be above that of this run")
+    below: Reference | None = None
+    reason: str = Field(description="why the claim cannot be tested otherwise; shown beside the verdict")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.of is None) == (not self.run):
+            raise ValueError("declare either of or run")
+        if all(bound is None for bound in (self.least, self.most, self.above, self.below)):
+            raise ValueError("declare least, most, above or below")
+        return self
+
+
 class Claim(Section):
     paper: str = Field("", description="the file's name")
     place: str = Field(description="in the paper; `table 3` and `figure 2` become links")
@@ -30,8 +68,15 @@ class Claim(Section):
     left: Side = Field(description="the number that the statement is about")
     right: Side | None = Field(None, description="what it is compared with; absent: left itself is the effect")
     effect: Literal["ratio", "difference", "value"] = Field(description="left over right, left less right, or left")
-    expect: Literal["lower", "higher"] = Field(description="on which side of `than` the effect should lie")
+    expect: Literal["lower", "higher", "same"] = Field(
+        description="where the effect should lie: beside `than`, or at it"
+    )
     than: float | None = Field(None, description="of the effect; absent: 1 for a ratio, else 0")
+    margin: float | None = Field(
+        None, gt=0, description="of `same`: what counts as no change; of a ratio a factor less 1"
+    )
+    control: Control | None = Field(None, description="the same effect where the cause is absent")
+    needs: list[str] = Field([], description="presuppositions, by name")
     unprinted: str | None = Field(None, description="why the paper prints no such effect")
 
     @property
@@ -40,10 +85,19 @@ class Claim(Section):
 
     @property
     def threshold(self) -> float:
-        return self.than if self.than is not None else {"ratio": 1.0}.get(self.effect, 0.0)
+        return self.than if self.than is not None else self.neutral
+
+    @property
+    def neutral(self) -> float:
+        """The effect of nothing."""
+        return {"ratio": 1.0}.get(self.effect, 0.0)
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
+        if (self.margin is None) == (self.expect == "same"):
+            raise ValueError("a claim that expects the same needs a margin, and no other has one")
+        if self.control and (self.control.right is None) != (self.right is None):
+            raise ValueError("a control has the sides of its claim")
         if (self.right is None) != (self.effect == "value"):
             raise ValueError("a value stands alone; a ratio and a difference need left and right")
         if (self.unprinted is None) != all(side.printed for side in self.sides.values()):

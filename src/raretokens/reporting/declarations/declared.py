@@ -4,7 +4,7 @@ import fnmatch
 from pathlib import Path
 
 from raretokens.errors import UserError, nearest
-from raretokens.reporting.declarations.claim import Claim
+from raretokens.reporting.declarations.claim import Claim, Presupposition
 from raretokens.reporting.declarations.figure import Figure
 from raretokens.reporting.declarations.metric import Metric
 from raretokens.reporting.declarations.paper_table import Table
@@ -17,6 +17,7 @@ class Declarations(Section):
     metrics: dict[str, Metric]
     tables: dict[str, Table]
     claims: dict[str, Claim]
+    presuppositions: dict[str, Presupposition] = {}
     figures: dict[str, Figure]
     scales: dict[str, Scale]
 

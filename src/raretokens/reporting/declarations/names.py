@@ -19,6 +19,16 @@ def unknown_metrics(declared: Declarations) -> list[str]:
     ]
 
 
+def unknown_needs(declared: Declarations) -> list[str]:
+    """One line for each presupposition that presuppositions.yaml does not have."""
+    return [
+        f"claims/{claim.paper}.yaml: {name}.needs: {need!r} is not declared; {nearest(need, declared.presuppositions)}"
+        for name, claim in declared.claims.items()
+        for need in claim.needs
+        if need not in declared.presuppositions
+    ]
+
+
 def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
     for name, table in declared.tables.items():
         for column in table.columns:

@@ -6,11 +6,11 @@ from typing import Any
 
 from raretokens.errors import UserError
 from raretokens.reporting.declarations import layout
-from raretokens.reporting.declarations.claim import Claim
+from raretokens.reporting.declarations.claim import Claim, Presupposition
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.declarations.figure import Figure
 from raretokens.reporting.declarations.metric import Metric
-from raretokens.reporting.declarations.names import unknown_metrics, unknown_runs
+from raretokens.reporting.declarations.names import unknown_metrics, unknown_needs, unknown_runs
 from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.declarations.row import Column
 from raretokens.reporting.declarations.scale import Scale
@@ -26,10 +26,13 @@ def read(folder: Path) -> Declarations:
         metrics=_expanded(_named(folder / "metrics.yaml", Metric)),
         tables=_tables(folder),
         claims=_claims(folder),
+        presuppositions=_presuppositions(folder / "presuppositions.yaml"),
         figures=_named(folder / "figures.yaml", Figure),
         scales=_named(folder / "scales.yaml", Scale),
     )
-    mistakes = [f"{folder}/{line}" for line in (*unknown_metrics(declared), *unknown_runs(declared))]
+    mistakes = [
+        f"{folder}/{line}" for line in (*unknown_metrics(declared), *unknown_runs(declared), *unknown_needs(declared))
+    ]
     if mistakes:
         raise UserError("\n".join(mistakes))
     return declared
@@ -55,6 +58,10 @@ def _claims(folder: Path) -> dict[str, Claim]:
         path: {name: claim.replaced(paper=path.stem) for name, claim in part.items()} for path, part in parts.items()
     }
     return _together(with_paper, "claim")
+
+
+def _presuppositions(path: Path) -> dict[str, Presupposition]:
+    return _named(path, Presupposition) if path.is_file() else {}
 
 
 def _together(parts: dict[Path, dict[str, Any]], kind: str) -> dict[str, Any]:

@@ -1,19 +1,23 @@
 """The effects that stand out most."""
 
 from raretokens.reporting.claims.effects import turning_point
-from raretokens.reporting.claims.verdict import Verdict
+from raretokens.reporting.claims.verdict import DECIDED, Verdict
 from raretokens.reporting.declarations.declared import Declarations
 
 SHOWN = 3
 
 
 def clearest(declared: Declarations, verdicts: list[Verdict]) -> list[Verdict]:
-    """Claims that hold and are printed: several seeds before one, then farthest beyond what machines may move the metric.
+    """Of both sides, first those that do not hold: decided with three seeds or more, printed, farthest from where they turn.
 
     One for each metric, and for each paper as long as others have one.
     """
-    holding = [verdict for verdict in verdicts if verdict.verdict == "holds" and verdict.printed]
-    ranked = sorted(holding, key=lambda verdict: (verdict.seeds == "1", -_strength(declared, verdict)))
+    return [one for kind in DECIDED[::-1] for one in _of_kind(declared, verdicts, kind)]
+
+
+def _of_kind(declared: Declarations, verdicts: list[Verdict], kind: str) -> list[Verdict]:
+    decided = [one for one in verdicts if one.verdict == kind and one.printed and not one.one_seed]
+    ranked = sorted(decided, key=lambda verdict: -_strength(declared, verdict))
     chosen: list[Verdict] = []
     for other_papers in (True, False):
         for verdict in ranked:

@@ -4,6 +4,7 @@ import re
 from dataclasses import asdict
 from typing import Any
 
+from raretokens.reporting.claims import effects
 from raretokens.reporting.claims.measuring import chosen, measured
 from raretokens.reporting.claims.verdict import Verdict
 from raretokens.reporting.declarations.claim import Claim, Side
@@ -28,8 +29,16 @@ def _section(declared: Declarations, verdict: Verdict, scores: dict[str, Scores]
         "pair": _pair(verdict, metric.digits),
         "here": _in_words(verdict.kind, verdict.ours),
         "print": _in_words(verdict.kind, verdict.printed),
-        "range": [_in_words(verdict.kind, end) for end in (verdict.lowest, verdict.highest)],
-        "sides": [_side(side, declared, scores[claim.task]) for side in claim.sides.values()],
+        "one_seed": verdict.one_seed,
+        "ranges": {
+            name: [_in_words(verdict.kind, end) for end in ends]
+            for name, ends in (
+                ("seeds", (verdict.seeds_low, verdict.seeds_high)),
+                ("test set", (verdict.test_low, verdict.test_high)),
+            )
+            if ends[0]
+        },
+        "sides": [_side(side, declared, scores[claim.task]) for side in effects.sides(claim)],
         "tables": _named(declared.tables, verdict, "table", "-"),
         "figures": _named(declared.figures, verdict, "figure", "-figure-"),
     }
@@ -51,8 +60,11 @@ def _pair(verdict: Verdict, digits: int) -> list[str]:
 
 
 def _expected(claim: Claim) -> str:
+    if claim.expect == "same":
+        return f"{claim.effect} of {claim.threshold:g}, give or take {claim.margin:g}"
     side = "below" if claim.expect == "lower" else "above"
-    return f"{claim.effect} {side} {claim.threshold:g}"
+    taken = ", less that of its control" if claim.control else ""
+    return f"{claim.effect} {side} {claim.threshold:g}{taken}"
 
 
 def _side(side: Side, declared: Declarations, scores: Scores) -> dict[str, Any]:

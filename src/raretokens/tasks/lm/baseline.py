@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.errors import UserError
+from raretokens.metrics import resampling
 from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
 from raretokens.metrics.perplexity import token_share
 from raretokens.metrics.uniq import uniq
 from raretokens.scoring.artifacts import group_of
 from raretokens.scoring.layout import Signed, layout
-from raretokens.scoring.score_files import write_json, write_points
+from raretokens.scoring.score_files import write_drawn, write_json, write_points
 from raretokens.scoring.token_files import splits
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
@@ -25,6 +26,8 @@ def score(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None
     pieces, words = token_files / job.pieces, token_files / (job.words or job.pieces)
     metrics = _of_pieces(job, pieces) | (_of_words(words) if job.words else {})
     write_json(scores / f"{job.name}.json", layout({"run": job.name, "task": job.task}, metrics))
+    uniq_drawn = resampling.uniq(tokens(pieces, "test"), group_of(Vocabulary.read(pieces / VOCABULARY), job.groups))
+    write_drawn(scores / f"{job.name}.drawn.csv", {f"uniq.{group}": values for group, values in uniq_drawn.items()})
     ranked = rank_frequency(Vocabulary.read(words / VOCABULARY).counts)
     write_points(scores / f"{job.name}.csv", [("rank_frequency", "total", rank, share) for rank, share in ranked])
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from raretokens.metrics import similarity
+from raretokens.metrics import resampling, similarity
 from raretokens.metrics.all_but_top import all_but_top
 from raretokens.metrics.continuation import continuation
 from raretokens.metrics.perplexity import perplexity
@@ -34,21 +34,37 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
     }
 
 
+def drawn(job: Score, artifacts: Artifacts) -> resampling.Replicates:
+    """Metric -> its values on drawn test sets."""
+    places, groups = artifacts.places, artifacts.groups
+    targets = tokens(places.tokens, "test")
+    by_metric = {
+        "ppl": resampling.perplexity(np.load(places.output / "logprob.npy"), targets, groups),
+        "uniq": resampling.uniq(np.load(places.output / "prediction.npy"), groups),
+        "spearman": _drawn_similarity(artifacts, job.unit),
+    }
+    return {f"{metric}.{name}": values for metric, found in by_metric.items() for name, values in found.items()}
+
+
+def _drawn_similarity(artifacts: Artifacts, unit: str) -> resampling.Replicates:
+    pieces = _pieces(artifacts, unit)[0]
+    return {
+        name: resampling.spearman(similarity.cosines(artifacts.table, pairs, pieces), similarity.scores(pairs))
+        for name, pairs in _sets(artifacts).items()
+    }
+
+
 def hyperparameters(job: Score) -> dict:
     return {}
 
 
 def _similarity(artifacts: Artifacts, unit: str) -> Signed:
     """Word similarity, of the pieces of a space-marked word and of a bare one; a model of words has one row a word."""
-    folder = artifacts.places.corpora / "similarity"
-    sets = {key: similarity.read_pairs(folder / f"{key}.tsv") for key in similarity.SETS}
-    table, bare = artifacts.table, {}
-    if unit == "word":
-        pieces, form = partial(_row, {word: i for i, word in enumerate(artifacts.vocabulary.pieces)}), "whole-word"
-    else:
-        encoder = Encoder(artifacts.places.tokens)
-        pieces, form = encoder.encode, "leading-space"
-        bare = {"spearman_bare": similarity.word_similarity(table, sets, encoder.encode_bare, form="bare")}
+    sets, table, (pieces, form) = _sets(artifacts), artifacts.table, _pieces(artifacts, unit)
+    bare = {}
+    if unit != "word":
+        encode_bare = Encoder(artifacts.places.tokens).encode_bare
+        bare = {"spearman_bare": similarity.word_similarity(table, sets, encode_bare, form="bare")}
     processed, how = all_but_top(table, artifacts.groups)
     value, signature = similarity.word_similarity(processed, sets, pieces, form=form)
     return {
@@ -57,6 +73,18 @@ def _similarity(artifacts: Artifacts, unit: str) -> Signed:
         "coverage": similarity.coverage(sets, pieces, form=form),
         "all_but_top.spearman": (value, f"{how}|{signature}"),
     }
+
+
+def _sets(artifacts: Artifacts) -> dict[str, list[similarity.Pair]]:
+    folder = artifacts.places.corpora / "similarity"
+    return {key: similarity.read_pairs(folder / f"{key}.tsv") for key in similarity.SETS}
+
+
+def _pieces(artifacts: Artifacts, unit: str) -> tuple[similarity.Pieces, str]:
+    """How a word is cut, and what the signature calls it."""
+    if unit == "word":
+        return partial(_row, {word: i for i, word in enumerate(artifacts.vocabulary.pieces)}), "whole-word"
+    return Encoder(artifacts.places.tokens).encode, "leading-space"
 
 
 def _row(rows: Mapping[str, int], word: str) -> list[int]:

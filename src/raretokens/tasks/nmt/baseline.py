@@ -4,10 +4,10 @@ from pathlib import Path
 
 from raretokens.metrics.corpus import rank_frequency
 from raretokens.scoring.layout import Signed, layout
-from raretokens.scoring.score_files import write_json, write_points
+from raretokens.scoring.score_files import write_drawn, write_json, write_points
 from raretokens.scoring.token_files import splits
 from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
-from raretokens.tasks.nmt.bleu import bleu
+from raretokens.tasks.nmt.bleu import bleu, drawn_bleu
 from raretokens.tasks.nmt.job import Baseline
 
 Job = Baseline
@@ -19,5 +19,6 @@ def score(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None
     pairs = {split: facts["lines"] for split, facts in splits(pieces).items()}
     metrics: Signed = {**bleu(job.texts, corpus, corpus, ".source"), "corpus.pairs": (pairs, "unit:sentence-pair")}
     write_json(scores / f"{job.name}.json", layout({"run": job.name, "task": job.task}, metrics))
+    write_drawn(scores / f"{job.name}.drawn.csv", drawn_bleu(job.texts, corpus, corpus / "test.source"))
     ranked = rank_frequency(Vocabulary.read(pieces / VOCABULARY).counts)
     write_points(scores / f"{job.name}.csv", [("rank_frequency", "total", rank, share) for rank, share in ranked])

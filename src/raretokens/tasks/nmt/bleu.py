@@ -5,7 +5,9 @@ from pathlib import Path
 
 from raretokens.decoding.job import Decoding
 from raretokens.errors import UserError
-from raretokens.metrics.bleu import chrf, sacre_bleu, sacre_bleu_interval, tokenised_bleu
+from raretokens.metrics import resampling
+from raretokens.metrics.bleu import TOKENISED, chrf, sacre_bleu, sacre_bleu_interval, split_tokens, tokenised_bleu
+from raretokens.metrics.resampling import Replicates
 from raretokens.scoring.artifacts import lines
 from raretokens.scoring.layout import Signed
 from raretokens.tasks.nmt.job import Texts
@@ -16,9 +18,7 @@ def bleu(texts: Texts, corpus: Path, folder: Path, ending: str, reverse: bool = 
 
     corpus: folder of the prepared text.
     """
-    side = "source" if reverse else "target"
-    languages = json.loads((corpus / "counts.json").read_text(encoding="utf-8"))["languages"]
-    language = languages[side].split("-")[0]  # en-ylt is English to a tokeniser
+    side, language = _side(corpus, reverse)
     signed: Signed = {}
     for test in ("test", *texts.extra_tests):
         if test != "test" and not (corpus / f"{test}.{side}").exists():
@@ -33,6 +33,24 @@ def bleu(texts: Texts, corpus: Path, folder: Path, ending: str, reverse: bool = 
             values |= {"bleu.interval": sacre_bleu_interval(system, truth), "chrf": chrf(system, truth)}
         signed |= {path: (value, signature + suffix) for path, (value, signature) in values.items()}
     return signed
+
+
+def drawn_bleu(texts: Texts, corpus: Path, system: Path, reverse: bool = False) -> Replicates:
+    """Both BLEUs of a file of translations of the test set, on drawn test sets."""
+    side, language = _side(corpus, reverse)
+    translated, truth, _ = paired_lines(texts.decoding, system, corpus / f"test.{side}")
+    split = (split_tokens(text, language) for text in (translated, truth))
+    return {
+        "bleu.tokenised": resampling.bleu(*split, TOKENISED),
+        "bleu.sacrebleu": resampling.bleu(translated, truth, {"tokenize": "13a"}),
+    }
+
+
+def _side(corpus: Path, reverse: bool) -> tuple[str, str]:
+    """Which files hold the references, and their language."""
+    side = "source" if reverse else "target"
+    languages = json.loads((corpus / "counts.json").read_text(encoding="utf-8"))["languages"]
+    return side, languages[side].split("-")[0]  # en-ylt is English to a tokeniser
 
 
 def paired_lines(decoding: Decoding, system: Path, reference: Path) -> tuple[list[str], list[str], str]:

@@ -3,10 +3,11 @@
 from scipy import sparse
 
 from raretokens.metrics.alignsim import alignsim
+from raretokens.metrics.resampling import Replicates
 from raretokens.scoring.artifacts import Artifacts
 from raretokens.scoring.geometry import geometry
 from raretokens.scoring.layout import Signed
-from raretokens.tasks.nmt.bleu import bleu
+from raretokens.tasks.nmt.bleu import bleu, drawn_bleu
 from raretokens.tasks.nmt.job import Score
 
 
@@ -21,6 +22,12 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
         "alignsim": (similar, signature + (f"|pairs:{job.aligned}" if job.aligned else "")),
         "valid_nll": (artifacts.summary["kept"]["valid_nll"], "log:e|unit:piece|checkpoint:scored|split:valid"),
     }
+
+
+def drawn(job: Score, artifacts: Artifacts) -> Replicates:
+    """Metric -> its values on drawn test sets."""
+    places = artifacts.places
+    return drawn_bleu(job.texts, places.corpora / job.texts.corpus, places.output / "test.txt", artifacts.run.reverse)
 
 
 def hyperparameters(job: Score) -> dict:

@@ -1,0 +1,44 @@
+"""Whether the runs of a claim can test it at all."""
+
+from collections.abc import Iterator
+
+from raretokens.reporting.claims.measuring import chosen
+from raretokens.reporting.declarations.claim import Claim, Presupposition, Reference
+from raretokens.reporting.scored import Scores
+
+
+def unmet(claim: Claim, declared: dict[str, Presupposition], scores: Scores) -> str | None:
+    """Why the claim cannot be tested on these runs; None where it can. A number that is not there decides nothing."""
+    reasons = [declared[name].reason for name in claim.needs if not all(_holds(declared[name], claim, scores))]
+    return "; ".join(reasons) or None
+
+
+def _holds(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[bool]:
+    """For each run that is asked."""
+    for run in _asked(need, claim, scores):
+        value = scores.value(run, need.metric)
+        if value is None:
+            continue
+        number = value.mean
+        yield need.least is None or number >= need.least
+        yield need.most is None or number <= need.most
+        yield (other := _number(need.above, scores)) is None or number > other
+        yield (other := _number(need.below, scores)) is None or number < other
+
+
+def _asked(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[str]:
+    if need.run:
+        run = scores.choose(need.run)
+        yield from [run] if run else []
+        return
+    for name, side in claim.sides.items():
+        if need.of in (name, "both") and (run := chosen(side, scores)):
+            yield run
+
+
+def _number(reference: Reference | None, scores: Scores) -> float | None:
+    if reference is None:
+        return None
+    run = scores.choose(reference.run) or scores.choose(reference.run, data=True)
+    value = scores.value(run, reference.metric) if run else None
+    return value.mean if value else None
