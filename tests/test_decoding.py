@@ -8,6 +8,7 @@ import ctranslate2
 import numpy as np
 import pytest
 import torch
+from raretokens.training.batches import padded
 from references.beam_search import PENALTIES, beam_search, exhaustive
 
 from raretokens.config import Continuation, Decoding, Probe, Size, UserError
@@ -18,7 +19,6 @@ from raretokens.decoding.probe import teacher_forced
 from raretokens.decoding.translate import open_translator, search
 from raretokens.models.building import build
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.batches import padded
 
 PIECES = (*SPECIALS, *(f"piece{i}" for i in range(36)))
 RNG = np.random.default_rng(0)

@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raretokens.errors import UserError
 from raretokens.corpora.download import fetch
 from raretokens.corpora.sources import TABLE, Source
+from raretokens.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 DATA = random.Random(1).randbytes(400_000)

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from raretokens.models.flops import flops_per_token
 from torch.utils.flop_counter import FlopCounterMode
 
 from raretokens.config import Shape
 from raretokens.models.building import build
-from raretokens.models.flops import flops_per_token
 
 SHAPE = {"layers": 2, "width": 32, "heads": 4, "feedforward": 64, "dropout": 0.0, "attention_dropout": 0.0}
 

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 from gensim.test.utils import datapath
+from raretokens.subword.corpus import encode_words
 
 from raretokens.corpora.download import fetch
 from raretokens.corpora.registry import prepare
 from raretokens.metrics.corpus import corpus_in_words
 from raretokens.metrics.similarity import word_similarity
-from raretokens.subword.vocabulary import VOCABULARY
-from raretokens.subword.corpus import encode_words
 from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import Vocabulary
+from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
 
 
 def test_the_printed_statistics_of_wikitext_2(tmp_path, monkeypatch, mirror):

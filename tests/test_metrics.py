@@ -18,9 +18,9 @@ from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
 from raretokens.metrics.paired import paired_bootstrap
 from raretokens.metrics.perplexity import perplexity, token_share
-from raretokens.scoring.score_files import rounded, write_json
 from raretokens.metrics.similarity import coverage, word_similarity
 from raretokens.metrics.uniq import uniq
+from raretokens.scoring.score_files import rounded, write_json
 from raretokens.subword.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
 
 # 4 specials and one frequent piece, two medium, two rare, one filler

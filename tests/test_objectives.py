@@ -7,9 +7,9 @@ import torch
 from tiny.update import PAD, N, S, build, facts, gradients, update, whole
 
 from raretokens import objectives
+from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
 from raretokens.objectives.registry import declared_options
 from raretokens.objectives.registry import objectives as names
-from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
 
 ALL = names()
 # Options that switch an objective off; then it must be maximum likelihood to the last bit.

@@ -13,9 +13,9 @@ import yaml
 
 from raretokens import config
 from raretokens.config import Shape
+from raretokens.machine.cards import card
 from raretokens.models.building import build
 from raretokens.planning import command, memory, plan, random_tokens, refusal
-from raretokens.machine.cards import card
 
 ROOT = Path(__file__).parents[1]
 # size -> parameters (M), updates, tokens per update, operations and H200 hours at 40 % by 6 x parameters x tokens.

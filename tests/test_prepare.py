@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from raretokens.errors import UserError
 from raretokens.corpora import bible
 from raretokens.corpora.download import fetch
 from raretokens.corpora.own import take
 from raretokens.corpora.registry import prepare
+from raretokens.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 RAW, OUT = Path("raw"), Path("corpus/out")

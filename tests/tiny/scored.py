@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from raretokens.subword.corpus import encode, encode_words
 from safetensors.numpy import save_file
 from scipy import sparse
 
-from raretokens.subword.corpus import encode, encode_words
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import Vocabulary
 

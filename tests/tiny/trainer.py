@@ -7,17 +7,16 @@ import torch
 
 from raretokens import objectives
 from raretokens.config import Size, Training
+from raretokens.loss.objective import Facts
+from raretokens.machine.settings import Machine
 from raretokens.models.building import build
 from raretokens.subword import streams
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
 from raretokens.training.blocks import Blocks
-from raretokens.training.pairs import Pairs
 from raretokens.training.loop import Trainer
-from raretokens.machine.settings import Machine
-from raretokens.loss.objective import Facts
 from raretokens.training.outputs import Outputs
+from raretokens.training.pairs import Pairs
 from raretokens.training.run import process
-from raretokens.training.state import State
 
 N = 40
 

@@ -3,8 +3,8 @@
 import torch
 
 from raretokens import objectives
-from raretokens.objectives.registry import declared_options
 from raretokens.loss.objective import Facts
+from raretokens.objectives.registry import declared_options
 
 N, D, S, T, PAD, SPECIALS = 26, 6, 3, 9, 1, 4
 
