@@ -2,12 +2,12 @@
 
 import codecs
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from raretokens.corpora.splits import LongestAndRatio, lines, pairs
 from raretokens.errors import UserError
+from raretokens.files import whole
 
 SERVES = {"lm": ("own",), "nmt": ("own",)}
 LANGUAGES = {"text": "own", "source": "own", "target": "own"}
@@ -25,22 +25,23 @@ def take(name: str, file: Path, into: Path) -> None:
         raise UserError(f"own.{name}: unknown key; allowed: {allowed}")
     if not file.is_file():
         raise UserError(f"own.{name}: {file}: no such file")
-    part = into.with_name(into.name + ".part")
-    into.parent.mkdir(parents=True, exist_ok=True)
-    offset, empty = 0, True
-    with file.open("rb") as stream, part.open("wb") as out:
+    with whole(into) as part:
+        if not _copied(file, part, f"own.{name}: {file}"):
+            raise UserError(f"own.{name}: {file}: no text in it")
+
+
+def _copied(file: Path, into: Path, place: str) -> bool:
+    """Whether there was any text in it."""
+    offset, has_text = 0, False
+    with file.open("rb") as stream, into.open("wb") as out:
         for line in stream:  # a newline byte is never a part of another character
             try:
-                empty &= not line.decode("utf-8").strip("\ufeff \t\r\n")
+                has_text |= bool(line.decode("utf-8").strip("\ufeff \t\r\n"))
             except UnicodeDecodeError as error:
-                part.unlink()
-                raise UserError(f"own.{name}: {file}: not UTF-8 at byte {offset + error.start}") from None
+                raise UserError(f"{place}: not UTF-8 at byte {offset + error.start}") from None
             out.write(line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line)
             offset += len(line)
-    if empty:
-        part.unlink()
-        raise UserError(f"own.{name}: {file}: no text in it")
-    shutil.move(part, into)
+    return has_text
 
 
 def lm(raw: Path, corpus: str) -> dict[str, Iterator[str]]:

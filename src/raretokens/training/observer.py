@@ -10,9 +10,6 @@ class Observer:
     def updated(self, row: dict, tokens: int) -> None:
         """An update is done: its row of log.tsv, and the target tokens of all processes."""
 
-    def notice(self, text: str) -> None:
-        """A line for a person."""
-
 
 class Observers(Observer):
     """Several of them."""
@@ -27,7 +24,3 @@ class Observers(Observer):
     def updated(self, row: dict, tokens: int) -> None:
         for observer in self.observers:
             observer.updated(row, tokens)
-
-    def notice(self, text: str) -> None:
-        for observer in self.observers:
-            observer.notice(text)
