@@ -2,8 +2,8 @@
 
 import sys
 
+from raretokens.cli.plan import main
 from raretokens.errors import UserError
-from raretokens.planning.command import main
 
 try:
     main()

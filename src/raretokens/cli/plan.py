@@ -1,4 +1,4 @@
-"""The command line of `python -m raretokens`."""
+"""What `python -m raretokens` is asked: plan or check."""
 
 import argparse
 import sys
