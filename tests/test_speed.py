@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from raretokens.machine.cards import peak_flops
-from raretokens.training import speed
 from raretokens.machine.progress import clock, speed_text
 from raretokens.machine.timing import revision
+from raretokens.training import speed
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,12 @@ def _copied(file: Path, into: Path, place: str) -> bool:
 
 
 def lm(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
-    files = _files(raw, "lm", LM)
+    files = _files(raw, LM)
     return {split: lines(files[f"lm-{split}"]) for split in SPLITS}
 
 
 def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
-    files = _files(raw, "nmt", NMT)
+    files = _files(raw, NMT)
     return {split: pairs(files[f"nmt-{split}-source"], files[f"nmt-{split}-target"]) for split in SPLITS}
 
 
@@ -60,14 +60,14 @@ def has_test(raw: Path, name: str) -> bool:
 
 def test(raw: Path, name: str) -> Iterator[tuple[str, str]]:
     keys = (f"nmt-{name}-source", f"nmt-{name}-target")
-    files = _files(raw, "nmt", keys)
+    files = _files(raw, keys)
     return pairs(files[keys[0]], files[keys[1]])
 
 
-def _files(raw: Path, task: str, keys: tuple[str, ...]) -> dict[str, Path]:
+def _files(raw: Path, keys: tuple[str, ...]) -> dict[str, Path]:
     files = {key: raw / "own" / key for key in keys}
     missing = [key for key, file in files.items() if not file.exists()]
     if missing:
         lacking = f"own.{', own.'.join(missing)}: missing under `own:` in params.yaml"
-        raise UserError(f"{lacking}; {task}.corpus: own needs {', '.join(keys)}")
+        raise UserError(f"{lacking}; corpus own needs {', '.join(keys)}")
     return files
