@@ -17,6 +17,9 @@ class Progress(Observer):
         self.speed.begin()
         self.start = self.last = time.monotonic()
 
+    def remarked(self, text: str) -> None:
+        self._print(text)
+
     def updated(self, row: dict, tokens: int) -> None:
         self.speed.tokens += tokens
         update = row["update"]

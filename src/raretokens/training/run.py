@@ -50,11 +50,13 @@ def train(
     state = State(scratch / f"{run.task}-{run.name}-{mark}", rank)
     torch.manual_seed(run.seed + 1000 * rank)  # processes see other sequences, so they draw other dropout masks
     about = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": updates.updates_per_epoch}
-    outputs = Outputs(into, about, rank == 0)
+    outputs = Outputs(into, about | objective.about(), rank == 0)
     name = f"{run.task}/{run.name}"
     trainer = Trainer(
         name, model, objective, training, updates, validation, state, execution, accelerator, outputs, observer
     )
+    for line in objective.remarks():
+        observer.remarked(line)
     trainer.run()
     trainer.finish()
     accelerator.wait_for_everyone()
