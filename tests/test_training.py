@@ -12,7 +12,6 @@ from tiny.trainer import N, trainer, weights, write_tokens
 
 from raretokens.objectives.registry import known
 from raretokens.training import run
-from raretokens.training.observer import Observer
 
 ALL = list(known())
 

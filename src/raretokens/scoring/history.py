@@ -40,7 +40,9 @@ def geometry_points(history: list[Moment]) -> list[Point]:
     """I(W), rare-frequent cosine (AGG figure 2) and inner products (AGPS figure 2) over updates, by group."""
     points = [("isotropy", group, now.update, now.isotropy[group]) for group in GROUPS for now in history]
     points += [("rare_freq_cosine", "rare", now.update, now.rare_freq_cosine) for now in history]
-    points += [("inner_product", group, now.update, now.inner_product[group]) for group in GROUPS[1:] for now in history]
+    points += [
+        ("inner_product", group, now.update, now.inner_product[group]) for group in GROUPS[1:] for now in history
+    ]
     return [point for point in points if point[3] is not None]
 
 
