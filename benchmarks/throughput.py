@@ -21,6 +21,7 @@ from measuring import apart, clock, guarded, machine, parser, peak_bytes, reset_
 from records import keep
 from workload import Workload
 
+from raretokens.errors import UserError
 from raretokens.machine.cards import peak_flops
 from raretokens.models.building import build as build_model
 from raretokens.models.building import flops_per_token
