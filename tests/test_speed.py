@@ -1,5 +1,6 @@
 """Speed of a run in the units that people compare."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from raretokens.machine import speed
 from raretokens.machine.cards import peak_flops
-from raretokens.machine.progress import clock, speed_text
+from raretokens.machine.progress import clock, spoken
 from raretokens.machine.timing import revision
-from raretokens.training import speed
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -38,22 +41,23 @@ def test_utilisation_is_the_share_of_all_cards_peak(monkeypatch):
     facts = measured.facts()
     assert facts["tokens_per_second"] == 400_000
     assert facts["model_flop_utilisation"] == pytest.approx(400_000 * 2.386e9 / (8 * 312e12), abs=1e-4)
-    assert "400,000 tokens/s  MFU 38%  " in speed_text(facts)
+    assert "400,000 tokens/s  MFU 38%  " in spoken(facts)
     measured.peak = None
-    assert measured.facts()["model_flop_utilisation"] is None and "MFU" not in speed_text(measured.facts())
+    assert measured.facts()["model_flop_utilisation"] is None and "MFU" not in spoken(measured.facts())
 
 
 def test_peak_memory_follows_what_is_allocated():
     """In a process of its own: a peak that an earlier test left behind would hide this one."""
     script = """
 import torch
-from raretokens.training import speed
+from raretokens.machine import speed
 torch.cuda.is_available = lambda: False
 before = speed.peak_memory()
 torch.ones(60_000_000)
 print(speed.peak_memory() - before)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert 0.2e9 < int(done.stdout) < 0.5e9  # 240 MB
 
 

@@ -39,7 +39,8 @@ def prepare(
     module = _serving(task, corpus, f"corpora.{out.name}.corpus")
     with Folder(out) as folder:
         if task == "nmt":
-            splits = _nmt(module, corpus, raw, folder, tuple(extra_tests), processes)
+            lenders = {name: _lender(module, name, raw, f"corpora.{out.name}.extra_tests") for name in extra_tests}
+            splits = _nmt(module, corpus, raw, folder, lenders, processes)
         else:
             splits = {"lm": _lm, "similarity": _similarity}[task](module, corpus, raw, folder)
         check_counts(task, corpus, splits, out, table)
@@ -64,9 +65,8 @@ def _lm(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict
 
 
 def _nmt(
-    module: ModuleType, corpus: str, raw: Path, out: Path, extra_tests: tuple[str, ...], processes: int
+    module: ModuleType, corpus: str, raw: Path, out: Path, lenders: dict[str, ModuleType], processes: int
 ) -> dict[str, dict]:
-    lenders = {name: _lender(module, name, raw, f"corpora.{out.name}.extra_tests") for name in extra_tests}
     tests = {name: lender.test(raw, name) for name, lender in lenders.items()}
     splits = {}
     for split, bitext in (module.nmt(raw, corpus) | tests).items():
