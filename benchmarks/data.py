@@ -116,18 +116,21 @@ def _cut(pairs: tuple[tuple[str, str], ...]) -> None:
     moses._block(pairs, ("en", "de"), True)
 
 
-def encode(task: str) -> None:
-    from raretokens.config import Subword
-    from raretokens.subword import corpus
+def encode_pieces(task: str) -> None:
+    from raretokens.subword.encode import encode
+    from raretokens.subword.job import Job, Subword
+    from raretokens.tasks.record import record
 
     declared = {"lm": Subword(model="gpt2"), "nmt": Subword(model="bpe", merges=MERGES, longest=250, ratio=1.5)}
-    corpus.encode(task, Path("corpus"), declared[task], Path("tokens"))
+    encode(Job(name=task, sides=record(task).sides, vocabulary=declared[task]), Path("corpus"), Path("tokens"))
 
 
 def encode_words() -> None:
-    from raretokens.subword import corpus
+    from raretokens.subword.encode import encode
+    from raretokens.subword.job import Job, WordVocabulary
 
-    corpus.encode_words(Path("corpus"), None, False, Path("words"))
+    words = WordVocabulary(model="words", size=None, tokenise=False)
+    encode(Job(name="words", sides=(".txt",), vocabulary=words), Path("corpus"), Path("words"))
 
 
 def gpt2_alone() -> None:
@@ -180,12 +183,12 @@ def align() -> None:
 STEPS: dict[str, dict[str, tuple[Callable[[], None], Callable[[], None] | None]]] = {
     "lm": {
         "prepare": (lambda: prepare("lm", "wikitext-103"), None),
-        "encode": (lambda: encode("lm"), gpt2_alone),
+        "encode": (lambda: encode_pieces("lm"), gpt2_alone),
         "encode words": (encode_words, words_alone),
     },
     "pairs": {
         "prepare": (lambda: prepare("nmt", "wmt14"), sacremoses_alone),
-        "encode": (lambda: encode("nmt"), merges_alone),
+        "encode": (lambda: encode_pieces("nmt"), merges_alone),
         "align": (align, None),
     },
 }
@@ -223,12 +226,12 @@ def rows(corpus: str, megabytes: float, rounds: int, steps: list[str], folder: P
     size = sum(file.stat().st_size for file in train) / 1e6
     for step in steps:
         bare = STEPS[corpus][step][1]
-        found = {False: [], True: []}
+        runs = {False: [], True: []}
         for _ in range(rounds if bare and rounds else 1):  # in turn, so that a busy machine is as busy for both
             for kind in (False, True) if bare and rounds else (False,):
-                found[kind].append(run(corpus, step, kind, folder))
+                runs[kind].append(run(corpus, step, kind, folder))
         ours, alone = (
-            {key: min(one[key] for one in kind) for key in kind[0]} if kind else None for kind in found.values()
+            {key: min(one[key] for one in kind) for key in kind[0]} if kind else None for kind in runs.values()
         )
         yield {
             "corpus": corpus,

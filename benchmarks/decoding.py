@@ -23,15 +23,15 @@ import torch
 from safetensors.torch import load_file
 from transformers import MarianConfig, MarianMTModel, logging
 
-from raretokens.config import Decoding, Size
 from raretokens.decoding.devices import best_device
 from raretokens.decoding.export import export
+from raretokens.decoding.job import Decoding
 from raretokens.decoding.translate import open_translator, search
 from raretokens.models.building import build
 from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.subword.streams import Bitext
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, Vocabulary
-from raretokens.training.batches import packed, padded
+from raretokens.training.pairs import packed, padded
 
 DECODING = Decoding(beam=4, length_penalty=0.6)
 POSITIONS = 512
@@ -60,9 +60,9 @@ def base(sentences: int) -> tuple[EncoderDecoder, tuple[str, ...], list[list[int
 
 def network(layers: int, width: int, heads: int, feedforward: int, vocabulary: int) -> EncoderDecoder:
     torch.manual_seed(0)
-    size = Size(layers=layers, width=width, heads=heads, feedforward=feedforward, dropout=0.0, attention_dropout=0.0,
-                activation="relu")  # fmt: skip
-    return build("nmt", size, vocabulary, POSITIONS).eval()
+    shape = {"layers": layers, "width": width, "heads": heads, "feedforward": feedforward, "activation": "relu"}
+    shape |= {"dropout": 0.0, "attention_dropout": 0.0}
+    return build("encoder_decoder", shape, vocabulary, POSITIONS).eval()
 
 
 def marian(model: EncoderDecoder) -> MarianMTModel:
@@ -85,8 +85,8 @@ def marian(model: EncoderDecoder) -> MarianMTModel:
             norms = {"norm1": "self_attn_layer_norm", "norm2": "encoder_attn_layer_norm", last: "final_layer_norm"}
             parts = {"linear1": "fc1", "linear2": "fc2", **norms}
             for ours, theirs in attention.items():
-                if found := getattr(layer, ours, None):
-                    state |= projections(found, f"{prefix}{theirs}.")
+                if part := getattr(layer, ours, None):
+                    state |= projections(part, f"{prefix}{theirs}.")
             for ours, theirs in parts.items():
                 state |= {f"{prefix}{theirs}.{key}": value for key, value in getattr(layer, ours).state_dict().items()}
     tables = ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
@@ -108,7 +108,7 @@ def projections(attention: torch.nn.MultiheadAttention, prefix: str) -> dict[str
 def generated(model: MarianMTModel, sources: list[list[int]], longest: int, batch: int) -> list[list[int]]:
     """Translations by transformers; it stops when `beam` of them are finished, as CTranslate2 does."""
     sizes = np.array([len(source) for source in sources])
-    found: list[list[int]] = [[] for _ in sources]
+    best: list[list[int]] = [[] for _ in sources]
     for part in packed(np.argsort(sizes, kind="stable"), sizes, batch):
         inputs = padded([np.array(sources[i]) for i in part]).to(model.device)
         outputs = model.generate(
@@ -117,8 +117,8 @@ def generated(model: MarianMTModel, sources: list[list[int]], longest: int, batc
             renormalize_logits=True,
         )  # fmt: skip
         for i, row in zip(part, outputs[:, 1:].tolist(), strict=True):
-            found[i] = [token for token in row if token not in (EOS, PAD)]
-    return found
+            best[i] = [token for token in row if token not in (EOS, PAD)]
+    return best
 
 
 def compare(size: str, case: tuple, threads: list[int], batch: int, longest: int, rounds: int) -> list[dict]:
@@ -143,8 +143,8 @@ def compare(size: str, case: tuple, threads: list[int], batch: int, longest: int
                 if translator is None:
                     texts[method] = generated(library[method[1]], sources, longest, batch)
                 else:
-                    found = search(translator, rows_of_pieces, DECODING, longest, batch)
-                    texts[method] = [[ids[piece] for piece in row] for row in found]
+                    rows = search(translator, rows_of_pieces, DECODING, longest, batch)
+                    texts[method] = [[ids[piece] for piece in row] for row in rows]
                 best[method] = min(best[method], (time.perf_counter() - begun, time.process_time() - cpu))
     rows = []
     for (engine, compute, n), (seconds, cpu) in best.items():

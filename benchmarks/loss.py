@@ -150,31 +150,31 @@ def measure(method: str, m: int, n: int, d: int, device: str, repeats: int) -> d
     return {"seconds": min(times)}
 
 
-def best(method: str, shape: tuple[int, int, int], device: str, found: dict) -> dict:
-    """`found` with a further round of the method, in a process of its own."""
+def best(method: str, shape: tuple[int, int, int], device: str, before: dict) -> dict:
+    """`before` with a further round of the method, in a process of its own."""
     m, n, d = shape
     repeats = 10 if device == "cuda" else max(1, min(4, int(WORK / (m * n * d))))
     new = apart(__file__, method, m, n, d, device, repeats)
-    if "seconds" in found and "seconds" in new:
-        new["seconds"] = min(new["seconds"], found["seconds"])
-    return found | new
+    if "seconds" in before and "seconds" in new:
+        new["seconds"] = min(new["seconds"], before["seconds"])
+    return before | new
 
 
 def compare(shape: tuple[int, int, int], methods: list[str], device: str, rounds: int) -> list[dict]:
-    found: dict[str, dict] = {method: apart(__file__, method, *shape, device, 0, bare=True) for method in methods}
+    measured: dict[str, dict] = {method: apart(__file__, method, *shape, device, 0, bare=True) for method in methods}
     for _ in range(rounds):
         for method in methods:
-            if "error" not in found[method]:
-                found[method] = best(method, shape, device, found[method])
+            if "error" not in measured[method]:
+                measured[method] = best(method, shape, device, measured[method])
     rows = []
-    for method, values in found.items():
+    for method, values in measured.items():
         row = dict(zip(("positions", "vocabulary", "width"), shape, strict=True))
         row |= {"method": method, "device": device, "seconds": "", "MB": ""}
         if "error" not in values:
             row |= {"seconds": f"{values['seconds']:.4f}", "MB": round(values["bytes"] / 1e6)}
         for name in ("plain", "ungated"):
             for what, key in (("time", "seconds"), ("memory", "bytes")):
-                base = found.get(name, {"error": ""})
+                base = measured.get(name, {"error": ""})
                 is_measured = "error" not in base and "error" not in values
                 row[f"{what}_to_{name}"] = f"{values[key] / base[key]:.3f}" if is_measured else ""
         rows.append(row | {"note": values.get("error", ""), "machine": machine(device)})

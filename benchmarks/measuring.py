@@ -7,10 +7,13 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from records import memory
+
+from raretokens.errors import UserError
 
 # As stages/run sets them: waiting threads that spin would count as work.
 QUIET = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
@@ -26,6 +29,14 @@ def parser(text: str | None, rounds: int) -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, default=rounds)
     made.add_argument("--out", type=Path, help="a CSV file: rows that are not measured now stay in it")
     return made
+
+
+def guarded(main: Callable[[], None]) -> None:
+    """Run a script; a user's mistake is printed as it is and exits 1."""
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"error: {error}")
 
 
 def devices() -> list[str]:

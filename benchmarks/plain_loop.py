@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from workload import Workload
 
-from raretokens.models.positions import sinusoids
+from raretokens.models.transformer import sinusoids
 from raretokens.subword.vocabulary import PAD
-from raretokens.training.batches import Batch
+from raretokens.training.updates import Batch
 
 
 class Block(nn.Module):
@@ -44,15 +44,15 @@ class Plain(nn.Module):
     def __init__(self, work: Workload, positions: int) -> None:
         super().__init__()
         shape, self.smoothing = work.shape, work.training.label_smoothing
-        self.table = nn.Parameter(torch.randn(work.vocabulary, shape.width) * shape.width**-0.5)
-        self.register_buffer("positions", sinusoids(positions, shape.width))
-        self.dropout = nn.Dropout(shape.dropout)
+        width, heads, layers, feedforward = (shape[key] for key in ("width", "heads", "layers", "feedforward"))
+        self.table = nn.Parameter(torch.randn(work.vocabulary, width) * width**-0.5)
+        self.register_buffer("positions", sinusoids(positions, width))
+        self.dropout = nn.Dropout(shape["dropout"])
         if work.task == "lm":
-            sizes = shape.width, shape.heads, shape.feedforward, shape.dropout, shape.attention_dropout
-            self.body = nn.Sequential(*(Block(*sizes) for _ in range(shape.layers)), nn.LayerNorm(shape.width))
+            block = width, heads, feedforward, shape["dropout"], shape["attention_dropout"]
+            self.body = nn.Sequential(*(Block(*block) for _ in range(layers)), nn.LayerNorm(width))
         else:
-            sizes = shape.width, shape.heads, shape.layers, shape.layers, shape.feedforward, shape.dropout
-            self.body = nn.Transformer(*sizes, batch_first=True)
+            self.body = nn.Transformer(width, heads, layers, layers, feedforward, shape["dropout"], batch_first=True)
 
     def embed(self, ids: Tensor) -> Tensor:
         scaled = F.embedding(ids, self.table) * math.sqrt(self.table.shape[1])

@@ -1,8 +1,9 @@
 """What all benchmarks share, without torch: memory of this process, rows kept as CSV."""
 
 import csv
-import os
 from pathlib import Path
+
+from raretokens.files import whole
 
 
 def memory(key: str) -> int:
@@ -19,9 +20,7 @@ def keep(rows: list[dict], path: Path, key: tuple[str, ...]) -> None:
         with open(path, encoding="utf-8", newline="") as file:
             old = [row for row in csv.DictReader(file) if tuple(row[column] for column in key) not in measured]
     columns = list(dict.fromkeys(column for row in [*rows, *old] for column in row))
-    part = path.with_suffix(".part")
-    with open(part, "w", encoding="utf-8", newline="") as file:
+    with whole(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows([*old, *rows])
-    os.replace(part, path)

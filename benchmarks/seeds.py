@@ -42,6 +42,7 @@ def verdicts(seed: int, runs: list[str]) -> dict[str, dict[str, str]]:
     tree = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
     stage = [str((folder / tree["root"]).resolve() / "stages/run"), str(tree["threads"])]
     shutil.copytree("reports/runs", folder / "reports/runs", ignore=_but_data_rows, dirs_exist_ok=True)
+    subprocess.run([*stage, "jobs"], cwd=folder, check=True)
     missing = [name for name in tree["runs"]["lm"] if not (folder / f"reports/runs/lm/{name}.json").exists()]
     with ThreadPoolExecutor(max((os.cpu_count() or 1) // tree["threads"], 1)) as pool:
         list(pool.map(lambda name: _run(folder, stage, name), missing))
@@ -70,18 +71,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
-    found = {seed: verdicts(seed, [*filter(None, arguments.runs.split(","))]) for seed in seeds}
+    judgements = {seed: verdicts(seed, [*filter(None, arguments.runs.split(","))]) for seed in seeds}
     reported = judged(Path("reports/claims.csv"))
     rows = [
         {
             "claim": claim,
             "paper": row["paper"],
             "reported": reported[claim]["verdict"],
-            **{f"verdict_{seed}": found[seed][claim]["verdict"] for seed in seeds},
-            **{f"effect_{seed}": found[seed][claim]["ours"] for seed in seeds},
-            "same": {found[seed][claim]["verdict"] for seed in seeds} == {reported[claim]["verdict"]},
+            **{f"verdict_{seed}": judgements[seed][claim]["verdict"] for seed in seeds},
+            **{f"effect_{seed}": judgements[seed][claim]["ours"] for seed in seeds},
+            "same": {judgements[seed][claim]["verdict"] for seed in seeds} == {reported[claim]["verdict"]},
         }
-        for claim, row in found[seeds[0]].items()
+        for claim, row in judgements[seeds[0]].items()
         if claim in reported and row["runs"] not in ("human", "copy", "")
     ]
     print(

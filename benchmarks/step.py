@@ -14,15 +14,13 @@ import json
 from statistics import median
 
 import torch
-from measuring import apart, clock, machine, parser, peak_bytes, reset_peak
+from measuring import apart, clock, guarded, machine, parser, peak_bytes, reset_peak
 from records import keep
 from workload import Workload
 
 from raretokens import build, keep_frozen_rows, target_counts
-from raretokens.errors import UserError
-from raretokens.config import main as guarded
-from raretokens.objectives.registry import nearest, objectives
 from raretokens.models.building import build as build_model
+from raretokens.objectives.registry import declared, known
 
 SIZES = {
     "cpu": "demo/lm/demo,demo/nmt/base,paper/lm/lm6",
@@ -39,7 +37,7 @@ class Step:
         self.work, self.device = work, device
         torch.manual_seed(0)
         self.length = SENTENCE if work.task == "nmt" else work.training.block
-        self.model = build_model(work.task, work.shape, work.vocabulary, self.length).to(device)
+        self.model = build_model(work.architecture, work.shape, work.vocabulary, self.length).to(device)
         past = [self.counts(self.draw(update)) for update in range(EPOCH)]
         self.objective = build(name, work.facts(sum(past), EPOCH)).to(device)
         for counts in past:
@@ -90,11 +88,11 @@ class Step:
 def turns(name: str, work: Workload, device: str, rounds: int) -> dict:
     """Seconds of the objective and of MLE, round by round, and of the objective's counters."""
     steps = {"own": Step(name, work, device), "mle": Step("mle", work, device)}
-    found: dict[str, list] = {"own": [], "mle": []}
+    times: dict[str, list] = {"own": [], "mle": []}
     for number in range(WARM_UP + rounds):
         for key in ("own", "mle") if number % 2 else ("mle", "own"):
-            found[key].append(steps[key].run())
-    (own, counting), (mle, _) = (zip(*found[key][WARM_UP:], strict=True) for key in ("own", "mle"))
+            times[key].append(steps[key].run())
+    (own, counting), (mle, _) = (zip(*times[key][WARM_UP:], strict=True) for key in ("own", "mle"))
     return {"own": own, "mle": mle, "counting": counting}
 
 
@@ -119,21 +117,21 @@ def compare(size: str, names: list[str], tokens: int, device: str, rounds: int) 
     tokens = min(tokens, own.tokens_per_update)
     rows, base = [], None
     for name in names:
-        found = apart(__file__, name, size, tokens, precision, device, rounds)
+        timed = apart(__file__, name, size, tokens, precision, device, rounds)
         taken = apart(__file__, name, size, tokens, precision, device, 0, bare=True)
         row = {"size": size, "tokens": tokens, "precision": precision, "objective": name}
         row |= dict.fromkeys(("seconds", "time_to_mle", "counting_share", "MB", "memory_to_mle"), "")
-        if "error" not in found | taken:
+        if "error" not in timed | taken:
             base = taken["bytes"] if name == "mle" else base
-            ratio = median(own / mle for own, mle in zip(found["own"], found["mle"], strict=True))
+            ratio = median(own / mle for own, mle in zip(timed["own"], timed["mle"], strict=True))
             row |= {
-                "seconds": f"{min(found['own']):.4f}",
+                "seconds": f"{min(timed['own']):.4f}",
                 "time_to_mle": f"{ratio:.3f}",
                 "MB": round(taken["bytes"] / 1e6),
             }
-            row |= {"counting_share": f"{min(found['counting']) / min(found['own']):.4f}"}
+            row |= {"counting_share": f"{min(timed['counting']) / min(timed['own']):.4f}"}
             row |= {"memory_to_mle": f"{taken['bytes'] / base:.3f}" if base else ""}
-        rows.append(row | {"note": (found | taken).get("error", ""), "machine": machine(device)})
+        rows.append(row | {"note": (timed | taken).get("error", ""), "machine": machine(device)})
         print(rows[-1], flush=True)
     return rows
 
@@ -141,7 +139,7 @@ def compare(size: str, names: list[str], tokens: int, device: str, rounds: int) 
 def main() -> None:
     options = parser(__doc__, rounds=9)
     options.add_argument("--sizes", help="SCALE/TASK/SIZE,... of params.yaml; default: the device's list")
-    options.add_argument("--objectives", default=",".join(objectives()), help="default: all")
+    options.add_argument("--objectives", default=",".join(known()), help="default: all")
     options.add_argument("--tokens", type=int, help="of a step at most")
     arguments = options.parse_args()
     if arguments.one:
@@ -149,8 +147,7 @@ def main() -> None:
         return
     names = list(dict.fromkeys(["mle", *arguments.objectives.split(",")]))
     for name in names:
-        if name not in objectives():
-            raise UserError(f"--objectives: no objective {name!r}; {nearest(name, objectives())}")
+        declared(name)  # or an error that names the nearest
     device = arguments.device
     for size in (arguments.sizes or SIZES[device]).split(","):
         rows = compare(size, names, arguments.tokens or TOKENS[device], device, arguments.rounds)

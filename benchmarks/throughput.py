@@ -17,22 +17,21 @@ from pathlib import Path
 import plain_loop
 import torch
 from accelerate import Accelerator
-from measuring import apart, clock, machine, parser, peak_bytes, reset_peak
+from measuring import apart, clock, guarded, machine, parser, peak_bytes, reset_peak
 from records import keep
 from workload import Workload
 
-from raretokens import objectives
 from raretokens.errors import UserError
-from raretokens.config import main as guarded
-from raretokens.models.building import build
-from raretokens.models.flops import flops_per_token
 from raretokens.machine.cards import peak_flops
+from raretokens.models.building import build as build_model
+from raretokens.models.building import flops_per_token
+from raretokens.objectives.building import build
 from raretokens.training.blocks import Blocks
-from raretokens.training.pairs import Pairs
-from raretokens.training.loading import Updates
+from raretokens.training.execution import Execution
+from raretokens.training.loading import PreparedUpdates
 from raretokens.training.loop import Trainer
-from raretokens.machine.settings import Machine
 from raretokens.training.outputs import Outputs
+from raretokens.training.pairs import Pairs
 from raretokens.training.state import State
 
 SIZES = {"cpu": "demo/lm/demo", "cuda": "paper/lm/gpt2m,paper/lm/lm6,paper/nmt/base,paper/nmt/big"}
@@ -56,13 +55,13 @@ def ours(name: str, work: Workload, data: Blocks | Pairs, is_compiled: bool, dev
     counts = sum(torch.from_numpy(data.counts(data.update(number), work.vocabulary)) for number in range(epoch))
     return Trainer(
         name,
-        build(work.task, work.shape, work.vocabulary, training.block),
-        objectives.build(name, work.facts(counts, epoch)),
+        build_model(work.architecture, work.shape, work.vocabulary, training.block),
+        build(name, work.facts(counts, epoch)),
         training,
         data,
         data,
-        Folder(name, "benchmark", folder),
-        Machine(micro_batch=MICRO_BATCH[device], compile=is_compiled),
+        State(folder / name),
+        Execution(micro_batch=MICRO_BATCH[device], compile=is_compiled),
         Accelerator(
             mixed_precision="bf16" if training.precision == "bfloat16" else "no",
             cpu=device == "cpu",
@@ -88,7 +87,7 @@ def measure(method: str, size: str, tokens: int, precision: str, device: str, up
     with tempfile.TemporaryDirectory() as folder:
         data = text(work, WARM_UP + updates, Path(folder))
         if name == "plain":
-            prepared = Updates(data, work.vocabulary, MICRO_BATCH[device])
+            prepared = PreparedUpdates(data, work.vocabulary, MICRO_BATCH[device])
             steps = plain_loop.trained(work, [prepared[i].batches for i in range(WARM_UP + updates)], bool(how), device)
         else:
             steps = trained(ours(name, work, data, bool(how), device, Path(folder)), WARM_UP + updates)
@@ -98,7 +97,7 @@ def measure(method: str, size: str, tokens: int, precision: str, device: str, up
         done = sum(steps)
         seconds = clock(device) - start
     rate, peak = done / seconds, peak_bytes(device) - base
-    flops = rate * flops_per_token(work.task, work.shape, work.vocabulary, round(data.length))
+    flops = rate * flops_per_token(work.architecture, work.shape, work.vocabulary, round(data.length))
     return {"tokens": rate, "flops": flops, "bytes": peak, "matmul": matmul(device, precision)}
 
 
@@ -116,16 +115,16 @@ def matmul(device: str, precision: str) -> float:
 def compare(size: str, methods: list[str], tokens: int | None, device: str, updates: int, rounds: int) -> list[dict]:
     own = Workload.named(size, tokens).training
     precision = own.precision if device == "cuda" else "float32"
-    found: dict[str, dict] = {}
+    best: dict[str, dict] = {}
     for _ in range(rounds):
         for method in methods:
             new = apart(__file__, method, size, own.tokens_per_update, precision, device, updates)
-            if "tokens" not in found.get(method, {}) or new.get("tokens", 0) > found[method]["tokens"]:
-                found[method] = new
+            if "tokens" not in best.get(method, {}) or new.get("tokens", 0) > best[method]["tokens"]:
+                best[method] = new
     card = peak_flops(machine(device)) if device == "cuda" else None
-    plain = found.get("plain", {}).get("tokens")
+    plain = best.get("plain", {}).get("tokens")
     rows = []
-    for method, values in found.items():
+    for method, values in best.items():
         row = {"size": size, "tokens_per_update": own.tokens_per_update, "precision": precision, "method": method}
         row |= dict.fromkeys(("tokens_per_second", "speed_to_plain", "utilisation", "matmul_share", "MB"), "")
         if "error" not in values:

@@ -2,16 +2,20 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from raretokens import config
+from raretokens.config.load import load
 from raretokens.errors import UserError
+from raretokens.loss.facts import Facts
+from raretokens.models.shapes import shape_of
 from raretokens.planning.vocabulary import text
 from raretokens.subword import streams
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
-from raretokens.loss.objective import Facts
+from raretokens.tasks.parameters import Parameters
+from raretokens.training.job import Training
 
 ROOT = Path(__file__).parents[1]
 STEEPNESS = 16  # of the fall: an exponent
@@ -21,9 +25,10 @@ MEAN_LENGTH = 28  # of a sentence of translation, in pieces, as in WMT14 En-De
 @dataclass(frozen=True)
 class Workload:
     task: str
-    shape: config.Size
+    architecture: str
+    shape: dict[str, Any]
     vocabulary: int
-    training: config.Training
+    training: Training
 
     @classmethod
     def named(cls, name: str, tokens: int | None = None, precision: str | None = None) -> "Workload":
@@ -31,17 +36,16 @@ class Workload:
         try:
             scale, task, size = name.split("/")
             path = ROOT / "params.yaml" if scale == "demo" else ROOT / "scales" / scale / "params.yaml"
-            parameters = config.load(path)
-            declared = parameters.task(task)
-            shape = declared.sizes[size]
-        except (KeyError, ValueError):
+            parameters = load(path)
+            declared = parameters.task(task).sizes[size]
+        except (AttributeError, KeyError, ValueError):
             raise UserError(f"{name}: no such size; allowed: SCALE/TASK/SIZE, such as paper/lm/gpt2m") from None
-        asked = {"tokens_per_update": tokens or shape.tokens_per_update, "precision": precision}
-        training = declared.training.model_copy(update={key: value for key, value in asked.items() if value})
-        shorter = {"block": min(training.block, training.tokens_per_update)}
-        return cls(
-            task, shape, text(parameters, task, path.parent / "data/tokens").rows, training.model_copy(update=shorter)
-        )
+        asked = {"tokens_per_update": tokens, "precision": precision}
+        training = declared.training(parameters.task(task).training)
+        training = training.replaced(**{key: value for key, value in asked.items() if value})
+        training = training.replaced(block=min(training.block, training.tokens_per_update))
+        rows = text(parameters, _tokens(parameters, task, size), path.parent / "data/tokens").rows
+        return cls(task, declared.architecture, shape_of(declared.architecture, declared.shape, name), rows, training)
 
     def ids(self, count: int, seed: int = 0) -> np.ndarray:
         """count ids (int64), none of them a marker."""
@@ -71,6 +75,12 @@ class Workload:
             specials=len(SPECIALS),
             pad=PAD,
             updates_per_epoch=updates,
-            width=self.shape.width,
+            width=self.shape["width"],
             label_smoothing=self.training.label_smoothing,
         )
+
+
+def _tokens(parameters: Parameters, task: str, size: str) -> str:
+    """The token files that runs of the size are trained on; where there is no such run, the first of the task."""
+    runs = [line.tokens for line in parameters.lines(task).values() if line.size == size]
+    return (runs or [name for name in parameters.tokens if parameters.corpus_of(name).task == task])[0]

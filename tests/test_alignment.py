@@ -6,10 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tiny.alignment_error import alignment_error
 from tiny.world import lines
 
 from raretokens.alignment import links
-from raretokens.metrics.alignment_error import alignment_error
 from raretokens.subword.streams import Bitext, write_meta
 from raretokens.subword.vocabulary import EOS
 

@@ -11,8 +11,9 @@ import pytest
 from tiny import run_sheet
 from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, line, score, world, write
 
-from raretokens import config
+from raretokens.config.load import load
 from raretokens.errors import UserError
+from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import report
 from raretokens.reporting.cells import needs
 from raretokens.reporting.cells.cell import Cell
@@ -21,7 +22,6 @@ from raretokens.reporting.declarations import layout
 from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.declarations.printed import PrintedTable
 from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import Sheet
 from raretokens.reporting.tables.latex import to_latex
 from raretokens.reporting.tables.table_files import to_csv
 from raretokens.reporting.tables.table_markdown import to_markdown
@@ -200,7 +200,7 @@ def test_a_table_needs_its_own_rows_and_nothing_else(full):
     def needed(name: str) -> list[str]:
         return needs.targets(DECLARED.tables[name], full)
 
-    assert needed("agg-3") == ["score-lm@mle", "score-lm@agg", "score-data"]
+    assert needed("agg-3") == ["score-lm@mle", "score-lm@agg", "baseline@lm"]
     assert needed("agps-4") == ["score-lm@word-mle", "score-lm@word-cosreg", "score-lm@word-agps"]
     assert needed("agg-13") == ["score-nmt@base-mle", "score-nmt@base-agg"]
     assert needed("agg-11") == [
@@ -210,13 +210,13 @@ def test_a_table_needs_its_own_rows_and_nothing_else(full):
         "score-nmt@base-agg",
         "score-nmt@big-agg",
     ]
-    assert needed("frage-5") == ["score-data"]
+    assert needed("frage-5") == ["baseline@lm"]
     assert needed("frage-6") == []
     assert "score-nmt@reverse-mle" in needed("cosreg-2") and "score-nmt@reverse-other" not in needed("cosreg-2")
 
 
 def test_one_table_is_written_alone_and_a_name_amiss_is_told_the_nearest(tmp_path):
-    sheet = Sheet.of(config.load(ROOT / "params.yaml"))
+    sheet = sheet_of(load(ROOT / "params.yaml"))
     text = report.one_table("agg-3", sheet, DECLARED, tmp_path)
     assert text.startswith("**AGG table 3")
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["agg-3.csv", "agg-3.md", "agg-3.tex"]

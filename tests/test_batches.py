@@ -6,10 +6,11 @@ import pytest
 from raretokens.errors import UserError
 from raretokens.subword.streams import Bitext, write_meta
 from raretokens.subword.vocabulary import EOS, PAD
-from raretokens.training import batches
+from raretokens.training import pairs as sentence_pairs
 from raretokens.training.blocks import Blocks
-from raretokens.training.pairs import Pairs, check_size
+from raretokens.training.pairs import Pairs
 from raretokens.training.schedule import learning_rate
+from raretokens.training.updates import check_size
 
 RNG = np.random.default_rng(0)
 TEXT = RNG.integers(4, 60, 1003).astype("<u2")
@@ -69,7 +70,7 @@ def test_reversed_pairs_swap_their_sides(pairs, tmp_path):
 
 
 def test_updates_of_pairs_cover_the_text_once_and_fit(pairs, monkeypatch):
-    monkeypatch.setattr(batches, "SMALLEST_BUCKET", 32)
+    monkeypatch.setattr(sentence_pairs, "SMALLEST_BUCKET", 32)
     updates = Pairs(pairs, longest=31, tokens_per_update=256, seed=1)
     seen = np.concatenate([updates.update(u) for u in range(updates.updates_per_epoch)])
     assert len(np.unique(seen)) == len(seen) > 0.95 * len(pairs)  # the last, unfilled update of an epoch is left out
@@ -112,7 +113,7 @@ def test_padding_stays_below_a_twentieth(pairs, tokens, micro_batch, processes):
 
 def test_processes_share_an_update_whole_buckets_each(pairs, monkeypatch):
     """Three processes, two buckets: one bucket is divided; every pair is trained once."""
-    monkeypatch.setattr(batches, "SMALLEST_BUCKET", 32)
+    monkeypatch.setattr(sentence_pairs, "SMALLEST_BUCKET", 32)
     updates = Pairs(pairs, longest=31, tokens_per_update=64, seed=1)
     for processes in (1, 2, 3, 5):
         for number in range(5):

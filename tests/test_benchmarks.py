@@ -22,12 +22,12 @@ def scripts(monkeypatch):
 def test_the_constructions_that_are_timed_have_the_same_gradients(name, peer):
     import loss
 
-    found = {}
+    gradients = {}
     for method in (name, peer):
         hidden, weight, targets, gate = loss.inputs(300, 96, 8, "cpu")
         loss.METHODS[method](hidden, weight, targets, gate).backward(torch.tensor(0.5))
-        found[method] = hidden.grad, weight.grad
-    for own, other in zip(found[name], found[peer], strict=True):
+        gradients[method] = hidden.grad, weight.grad
+    for own, other in zip(gradients[name], gradients[peer], strict=True):
         torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-4)
 
 
@@ -82,7 +82,7 @@ def test_both_loops_train_on_the_same_tokens_and_learn(size, tmp_path):
     work = Workload.named(size, 512)
     data = throughput.text(work, 6, tmp_path)
     trainer = throughput.ours("mle", work, data, False, "cpu", tmp_path)
-    prepared = [throughput.Updates(data, work.vocabulary, 2048)[number].batches for number in range(6)]
+    prepared = [throughput.PreparedUpdates(data, work.vocabulary, 2048)[number].batches for number in range(6)]
     plain = list(plain_loop.trained(work, prepared, False, "cpu"))
     assert list(throughput.trained(trainer, 6)) == plain
     assert max(plain) <= 512 and sum(plain) > 6 * 512 / 2

@@ -1,11 +1,13 @@
 """params.yaml is checked as a whole: each mistake gives one line with the key, the value and what is allowed."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from raretokens import config
+from raretokens.config.load import load
+from raretokens.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,7 +26,7 @@ def edited(tmp_path: Path, key: str, value: object) -> Path:
 
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
 def test_the_parameters_of_every_scale_are_valid(folder):
-    config.load(ROOT / folder / "params.yaml")
+    load(ROOT / folder / "params.yaml")
 
 
 @pytest.mark.parametrize(
@@ -39,45 +41,85 @@ def test_the_parameters_of_every_scale_are_valid(folder):
         ("runs/lm/agg/knob", "alpa", "runs.lm.agg.knob: 'alpa' is no key of params.yaml; the nearest is alpha"),
         ("runs/lm/agg/alpha_scal", 2.0, "runs.lm.agg.alpha_scal: unknown key (value 2.0); the nearest is alpha_scale"),
         ("runs/lm/agg/alpha_scale", "2", "runs.lm.agg.alpha_scale: '2' is not allowed: should be a float"),
-        ("lm/corpus", "bibel", "lm.corpus: 'bibel' is not known; allowed: bible, own, wikitext-103, wikitext-2"),
+        (
+            "corpora/lm/corpus",
+            "bibel",
+            "corpora.lm.corpus: 'bibel' is not known; allowed for lm: bible, own, wikitext-103, wikitext-2",
+        ),
+        ("corpora/lm/task", "ml", "corpora.lm.task: 'ml' is not known; allowed: lm, nmt"),
+        ("corpora/lm/basline", "x", "corpora.lm.basline: unknown key (value 'x'); the nearest is baseline"),
+        ("tokens/lm/corpus", "ml", "tokens.lm.corpus: 'ml' is not one of corpora; the nearest is lm"),
+        ("alignments/nmd", {}, "alignments.nmd: not one of tokens; the nearest is nmt"),
+        ("alignments/words", {}, "alignments.words: a text of one side has no links; allowed: tokens of pairs"),
+        ("alignments", {}, "runs.nmt.base-mle.tokens: 'nmt' is not aligned; name it under alignments"),
+        (
+            "lm/sizes/demo/architecture",
+            "decodr",
+            "lm.sizes.demo.architecture: 'decodr' has no file; the nearest is dec",
+        ),
+        ("lm/sizes/demo/layer", 2, "lm.sizes.demo.layer: unknown key (value 2); the nearest is layers"),
+        ("lm/sizes/demo/dropout", 1.5, "lm.sizes.demo.dropout: 1.5 is not allowed: input should be less than 1"),
         ("sources", ["bible-wed"], "sources: 'bible-wed' is not known; the nearest is bible-web"),
         (
             "lm/probe/context",
             128,
             "lm.probe.context: 128 leaves nothing to score in a window of 128; it must be smaller",
         ),
-        ("lm/groups/fractions", [0.3, 0.5, 0.3], "lm.groups.fractions: [0.3, 0.5, 0.3] add to 1.1; they must add to 1"),
-        ("lm/groups/boundaries", [10, 20], "lm.groups: declare either fractions or boundaries, and only one of them"),
+        (
+            "tokens/lm/groups/fractions",
+            [0.3, 0.5, 0.3],
+            "tokens.lm.groups.fractions: [0.3, 0.5, 0.3] add to 1.1; they must add to 1",
+        ),
+        (
+            "tokens/lm/groups/boundaries",
+            [10, 20],
+            "tokens.lm.groups: declare either fractions or boundaries, and only one of them",
+        ),
         (
             "lm/training/validate_every",
             "never",
             "lm.training.validate_every: 'never' is not allowed: input should be a valid "
             "integer, or input should be 'epoch'",
         ),
-        ("runs/lm/agg/tokens", "word", "runs.lm.agg.tokens: 'word' is not allowed: input should be 'lm' or 'words'"),
+        ("runs/lm/agg/tokens", "nmt", "runs.lm.agg.tokens: 'nmt' is text of nmt; a run of lm needs another"),
+        ("runs/lm/agg/knob", "seed", "runs.lm.agg.knob: 'seed' is no option of agg; allowed: alpha, alpha_scale"),
+        ("runs/lm/agg/tokens", "word", "runs.lm.agg.tokens: 'word' is not one of tokens; the nearest is words"),
         (
-            "words/groups/fractions",
+            "tokens/words/groups/fractions",
             [0.5, 0.4, 0.3],
-            "words.groups.fractions: [0.5, 0.4, 0.3] add to 1.2; they must add",
+            "tokens.words.groups.fractions: [0.5, 0.4, 0.3] add to 1.2; they must add",
         ),
-        ("curves/lm", [30], "curves.lm: [30] are no multiples of lm.training.snapshot_every (20)"),
-        ("lm/vocabulary", {"model": "gpt2"}, "lm.vocabulary.model: gpt2 needs the source gpt2-bpe; name it under"),
-        ("nmt/vocabulary", {"model": "bpe"}, "nmt.vocabulary.merges: None is needed by model bpe"),
-        ("lm/vocabulary", {"model": "gpt3"}, "lm.vocabulary.model: 'gpt3' is not allowed: input should be 'gpt2' or"),
+        ("lm/curves", [30], "lm.curves: [30] are no multiples of lm.training.snapshot_every (20)"),
         (
-            "lm/vocabulary",
-            {"model": "bpe", "merge": 9},
-            "lm.vocabulary.merge: unknown key (value 9); the nearest is merges",
+            "tokens/lm/vocabulary",
+            {"model": "gpt2"},
+            "tokens.lm.vocabulary.model: gpt2 needs the source gpt2-bpe; name it under",
         ),
-        ("lm/vocabulary", 4, "lm.vocabulary: 4 is not allowed: input should be greater than or equal to 16"),
+        ("tokens/nmt/vocabulary", {"model": "bpe"}, "tokens.nmt.vocabulary.merges: None is needed by model bpe"),
+        (
+            "tokens/lm/vocabulary",
+            {"model": "gpt3"},
+            "tokens.lm.vocabulary: {'model': 'gpt3'} is not allowed: should be a number of pieces, or have a",
+        ),
+        (
+            "tokens/lm/vocabulary",
+            {"model": "bpe", "merge": 9},
+            "tokens.lm.vocabulary.merge: unknown key (value 9); the nearest is merges",
+        ),
+        ("tokens/words/vocabulary/siz", 9, "tokens.words.vocabulary.siz: unknown key (value 9); the nearest is size"),
+        (
+            "tokens/lm/vocabulary",
+            4,
+            "tokens.lm.vocabulary: 4 is not allowed: input should be greater than or equal to 16",
+        ),
         ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than the"),
         ("nmt/sizes/base/heads", 5, "nmt.sizes.base.heads: 5; width 96 must be a multiple of twice that"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_it(tmp_path, key, value, message):
     path = edited(tmp_path, key, value)
-    with pytest.raises(config.UserError) as error:
-        config.load(path)
+    with pytest.raises(UserError) as error:
+        load(path)
     assert [line for line in str(error.value).split("\n") if line.startswith(f"{path}: {message}")], error.value
 
 
@@ -86,12 +128,20 @@ def test_all_mistakes_are_reported_at_once(tmp_path):
     tree["runs"]["lm"]["agg"].update(objective="ag", size="deno")
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(tree))
-    with pytest.raises(config.UserError) as error:
-        config.load(path)
+    with pytest.raises(UserError) as error:
+        load(path)
     assert len(str(error.value).split("\n")) == 2
 
 
 def test_a_knob_sets_the_option_of_its_name(tmp_path):
-    parameters = config.load(edited(tmp_path, "nmt/alpha", 0.5))
+    parameters = load(edited(tmp_path, "nmt/alpha", 0.5))
     assert parameters.run("nmt", "base-agg").options["alpha"] == 0.5
     assert parameters.run("lm", "mle-2").seed == 2
+
+
+def test_a_mistake_stops_the_pipeline_before_any_work(tmp_path):
+    edited(tmp_path, "alpah", 0.04)
+    done = subprocess.run([ROOT / "stages/run", "1", "jobs"], cwd=tmp_path, capture_output=True, text=True)
+    said = "error: params.yaml: alpah: unknown key (value 0.04); the nearest is alpha\n"
+    assert (done.returncode, done.stderr) == (1, said)
+    assert [path.name for path in tmp_path.iterdir()] == ["params.yaml"]

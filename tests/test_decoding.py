@@ -10,18 +10,24 @@ import pytest
 import torch
 from references.beam_search import PENALTIES, beam_search, exhaustive
 
-from raretokens.config import Continuation, Decoding, Probe, Size, UserError
 from raretokens.decoding.continuation import continuations
 from raretokens.decoding.devices import best_device, checked_compute_type
 from raretokens.decoding.export import export
+from raretokens.decoding.job import Continuation, Decoding, Probe
 from raretokens.decoding.probe import teacher_forced
 from raretokens.decoding.translate import open_translator, search
+from raretokens.errors import UserError
 from raretokens.models.building import build
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.batches import padded
+from raretokens.training.pairs import padded
 
 PIECES = (*SPECIALS, *(f"piece{i}" for i in range(36)))
 RNG = np.random.default_rng(0)
+
+
+def shape(layers: int, width: int, activation: str, dropout: float = 0.0) -> dict:
+    sizes = {"layers": layers, "width": width, "heads": width // 8, "feedforward": 2 * width}
+    return {**sizes, "dropout": dropout, "attention_dropout": dropout, "activation": activation}
 
 
 def sentence() -> np.ndarray:
@@ -31,10 +37,7 @@ def sentence() -> np.ndarray:
 @pytest.fixture(scope="module", params=["relu", "gelu"])
 def pair(request, tmp_path_factory):
     torch.manual_seed(1)
-    size = Size(
-        layers=2, width=32, heads=4, feedforward=64, dropout=0.1, attention_dropout=0.1, activation=request.param
-    )
-    model = build("nmt", size, len(PIECES), 64).eval()
+    model = build("encoder_decoder", shape(2, 32, request.param, dropout=0.1), len(PIECES), 64).eval()
     folder = tmp_path_factory.mktemp("ct2")
     export(model, PIECES, request.param, folder)
     return model, ctranslate2.Translator(str(folder), compute_type="float32")
@@ -81,8 +84,7 @@ def reversal(longest: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> tuple[torch.nn.Module, Path]:
     torch.manual_seed(0)
-    size = Size(layers=1, width=32, heads=2, feedforward=64, dropout=0.0, attention_dropout=0.0, activation="relu")
-    model = build("nmt", size, len(LETTERS), 64)
+    model = build("encoder_decoder", shape(1, 32, "relu"), len(LETTERS), 64)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(200):
         sources, targets = zip(*(reversal(LONGEST - 2) for _ in range(64)), strict=True)
@@ -101,12 +103,12 @@ def translations(
 ) -> list[list[int]]:
     translator = open_translator(folder, "cpu", "float32", threads)
     rows = [[LETTERS[i] for i in source] for source in sources]
-    found = search(translator, rows, Decoding(beam=4, length_penalty=alpha, length_penalty_form=form), longest, batch)
-    return [[LETTERS.index(piece) for piece in row] for row in found]
+    best = search(translator, rows, Decoding(beam=4, length_penalty=alpha, length_penalty_form=form), longest, batch)
+    return [[LETTERS.index(piece) for piece in row] for row in best]
 
 
-def agreement(found: list, expected: list) -> float:
-    return float(np.mean([one == other for one, other in zip(found, expected, strict=True)]))
+def agreement(translated: list, expected: list) -> float:
+    return float(np.mean([one == other for one, other in zip(translated, expected, strict=True)]))
 
 
 def test_the_best_of_all_translations_is_found(trained):
@@ -126,9 +128,9 @@ def test_longer_translations_equal_those_of_a_plain_beam_search(trained, form, a
     sources = [reversal(LONGEST - 2)[0].tolist() for _ in range(100)]
     penalty, enough = partial(PENALTIES[form], alpha=alpha), 4 if form == "fairseq" else 8
     expected = [beam_search(model, source, LONGEST, penalty, 4, enough) for source in sources]
-    found = translations(folder, sources, LONGEST, form, alpha)
-    assert agreement(found, expected) >= 0.99
-    assert translations(folder, sources, LONGEST, form, alpha, batch=16, threads=2) == found
+    translated = translations(folder, sources, LONGEST, form, alpha)
+    assert agreement(translated, expected) >= 0.99
+    assert translations(folder, sources, LONGEST, form, alpha, batch=16, threads=2) == translated
 
 
 def test_arithmetic_is_that_which_was_asked_for_or_an_error(trained, monkeypatch):
@@ -160,9 +162,8 @@ def test_the_signature_names_what_changes_translations():
 @pytest.mark.parametrize("window, context, block", [(12, 8, 10), (12, 6, 12), (8, 0, 5)])
 def test_each_token_is_scored_and_predicted_once_with_its_context(window, context, block):
     """Windowed log-probabilities, and predictions in blocks, equal one forward pass a token over exactly its context."""
-    size = Size(layers=1, width=16, heads=2, feedforward=32, dropout=0.0, attention_dropout=0.0, activation="relu")
     torch.manual_seed(2)
-    model = build("lm", size, 40, 64).eval()
+    model = build("decoder", shape(1, 16, "relu"), 40, 64).eval()
     text = RNG.integers(4, 40, 53).astype("<u2")
     probe = Probe(window=window, context=context, block=block, continuation=Continuation(samples=1, prefix=1, length=1))
     logprob, prediction = teacher_forced(model, text, probe)
@@ -183,18 +184,17 @@ def test_each_token_is_scored_and_predicted_once_with_its_context(window, contex
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_continuations_are_greedy_and_start_after_their_prefixes(activation):
-    size = Size(layers=2, width=16, heads=2, feedforward=32, dropout=0.0, attention_dropout=0.0, activation=activation)
     torch.manual_seed(2)
-    model = build("lm", size, 40, 64).eval()
+    model = build("decoder", shape(2, 16, activation), 40, 64).eval()
     text = np.random.default_rng(0).integers(4, 40, 53).astype("<u2")
     with torch.no_grad():
         for weight in model.layers.parameters():
             weight *= 1 if weight.dim() == 1 else 4  # enough to move on from a token, now and then
         # Both of them would often be the most probable: <pad> must never come, and </s> ends nothing.
         model.table[[PAD, EOS]] = 1.05 * model.table[[37, 26]]
-    found = continuations(model, activation, text, Continuation(samples=3, prefix=10, length=20), 1)
-    assert found.shape == (3, 20)
-    for start, continuation in zip((0, 7, 14), found.tolist(), strict=True):
+    continued = continuations(model, activation, text, Continuation(samples=3, prefix=10, length=20), 1)
+    assert continued.shape == (3, 20)
+    for start, continuation in zip((0, 7, 14), continued.tolist(), strict=True):
         ids = [EOS, *text[start : start + 10].tolist()]
         for expected in continuation:
             with torch.no_grad():
@@ -202,6 +202,6 @@ def test_continuations_are_greedy_and_start_after_their_prefixes(activation):
             scores[PAD] = -np.inf
             ids.append(int(scores.argmax()))
             assert ids[-1] == expected
-    assert EOS in found[:, :-1]
+    assert EOS in continued[:, :-1]
     with pytest.raises(UserError, match="lm.probe.continuation: the test text has only 53 tokens"):
         continuations(model, activation, text, Continuation(samples=50, prefix=10, length=5), 1)

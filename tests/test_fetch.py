@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raretokens.errors import UserError
 from raretokens.corpora.download import fetch
 from raretokens.corpora.sources import TABLE, Source
+from raretokens.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 DATA = random.Random(1).randbytes(400_000)
@@ -183,9 +183,12 @@ def test_a_member_with_another_number_of_lines_is_refused(place):
 
 
 def call(path: Path) -> list[str]:
+    """The stage, with another table of sources."""
+    Path("params.yaml").write_text("mirror: null\n")
     code = (
-        "from pathlib import Path; from raretokens.config import main; from raretokens.corpora.download import fetch;"
-        f"main(lambda: fetch('tiny', Path('data/raw/tiny'), table=Path({str(path)!r})))"
+        "import sys; from functools import partial; from pathlib import Path; from raretokens.corpora import download;"
+        "from raretokens.pipeline import __main__ as pipeline; sys.argv = ['stages/run', 'fetch', 'tiny'];"
+        f"download.fetch = partial(download.fetch, table=Path({str(path)!r})); pipeline.main()"
     )
     return [sys.executable, "-c", code]
 
@@ -323,7 +326,6 @@ def test_the_table_is_sound():
 
 def test_the_stage_names_the_known_sources(place):
     Path("params.yaml").write_text((ROOT / "params.yaml").read_text())
-    command = [sys.executable, str(ROOT / "stages/fetch.py"), "nosuch"]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    done = subprocess.run([ROOT / "stages/run", "1", "fetch", "nosuch"], capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "'nosuch' is not known" in done.stderr and "bible-web" in done.stderr

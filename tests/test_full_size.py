@@ -7,28 +7,39 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raretokens import config
+from raretokens import tasks
+from raretokens.config.schema import schema
+from raretokens.pipeline.jobs import training
 from raretokens.planning import plan, random_tokens, trial
+from raretokens.planning.vocabulary import text
+from raretokens.sections import checked
 from raretokens.subword.vocabulary import Vocabulary
-from raretokens.training import machine
+from raretokens.tasks.parameters import Parameters
+from raretokens.training.execution import Execution
+from raretokens.training.observer import Observer
 from raretokens.training.run import train
 
 ROOT = Path(__file__).parents[1]
 SHEET = yaml.safe_load((ROOT / "scales/paper/params.yaml").read_text())
-PARAMETERS = config.Parameters.model_validate(SHEET)
+PARAMETERS = checked(schema(), SHEET, "params.yaml")
 VOCABULARY = cache(Vocabulary.read)  # most runs read the same one
 NARROW = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}
+
+
+def planned(parameters: Parameters, task: str, name: str, tokens: int) -> plan.Planned:
+    """The run with smaller updates, on this CPU."""
+    run = parameters.run(task, name)
+    return trial.shrunk(plan.plan(training(parameters, run), text(parameters, run.tokens), "cpu"), tokens)
 
 
 @pytest.mark.parametrize("objective", ["freeze_bc", "ul_agg"])
 def test_the_six_layer_model_trains_within_its_planned_memory(objective, tmp_path, monkeypatch):
     """41.6 M parameters, 44,256 types, two updates and an evaluation by the train stage; only the updates are small."""
-    line = {"tokens": "lm", "size": "lm6", "objective": objective, "knob": "seed"}
+    line = {"tokens": "lm", "size": "lm6", "objective": objective}
     monkeypatch.chdir(tmp_path)
-    tree = {**SHEET, "root": str(ROOT), "threads": 1, "runs": {"lm": {"one": line}}}  # more make the heap's peak vary
-    parameters = config.Parameters.model_validate(tree)
-    planned = trial.shrunk(plan.plan(parameters, parameters.run("lm", "one"), "cpu"), tokens=256)
-    done = trial.attempt(parameters, planned)
+    parameters = checked(schema(), {**SHEET, "runs": {"lm": {"one": line}, "nmt": {}}}, "params.yaml")
+    threads = 1  # more make the heap's peak vary
+    done = trial.attempt(ROOT, threads, planned(parameters, "lm", "one", 256))
     assert done.parameters == 41_574_400
     assert done.loss_2 < done.loss_1 and math.isfinite(done.evaluation)
     assert done.peak_mb == pytest.approx(done.planned_mb, rel=0.25)
@@ -60,16 +71,9 @@ def test_every_run_line_trains_with_a_narrow_model(task, name, tokens, tmp_path,
     """The run's objective and options on the vocabulary of its task: two updates and an evaluation."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Vocabulary, "read", VOCABULARY)
-    parameters = PARAMETERS.model_copy(update={task: _narrow(PARAMETERS.task(task))})
-    planned = trial.shrunk(plan.plan(parameters, parameters.run(task, name), "cpu"), 64)
-    parameters = config.Parameters.model_validate(trial.tree(parameters, planned))
-    run = parameters.run(task, name)
-    train(parameters, run, machine.read(), tokens / run.tokens, tmp_path / "out")
+    job = trial.shortened(planned(PARAMETERS, task, name, 64))
+    job = job.replaced(run=job.run.replaced(shape={**job.run.shape, **NARROW}))
+    data, here = tasks.part(task, "training").data, (Execution(), Observer())
+    train(job, b"", data, *here, tokens / job.run.tokens, tmp_path / "scratch", tmp_path / "out")
     losses, evaluation = trial.results(tmp_path / "out")
     assert len(losses) == 2 and all(map(math.isfinite, (*losses, evaluation)))
-
-
-def _narrow(task: config.Task) -> config.Task:
-    return task.model_copy(
-        update={"sizes": {name: size.model_copy(update=NARROW) for name, size in task.sizes.items()}}
-    )

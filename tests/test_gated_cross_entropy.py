@@ -62,7 +62,7 @@ def test_gradients_equal_the_dense_formula(seed, m, n, d, chunk, gated, eps, off
     gate = gate_of(seed, n) if gated else None
     offset = torch.randn(m, dtype=torch.float64).requires_grad_() if offsets else None
     token_weight = torch.rand(n, dtype=torch.float64) if weights else None
-    found = gated_linear_cross_entropy(
+    summed = gated_linear_cross_entropy(
         hidden,
         weight,
         targets,
@@ -72,16 +72,35 @@ def test_gradients_equal_the_dense_formula(seed, m, n, d, chunk, gated, eps, off
         token_weight=token_weight,
         chunk=chunk,
     )
-    (3.0 * found.loss).backward()
+    (3.0 * summed.loss).backward()
     with torch.no_grad():
         loss, grad_hidden, grad_weight, grad_offset = dense(hidden, weight, targets, gate, eps, offset, token_weight)
         plain = dense(hidden, weight, targets, None, 0.0, None, None)[0]
-    assert float(found.loss.detach()) == pytest.approx(float(loss), abs=1e-9)
-    assert float(found.nll) == pytest.approx(float(plain), abs=1e-9)
+    assert float(summed.loss.detach()) == pytest.approx(float(loss), abs=1e-9)
+    assert float(summed.nll) == pytest.approx(float(plain), abs=1e-9)
     torch.testing.assert_close(hidden.grad, 3 * grad_hidden, atol=1e-9, rtol=1e-9)
     torch.testing.assert_close(weight.grad, 3 * grad_weight, atol=1e-9, rtol=1e-9)
     if offsets:
         torch.testing.assert_close(offset.grad, 3 * grad_offset, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 4, 6, 12, 100])
+@pytest.mark.parametrize("others", [0, 1, 4, 6, 11, 12])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_rare_targets_begin_inside_a_chunk_and_at_its_ends_and_fill_several(chunk, others, dtype):
+    """Of 12 positions `others` have a target that is not rare; A gates them all, and none of the rest."""
+    hidden, weight, _ = world(4, 12, 9, 3)
+    rare, one = torch.arange(9) >= 5, torch.ones(9, dtype=torch.float64)
+    gate = Gate(rare, one.masked_fill(rare, 0.3), one.masked_fill(rare, 0.6))
+    targets = torch.where(torch.arange(12) < others, torch.arange(12) % 5, 5 + torch.arange(12) % 4)
+    targets = targets[torch.randperm(12, generator=torch.Generator().manual_seed(others))]
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+        gated_linear_cross_entropy(hidden, weight, targets, gate=gate, chunk=chunk).loss.backward()
+    with torch.no_grad():
+        expected = dense(hidden, weight, targets, gate, 0.0, None, None)[1:3]
+    exact = 1e-12 if dtype == torch.float64 else 0.05
+    for gradient, truth in zip((hidden.grad, weight.grad), expected, strict=True):
+        torch.testing.assert_close(gradient, truth, atol=exact, rtol=exact)
 
 
 def test_equation_23_of_agg_case_by_case():
@@ -130,20 +149,16 @@ def test_a_bfloat16_pass_errs_no_more_than_the_naive_one():
     def ours(h, w):
         return gated_linear_cross_entropy(h, w, targets).loss
 
-    truth, plain, found = (
-        gradients(naive, torch.float64),
-        gradients(naive, torch.float32),
-        gradients(ours, torch.float32),
-    )
-    for t, p, f in zip(truth, plain, found, strict=True):
-        assert (f - t).norm() <= 1.1 * (p - t).norm()
+    truth, plain = (gradients(naive, dtype) for dtype in (torch.float64, torch.float32))
+    for t, p, own in zip(truth, plain, gradients(ours, torch.float32), strict=True):
+        assert (own - t).norm() <= 1.1 * (p - t).norm()
 
 
 def test_sums_are_float32_under_autocast():
     hidden, weight, targets = (x.detach() for x in world(1, 40, 50, 8, 0.0))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = gated_linear_cross_entropy(hidden.float(), weight.float(), targets)
-    assert found.loss.dtype == found.nll.dtype == torch.float32
+        summed = gated_linear_cross_entropy(hidden.float(), weight.float(), targets)
+    assert summed.loss.dtype == summed.nll.dtype == torch.float32
 
 
 def test_it_works_under_checkpointing_compilation_and_twice_in_a_step():
@@ -163,10 +178,9 @@ def test_it_works_under_checkpointing_compilation_and_twice_in_a_step():
         "twice": lambda h, w: loss(h, w) + loss(h, w),
     }
     for name, way in ways.items():
-        for found, expected in zip(gradients(way), once, strict=True):
-            torch.testing.assert_close(
-                found, expected * (2 if name == "twice" else 1), atol=1e-12, rtol=1e-12, msg=name
-            )
+        for gradient, expected in zip(gradients(way), once, strict=True):
+            times = 2 if name == "twice" else 1
+            torch.testing.assert_close(gradient, expected * times, atol=1e-12, rtol=1e-12, msg=name)
 
 
 def test_no_gradient_is_computed_where_none_is_wanted():
@@ -180,9 +194,9 @@ def test_no_gradient_is_computed_where_none_is_wanted():
 
 def test_no_positions_is_zero():
     hidden, weight, targets = world(7, 4, 5, 3)
-    found = gated_linear_cross_entropy(hidden, weight, torch.full_like(targets, PAD), gate=gate_of(7, 5))
-    found.loss.backward()
-    assert float(found.loss.detach()) == 0.0 and not weight.grad.any()
+    summed = gated_linear_cross_entropy(hidden, weight, torch.full_like(targets, PAD), gate=gate_of(7, 5))
+    summed.loss.backward()
+    assert float(summed.loss.detach()) == 0.0 and not weight.grad.any()
 
 
 def test_what_it_cannot_do_is_refused():

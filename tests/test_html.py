@@ -9,9 +9,9 @@ import pytest
 from tiny.page import Page, make_scores
 from tiny.run_sheet import DECLARED
 
-from raretokens import config
+from raretokens.config.load import load
+from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import report
-from raretokens.reporting.sheet import Sheet
 
 ROOT = Path(__file__).parents[1]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -23,7 +23,7 @@ FLAGS += ["--disable-background-networking", "--disable-component-update"]
 def reports(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("scale") / "reports"
     make_scores(folder)
-    report.write(Sheet.of(config.load(ROOT / "params.yaml")), DECLARED, folder)
+    report.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, folder)
     return folder
 
 

@@ -11,10 +11,10 @@ from raretokens.corpora.download import fetch
 from raretokens.corpora.registry import prepare
 from raretokens.metrics.corpus import corpus_in_words
 from raretokens.metrics.similarity import word_similarity
-from raretokens.subword.vocabulary import VOCABULARY
-from raretokens.subword.corpus import encode_words
+from raretokens.subword.encode import encode
+from raretokens.subword.job import Job, WordVocabulary
 from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import Vocabulary
+from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
 
 
 def test_the_printed_statistics_of_wikitext_2(tmp_path, monkeypatch, mirror):
@@ -22,7 +22,8 @@ def test_the_printed_statistics_of_wikitext_2(tmp_path, monkeypatch, mirror):
     monkeypatch.chdir(tmp_path)
     fetch("wikitext-2", Path("raw/wikitext-2"), mirror)
     prepare("lm", "wikitext-2", Path("raw"), Path("corpus"))
-    meta = encode_words(Path("corpus"), None, False, Path("words"))
+    words = WordVocabulary(model="words", size=None, tokenise=False)
+    meta = encode(Job(name="words", sides=(".txt",), vocabulary=words), Path("corpus"), Path("words"))
     vocabulary = Vocabulary.read(Path("words") / VOCABULARY)
     value, _ = corpus_in_words(vocabulary, meta["splits"], tokens(Path("words"), "test"))
     assert value["with_line_ends"] == {"train": 2088628, "valid": 217646, "test": 245569}

@@ -10,8 +10,8 @@ import pytest
 from tiny import world
 
 from raretokens.errors import UserError
+from raretokens.machine import launch, settings
 from raretokens.subword import streams
-from raretokens.training import launch, machine
 
 ROOT = Path(__file__).parents[1]
 
@@ -22,6 +22,7 @@ def folder(tmp_path_factory):
     path = world.create(tmp_path_factory.mktemp("launch"))
     parameters = path / "params.yaml"  # without dropout: each process draws masks of its own
     parameters.write_text(re.sub(r"dropout: 0\.1", "dropout: 0.0", parameters.read_text()))
+    world.run(path, "stages/run", "1", "jobs")
     tokens = path / "data/tokens/lm"
     tokens.mkdir(parents=True)
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *(f"w{number}" for number in range(36))]
@@ -36,10 +37,10 @@ def folder(tmp_path_factory):
     return path
 
 
-def train(folder: Path, settings: str) -> subprocess.CompletedProcess[str]:
+def train(folder: Path, machine: str) -> subprocess.CompletedProcess[str]:
     file = folder / "data/scratch/machine.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(settings)
+    file.write_text(machine)
     return world.run(folder, "stages/run", "1", "train", "lm", "agg", check=False)
 
 
@@ -65,18 +66,18 @@ def test_the_launch_command_starts_a_run_on_two_processes(folder):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("machine", "message"),
     [
-        ("lunch: torchrun", "lunch: unknown key; allowed: compile, decoding_batch, launch, micro_batch"),
+        ("lunch: torchrun", "lunch: unknown key (value 'torchrun'); the nearest is launch"),
         ("micro_batch: 0", "micro_batch: 0 is not allowed: input should be greater than 0"),
         ("compile: 3", "compile: 3 is not allowed: input should be a valid boolean"),
         ("launch: [", "not YAML"),
     ],
 )
-def test_a_mistake_in_the_machine_s_settings_is_one_line(tmp_path, settings, message):
-    (tmp_path / "machine.yaml").write_text(settings)
+def test_a_mistake_in_the_machine_s_settings_is_one_line(tmp_path, machine, message):
+    (tmp_path / "machine.yaml").write_text(machine)
     with pytest.raises(UserError, match="machine.yaml: ") as found:
-        machine.read(tmp_path / "machine.yaml")
+        settings.read(tmp_path / "machine.yaml")
     assert message in str(found.value) and "\n" not in str(found.value)
 
 

@@ -138,17 +138,17 @@ def test_neighbours_are_those_of_brute_force(world, data):
     table, groups = world
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *(f"\u2581w{i}" if i % 2 else f"w{i}" for i in range(4, len(table)))]
     query = data.draw(st.integers(4, len(table) - 3))
-    found, signature = neighbours(table, pieces, groups, [f"w{query}", "absent", "<s>"])
+    near, signature = neighbours(table, pieces, groups, [f"w{query}", "absent", "<s>"])
     others = sorted(
         (j for j in kept(groups) if j not in (query, 0, 2, 3)), key=lambda j: -cosine(table[query], table[j])
     )
-    assert [piece for piece, *_ in found[f"w{query}"]] == [pieces[j] for j in others[:5]]
+    assert [piece for piece, *_ in near[f"w{query}"]] == [pieces[j] for j in others[:5]]
     names = {code: name for name, code in NAMES.items()}
-    assert [group for *_, group in found[f"w{query}"]] == [names[groups[j]] for j in others[:5]]
-    assert [c for _, c, _ in found[f"w{query}"]] == pytest.approx(
+    assert [group for *_, group in near[f"w{query}"]] == [names[groups[j]] for j in others[:5]]
+    assert [c for _, c, _ in near[f"w{query}"]] == pytest.approx(
         [cosine(table[query], table[j]) for j in others[:5]], abs=1e-6
     )
-    assert found["absent"] == found["<s>"] == []
+    assert near["absent"] == near["<s>"] == []
     last = pieces[others[-1]].removeprefix("\u2581")
     named = named_ranks(table, pieces, groups, {f"w{query}": [last, "absent"], "absent": [last]})
     assert named == {f"w{query}": [(last, len(others)), ("absent", None)], "absent": [(last, None)]}

@@ -13,24 +13,31 @@ import sacremoses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raretokens import tasks
 from raretokens.metrics.bleu import chrf, sacre_bleu, sacre_bleu_interval, split_compounds, tokenised_bleu
 from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
 from raretokens.metrics.paired import paired_bootstrap
 from raretokens.metrics.perplexity import perplexity, token_share
-from raretokens.scoring.score_files import rounded, write_json
 from raretokens.metrics.similarity import coverage, word_similarity
 from raretokens.metrics.uniq import uniq
+from raretokens.rounding import rounded
+from raretokens.scoring.score_files import write_json
 from raretokens.subword.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
 
+SOURCE = Path(__file__).parents[1] / "src"
 # 4 specials and one frequent piece, two medium, two rare, one filler
 GROUPS = np.array([FREQ] * 5 + [MED] * 2 + [RARE] * 2 + [FILLER], dtype=np.int8)
 
 
-def test_metrics_do_not_import_torch():
-    code = "import sys; from raretokens.metrics import data, language_model; sys.exit('torch' in sys.modules)"
-    source = str(Path(__file__).parents[1] / "src")
-    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": source}).returncode == 0
+def test_scoring_does_not_import_torch():
+    """It would take seconds and a gigabyte in each of many small stages."""
+    metrics = [f"raretokens.metrics.{path.stem}" for path in (SOURCE / "raretokens/metrics").glob("[a-z]*.py")]
+    parts = [f"raretokens.tasks.{task}.{part}" for task in tasks.names() for part in ("scoring", "baseline", "job")]
+    modules = [*metrics, *parts, "raretokens.scoring.score", "raretokens.tasks.nmt.comparing"]
+    assert len(metrics) > 10 and len(parts) == 6
+    code = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}).returncode == 0
 
 
 def test_perplexity_by_hand():
@@ -239,6 +246,7 @@ def test_rounding_and_invalid_numbers(tmp_path):
     write_json(tmp_path / "run.json", {"a": [1234567.8, (-0.0, 3, "x", None)], "b": 0.00012345678})
     assert json.loads((tmp_path / "run.json").read_text()) == {"a": [1234570.0, [0.0, 3, "x", None]], "b": 0.000123457}
     assert str(rounded(-0.0)) == "0.0"
+    assert [rounded(value, 3) for value in (1234.5, 0.00012345, -1e-9, 2)] == [1230.0, 0.000123, -1e-9, 2.0]
     with pytest.raises(ValueError):
         write_json(tmp_path / "other.json", {"x": float("nan")})
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

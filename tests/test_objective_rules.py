@@ -70,13 +70,13 @@ def test_unmasked_padding_reaches_the_states_alone():
     """The public code's slip: padded states learn to emit padding; neither the table nor the reported NLL shows it."""
     hidden, weight, targets, counts = update(3)
     padded = targets == PAD
-    found = []
+    both = []
     for unmasked in (False, True):
         objective = build("agg", {"unmasked_pad": unmasked})
         objective.begin_update(counts)
         loss = objective.loss(hidden, weight, targets)
-        found.append((*gradients(loss.loss, hidden, weight), loss.nll))
-    (states, table, nll), (leaking_states, leaking_table, leaking_nll) = found
+        both.append((*gradients(loss.loss, hidden, weight), loss.nll))
+    (states, table, nll), (leaking_states, leaking_table, leaking_nll) = both
     assert torch.equal(table, leaking_table) and torch.equal(nll, leaking_nll)
     assert not states[padded].any() and leaking_states[padded].any(-1).all()
     assert torch.equal(states[~padded], leaking_states[~padded])

@@ -4,21 +4,23 @@ import importlib
 
 import pytest
 import torch
-from tiny.update import PAD, N, S, build, facts, gradients, update, whole
+from tiny.update import PAD, N, S, build, facts, gradients, settings, update, whole
 
-from raretokens import objectives
-from raretokens.objectives.registry import declared_options
-from raretokens.objectives.registry import objectives as names
+from raretokens.errors import UserError
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
+from raretokens.objectives import building
+from raretokens.objectives.registry import declared, known
 
-ALL = names()
+ALL = list(known())
 # Options that switch an objective off; then it must be maximum likelihood to the last bit.
 NEUTRAL = {"alpha": 0.0, "gamma": 0.0, "strength": 0.0, "alpha_ul": 0.0, "a": 0.0}
 VARIANTS = [
     *((name, {}) for name in ALL),
     ("agg", {"g1": False}), ("agg", {"g2": False}), ("agg", {"static": True}), ("agg", {"include_current": False}),
     ("agg", {"static": True, "static_counts": False}), ("agg", {"static": True, "include_current": False}),
-    ("agg", {"full_divisor": True}), ("agg", {"unmasked_pad": True}), ("ul_agg", {"flatten_batch": True}),
+    ("agg", {"full_divisor": True}), ("agg", {"unmasked_pad": True}), ("agg", {"alpha": 1.2}), ("agg", {"alpha_scale": 2.0}),
+    ("agg", {"alpha_ul": 0.5}), ("ul_agg", {"alpha_ul": 0.5}), ("ul_agg", {"flatten_batch": True}),
+    ("freeze", {"b": 0.4}), ("freeze_b", {"b": 0.4}), ("freeze_c", {"c": 0.7}), ("freeze_bc", {"b": 0.3, "c": 0.7}),
     ("adversarial", {"a": 0.3, "shared_direction": True}),
     ("frage", {"rare_only": True}), ("frage", {"balanced": False}), ("frage", {"popular_types": 7}), ("frage", {"start": 6}),
     ("agps", {"variant": "alg1"}), ("agps", {"first_rare": 18, "mu1": 40.0, "mu2": 15.0}),
@@ -38,22 +40,21 @@ def exact():
 def test_gradients_equal_the_reference(name, options, smoothing):
     """Over 11 updates, so that AGG's window fills, slides, and goes past an epoch."""
     try:
-        reference = importlib.import_module(f"references.{name}")
+        reference = importlib.import_module(f"references.{declared(name).module}")
     except ModuleNotFoundError:
-        return  # a reference is asked of the project's own objectives only: the next test
+        pytest.skip("a reference is asked of the project's own objectives only")
     objective = build(name, options, label_smoothing=smoothing)
-    settings = {**declared_options(name), **({"alpha": 0.6} if "alpha" in declared_options(name) else {}), **options}
     more = {"objective": objective} if name == "frage" else {}
-    history = []
+    history, used = [], settings(name, options)
     for seed in range(11):
         hidden, weight, targets, counts = update(seed)
         history.append(counts)
-        found = gradients(whole(objective, hidden, weight, targets, counts), hidden, weight)
+        ours = gradients(whole(objective, hidden, weight, targets, counts), hidden, weight)
         expected = gradients(
-            reference.loss(objective.facts, settings, history, hidden, weight, targets, **more), hidden, weight
+            reference.loss(objective.facts, used, history, hidden, weight, targets, **more), hidden, weight
         )
-        for ours, truth in zip(found, expected, strict=True):
-            torch.testing.assert_close(ours, truth, atol=1e-9, rtol=1e-9)
+        for own, truth in zip(ours, expected, strict=True):
+            torch.testing.assert_close(own, truth, atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "options"), [(name, options) for name, options in VARIANTS if options])
@@ -72,20 +73,43 @@ def test_the_project_s_objectives_have_references():
                "adversarial", "spectrum_control", "reweight", "weight_decay", "coupled_adam"}  # fmt: skip
     assert shipped <= set(ALL)
     for name in shipped:
-        importlib.import_module(f"references.{name}")
+        importlib.import_module(f"references.{declared(name).module}")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("freeze_b", {"rows": False, "b": 0.0}), ("freeze_c", {"rows": False, "c": 0.0}),
+     ("freeze_bc", {"rows": False, "b": 0.0, "c": 0.0}), ("ul_agg", {"alpha_ul": 1.0})],
+)  # fmt: skip
+def test_a_name_of_a_family_stands_for_options_of_its_file(name, options):
+    both = build(name, {}), build(declared(name).module, options)
+    assert type(both[0]) is type(both[1]) and (both[0].frozen_rows() is None) is (both[1].frozen_rows() is None)
+    for seed in range(6):
+        hidden, weight, targets, counts = update(seed)
+        one, other = (gradients(whole(o, hidden, weight, targets, counts), hidden, weight) for o in both)
+        assert all(map(torch.equal, one, other))
+
+
+def test_what_is_not_there_is_named_with_the_nearest():
+    with pytest.raises(UserError, match="^objective 'ag' has no file; the nearest is agg$"):
+        building.build("ag", facts())
+    with pytest.raises(UserError, match="^objective agg: no option 'alhpa'; the nearest is alpha$"):
+        building.build("agg", facts(), alhpa=0.1)
+    with pytest.raises(UserError, match="^objective agps: agps.variant: 'eq16' is not allowed; allowed: eq15, alg1$"):
+        building.build("agps", facts(), variant="eq16")
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_switched_off_it_is_maximum_likelihood(name):
-    options = {key: value for key, value in NEUTRAL.items() if key in declared_options(name)}
-    objective = objectives.build(name, facts(rare=torch.zeros(N, dtype=torch.bool)), **options)
+    options = {key: value for key, value in NEUTRAL.items() if key in declared(name).options}
+    objective = building.build(name, facts(rare=torch.zeros(N, dtype=torch.bool)), **options)
     if not options and name not in ("mle", "freeze", "freeze_b", "freeze_c", "freeze_bc", "agps"):
         return  # reweight, weight_decay and coupled_adam have no neutral setting
     for seed in range(3):
         hidden, weight, targets, counts = update(seed)
-        found = gradients(whole(objective, hidden, weight, targets, counts), hidden, weight)
+        own = gradients(whole(objective, hidden, weight, targets, counts), hidden, weight)
         mle = gradients(whole(build("mle", {}), hidden, weight, targets, counts), hidden, weight)
-        for ours, plain in zip(found, mle, strict=True):
+        for ours, plain in zip(own, mle, strict=True):
             torch.testing.assert_close(ours, plain, atol=1e-15, rtol=0)
 
 
@@ -127,7 +151,7 @@ def test_state_survives_state_dict(name, tmp_path):
         kept.end_update(weight)
     torch.save(kept.state_dict(), tmp_path / "state.pt")
     torch.manual_seed(99)
-    fresh = objectives.build(name, facts(), **({"alpha": 0.6} if "alpha" in declared_options(name) else {}))
+    fresh = building.build(name, facts(), **settings(name, {}))
     fresh.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     for seed in range(6, 12):
         hidden, weight, targets, counts = update(seed)
@@ -145,9 +169,9 @@ def test_validation_is_plain_likelihood_and_changes_no_state(name):
     objective.begin_update(counts)
     before = {key: repr(value) for key, value in objective.state_dict().items()}
     with torch.no_grad():
-        found = objective.loss(hidden, weight, targets)
+        validated = objective.loss(hidden, weight, targets)
     expected = gated_linear_cross_entropy(hidden.detach(), weight.detach(), targets, ignore_index=PAD)
-    assert float(found.nll) == pytest.approx(float(expected.nll), abs=1e-12)
+    assert float(validated.nll) == pytest.approx(float(expected.nll), abs=1e-12)
     assert {key: repr(value) for key, value in objective.state_dict().items()} == before
 
 
@@ -156,10 +180,10 @@ def test_it_works_in_bfloat16(name):
     """Under autocast the gradients stay finite and near those of float32."""
     torch.set_default_dtype(torch.float32)
     hidden, weight, targets, counts = update(2)
-    found = []
+    both = []
     for enabled in (False, True):
         objective = build(name, {})
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            found.append(gradients(whole(objective, hidden, weight, targets, counts), hidden, weight))
-    for full, low in zip(*found, strict=True):
+            both.append(gradients(whole(objective, hidden, weight, targets, counts), hidden, weight))
+    for full, low in zip(*both, strict=True):
         assert (full - low).norm() <= 0.03 * full.norm() + 1e-6

@@ -2,7 +2,6 @@
 
 import csv
 import math
-import runpy
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,16 @@ import pytest
 import torch
 import yaml
 
-from raretokens import config
-from raretokens.config import Shape
-from raretokens.models.building import build
-from raretokens.planning import command, memory, plan, random_tokens, refusal
+from raretokens.cli import plan as command
+from raretokens.config.load import load
+from raretokens.errors import UserError
 from raretokens.machine.cards import card
+from raretokens.models.building import build
+from raretokens.pipeline import stages
+from raretokens.pipeline.jobs import training
+from raretokens.planning import memory, plan, random_tokens, refusal
+from raretokens.planning.vocabulary import text
+from raretokens.tasks.parameters import Parameters
 
 ROOT = Path(__file__).parents[1]
 # size -> parameters (M), updates, tokens per update, operations and H200 hours at 40 % by 6 x parameters x tokens.
@@ -30,30 +34,35 @@ PLENTY = refusal.There(host=1e15, disk=1e15, device=1e15)
 
 
 @pytest.fixture
-def paper(tmp_path, monkeypatch) -> config.Parameters:
+def paper(tmp_path, monkeypatch) -> Parameters:
     """Paper-scale parameters, in a folder without token files."""
     monkeypatch.chdir(tmp_path)
-    return config.load(ROOT / "scales/paper/params.yaml")
+    return load(ROOT / "scales/paper/params.yaml")
+
+
+def planned(parameters: Parameters, task: str, name: str) -> plan.Planned:
+    run = parameters.run(task, name)
+    return plan.plan(training(parameters, run), text(parameters, run.tokens), "cuda")
 
 
 def test_every_paper_scale_run_costs_what_the_cost_model_says(paper):
     """Operations are 6 x parameters x tokens plus attention, which the published model leaves out."""
     h200 = card("h200")
-    for run in plan.runs(paper):
-        planned = plan.plan(paper, run, "cuda")
+    for run in paper.every_run():
+        one = planned(paper, run.task, run.name)
         parameters, updates, tokens, flops, hours = PUBLISHED[run.size]
-        assert round(planned.parameters / 1e6, 1) == parameters, run.name
-        assert planned.tokens == updates * tokens
-        assert planned.flops - planned.attention_flops == pytest.approx(flops, rel=0.01), run.name
-        share = planned.attention_flops / planned.flops
-        assert planned.hours(h200.flops) * (1 - share) == pytest.approx(hours, rel=0.01), run.name
+        assert round(one.parameters / 1e6, 1) == parameters, run.name
+        assert one.tokens == updates * tokens
+        assert one.flops - one.attention_flops == pytest.approx(flops, rel=0.01), run.name
+        share = one.attention_flops / one.flops
+        assert one.hours(h200.flops) * (1 - share) == pytest.approx(hours, rel=0.01), run.name
         assert 0 < share < (0.16 if run.task == "lm" else 0.02)
-        assert planned.hours(h200.flops, cards=8) == pytest.approx(planned.hours(h200.flops) / 8)
+        assert one.hours(h200.flops, cards=8) == pytest.approx(one.hours(h200.flops) / 8)
 
 
-def saved_bytes(task: str, shape: Shape, sentences: int, length: int) -> float:
+def saved_bytes(architecture: str, sides: int, shape: dict, sentences: int, length: int) -> float:
     """What a forward pass keeps for the backward pass, less the parameters."""
-    model, kept = build(task, shape, 16, length), {}
+    model, kept = build(architecture, shape, 16, length), {}
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -63,59 +72,59 @@ def saved_bytes(task: str, shape: Shape, sentences: int, length: int) -> float:
 
     ids = torch.randint(4, 16, (sentences, length))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model(*[ids] * (1 if task == "lm" else 2))
+        model(*[ids] * sides)
     return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
-@pytest.mark.parametrize("task", ["lm", "nmt"])
+@pytest.mark.parametrize(("architecture", "sides"), [("decoder", 1), ("encoder_decoder", 2)])
 @pytest.mark.parametrize(("activation", "attention_dropout", "length"), [("relu", 0.0, 32), ("gelu", 0.1, 64)])
-def test_activations_are_those_that_the_models_keep(task, activation, attention_dropout, length):
-    shape = Shape(layers=4, width=64, heads=4, feedforward=256, dropout=0.1, attention_dropout=attention_dropout,
-                  activation=activation)  # fmt: skip
-    step = memory.Step(task, shape, 16, 0, 4 * length, length, is_accumulated=False, half=False, device="cpu")
-    assert memory.activations(step) == pytest.approx(saved_bytes(task, shape, 4, length), rel=0.1)
+def test_activations_are_those_that_the_models_keep(architecture, sides, activation, attention_dropout, length):
+    shape = {"layers": 4, "width": 64, "heads": 4, "feedforward": 256, "dropout": 0.1,
+             "attention_dropout": attention_dropout, "activation": activation}  # fmt: skip
+    step = memory.Step("run", sides, shape, 16, 0, 4 * length, length, is_accumulated=False, half=False, device="cpu")
+    assert memory.activations(step) == pytest.approx(saved_bytes(architecture, sides, shape, 4, length), rel=0.1)
 
 
 def test_what_fits_is_not_refused_and_advice_that_is_followed_helps(paper):
-    planned = plan.plan(paper, paper.run("lm", "gpt2m-agg"), "cuda")
-    assert list(refusal.shortfalls(planned, PLENTY)) == []
-    (line,) = refusal.shortfalls(planned, replace(PLENTY, device=24e9))
+    one = planned(paper, "lm", "gpt2m-agg")
+    assert list(refusal.shortfalls(one, PLENTY)) == []
+    (line,) = refusal.shortfalls(one, replace(PLENTY, device=24e9))
     assert line.startswith("lm/gpt2m-agg: needs about ") and "24.0 GB are free; set micro_batch to " in line
     micro = int(line.split("micro_batch to ")[1].split()[0])
     Path("data/scratch").mkdir(parents=True)
     Path("data/scratch/machine.yaml").write_text(f"micro_batch: {micro}\n")
-    planned = plan.plan(paper, planned.run, "cuda")
-    assert memory.total(memory.on_device(planned.step)) <= 24e9
-    (line,) = refusal.shortfalls(planned, replace(PLENTY, device=4e9))
+    one = planned(paper, "lm", "gpt2m-agg")
+    assert memory.total(memory.on_device(one.step)) <= 24e9
+    (line,) = refusal.shortfalls(one, replace(PLENTY, device=4e9))
     assert line.endswith("no micro_batch is small enough, take another GPU or machine")
 
 
 def test_disk_counts_the_copies_of_the_table(paper):
-    planned = plan.plan(paper, paper.run("nmt", "base-mle"), "cuda")
+    one = planned(paper, "nmt", "base-mle")
     copies = 191 * 40_624 * 512 * 2  # of float16, one each 1000 of 190,000 updates and the first
-    assert planned.disk_left == pytest.approx(copies + 4 * planned.parameters, rel=0.01)
-    (line,) = refusal.shortfalls(planned, replace(PLENTY, disk=copies))
+    assert one.disk_left == pytest.approx(copies + 4 * one.parameters, rel=0.01)
+    (line,) = refusal.shortfalls(one, replace(PLENTY, disk=copies))
     assert "of disk" in line and line.endswith("free some or raise nmt.training.snapshot_every")
-    enough = planned.disk_left + planned.disk_passing
-    assert list(refusal.shortfalls(planned, replace(PLENTY, disk=enough))) == []
-    assert len(list(refusal.all_together([planned, planned], replace(PLENTY, disk=enough)))) == 1
+    enough = one.disk_left + one.disk_passing
+    assert list(refusal.shortfalls(one, replace(PLENTY, disk=enough))) == []
+    assert len(list(refusal.all_together([one, one], replace(PLENTY, disk=enough)))) == 1
 
 
 @pytest.mark.parametrize("scale", [".", "scales/small"])
 def test_the_plan_of_a_scale_has_a_line_for_each_run(scale, tmp_path, monkeypatch, capsys):
-    text = (ROOT / scale / "params.yaml").read_text()
-    (tmp_path / "params.yaml").write_text(text)
+    declared = (ROOT / scale / "params.yaml").read_text()
+    (tmp_path / "params.yaml").write_text(declared)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["plan", "plan", "--gpu", "a100", "--gpus", "2", "--csv", "-"])
     command.main()
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    sheet = yaml.safe_load(text)["runs"]
+    sheet = yaml.safe_load(declared)["runs"]
     assert [row["run"] for row in rows] == [f"{task}/{name}" for task in ("lm", "nmt") for name in sheet[task]]
     assert all(math.isfinite(float(row["hours"])) and row["fits"] == "yes" for row in rows)
 
 
 def test_an_unknown_card_names_the_known_ones():
-    with pytest.raises(config.UserError, match="--gpu: 'h20' is not known; allowed: .*h100, h200"):
+    with pytest.raises(UserError, match="--gpu: 'h20' is not known; allowed: .*h100, h200"):
         card("h20")
 
 
@@ -126,7 +135,7 @@ def test_a_run_that_cannot_fit_stops_before_any_work(tmp_path, monkeypatch):
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
     random_tokens.write(tmp_path / "data/tokens/lm", 4000, {"train": 4000, "valid": 500})
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["train", "lm", "mle"])
-    with pytest.raises(SystemExit, match="^error: lm/mle: needs about .* no micro_batch is small enough"):
-        runpy.run_path(str(ROOT / "stages/train.py"), run_name="__main__")
-    assert sorted(path.name for path in tmp_path.glob("data/*")) == ["tokens"]
+    stages.jobs()
+    with pytest.raises(UserError, match="^lm/mle: needs about .* no micro_batch is small enough"):
+        stages.train("lm", "mle")
+    assert sorted(path.name for path in tmp_path.glob("data/*")) == ["jobs", "tokens"]

@@ -1,18 +1,16 @@
 """Preparing corpora from tiny raw files made here; the real WikiText-2 and Multi30k where a mirror has them."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from raretokens.errors import UserError
 from raretokens.corpora import bible
 from raretokens.corpora.download import fetch
 from raretokens.corpora.own import take
 from raretokens.corpora.registry import prepare
+from raretokens.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 RAW, OUT = Path("raw"), Path("corpus/out")
@@ -142,9 +140,19 @@ def test_unequal_files_are_an_error(german, found):
 @pytest.mark.parametrize(
     ("task", "corpus", "extra", "said"),
     [
-        ("lm", "wikitext", (), "lm.corpus: 'wikitext' is not known; known: bible, own, wikitext-103, wikitext-2"),
+        (
+            "lm",
+            "wikitext",
+            (),
+            "corpora.out.corpus: 'wikitext' is not known; known: bible, own, wikitext-103, wikitext-2",
+        ),
         ("nmt", "wikitext-2", (), "known: bible, multi30k, own, wmt14"),
-        ("nmt", "multi30k", ("newstest2015",), "'newstest2015' is no test set for en-de; known for it: .*newstest2014"),
+        (
+            "nmt",
+            "multi30k",
+            ("newstest2015",),
+            "corpora.out.extra_tests: 'newstest2015' is no test set for en-de; known for it: .*newstest2014",
+        ),
         ("nmt", "bible", ("newstest2014",), "no test set for en-ylt-en; known for it: none"),
         ("lm", "wikitext-2", (), "wiki.train.tokens: missing; fetch it first"),
         (
@@ -246,14 +254,17 @@ def test_the_stages():
     Path("params.yaml").write_text(parameters.replace("own: {}", "own: {lm-train: text/mine.txt}"))
     Path("text").mkdir()
     Path("text/mine.txt").write_text("mine\n")
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def stage(*words: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, str(ROOT / "stages" / words[0]), *words[1:]]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
+        return subprocess.run([ROOT / "stages/run", "1", *words], capture_output=True, text=True)
 
-    assert stage("own.py", "lm-train").returncode == 0 and Path("data/raw/own/lm-train").read_text() == "mine\n"
-    failed = stage("prepare.py", "lm")
+    assert stage("own", "lm-train").returncode == 0 and Path("data/raw/own/lm-train").read_text() == "mine\n"
+    untold = stage("prepare", "lm")
+    assert untold.stderr == "error: data/jobs/prepare/lm.json: no such file; dvc repro jobs makes it\n"
+    assert stage("jobs").returncode == 0
+    unknown = stage("prepare", "ml")
+    assert unknown.stderr == "error: data/jobs/prepare/ml.json: no such file; known: lm, nmt\n"
+    failed = stage("prepare", "lm")
     assert failed.returncode == 1 and failed.stderr.startswith("error: ") and failed.stderr.count("\n") == 1
 
 

@@ -1,18 +1,18 @@
 """A whole table, as CSV and as Markdown, from scores made by hand; neighbours, index and included tables."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny.run_sheet import DECLARED, cells_of, line
 
-from raretokens import config
+from raretokens.config.load import load
 from raretokens.errors import UserError
+from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import report
 from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import Sheet, SheetLine
+from raretokens.reporting.sheet import SheetLine
 from raretokens.reporting.tables import include
 from raretokens.reporting.tables.table_files import to_csv
 from raretokens.reporting.tables.table_markdown import LEGEND, to_markdown
@@ -133,10 +133,10 @@ def test_neighbours_show_what_is_shared_with_print_and_which_are_rare(tmp_path):
 
 
 def test_the_index_names_the_corpora_when_they_are_not_the_scale_s(tmp_path):
-    sheet = Sheet.of(config.load(ROOT / "params.yaml"))
+    sheet = sheet_of(load(ROOT / "params.yaml"))
     report.write(sheet, DECLARED, tmp_path)
     assert DECLARED.scales["demo"].text in (tmp_path / "index.md").read_text()
-    report.write(replace(sheet, corpora={**sheet.corpora, "lm": "my-text"}), DECLARED, tmp_path)
+    report.write(sheet.replaced(corpora={**sheet.corpora, "lm": "my-text"}), DECLARED, tmp_path)
     text = (tmp_path / "index.md").read_text()
     assert DECLARED.scales["demo"].text not in text and "`my-text` (language models)" in text
 

@@ -1,4 +1,4 @@
-"""stages/score.py and compare.py end to end, on artifacts of a tiny world: layout and numbers of docs/artifacts.md."""
+"""The stages score, baseline and compare end to end, on artifacts of a tiny world: layout and numbers of docs/artifacts.md."""
 
 import json
 import os
@@ -24,9 +24,9 @@ def world(tmp_path_factory):
     return create(tmp_path_factory.mktemp("scale"))
 
 
-def score(world, *arguments, stage="score"):
+def stage(world, *arguments):
     environment = os.environ | {"PYTHONPATH": str(CODE / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(CODE / f"stages/{stage}.py"), *arguments]
+    command = [sys.executable, "-m", "raretokens.pipeline", *arguments]
     return subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
 
 
@@ -35,16 +35,16 @@ def reports(world):
     """All reports, the first of them made twice: the second run must write the same bytes."""
     folder = world / "reports"
 
-    def write(*arguments, stage="score"):
-        done = score(world, *arguments, stage=stage)
+    def write(*arguments):
+        done = stage(world, *arguments)
         assert done.returncode == 0, done.stderr
         return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.*"))}
 
-    write("lm", "tiny"), write("nmt", "tiny")
-    written = write("data")
-    assert write("lm", "tiny") == write("nmt", "tiny") == write("data") == written
-    write("lm", "words"), write("nmt", "back")
-    written = write(stage="compare")
+    once = ("score", "lm", "tiny"), ("score", "nmt", "tiny"), ("baseline", "lm", "lm"), ("baseline", "nmt", "nmt")
+    written = [write(*arguments) for arguments in once][-1]
+    assert all(write(*arguments) == written for arguments in once)
+    write("score", "lm", "words"), write("score", "nmt", "back")
+    written = write("compare")
     runs = [f"{task}/{name}" for task, name in (("lm", "tiny"), ("lm", "words"), ("nmt", "back"), ("nmt", "tiny"))]
     expected = {f"runs/{run}{ending}" for run in (*runs, "lm/human", "nmt/copy") for ending in (".json", ".csv")}
     assert written.keys() == expected | {f"curves/{run}.csv" for run in runs} | {"runs/nmt/paired.json"}
@@ -109,9 +109,9 @@ def test_language_model_numbers(world, reports):
     assert report["metrics"]["continuation"]["samples"] == {str(i): 3 for i in range(1, 5)}
     assert report["metrics"]["continuation"]["rep3"] == 0.25  # 4 5 6 4 5 6: one of four 3-grams comes twice
     assert report["metrics"]["coverage"]["men"] == pytest.approx(4 / 5)  # "queue" has letters that were never seen
-    (query, found), (unknown, nothing) = report["neighbours"]
-    assert (query, len(found), unknown, nothing) == ("sea", 5, "policymakers", [])
-    assert all(group in GROUPS[1:] for *_, group in found)
+    (query, near), (unknown, nothing) = report["neighbours"]
+    assert (query, len(near), unknown, nothing) == ("sea", 5, "policymakers", [])
+    assert all(group in GROUPS[1:] for *_, group in near)
 
 
 def test_a_model_of_words_has_one_row_a_word(reports):
@@ -165,7 +165,11 @@ def test_translation_scores(reports):
     assert "sentences" not in signatures["bleu.later.sacrebleu"]
     assert list(metrics["alignsim"]) == GROUPS
     assert (metrics["valid_nll"], report["seed"], report["options"]) == (4.25, 1, [])
-    assert [query for query, _ in report["neighbours"]] == ["way"]
+    ((query, near),) = report["neighbours"]
+    (named,) = report["named"]
+    assert (query, named[0], named[1][0][0]) == ("way", "way", "sea")
+    places = {piece.strip("\u2581"): place for place, (piece, *_) in enumerate(near, start=1)}
+    assert named[1][0][1] == places.get("sea", named[1][0][1]) and (named[1][0][1] > 5 or "sea" in places)
     assert {("beam", 4), ("length_penalty", 0.6)} <= set(map(tuple, report["parameters"]))
 
 
@@ -178,8 +182,8 @@ def test_a_reversed_run_is_scored_against_the_sources(reports):
 def test_runs_are_compared_with_maximum_likelihood_of_their_size_and_direction(reports):
     paired = json.loads(reports["runs/nmt/paired.json"])
     assert list(paired["metrics"]) == ["other"]  # tiny is the baseline, back has no other of its direction
-    found = paired["metrics"]["other"]
-    assert found["low"] <= found["delta"] <= found["high"] < 0 < found["p"] < 1
+    other = paired["metrics"]["other"]
+    assert other["low"] <= other["delta"] <= other["high"] < 0 < other["p"] < 1
     assert paired["signatures"][0][0] == "other"
     assert paired["signatures"][0][1].startswith("baseline:tiny|nrefs:1|bs:1000|")
 
@@ -205,12 +209,13 @@ def test_scores_of_the_data(world, reports):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("lm", "nobody"), "error: runs.lm: no run named nobody"),
-        (("all",), "error: usage: score.py lm RUN"),
+        (("score", "lm", "nobody"), "error: data/jobs/score-lm/nobody.json: no such file; known: tiny, words"),
+        (("score", "ml", "tiny"), "error: 'ml' is no task; the nearest is lm"),
+        (("baseline", "lm", "nmt"), "error: data/jobs/baseline/nmt.json: not made by this version"),
     ],
 )
 def test_mistakes_are_one_line(world, arguments, message):
-    done = score(world, *arguments)
+    done = stage(world, *arguments)
     assert done.returncode == 1
     assert done.stderr.startswith(message)
     assert done.stderr.count("\n") == 1
@@ -222,7 +227,7 @@ def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
     snapshots, diverged = "data/runs/nmt/tiny/snapshots.safetensors", np.full_like(rows, np.inf)
     for path, content, message in (
         ("data/hypotheses/tiny/test.txt", lines(TEST), "test.txt: 3 lines; there are 2 references to score"),
-        ("data/hypotheses/tiny/later.txt", None, "later.txt: cannot be read; run the stages before this one"),
+        ("data/hypotheses/tiny/later.txt", None, "later.txt: no such file; dvc repro makes what this stage needs"),
         (weights, {"table": np.full((8, 8), 1.0)}, "model.safetensors: 8 rows for"),
         (snapshots, None, "snapshots.safetensors: no such file; train the run first"),
         (snapshots, {"000000": rows, "000004": rows}, "of tiny are of updates 0, 4"),
@@ -238,7 +243,7 @@ def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
             save_file(content, world / path)
         elif content is not None:
             put(world / path, content)
-        done = score(world, "nmt", "tiny")
+        done = stage(world, "score", "nmt", "tiny")
         (world / path).write_bytes(kept)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert message in done.stderr

@@ -1,18 +1,18 @@
 """Runs that differ in their seed alone are one line of a table, whatever they are called; others never are."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny.run_sheet import line
 
-from raretokens import config
+from raretokens.config.load import load
+from raretokens.pipeline.jobs import sheet
 from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import Sheet, SheetLine
+from raretokens.reporting.sheet import SheetLine
 
 ROOT = Path(__file__).parents[1]
-AGG = line("agg", options=(("alpha", 0.03),))
+AGG = line("agg", options={"alpha": 0.03})
 
 
 def groups(**sheet: SheetLine) -> list[list[str]]:
@@ -21,7 +21,7 @@ def groups(**sheet: SheetLine) -> list[list[str]]:
 
 def test_lines_that_are_equal_but_for_the_seed_are_repetitions_of_the_first():
     mle = line("mle")
-    assert groups(agg=AGG, mle=mle, again=replace(AGG, seed=2), third=replace(AGG, seed=3)) == [
+    assert groups(agg=AGG, mle=mle, again=AGG.replaced(seed=2), third=AGG.replaced(seed=3)) == [
         ["agg", "again", "third"],
         ["mle"],
     ]
@@ -29,15 +29,15 @@ def test_lines_that_are_equal_but_for_the_seed_are_repetitions_of_the_first():
 
 @pytest.mark.parametrize(
     "change",
-    [{"options": (("alpha", 0.05),)}, {"objective": "mle"}, {"size": "big"}, {"tokens": "words"}, {"reverse": True}],
+    [{"options": {"alpha": 0.05}}, {"objective": "mle"}, {"size": "big"}, {"tokens": "words"}, {"reverse": True}],
 )
 def test_a_name_alone_makes_no_repetition(change):
-    other = replace(AGG, seed=2, **change)
+    other = AGG.replaced(seed=2, **change)
     assert groups(**{"agg": AGG, "agg-2": other}) == [["agg"], ["agg-2"]]
 
 
 def test_equal_lines_with_the_same_seed_stay_apart():
-    assert groups(agg=AGG, twin=AGG, other=replace(AGG, seed=2), last=replace(AGG, seed=2)) == [
+    assert groups(agg=AGG, twin=AGG, other=AGG.replaced(seed=2), last=AGG.replaced(seed=2)) == [
         ["agg", "other"],
         ["twin"],
         ["last"],
@@ -47,16 +47,16 @@ def test_equal_lines_with_the_same_seed_stay_apart():
 def test_repetitions_are_averaged_under_the_first_name(tmp_path):
     for name, seed, value in (("agg", 1, 10.0), ("another", 2, 14.0)):
         (tmp_path / f"{name}.json").write_text(json.dumps({"seed": seed, "metrics": {"ppl": {"rare": value}}}))
-    value = Scores("lm", {"agg": AGG, "another": replace(AGG, seed=2)}, tmp_path).value("agg", "ppl.rare")
+    value = Scores("lm", {"agg": AGG, "another": AGG.replaced(seed=2)}, tmp_path).value("agg", "ppl.rare")
     assert (value.mean, value.spread, value.runs, value.seeds) == (12.0, 2.0, ("agg", "another"), (1, 2))
 
 
 @pytest.mark.parametrize("scale", [".", "scales/small", "scales/paper"])
 def test_a_run_sheet_s_lines_bear_the_seed_and_options_that_they_train_with(scale):
-    parameters = config.load(ROOT / scale / "params.yaml")
-    sheet = Sheet.of(parameters)
-    assert sheet.corpora == {"lm": parameters.lm.corpus, "nmt": parameters.nmt.corpus}
-    lines = sheet.runs["lm"].values()
+    parameters = load(ROOT / scale / "params.yaml")
+    told = sheet(parameters)
+    assert told.corpora == {name: parameters.corpora[name].corpus for name in ("lm", "nmt")}
+    lines = told.runs["lm"].values()
     assert {one.seed for one in lines} >= {parameters.seed}
-    assert any(dict(one.options).get("alpha") == parameters.alpha for one in lines if one.objective == "agg")
-    assert {one.tokens for one in sheet.runs["nmt"].values()} == {"nmt"}
+    assert any(one.options.get("alpha") == parameters.alpha for one in lines if one.objective == "agg")
+    assert {one.tokens for one in told.runs["nmt"].values()} == {"nmt"}

@@ -1,5 +1,6 @@
 """Speed of a run in the units that people compare."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from raretokens.machine import speed
 from raretokens.machine.cards import peak_flops
-from raretokens.training import speed
 from raretokens.machine.progress import clock, spoken
 from raretokens.machine.timing import revision
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -47,13 +50,14 @@ def test_peak_memory_follows_what_is_allocated():
     """In a process of its own: a peak that an earlier test left behind would hide this one."""
     script = """
 import torch
-from raretokens.training import speed
+from raretokens.machine import speed
 torch.cuda.is_available = lambda: False
 before = speed.peak_memory()
 torch.ones(60_000_000)
 print(speed.peak_memory() - before)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert 0.2e9 < int(done.stdout) < 0.5e9  # 240 MB
 
 

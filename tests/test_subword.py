@@ -7,23 +7,34 @@ import pytest
 from tiny.world import lines
 
 from raretokens.errors import UserError
-from raretokens.subword import corpus, streams
+from raretokens.subword import streams
+from raretokens.subword.encode import encode
 from raretokens.subword.encoder import Encoder
+from raretokens.subword.job import Job, WordVocabulary
 from raretokens.subword.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
 
+SIDES = {"lm": (".txt",), "nmt": (".source", ".target")}
 ODD = ["a tab\there", "  two  blanks ", "naïve “quotes” 漢字", "a carriage\rreturn", "line\u2028separator", ""]
+
+
+def told(task: str, vocabulary: object) -> Job:
+    return Job(name=task, sides=SIDES[task], vocabulary=vocabulary)
+
+
+def words(size: int | None, tokenise: bool) -> Job:
+    return told("lm", WordVocabulary(model="words", size=size, tokenise=tokenise))
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     texts = tmp_path_factory.mktemp("corpus")
-    for task, sides in corpus.SIDES.items():
+    for task, sides in SIDES.items():
         (texts / task).mkdir()
         for split, count in (("train", 300), ("test", 20)):
             for side, text in zip(sides, lines(count, 1), strict=False):
                 body = "".join(f"{line}\n" for line in [*text, *ODD])
                 (texts / task / f"{split}{side}").write_text(body, encoding="utf-8", newline="\n")
-        corpus.encode(task, texts / task, 120, texts / "tokens" / task)
+        encode(told(task, 120), texts / task, texts / "tokens" / task)
     return texts
 
 
@@ -63,14 +74,14 @@ def test_a_reversed_vocabulary_counts_sources_as_targets(folders):
 
 
 def test_whole_words(folders, tmp_path):
-    meta = corpus.encode_words(folders / "lm", 20, True, tmp_path)
+    meta = encode(words(20, True), folders / "lm", tmp_path)
     vocabulary, ids = Vocabulary.read(tmp_path / "vocabulary.tsv"), streams.tokens(tmp_path, "test")
     assert meta["unit"] == "word" and vocabulary.types == len(SPECIALS) + 20
-    words = [[*line.replace("“", "“ ").replace("”", " ”").split(), "</s>"] for line in (*lines(20, 1)[0], *ODD)]
+    split = [[*line.replace("“", "“ ").replace("”", " ”").split(), "</s>"] for line in (*lines(20, 1)[0], *ODD)]
     known = {piece: number for number, piece in enumerate(vocabulary.pieces)}
-    assert ids.tolist() == [known.get(word, UNK) for line in words for word in line]
+    assert ids.tolist() == [known.get(word, UNK) for line in split for word in line]
     assert vocabulary.counts[UNK] > 0  # what the twenty words leave over
-    corpus.encode_words(folders / "lm", None, False, tmp_path / "all")
+    encode(words(None, False), folders / "lm", tmp_path / "all")
     everything = Vocabulary.read(tmp_path / "all/vocabulary.tsv")
     assert everything.counts[UNK] == 0 and "“quotes”" in everything.pieces
 
@@ -109,4 +120,4 @@ def test_groups_follow_the_declared_boundaries():
 
 def test_too_many_pieces_for_the_text_is_one_clear_error(folders, tmp_path):
     with pytest.raises(UserError, match="vocabulary: 50000 pieces cannot be learnt"):
-        corpus.encode("lm", folders / "lm", 50_000, tmp_path)
+        encode(told("lm", 50_000), folders / "lm", tmp_path)

@@ -8,13 +8,14 @@ import pytest
 import yaml
 from tiny.run_sheet import DECLARED, cells_of, line
 
-from raretokens import config
+from raretokens.config.load import load
 from raretokens.errors import UserError
+from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import report
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.declarations import reading
 from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import Sheet, SheetLine
+from raretokens.reporting.sheet import SheetLine
 from raretokens.reporting.tables import include
 from raretokens.reporting.tables.table_markdown import to_markdown
 
@@ -95,7 +96,7 @@ def test_the_grid_shows_ours_and_print(world):
 
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
 def test_each_scale_can_name_itself(folder):
-    assert config.load(ROOT / folder / "params.yaml").scale in DECLARED.scales
+    assert load(ROOT / folder / "params.yaml").scale in DECLARED.scales
 
 
 def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
@@ -121,7 +122,7 @@ def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
 
 
 def test_the_report_of_an_empty_world_says_not_run(tmp_path):
-    report.write(Sheet.of(config.load(ROOT / "params.yaml")), DECLARED, tmp_path)
+    report.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
     assert f"{len(DECLARED.claims)} not run" in (tmp_path / "index.md").read_text()
     assert json.loads((tmp_path / "headline.json").read_text())["agg"] == {}
 
@@ -134,4 +135,4 @@ def test_the_readme_takes_its_tables_from_the_reports(tmp_path):
 
 def test_the_readme_shows_the_committed_tables():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert include.refresh(text, ROOT) == text, "run `stages/run 1 report --readme README.md`"
+    assert include.refresh(text, ROOT) == text, "run `python -m raretokens readme README.md`"

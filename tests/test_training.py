@@ -10,10 +10,10 @@ from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 from tiny.trainer import N, trainer, weights, write_tokens
 
-from raretokens.objectives.registry import objectives
+from raretokens.objectives.registry import known
 from raretokens.training import run
 
-ALL = objectives()
+ALL = list(known())
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,8 @@ def folder(tmp_path_factory):
 def finished(folder, task, name, **settings):
     trained = trainer(folder, task, name, **settings)
     trained.run()
-    trained.tables = trained.folder.tables()
-    trained.folder.remove()
+    trained.tables = trained.state.tables()
+    trained.state.remove()
     return weights(trained), trained
 
 
@@ -46,28 +46,28 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
     settings = {"dropout": 0.2, "updates": 8, "dtype": torch.float32}
     expected, unbroken = finished(folder, "lm", name, **settings)
     stopped = trainer(folder, "lm", name, save_updates=3, **settings)
-    stopped.folder.check_parent = lambda: stopped.update < 5 or pytest.fail("stop")  # type: ignore[method-assign]
+    stopped.state.check_parent = lambda: stopped.update < 5 or pytest.fail("stop")  # type: ignore[method-assign]
     with pytest.raises(pytest.fail.Exception):
         stopped.run()
-    stopped.folder._lock.close()
+    stopped.state._lock.close()
     torch.manual_seed(12345)  # what another process would have
     resumed = trainer(folder, "lm", name, **settings)
     assert resumed.update == 3
     resumed.run()
     assert resumed.log == unbroken.log
-    tables = resumed.folder.tables()
+    tables = resumed.state.tables()
     assert list(tables) == ["000000", "000004", "000008"]
     assert all(torch.equal(tables[key], table) for key, table in unbroken.tables.items())
     for key, value in weights(resumed).items():
         assert torch.equal(value, expected[key]), key
-    resumed.folder.remove()
+    resumed.state.remove()
 
 
 def test_frozen_rows_stay_bit_identical_under_weight_decay(folder):
     before = trainer(folder, "lm", "freeze", updates=100)
     initial = before.table.detach().clone()
     before.run()
-    before.folder.remove()
+    before.state.remove()
     rare = torch.arange(N) >= 30
     assert torch.equal(before.table.detach()[rare], initial[rare])
     assert not torch.equal(before.table.detach()[~rare], initial[~rare])
@@ -90,22 +90,22 @@ def test_a_stop_keeps_the_checkpoints_that_are_averaged(folder):
     whole.run()
     whole.finish()
     expected = load_file(whole.outputs.into / "model.safetensors")
-    whole.folder.remove()
+    whole.state.remove()
     stopped = trainer(folder, "nmt", "agg", save_updates=7, **settings)
-    stopped.folder.check_parent = lambda: stopped.update < 7 or pytest.fail("stop")  # type: ignore[method-assign]
+    stopped.state.check_parent = lambda: stopped.update < 7 or pytest.fail("stop")  # type: ignore[method-assign]
     with pytest.raises(pytest.fail.Exception):
         stopped.run()
-    assert [path.name for path in sorted(stopped.folder.path.glob("weights-*"))] == [
+    assert [path.name for path in sorted(stopped.state.path.glob("weights-*"))] == [
         "weights-000004.safetensors",
         "weights-000006.safetensors",
     ]
-    stopped.folder._lock.close()
+    stopped.state._lock.close()
     resumed = trainer(folder, "nmt", "agg", **settings)
     resumed.run()
     resumed.finish()
-    found = load_file(resumed.outputs.into / "model.safetensors")
-    assert all(torch.equal(found[key], value) for key, value in expected.items())
-    resumed.folder.remove()
+    averaged = load_file(resumed.outputs.into / "model.safetensors")
+    assert all(torch.equal(averaged[key], value) for key, value in expected.items())
+    resumed.state.remove()
 
 
 def test_the_mean_is_that_of_the_last_whole_epochs(folder):
@@ -115,16 +115,16 @@ def test_the_mean_is_that_of_the_last_whole_epochs(folder):
     trained = trainer(folder, "lm", "mle", updates=10, validate_every="epoch", keep=2, **settings)
     trained.run()
     trained.finish()
-    found = load_file(trained.outputs.into / "model.safetensors")
-    for key, value in found.items():
+    averaged = load_file(trained.outputs.into / "model.safetensors")
+    for key, value in averaged.items():
         torch.testing.assert_close(value, (ends[0][key] + ends[1][key]) / 2, atol=1e-7, rtol=0)
-    trained.folder.remove()
+    trained.state.remove()
 
 
 @pytest.mark.parametrize("task", ["lm", "nmt"])
 def test_workers_that_prepare_updates_change_nothing_to_the_bit(folder, task):
     settings = {"dropout": 0.2, "dtype": torch.float32, "micro_batch": 16}
-    alone, ahead = (finished(folder, task, "agg", machine={"workers": count}, **settings) for count in (0, 2))
+    alone, ahead = (finished(folder, task, "agg", workers=count, **settings) for count in (0, 2))
     assert alone[1].log == ahead[1].log
     assert all(torch.equal(ahead[0][key], value) for key, value in alone[0].items())
 
@@ -147,7 +147,7 @@ def test_a_compiled_model_trains_the_same(folder, other_accelerator, monkeypatch
     monkeypatch.setattr(run, "COMPILER", compiler)
     plain = finished(folder, "nmt", "agg", updates=3)[0]
     AcceleratorState._reset_state(True)
-    compiled, trained = finished(folder, "nmt", "agg", updates=3, machine={"compile": True})
+    compiled, trained = finished(folder, "nmt", "agg", updates=3, compile=True)
     assert trained.wrapped is not trained.model
     for key, value in plain.items():
         torch.testing.assert_close(compiled[key], value, atol=1e-9, rtol=1e-9, msg=key)
@@ -165,7 +165,7 @@ def test_attention_is_fused(folder, task, monkeypatch):
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
     trained = trainer(folder, task, "mle")
     trained.wrapped(*next(iter(trained._prepared(range(1)))).batches[0].inputs)
-    trained.folder.remove()
+    trained.state.remove()
     assert calls == {"lm": [("none", True)], "nmt": [("mask", False), ("none", True), ("mask", False)]}[task]
 
 
@@ -182,15 +182,15 @@ def one_of_two(rank: int, port: int, folder, results) -> None:
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
     torch.set_num_threads(1)
-    found = {}
+    ended = {}
     for task, name, settings in TOGETHER:
         trained = trainer(folder, task, name, **settings)
         trained.run()
-        found[task, name, str(settings)] = weights(trained), trained.log
+        ended[task, name, str(settings)] = weights(trained), trained.log
         trained.accelerator.wait_for_everyone()
-        trained.folder.remove()
-    found["resumed"] = stopped_and_resumed(folder)
-    torch.save(found, results / f"{rank}.pt")
+        trained.state.remove()
+    ended["resumed"] = stopped_and_resumed(folder)
+    torch.save(ended, results / f"{rank}.pt")
 
 
 def stopped_and_resumed(folder) -> tuple[dict, dict]:
@@ -204,10 +204,10 @@ def stopped_and_resumed(folder) -> tuple[dict, dict]:
         trained.run()
         ended.append(weights(trained))
         trained.accelerator.wait_for_everyone()
-        if trained.folder.rank == 0:
-            trained.folder._lock.close()
+        if trained.state.rank == 0:
+            trained.state._lock.close()
             if not save_updates:
-                trained.folder.remove()
+                trained.state.remove()
         trained.accelerator.wait_for_everyone()
     return ended[0], ended[2]
 
@@ -226,11 +226,11 @@ def test_two_processes_change_nothing(folder, tmp_path):
     for key, value in first["resumed"][0].items():
         assert torch.equal(first["resumed"][1][key], value), key
     for task, name, settings in TOGETHER:
-        (found, log), (other, _) = (part[task, name, str(settings)] for part in (first, second))
+        (own, log), (other, _) = (part[task, name, str(settings)] for part in (first, second))
         alone, trained = finished(folder, task, name, **settings)
         for key, value in alone.items():
-            torch.testing.assert_close(found[key], value, atol=1e-9, rtol=1e-9, msg=f"{task} {name} {key}")
-            assert torch.equal(found[key], other[key]), (task, name, key)
+            torch.testing.assert_close(own[key], value, atol=1e-9, rtol=1e-9, msg=f"{task} {name} {key}")
+            assert torch.equal(own[key], other[key]), (task, name, key)
         for together, single in zip(log, trained.log, strict=True):
             measured = {key: value for key, value in single.items() if value is not None}
             assert {key: together[key] for key in measured} == pytest.approx(measured, rel=1e-6), (task, name)

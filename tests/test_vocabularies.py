@@ -9,14 +9,22 @@ import pytest
 from tiny.world import lines
 from tokenizers.pre_tokenizers import ByteLevel
 
-from raretokens.config import Subword, UserError
 from raretokens.corpora.download import fetch
 from raretokens.corpora.registry import prepare
+from raretokens.errors import UserError
 from raretokens.metrics.bleu import sacre_bleu
-from raretokens.subword import corpus, streams
+from raretokens.subword import streams
+from raretokens.subword.encode import encode
 from raretokens.subword.encoder import Encoder
+from raretokens.subword.job import Job, Subword
 from raretokens.subword.joint import Joint
 from raretokens.subword.vocabulary import EOS, SPECIALS, UNK, Vocabulary
+
+TEXT, PAIRS = (".txt",), (".source", ".target")
+
+
+def told(sides: tuple[str, ...], **declared) -> Job:
+    return Job(name="tokens", sides=sides, vocabulary=Subword(**declared))
 
 
 def write(path: Path, text: list[str]) -> None:
@@ -38,7 +46,7 @@ def test_gpt2_s_pieces_are_bytes_with_a_blank_in_front_of_each_line(tmp_path):
     write(tmp_path / "train.txt", text)
     write(tmp_path / "test.txt", ["the ж", "", "there"])
     gpt2_files(tmp_path / "gpt2-bpe")
-    corpus.encode("lm", tmp_path, Subword(model="gpt2"), tmp_path / "tokens")
+    encode(told(TEXT, model="gpt2"), tmp_path, tmp_path / "tokens")
     encoder = Encoder(tmp_path / "tokens")
     pieces = encoder.vocabulary.pieces
     assert [pieces[i] for i in encoder.encode("the river")] == ["▁the", "▁r", *"iver"]
@@ -55,7 +63,7 @@ def joint(folder: Path, merges: int = 60, **declared) -> Path:
         for split, part in {"train": text[:250], "valid": text[250:280], "test": text[280:]}.items():
             odd = ["x" * 40, "Ωmega well-worn"] if split != "test" else ["new жук words", "y" * 40]
             write(folder / f"{split}.{side}", [*part, *(odd if side == "source" else ["short", "omega"])])
-    corpus.encode("nmt", folder, Subword(model="bpe", merges=merges, **declared), folder / "tokens")
+    encode(told(PAIRS, model="bpe", merges=merges, **declared), folder, folder / "tokens")
     return folder / "tokens"
 
 
@@ -143,7 +151,7 @@ def test_what_a_tokenised_corpus_decodes_to_is_plain_text_of_the_right_language(
             write(tmp_path / f"tokenised/{split}.{side}", [text] * 3)
     (tmp_path / "counts.json").write_text(json.dumps({"languages": {"source": "en", "target": "de"}}))
     write(tmp_path / "test.target", ["plain"])  # for scoring; nothing is encoded from it
-    meta = corpus.encode("nmt", tmp_path, Subword(model="bpe", merges=20), tmp_path / "tokens")
+    meta = encode(told(PAIRS, model="bpe", merges=20), tmp_path, tmp_path / "tokens")
     assert meta["tokenised"] == {"source": "en", "target": "de"} and meta["splits"]["test"]["lines"] == 3
     source, target = streams.Bitext(tmp_path / "tokens", "test").pair(0)
     assert Encoder(tmp_path / "tokens").decode(target) == 'Das ist "X-Y", ja!'
@@ -161,7 +169,7 @@ def test_what_a_tokenised_corpus_decodes_to_is_plain_text_of_the_right_language(
 def test_what_cannot_be_is_one_clear_line(tmp_path, declared, said):
     joint(tmp_path)
     with pytest.raises(UserError, match=said):
-        corpus.encode("nmt", tmp_path, Subword(**declared), tmp_path / "other")
+        encode(told(PAIRS, **declared), tmp_path, tmp_path / "other")
 
 
 def test_the_printed_number_of_types_in_the_test_text_of_wikitext_103(tmp_path, mirror):
@@ -176,7 +184,7 @@ def test_the_printed_number_of_types_in_the_test_text_of_wikitext_103(tmp_path, 
     text = [line.strip() for line in (tmp_path / "raw/test.txt").read_text(encoding="utf-8").split("\n")[:-1]]
     write(tmp_path / "train.txt", text)
     fetch("gpt2-bpe", tmp_path / "gpt2-bpe", mirror, scratch=tmp_path / "scratch")
-    meta = corpus.encode("lm", tmp_path, Subword(model="gpt2"), tmp_path / "tokens")
+    meta = encode(told(TEXT, model="gpt2"), tmp_path, tmp_path / "tokens")
     encoder, ids = Encoder(tmp_path / "tokens"), streams.tokens(tmp_path / "tokens", "train")
     assert len(np.unique(ids)) == 18_290 == encoder.vocabulary.types - len(SPECIALS) + 1
     assert meta["splits"]["train"] == {"tokens": 280_876, "lines": 4358}
@@ -210,8 +218,8 @@ def test_the_recipe_of_wmt14_on_its_first_pairs(tmp_path, mirror):
     prepare(
         "nmt", "wmt14", raw, tmp_path / "corpus", ("newstest2013",), processes=2
     )  # 3,003 and 3,000 lines are checked
-    declared = Subword(model="bpe", merges=3000, longest=250, ratio=1.5)
-    meta = corpus.encode("nmt", tmp_path / "corpus", declared, tmp_path / "tokens")["splits"]
+    job = told(PAIRS, model="bpe", merges=3000, longest=250, ratio=1.5)
+    meta = encode(job, tmp_path / "corpus", tmp_path / "tokens")["splits"]
     prepared = json.loads((tmp_path / "corpus/counts.json").read_text())["splits"]
     for split, pairs in (("train", 4950), ("valid", 50)):
         assert prepared[split]["lines"] + prepared[split]["dropped"]["empty"] == pairs

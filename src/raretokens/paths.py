@@ -10,7 +10,9 @@ DATA, SCRATCH, REPORTS = Path("data"), Path("data/scratch"), Path("reports")
 RAW, OWN = DATA / "raw", DATA / "raw/own"
 JOBS, CORPORA, TOKENS, HYPOTHESES = (DATA / name for name in ("jobs", "corpus", "tokens", "hypotheses"))
 PRINTED = DATA / "paper"  # below the root of the code
-MACHINE, TIMING, STATES, DOWNLOADS = (SCRATCH / name for name in ("machine.yaml", "timing", "runs", "downloads"))
+MACHINE, TIMING, STATES, DOWNLOADS, TRACKED = (
+    SCRATCH / name for name in ("machine.yaml", "timing", "runs", "downloads", "trackers")
+)
 SCORES, CURVES = REPORTS / "runs", REPORTS / "curves"
 
 

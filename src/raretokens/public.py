@@ -39,6 +39,8 @@ __all__ = [
 
 
 def load(name: str) -> Any:
+    if name == "__all__":
+        return __all__
     if name not in _HOMES:
         raise AttributeError(f"module 'raretokens' has no attribute {name!r}; public names: {', '.join(__all__)}")
     return getattr(import_module(_HOMES[name]), name)

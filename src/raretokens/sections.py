@@ -52,15 +52,17 @@ def parsed_yaml(text: str, place: object) -> Any:
         raise UserError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
 
 
-def checked(kind: Any, tree: Any, place: object) -> Any:
+def checked(kind: Any, tree: Any, place: object, joint: str = ": ") -> Any:
     """The tree as an object of that kind (a Section, or a container of them); place: the file that it is from.
+
+    joint: what stands between the place and a key; a dot where the place is a key itself.
 
     Raises UserError with a line for each mistake.
     """
     try:
         return TypeAdapter(kind).validate_python(tree)
     except ValidationError as error:
-        raise UserError("\n".join(f"{place}: {line}" for line in _lines(error, tree))) from None
+        raise UserError("\n".join(f"{place}{joint}{line}" for line in _lines(error, tree))) from None
 
 
 def _lines(error: ValidationError, tree: Any) -> list[str]:

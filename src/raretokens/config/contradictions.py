@@ -52,6 +52,8 @@ def _tokens(parameters: Parameters) -> Iterator[str]:
     for name in parameters.alignments:
         if name not in parameters.tokens:
             yield f"alignments.{name}: not one of tokens; {nearest(name, parameters.tokens)}"
+        elif _sides(parameters, name) == 1:
+            yield f"alignments.{name}: a text of one side has no links; allowed: tokens of pairs"
 
 
 def _groups(key: str, groups: Groups) -> Iterator[str]:
@@ -67,9 +69,14 @@ def _subword(key: str, declared: Subword, parameters: Parameters, tokens: str) -
         yield f"{key}.merges: {declared.merges} {needed} model {declared.model}"
     if declared.model == "gpt2" and "gpt2-bpe" not in parameters.sources:
         yield f"{key}.model: gpt2 needs the source gpt2-bpe; name it under sources"
-    sides = record(parameters.corpus_of(tokens).task).sides
-    if len(sides) == 1 and (declared.longest or declared.ratio):
+    if _sides(parameters, tokens) == 1 and (declared.longest or declared.ratio):
         yield f"{key}: longest and ratio are of pairs; not allowed in a text of one side"
+
+
+def _sides(parameters: Parameters, tokens: str) -> int | None:
+    """Of a text that is cut into tokens; None where its corpus is wrong itself."""
+    corpus = parameters.corpora.get(parameters.tokens[tokens].corpus)
+    return len(record(corpus.task).sides) if corpus and corpus.task in tasks.names() else None
 
 
 def _task(name: str, task: TaskSettings) -> Iterator[str]:
@@ -107,14 +114,22 @@ def _line(key: str, parameters: Parameters, task: str, line: Line) -> Iterator[s
         yield f"{key}.size: {line.size!r} is not one of {task}.sizes; {nearest(line.size, sizes)}"
     if line.tokens not in parameters.tokens:
         yield f"{key}.tokens: {line.tokens!r} is not one of tokens; {nearest(line.tokens, parameters.tokens)}"
-    elif (other := parameters.corpus_of(line.tokens).task) != task:
-        yield f"{key}.tokens: {line.tokens!r} is text of {other}; a run of {task} needs another"
+    else:
+        yield from _text(f"{key}.tokens", parameters, task, line.tokens)
     if line.objective not in known():
         yield f"{key}.objective: {line.objective!r} has no file; {nearest(line.objective, known())}"
         return
     yield from _options(key, line, known()[line.objective].options)
     if line.knob:
         yield from _knob(f"{key}.knob", parameters, line, known()[line.objective].options)
+
+
+def _text(key: str, parameters: Parameters, task: str, tokens: str) -> Iterator[str]:
+    corpus = parameters.corpora.get(parameters.tokens[tokens].corpus)
+    if corpus and corpus.task != task:
+        yield f"{key}: {tokens!r} is text of {corpus.task}; a run of {task} needs another"
+    elif len(record(task).sides) == 2 and tokens not in parameters.alignments:
+        yield f"{key}: {tokens!r} is not aligned; name it under alignments"
 
 
 def _options(key: str, line: Line, declared: dict[str, Any]) -> Iterator[str]:

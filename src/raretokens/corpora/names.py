@@ -1,5 +1,6 @@
 """Which corpora and sources there are, read from their files without importing them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from raretokens.declared import literal
@@ -7,12 +8,27 @@ from raretokens.declared import literal
 FOLDER = Path(__file__).parent
 
 
-def corpora(task: str) -> list[str]:
-    """Names of the corpora of a task, from what the files of this folder declare in SERVES."""
-    declared = (literal(file, "SERVES") or {} for file in FOLDER.glob("*.py"))
-    return sorted(name for serves in declared for name in serves.get(task, ()))
+def corpora(task: str) -> dict[str, str]:
+    """Name of a corpus of a task -> the file of this folder that declares it in SERVES, without its ending."""
+    return dict(sorted((name, file.stem) for file, serves in _declared("SERVES") for name in serves.get(task, ())))
+
+
+def lenders() -> dict[str, str]:
+    """Test set that other corpora may borrow -> the file that declares it in TESTS."""
+    return {name: file.stem for file, tests in _declared("TESTS") for name in tests}
+
+
+def languages(file: str) -> dict[str, str]:
+    """Of the texts that a file of this folder serves: text, source and target -> language."""
+    return literal(FOLDER / f"{file}.py", "LANGUAGES")
 
 
 def sources() -> list[str]:
     """Names of the sources that can be fetched."""
     return sorted(path.stem for path in (FOLDER / "table").glob("*.yaml"))
+
+
+def _declared(what: str) -> Iterator[tuple]:
+    for file in sorted(FOLDER.glob("*.py")):
+        if value := literal(file, what):
+            yield file, value

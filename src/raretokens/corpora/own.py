@@ -2,12 +2,12 @@
 
 import codecs
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from raretokens.corpora.splits import LongestAndRatio, lines, pairs
 from raretokens.errors import UserError
+from raretokens.files import whole
 
 SERVES = {"lm": ("own",), "nmt": ("own",)}
 LANGUAGES = {"text": "own", "source": "own", "target": "own"}
@@ -25,31 +25,32 @@ def take(name: str, file: Path, into: Path) -> None:
         raise UserError(f"own.{name}: unknown key; allowed: {allowed}")
     if not file.is_file():
         raise UserError(f"own.{name}: {file}: no such file")
-    part = into.with_name(into.name + ".part")
-    into.parent.mkdir(parents=True, exist_ok=True)
-    offset, empty = 0, True
-    with file.open("rb") as stream, part.open("wb") as out:
+    with whole(into) as part:
+        if not _copied(file, part, f"own.{name}: {file}"):
+            raise UserError(f"own.{name}: {file}: no text in it")
+
+
+def _copied(file: Path, into: Path, place: str) -> bool:
+    """Whether there was any text in it."""
+    offset, has_text = 0, False
+    with file.open("rb") as stream, into.open("wb") as out:
         for line in stream:  # a newline byte is never a part of another character
             try:
-                empty &= not line.decode("utf-8").strip("\ufeff \t\r\n")
+                has_text |= bool(line.decode("utf-8").strip("\ufeff \t\r\n"))
             except UnicodeDecodeError as error:
-                part.unlink()
-                raise UserError(f"own.{name}: {file}: not UTF-8 at byte {offset + error.start}") from None
+                raise UserError(f"{place}: not UTF-8 at byte {offset + error.start}") from None
             out.write(line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line)
             offset += len(line)
-    if empty:
-        part.unlink()
-        raise UserError(f"own.{name}: {file}: no text in it")
-    shutil.move(part, into)
+    return has_text
 
 
 def lm(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
-    files = _files(raw, "lm", LM)
+    files = _files(raw, LM)
     return {split: lines(files[f"lm-{split}"]) for split in SPLITS}
 
 
 def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
-    files = _files(raw, "nmt", NMT)
+    files = _files(raw, NMT)
     return {split: pairs(files[f"nmt-{split}-source"], files[f"nmt-{split}-target"]) for split in SPLITS}
 
 
@@ -59,14 +60,14 @@ def has_test(raw: Path, name: str) -> bool:
 
 def test(raw: Path, name: str) -> Iterator[tuple[str, str]]:
     keys = (f"nmt-{name}-source", f"nmt-{name}-target")
-    files = _files(raw, "nmt", keys)
+    files = _files(raw, keys)
     return pairs(files[keys[0]], files[keys[1]])
 
 
-def _files(raw: Path, task: str, keys: tuple[str, ...]) -> dict[str, Path]:
+def _files(raw: Path, keys: tuple[str, ...]) -> dict[str, Path]:
     files = {key: raw / "own" / key for key in keys}
     missing = [key for key, file in files.items() if not file.exists()]
     if missing:
         lacking = f"own.{', own.'.join(missing)}: missing under `own:` in params.yaml"
-        raise UserError(f"{lacking}; {task}.corpus: own needs {', '.join(keys)}")
+        raise UserError(f"{lacking}; corpus own needs {', '.join(keys)}")
     return files

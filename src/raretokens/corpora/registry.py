@@ -6,15 +6,13 @@
 * TESTS and test(raw, name), pairs of lines: test sets that other corpora of the same languages may borrow
 """
 
-import importlib
-import pkgutil
 import shutil
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-import raretokens.corpora
-from raretokens.corpora import own
+from raretokens.corpora import names, own
 from raretokens.corpora.sources import TABLE, check_counts
 from raretokens.corpora.splits import Folder, Pair, pairs, write_counts, write_pairs, write_text
 from raretokens.errors import UserError
@@ -38,10 +36,11 @@ def prepare(
     processes: for tokenising; the result is the same. UserError: an unknown corpus or test set, a missing file, unequal
     numbers of lines, other counts than the table of sources states. Then `out` does not appear.
     """
-    module = _serving(task, corpus)
+    module = _serving(task, corpus, f"corpora.{out.name}.corpus")
     with Folder(out) as folder:
         if task == "nmt":
-            splits = _nmt(module, corpus, raw, folder, tuple(extra_tests), processes)
+            lenders = {name: _lender(module, name, raw, f"corpora.{out.name}.extra_tests") for name in extra_tests}
+            splits = _nmt(module, corpus, raw, folder, lenders, processes)
         else:
             splits = {"lm": _lm, "similarity": _similarity}[task](module, corpus, raw, folder)
         check_counts(task, corpus, splits, out, table)
@@ -52,23 +51,13 @@ def prepare(
         write_counts(folder, corpus, {side: module.LANGUAGES[side] for side in sides}, splits)
 
 
-def known(task: str) -> dict[str, ModuleType]:
-    """Name of a corpus -> the module that serves it."""
-    return {name: module for module in _modules() for name in getattr(module, "SERVES", {}).get(task, ())}
-
-
-def _modules() -> list[ModuleType]:
-    names = sorted(found.name for found in pkgutil.iter_modules(raretokens.corpora.__path__))
-    return [importlib.import_module(f"raretokens.corpora.{name}") for name in names]
-
-
-def _serving(task: str, corpus: str) -> ModuleType:
+def _serving(task: str, corpus: str, key: str) -> ModuleType:
     if task not in TASKS:
         raise UserError(f"prepare: {task!r} is not a task; known: {', '.join(TASKS)}")
-    corpora = known(task)
-    if corpus not in corpora:
-        raise UserError(f"{task}.corpus: {corpus!r} is not known; known: {', '.join(sorted(corpora))}")
-    return corpora[corpus]
+    known = names.corpora(task)
+    if corpus not in known:
+        raise UserError(f"{key}: {corpus!r} is not known; known: {', '.join(known)}")
+    return _module(known[corpus])
 
 
 def _lm(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
@@ -76,9 +65,8 @@ def _lm(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict
 
 
 def _nmt(
-    module: ModuleType, corpus: str, raw: Path, out: Path, extra_tests: tuple[str, ...], processes: int
+    module: ModuleType, corpus: str, raw: Path, out: Path, lenders: dict[str, ModuleType], processes: int
 ) -> dict[str, dict]:
-    lenders = {name: _lender(module, name, raw) for name in extra_tests}
     tests = {name: lender.test(raw, name) for name, lender in lenders.items()}
     splits = {}
     for split, bitext in (module.nmt(raw, corpus) | tests).items():
@@ -117,20 +105,21 @@ def _similarity(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[s
     return splits
 
 
-def _lender(module: ModuleType, name: str, raw: Path) -> ModuleType:
+def _lender(module: ModuleType, name: str, raw: Path, key: str) -> ModuleType:
     """The module that has the extra test set, in the languages of the corpus (those of one's own are not known)."""
     if module is own and own.has_test(raw, name):
         return own
-    lenders = {test: lender for lender in _modules() for test in getattr(lender, "TESTS", ())}
-    sides = ("source", "target")
-    fitting = [
-        test
-        for test, lender in lenders.items()
-        if module is own or all(lender.LANGUAGES[side] == module.LANGUAGES[side] for side in sides)
-    ]
+    lenders, pair = names.lenders(), _pair(module.LANGUAGES)
+    fitting = [test for test, file in lenders.items() if module is own or _pair(names.languages(file)) == pair]
     if name not in fitting:
-        pair = "-".join(module.LANGUAGES[side] for side in sides)
-        raise UserError(
-            f"nmt.extra_tests: {name!r} is no test set for {pair}; known for it: {', '.join(fitting) or 'none'}"
-        )
-    return lenders[name]
+        raise UserError(f"{key}: {name!r} is no test set for {pair}; known for it: {', '.join(fitting) or 'none'}")
+    return _module(lenders[name])
+
+
+def _pair(languages: dict[str, str]) -> str:
+    return f"{languages['source']}-{languages['target']}"
+
+
+def _module(file: str) -> ModuleType:
+    # Imported by name: a prepared text depends on the file of its own corpus alone.
+    return import_module(f"raretokens.corpora.{file}")

@@ -1,4 +1,4 @@
-"""What scoring needs to know of a language model: what it says of the test text."""
+"""A language model on the test text: log-probabilities, predictions and continuations, for scoring."""
 
 import math
 from collections import defaultdict
@@ -35,7 +35,9 @@ class Reading(NamedTuple):
 
 
 def probe(job: ProbeJob, folder: Path, trained: Path, into: Path) -> None:
-    """Write what the trained model says of the test text in a token folder, an array a file."""
+    """Write the trained model's log-probabilities, predictions and continuations of the test text, an array a file.
+
+    folder: of the token files."""
     probed = language_model(job, folder, trained / "model.safetensors")
     for what, values in probed._asdict().items():
         with whole(into / f"{what}.npy") as part, open(part, "wb") as file:

@@ -111,7 +111,6 @@ class _Work:
         exact = torch.promote_types(dtype, torch.float32)  # of sums: float32 under autocast, float64 stays
         self.hidden, self.weight = hidden.detach().to(dtype), weight.detach().to(dtype)
         self.targets, self.gate, self.extras, self.exact = targets, gate, extras, exact
-        self.table_gate = None if gate is None else gate.nonrare_targets
         self.loss = torch.zeros((), dtype=exact, device=hidden.device)
         self.nll = torch.zeros_like(self.loss)
         self.grad_hidden = self.grad_weight = self.grad_offset = None
@@ -121,25 +120,21 @@ class _Work:
             self.grad_offset = None if extras.offset is None else torch.empty_like(extras.offset, dtype=exact)
 
     def walk(self, chunk: int) -> None:
-        """All positions, those with a rare target last."""
-        if self.gate is None:
-            order, first_rare = torch.arange(len(self.targets), device=self.targets.device), len(self.targets)
-        else:
-            rare = self.gate.rare[self.targets]
-            others = (~rare).nonzero().squeeze(1)
-            order, first_rare = torch.cat((others, rare.nonzero().squeeze(1))), len(others)
+        """All positions, those with a rare target last: a chunk may hold some of both."""
+        order, first_rare = self._order()
         for start in range(0, len(order), chunk):
-            self._chunk(order[start : start + chunk], max(first_rare - start, 0))
-        self._gate_table()
+            self._chunk(order[start : start + chunk], first_rare - start)
 
-    def _gate_table(self) -> None:
-        """Once, when the positions whose target is not rare have all been added."""
-        if self.table_gate is not None and self.grad_weight is not None:
-            self.grad_weight.mul_(self.table_gate[:, None].to(self.exact))
-            self.table_gate = None
+    def _order(self) -> tuple[Tensor, int]:
+        """Positions in the order of the walk, and the place among them of the first with a rare target."""
+        if self.gate is None:
+            return torch.arange(len(self.targets), device=self.targets.device), len(self.targets)
+        rare = self.gate.rare[self.targets]
+        others = (~rare).nonzero().squeeze(1)
+        return torch.cat((others, rare.nonzero().squeeze(1))), len(others)
 
-    def _chunk(self, rows: Tensor, split: int) -> None:
-        """rows: positions; those from `split` on have a rare target."""
+    def _chunk(self, rows: Tensor, first_rare: int) -> None:
+        """rows: positions; first_rare: as in `_table_gradient`."""
         hidden, column = self.hidden[rows], self.targets[rows, None]
         logits = (hidden @ self.weight.T).to(self.exact)  # rows x N
         plain = None
@@ -161,7 +156,7 @@ class _Work:
             loss = loss + extra
         self.loss += self._weighted(loss, column).sum()
         if self.grad_weight is not None:
-            self._gradient(rows, hidden, column, self._less_target(error, column), split)
+            self._gradients(rows, hidden, column, self._less_target(error, column), first_rare)
 
     def _weighted(self, values: Tensor, column: Tensor) -> Tensor:
         weight = self.extras.token_weight
@@ -174,19 +169,33 @@ class _Work:
         error.scatter_add_(1, column, torch.full_like(column, -(1 - eps), dtype=error.dtype))
         return self._weighted(error, column)
 
-    def _gradient(self, rows: Tensor, hidden: Tensor, column: Tensor, error: Tensor, split: int) -> None:
+    def _gradients(self, rows: Tensor, hidden: Tensor, column: Tensor, error: Tensor, first_rare: int) -> None:
         if self.grad_offset is not None:
             self.grad_offset[rows] = error.gather(1, column).squeeze(1)
         # The one-hot is subtracted in float32 before the cast: in bfloat16 the difference would vanish where p is near 1.
         low = error.to(hidden.dtype)
         self.grad_hidden[rows] = low @ self.weight
+        self._table_gradient(hidden, column, error, low, first_rare)
+
+    def _table_gradient(self, hidden: Tensor, column: Tensor, error: Tensor, low: Tensor, first_rare: int) -> None:
+        """first_rare: place of the first rare target of all, counted from this chunk: it may lie in a chunk before or behind."""
+        size = len(hidden)
+        split = min(max(first_rare, 0), size)
         self._add(low[:split], hidden[:split])
-        if split < len(rows):
+        if 0 < first_rare <= size:  # that was the last of the positions before it
             self._gate_table()
-            error, column = error[split:], column[split:]
-            own = error.gather(1, column)
-            error.mul_(self.gate.rare_targets.to(error.dtype)).scatter_(1, column, own)
-            self._add(error.to(hidden.dtype), hidden[split:])
+        if split < size:
+            self._add(self._gated(error[split:], column[split:]).to(hidden.dtype), hidden[split:])
+
+    def _gate_table(self) -> None:
+        """Multiply the sum over all positions whose target is not rare by A."""
+        if self.gate is not None:
+            self.grad_weight.mul_(self.gate.nonrare_targets[:, None].to(self.exact))
+
+    def _gated(self, error: Tensor, column: Tensor) -> Tensor:
+        """error, of positions with a rare target, times B but at the target; in its place."""
+        own = error.gather(1, column)
+        return error.mul_(self.gate.rare_targets.to(error.dtype)).scatter_(1, column, own)
 
     def _add(self, error: Tensor, hidden: Tensor) -> None:
         if error.dtype == self.exact:

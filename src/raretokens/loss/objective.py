@@ -76,6 +76,14 @@ class Objective(nn.Module):
         """Optimizer over the parameter groups; the one with `table=True` holds the tied table alone."""
         return torch.optim.AdamW(groups, fused=True, **adam)
 
+    def about(self) -> dict[str, float]:
+        """Numbers on this text before training, for training.json."""
+        return {}
+
+    def remarks(self) -> list[str]:
+        """Lines for a person before training, such as what an option will hardly do on this text."""
+        return []
+
     def report(self) -> dict[str, float]:
         """Numbers for the training log of this update."""
         return {}

@@ -1,1 +1,1 @@
-"""The machine that a run trains on: its settings, and what it says of the run. None of it changes what comes out."""
+"""The machine that a run trains on: its settings, and who watches the run. None of it changes what comes out."""

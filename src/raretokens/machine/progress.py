@@ -17,26 +17,29 @@ class Progress(Observer):
         self.speed.begin()
         self.start = self.last = time.monotonic()
 
+    def remarked(self, text: str) -> None:
+        self._print(text)
+
     def updated(self, row: dict, tokens: int) -> None:
         self.speed.tokens += tokens
         update = row["update"]
         if row["valid_nll"] is not None:
-            self.notice(f"update {update}  validation NLL {row['valid_nll']:.4f}")
+            self._print(f"update {update}  validation NLL {row['valid_nll']:.4f}")
         now = time.monotonic()
         if now - self.last < self.seconds and update < self.updates:
             return
         self.last, left = now, (now - self.start) / max(update - self.done, 1) * (self.updates - update)
-        self.notice(
+        self._print(
             f"update {update}/{self.updates}  loss {row['loss']:.3f}  nll {row['nll']:.3f}  "
-            f"{spoken(self.speed.facts())}  {clock(left)} left"
+            f"{speed_text(self.speed.facts())}  {clock(left)} left"
         )
 
-    def notice(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if self.is_main:
             print(f"{self.name}  {text}", flush=True)
 
 
-def spoken(facts: dict) -> str:
+def speed_text(facts: dict) -> str:
     """Speed, utilisation where it is known, and peak memory."""
     share = facts["model_flop_utilisation"]
     parts = [f"{facts['tokens_per_second']:,.0f} tokens/s", f"{facts['peak_memory_bytes'] / 1e9:.1f} GB"]

@@ -16,7 +16,7 @@ CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # what a run depends on
 def record(task: str, name: str, start: float, speed: dict) -> None:
     """Write data/scratch/timing/<task>-<run>.json; start is time.monotonic() when this process began to train.
 
-    speed: what Speed.facts says at the end.
+    speed: Speed.facts at the end.
     """
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     facts = {

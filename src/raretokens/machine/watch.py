@@ -13,13 +13,11 @@ from raretokens.machine.settings import Machine
 from raretokens.machine.speed import Speed
 from raretokens.machine.trackers import Trackers
 from raretokens.models.building import flops_per_token
-from raretokens.paths import MACHINE, SCRATCH, tokens
+from raretokens.paths import MACHINE, TRACKED, tokens
 from raretokens.subword.streams import read_meta
 from raretokens.tasks.record import record
 from raretokens.training.job import Job
 from raretokens.training.observer import Observer, Observers
-
-TRACKED = SCRATCH / "trackers"
 
 
 class Watch:
@@ -27,22 +25,26 @@ class Watch:
 
     def __init__(self, job: Job, settings: Machine) -> None:
         run, self.job, self.settings = job.run, job, settings
-        rank, processes = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
-        self.is_main = rank == 0
-        rows = read_meta(tokens(run.tokens))["vocabulary"]
-        positions = min(job.training.block, record(run.task).positions or job.training.block)
-        self.speed = Speed(flops_per_token(run.architecture, run.shape, rows, positions), processes)
-        name = f"{run.task}/{run.name}"
-        progress = Progress(name, settings.report_seconds, self.speed, self.is_main)
-        self.observer = Observers(progress, Trackers(settings.trackers, f"{run.task}-{run.name}", TRACKED))
+        self.is_main = os.environ.get("RANK", "0") == "0"
+        self.speed = Speed(_flops_per_token(job), int(os.environ.get("WORLD_SIZE", "1")))
+        progress = Progress(f"{run.task}/{run.name}", settings.report_seconds, self.speed, self.is_main)
+        self.trackers = Trackers(settings.trackers if self.is_main else (), f"{run.task}-{run.name}", TRACKED)
+        self.observer = Observers(progress, self.trackers)
 
     def __enter__(self) -> Observer:
         self.start = time.monotonic()
         return self.observer
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.trackers.close()
         if isinstance(error, torch.OutOfMemoryError):
             limit = f"{self.settings.micro_batch} tokens do not fit into the GPU's memory; allowed: fewer"
             raise UserError(f"{MACHINE}: micro_batch: {limit}") from None
         if kind is None and self.is_main:
             timing.record(self.job.run.task, self.job.run.name, self.start, self.speed.facts())
+
+
+def _flops_per_token(job: Job) -> float:
+    run, block = job.run, job.training.block
+    rows = read_meta(tokens(run.tokens))["vocabulary"]
+    return flops_per_token(run.architecture, run.shape, rows, min(block, record(run.task).positions or block))

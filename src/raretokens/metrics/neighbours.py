@@ -8,12 +8,12 @@ from raretokens.metrics.rows import blocks, members, unit
 from raretokens.subword.vocabulary import GROUP_NAMES, SPACE, SPECIALS, Vocabulary
 
 CURVE = 600  # points
-Found = list[tuple[str, float, str]]  # piece, cosine, group name
+Near = list[tuple[str, float, str]]  # piece, cosine, group name
 
 
 def neighbours(
     table: np.ndarray, pieces: Sequence[str], groups: np.ndarray, queries: Sequence[str], *, top: int = 5
-) -> tuple[dict[str, Found], str]:
+) -> tuple[dict[str, Near], str]:
     """The `top` pieces of highest cosine to each query, nearest first (AGG tables 12 and 13).
 
     Ties go to the more frequent piece. The whole table is searched but the query, specials and fillers. A query is
@@ -24,14 +24,14 @@ def neighbours(
     rows = _rows(pieces, candidates, queries)
     known = [query for query, row in rows.items() if row is not None]
     cosines = _cosines(table, candidates[[rows[query] for query in known]], candidates) if known else ()
-    found: dict[str, Found] = {query: [] for query in rows}
+    near: dict[str, Near] = {query: [] for query in rows}
     for query, cosine in zip(known, cosines, strict=True):
         nearest = [row for row in np.argsort(-cosine, kind="stable")[: top + 1] if row != rows[query]][:top]
         for row in nearest:
             i = candidates[row]
-            found[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
+            near[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
     absent = ",".join(query for query in rows if query not in known)
-    return found, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
+    return near, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
 
 
 def named_ranks(
@@ -39,16 +39,16 @@ def named_ranks(
 ) -> dict[str, list[tuple[str, int | None]]]:
     """Rank from 1 of named words among a query's neighbours (FRAGE tables 11 and 12); None where a word is no piece."""
     candidates = _candidates(groups)
-    found = {}
+    ranks = {}
     for query, words in named.items():
         rows = _rows(pieces, candidates, [query, *words])
         if rows[query] is None:
-            found[query] = [(word, None) for word in words]
+            ranks[query] = [(word, None) for word in words]
             continue
         cosine = _cosines(table, candidates[[rows[query]]], candidates)[0]
         order = [row for row in np.argsort(-cosine, kind="stable") if row != rows[query]]
-        found[query] = [(word, None if rows[word] is None else order.index(rows[word]) + 1) for word in words]
-    return found
+        ranks[query] = [(word, None if rows[word] is None else order.index(rows[word]) + 1) for word in words]
+    return ranks
 
 
 def similarity_curve(

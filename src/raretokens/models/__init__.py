@@ -1,1 +1,1 @@
-"""One file an architecture (building.py says what it declares)."""
+"""One file an architecture (building.py names what it declares)."""

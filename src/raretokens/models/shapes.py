@@ -34,4 +34,4 @@ def shape_of(architecture: str, values: Mapping[str, Any], place: str) -> dict[s
     if declared is None:
         raise UserError(f"{place}.architecture: {architecture!r} has no file; {nearest(architecture, architectures())}")
     fields = {name: (Literal[*kind] if isinstance(kind, list) else KINDS[kind], ...) for name, kind in declared.items()}
-    return checked(create_model("Shape", __base__=_Strict, **fields), dict(values), place).model_dump()
+    return checked(create_model("Shape", __base__=_Strict, **fields), dict(values), place, joint=".").model_dump()

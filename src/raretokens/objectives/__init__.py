@@ -1,1 +1,1 @@
-"""One file an objective or a family of them (registry.py says what it declares)."""
+"""One file an objective or a family of them (registry.py names what it declares)."""

@@ -13,14 +13,15 @@ UL + AGG (table 4) is one adaptive gate on the gradient of likelihood and unlike
 public; gating d(NLL + UL)/dz is our reading.
 """
 
-from collections import deque
-
+import numpy as np
 import torch
 from torch import Tensor
 
 from raretokens.loss import objective
 from raretokens.loss.gated_cross_entropy import Gate, SummedLoss, gated_linear_cross_entropy
 from raretokens.loss.unlikelihood import Unlikelihood
+from raretokens.objectives import rarity
+from raretokens.objectives.window import Window
 
 OPTIONS = {
     "alpha": 0.03,
@@ -55,12 +56,12 @@ class Objective(objective.Objective):
         flatten_batch: bool,
     ) -> None:
         super().__init__(facts)
-        self.threshold = alpha * alpha_scale
+        self.alpha, self.scale, self.threshold = alpha, alpha_scale, alpha * alpha_scale
         self.g1, self.g2, self.static, self.static_counts = g1, g2, static, static_counts
         self.include_current, self.full_divisor, self.unmasked_pad = include_current, full_divisor, unmasked_pad
         self.settings = Unlikelihood(alpha_ul, flatten_batch) if alpha_ul else None
         self.update = 0
-        self.window: deque[tuple[Tensor, Tensor]] = deque()  # one (types, counts) an update, oldest first
+        self.window = Window(facts.updates_per_epoch + 1)
         self.pending: tuple[Tensor, Tensor] | None = None
         ones = torch.ones(len(facts.counts), device=facts.counts.device)
         self.register_buffer("appearances", torch.zeros_like(facts.counts, dtype=torch.int32))
@@ -92,10 +93,10 @@ class Objective(objective.Objective):
             entry, self.pending = self.pending, entry
         if entry is None:
             return
-        self.window.append(entry)
+        self.window.push(*entry)
         self.appearances[entry[0].long()] += entry[1]
         if len(self.window) > self.facts.updates_per_epoch:
-            types, seen = self.window.popleft()
+            types, seen = self.window.pop()
             self.appearances[types.long()] -= seen
 
     def gate(self) -> Gate:
@@ -114,11 +115,32 @@ class Objective(objective.Objective):
         )
         return SummedLoss(summed.loss + extra.loss, summed.nll)
 
+    def about(self) -> dict[str, float]:
+        types, tokens = self._share()
+        return {"rare_types": types, "rare_tokens": tokens}
+
+    def remarks(self) -> list[str]:
+        """alpha counts appearances per update, so another text or batch wants another one."""
+        types, tokens = self._share()
+        means = f"alpha {self.alpha:g} x {self.scale:g}: {types:.2%} of the types are rare, {tokens:.2%} of the target tokens"
+        low, high = rarity.SENSIBLE
+        if low <= types <= high:
+            return [means]
+        usual = rarity.threshold_for(rarity.USUAL, *self._seen(), self.facts.specials) / self.scale
+        return [f"warning: {means}; alpha {usual:.3g} would make {rarity.USUAL:.0%} of the types rare"]
+
+    def _share(self) -> rarity.Share:
+        return rarity.rare_share(*self._seen(), self.threshold, self.facts.specials)
+
+    def _seen(self) -> tuple[np.ndarray, int]:
+        return self.facts.counts[: self.facts.types].cpu().numpy(), self.facts.updates_per_epoch
+
     def report(self) -> dict[str, float]:
         return {"rare_group_size": int(self.rare.sum())}
 
     def get_extra_state(self) -> dict:
-        return {"update": self.update, "window": list(self.window), "pending": self.pending}
+        return {"update": self.update, "window": self.window.state(), "pending": self.pending}
 
     def set_extra_state(self, state: dict) -> None:
-        self.update, self.window, self.pending = state["update"], deque(state["window"]), state["pending"]
+        self.update, self.pending = state["update"], state["pending"]
+        self.window.restore(state["window"])

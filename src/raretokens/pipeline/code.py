@@ -18,12 +18,16 @@ DIGITS = 12  # of a fingerprint
 def fingerprints(roots: Iterable[Path], data: Iterable[Path] = ()) -> dict[str, str]:
     """File, seen from the package -> fingerprint, of the roots and of all that they import of the package.
 
-    data: files and folders that are no code, taken as they are.
+    data: files and folders, of which all that is no code is taken as it is.
     """
     code = {_name(path): mark for path in closure(roots) if (mark := _of_code(path))}
-    files = [path for place in data for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
+    files = [path for place in data for path in ([place] if place.is_file() else place.rglob("*")) if _is_data(path)]
     raw = {_name(path): _short(path.read_bytes().decode("utf-8", "replace")) for path in files}
     return dict(sorted((code | raw).items()))
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_file() and path.suffix not in (".py", ".pyc")
 
 
 @cache

@@ -6,6 +6,7 @@ from pathlib import Path
 from raretokens import tasks, told
 from raretokens.alignment.job import Job as Align
 from raretokens.corpora.job import Job as Prepare
+from raretokens.corpora.names import corpora, lenders
 from raretokens.files import write_text
 from raretokens.objectives.registry import declared
 from raretokens.pipeline import code
@@ -53,6 +54,7 @@ def of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
         "run": run,
         "training": train.training,
         "groups": train.groups,
+        "pictures": record(run.task).pictures,
         "queries": settings.neighbours,
         "updates": [update for update in settings.curves if update % every == 0],
     }
@@ -100,7 +102,7 @@ def runs(stage: str, job: Section) -> dict[str, str]:
     """Fingerprints of the code that a stage runs to do a job."""
     function = stage.split("-")[0]
     own, roots = code.of_function(STAGES, function)
-    data = {"report": [PAGES], "prepare": [TABLE]}.get(stage, [])
+    data = {"report": [PAGES], "prepare": [TABLE], "similarity": [TABLE]}.get(stage, [])
     found = code.fingerprints([*roots, *map(code.module, _named(function, job))], data)
     return {f"pipeline/stages.py: {function}": own, **found}
 
@@ -114,6 +116,11 @@ def _named(stage: str, job: Section) -> Iterator[str]:
         yield f"raretokens.tasks.{run.task}.training"
         yield f"raretokens.objectives.{declared(run.objective).module}"
     if stage == "score" and run:
-        yield from (f"raretokens.tasks.{run.task}.{part}" for part in ("record", "scoring"))
+        yield f"raretokens.tasks.{run.task}.scoring"
     if stage == "baseline":
         yield f"raretokens.tasks.{job.task}.baseline"
+    if stage == "prepare":
+        yield f"raretokens.corpora.{corpora(job.task)[job.corpus]}"
+        yield from (f"raretokens.corpora.{lenders()[test]}" for test in job.extra_tests if test in lenders())
+    if stage == "similarity":
+        yield f"raretokens.corpora.{corpora(stage)[stage]}"

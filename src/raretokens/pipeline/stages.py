@@ -66,14 +66,15 @@ def align(name: str) -> None:
 
 def train(task: str, name: str) -> None:
     """Train a run."""
+    from raretokens import tasks
     from raretokens.training.job import Job
     from raretokens.training.run import train as train_run
 
     stage = f"train-{task}"
     told = content(stage, name)
-    settings = read(Job, told, paths.job(stage, name))
+    settings, data = read(Job, told, paths.job(stage, name)), tasks.part(task, "training").data
     places = paths.tokens(settings.run.tokens), paths.STATES, paths.trained(task, name)
-    around.training(settings, lambda execution, observer: train_run(settings, told, execution, observer, *places))
+    around.training(settings, lambda execution, observer: train_run(settings, told, data, execution, observer, *places))
 
 
 def probe(name: str) -> None:
@@ -113,7 +114,7 @@ def score(task: str, name: str) -> None:
         scores=paths.SCORES / task,
         curves=paths.CURVES / task,
     )
-    score_run(settings, places)
+    score_run(settings, tasks.part(task, "scoring"), places)
 
 
 def baseline(task: str, name: str) -> None:

@@ -35,10 +35,10 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     write_text(reports / "claims.csv", to_csv(verdicts))
     write_text(reports / "claims.md", to_markdown(verdicts, declared))
     counts = ", ".join(f"{count} {kind}" for kind, count in Counter(one.verdict for one in verdicts).items())
-    told = summary(sheet, declared, cells, scores, counts)
-    write_text(reports / "index.md", _index(told))
-    write_text(reports / "index.html", page(told, declared, cells, verdicts, scores, reports))
-    write_text(reports / "headline.json", json.dumps(told["headline"], indent=1) + "\n")
+    overview = summary(sheet, declared, cells, scores, counts)
+    write_text(reports / "index.md", _index(overview))
+    write_text(reports / "index.html", page(overview, declared, cells, verdicts, scores, reports))
+    write_text(reports / "headline.json", json.dumps(overview["headline"], indent=1) + "\n")
     return counts
 
 
@@ -73,9 +73,9 @@ def _write_plots(scores: dict[str, Scores], curves: Path, folder: Path) -> None:
         write_text(folder / f"{task}.csv", curves_of_all_runs(part, curves / task))
 
 
-def _index(told: dict[str, Any]) -> str:
+def _index(overview: dict[str, Any]) -> str:
     jinja = environment("raretokens.reporting", autoescape=False, keep_trailing_newline=True)  # Markdown, not HTML
-    return jinja.get_template("index.md").render(told)
+    return jinja.get_template("index.md").render(overview)
 
 
 def _emptied(folder: Path) -> Path:

@@ -38,21 +38,23 @@ def moment(update: int, table: np.ndarray, groups: np.ndarray) -> Moment:
 
 def geometry_points(history: list[Moment]) -> list[Point]:
     """I(W), rare-frequent cosine (AGG figure 2) and inner products (AGPS figure 2) over updates, by group."""
-    found = [("isotropy", group, now.update, now.isotropy[group]) for group in GROUPS for now in history]
-    found += [("rare_freq_cosine", "rare", now.update, now.rare_freq_cosine) for now in history]
-    found += [("inner_product", group, now.update, now.inner_product[group]) for group in GROUPS[1:] for now in history]
-    return [point for point in found if point[3] is not None]
+    points = [("isotropy", group, now.update, now.isotropy[group]) for group in GROUPS for now in history]
+    points += [("rare_freq_cosine", "rare", now.update, now.rare_freq_cosine) for now in history]
+    points += [
+        ("inner_product", group, now.update, now.inner_product[group]) for group in GROUPS[1:] for now in history
+    ]
+    return [point for point in points if point[3] is not None]
 
 
 def log_points(log: Log) -> list[Point]:
     """Losses over updates; AGG also reports the size of its rare group (its figure 4)."""
     thinned = [log[i] for i in np.unique(np.linspace(0, len(log) - 1, min(len(log), NLL_POINTS)).round().astype(int))]
-    found = [("nll", "train", row, "nll") for row in thinned]
-    found += [("nll", "valid", row, "valid_nll") for row in log]
-    found += [("rare_group_size", "rare", row, "rare_group_size") for row in log[:RARE_GROUP_UPDATES]]
+    measured = [("nll", "train", row, "nll") for row in thinned]
+    measured += [("nll", "valid", row, "valid_nll") for row in log]
+    measured += [("rare_group_size", "rare", row, "rare_group_size") for row in log[:RARE_GROUP_UPDATES]]
     return [
         (series, group, int(row["update"]), _number(row[column]))
-        for series, group, row, column in found
+        for series, group, row, column in measured
         if row.get(column)
     ]
 

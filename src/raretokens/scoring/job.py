@@ -12,6 +12,7 @@ class Score(Section):
     run: Run
     training: Training
     groups: Groups
+    pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
     queries: list[str]  # of the nearest neighbours
     updates: list[int]  # after which the table is projected
     named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is told

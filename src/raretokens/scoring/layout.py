@@ -25,7 +25,7 @@ def layout(
         **dict.fromkeys(("run", "task", "objective", "size", "seed")),
         **facts,
         "metrics": values,
-        "neighbours": [[query, found] for query, found in (near or {}).items()],
+        "neighbours": [[query, rows] for query, rows in (near or {}).items()],
         "signatures": [[path, signature] for path, (_, signature) in metrics.items()],
         "options": [[key, value] for key, value in (options or {}).items()],
         "parameters": list(parameters),

@@ -10,7 +10,7 @@ class Places:
 
     tokens: Path
     trained: Path
-    output: Path  # what the model says of the test text: probes or translations
+    output: Path  # of the model on the test text: probes or translations
     alignment: Path
     corpora: Path  # of all prepared text
     scores: Path  # of the score files of the task

@@ -1,6 +1,7 @@
 """Scoring a run: the metrics of its task, neighbours in its table, and points of its figures."""
 
-from raretokens import tasks
+from types import ModuleType
+
 from raretokens.metrics.neighbours import named_ranks, neighbours
 from raretokens.metrics.resampling import Replicates
 from raretokens.scoring.artifacts import Artifacts
@@ -13,13 +14,13 @@ from raretokens.scoring.points import points
 from raretokens.scoring.score_files import write_drawn, write_json, write_points, write_rows
 
 
-def score(job: Score, places: Places) -> None:
+def score(job: Score, task: ModuleType, places: Places) -> None:
     """Write <run>.json, <run>.csv and <run>.drawn.csv to places.scores and <run>.csv to places.curves.
 
-    Raises UserError where artifacts do not fit each other, OSError where one is missing.
+    task: scoring.py of the run's task. Raises UserError where artifacts do not fit each other, OSError where one is missing.
     """
-    artifacts, part = Artifacts.read(job, places), tasks.part(job.run.task, "scoring")
-    _write(job, artifacts, part.metrics(job, artifacts), part.drawn(job, artifacts), part.hyperparameters(job))
+    artifacts = Artifacts.read(job, places)
+    _write(job, artifacts, task.metrics(job, artifacts), task.drawn(job, artifacts), task.hyperparameters(job))
 
 
 def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates, further: dict) -> None:
@@ -30,7 +31,7 @@ def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates,
     written = layout(identity(run), {**metrics, **training(artifacts)}, near, run.options, facts)
     written["named"] = [[query, ranks] for query, ranks in named_ranks(*rows, job.named).items()]
     written["signatures"].append(["neighbours", signature])
-    series, history = points(artifacts, job.queries, job.updates)
+    series, history = points(artifacts, job.pictures, job.queries, job.updates)
     write_points(places.scores / f"{run.name}.csv", series)
     write_drawn(places.scores / f"{run.name}.drawn.csv", drawn)
     write_rows(places.curves / f"{run.name}.csv", HEADER, curves(history, artifacts.log))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.errors import UserError
+from raretokens.files import whole
 from raretokens.subword import encoder, streams
 from raretokens.subword.gpt2 import GPT2, SOURCE
 from raretokens.subword.job import Job, Subword, WordVocabulary
@@ -116,9 +117,9 @@ class _Filter:
         most, least = lengths.max(1), lengths.min(1)
         long = most > self.longest
         uneven = (most > self.ratio * least) & ~long
-        for reason, found in zip(self.reasons, (long, uneven), strict=True):
+        for reason, pairs in zip(self.reasons, (long, uneven), strict=True):
             if reason in self.dropped:
-                self.dropped[reason] += int(found.sum())
+                self.dropped[reason] += int(pairs.sum())
         return ~(long | uneven)
 
 
@@ -171,9 +172,8 @@ def _sorted(model: encoder.Model, counts: np.ndarray, ends: int, target_ends: in
 
 def _renumber(numbers: Path, ids: np.ndarray, path: Path, dtype: np.dtype) -> None:
     """Write the token file of a split, and take the numbers away."""
-    part, old, new = path.with_suffix(".part"), streams.dtype_for(len(ids)), ids.astype(dtype)
-    with open(numbers, "rb") as found, open(part, "wb") as out:
-        while len(chunk := np.fromfile(found, old, AT_ONCE)):
+    old, new = streams.dtype_for(len(ids)), ids.astype(dtype)
+    with whole(path) as part, open(numbers, "rb") as source, open(part, "wb") as out:
+        while len(chunk := np.fromfile(source, old, AT_ONCE)):
             new[chunk].tofile(out)
-    part.rename(path)
     numbers.unlink()

@@ -32,10 +32,10 @@ class Encoder:
     """Text <-> ids of the vocabulary in a token folder. reverse: what is decoded is in the language of the sources."""
 
     def __init__(self, folder: Path, reverse: bool = False) -> None:
-        found = [model for model in MODELS if (folder / model.FILE).exists()]
-        if not found:
+        models = [model for model in MODELS if (folder / model.FILE).exists()]
+        if not models:
             raise UserError(f"{folder}: none of {', '.join(model.FILE for model in MODELS)} is there; encode it first")
-        self.model = found[0](folder / found[0].FILE)
+        self.model = models[0](folder / models[0].FILE)
         self.vocabulary = Vocabulary.read(folder / VOCABULARY)
         self.ids = {piece: index for index, piece in enumerate(self.vocabulary.pieces)}
         self._from_model = id_map(self.model, self.vocabulary)

@@ -42,9 +42,7 @@ class GPT2:
 
     def encode(self, lines: list[str]) -> list[list[int]]:
         """An empty line has no piece: the blank in front would be one."""
-        return [
-            found.ids if line else [] for line, found in zip(lines, self.model.encode_batch_fast(lines), strict=True)
-        ]
+        return [cut.ids if line else [] for line, cut in zip(lines, self.model.encode_batch_fast(lines), strict=True)]
 
     def encode_bare(self, word: str) -> list[int]:
         if self._bare is None:

@@ -1,8 +1,8 @@
 """What cutting a corpus into tokens is told."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Discriminator, Field, PositiveInt, Tag
 
 from raretokens.sections import Section, Strict
 
@@ -26,7 +26,24 @@ class WordVocabulary(Strict):
     rows: PositiveInt | None = None
 
 
-Vocabulary = Annotated[int, Field(ge=16)] | Subword | WordVocabulary  # a number: pieces for SentencePiece to learn
+def _model(declared: Any) -> Any:
+    """What a vocabulary is checked as: a mistake in one kind is no question of the others."""
+    if isinstance(declared, dict):
+        return declared.get("model")
+    return getattr(declared, "model", "number")
+
+
+Vocabulary = Annotated[
+    Annotated[int, Field(ge=16), Tag("number")]  # pieces for SentencePiece to learn
+    | Annotated[Subword, Tag("gpt2")]
+    | Annotated[Subword, Tag("bpe")]
+    | Annotated[WordVocabulary, Tag("words")],
+    Discriminator(
+        _model,
+        custom_error_type="model",
+        custom_error_message="should be a number of pieces, or have a model: gpt2, bpe or words",
+    ),
+]
 
 
 class Job(Section):

@@ -63,7 +63,7 @@ class Joint:
         return cls(path)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
-        return [found.ids for found in self.model.encode_batch_fast(lines)]
+        return [cut.ids for cut in self.model.encode_batch_fast(lines)]
 
     def encode_bare(self, word: str) -> list[int]:
         """The end of a word is marked, not its beginning: there is no other form."""

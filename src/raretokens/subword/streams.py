@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from raretokens.files import write_text
 from raretokens.subword.vocabulary import EOS
 
 META = "meta.json"
@@ -15,7 +16,7 @@ def dtype_for(vocabulary: int) -> np.dtype:
 
 
 def write_meta(folder: Path, meta: dict) -> None:
-    (folder / META).write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
+    write_text(folder / META, json.dumps(meta, indent=1) + "\n")
 
 
 def read_meta(folder: Path) -> dict:

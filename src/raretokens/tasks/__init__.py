@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from raretokens.errors import UserError, nearest
+
 
 def names() -> tuple[str, ...]:
     """The folders of this one with a record, in the order of the alphabet."""
@@ -20,5 +22,10 @@ def names() -> tuple[str, ...]:
 
 
 def part(name: str, what: str) -> ModuleType:
-    """A file of a task, imported when it is needed: the training of a run does without the metrics."""
+    """A file of a task, imported when it is needed: the training of a run does without the metrics.
+
+    Raises UserError where there is no such task.
+    """
+    if name not in names():
+        raise UserError(f"{name!r} is no task; {nearest(name, names())}")
     return import_module(f"raretokens.tasks.{name}.{what}")

@@ -36,7 +36,7 @@ class Trainer:
     training: Training
     updates: Updates
     validation: Updates
-    folder: State
+    state: State
     execution: Execution
     accelerator: Accelerator
     outputs: Outputs
@@ -59,13 +59,13 @@ class Trainer:
         last, clock = self.training.updates, Clock(self.execution, self.accelerator.num_processes)
         self.observer.begins(self.update, last)
         if self.update == 0:
-            self.folder.keep_table(0, self.table)
+            self.state.keep_table(0, self.table)
         for prepared in self._prepared(range(self.update, last)):
-            self.folder.check_parent()
+            self.state.check_parent()
             row, tokens = self._one_update(prepared)
             self.update += 1
             if self.update % self.training.snapshot_every == 0 or self.update == last:
-                self.folder.keep_table(self.update, self.table)
+                self.state.keep_table(self.update, self.table)
             if self._validation_due() or self.update == last:
                 row["valid_nll"] = self._validate()
                 self._keep(row["valid_nll"])
@@ -155,13 +155,13 @@ class Trainer:
         checkpoint = Checkpoint(self.update, valid_nll)
         self.kept = kept_after(self.kept, checkpoint, self.training.keep)
         if checkpoint in self.kept:
-            self.folder.keep_weights(self.update, self.model.state_dict())
+            self.state.keep_weights(self.update, self.model.state_dict())
 
     def _save(self) -> None:
         random = random_states()  # of every process; all else is the same in each
         if not self.accelerator.is_main_process:
             return
-        self.folder.save(
+        self.state.save(
             {
                 "update": self.update,
                 "model": self.model.state_dict(),
@@ -172,30 +172,30 @@ class Trainer:
                 "random": random,
             }
         )
-        self.folder.forget_weights(item.update for item in self.kept)
+        self.state.forget_weights(item.update for item in self.kept)
         self.outputs.publish(self.log, self.kept)
 
     def _restore(self) -> None:
-        state = self.folder.restore()
-        updates = gather_object([0 if state is None else state["update"]])
+        saved = self.state.restore()
+        updates = gather_object([0 if saved is None else saved["update"]])
         if len(set(updates)) > 1:
             raise UserError(
-                f"{self.folder.path}: processes see different states in it; all nodes must share this folder"
+                f"{self.state.path}: processes see different states in it; all nodes must share this folder"
             )
-        if state is None:
+        if saved is None:
             return
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.objective.load_state_dict(state["objective"])
-        self.update, self.log, self.kept = state["update"], state["log"], [Checkpoint(*item) for item in state["kept"]]
-        restore_random_states(state["random"], self.accelerator.process_index)
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.objective.load_state_dict(saved["objective"])
+        self.update, self.log, self.kept = saved["update"], saved["log"], [Checkpoint(*item) for item in saved["kept"]]
+        restore_random_states(saved["random"], self.accelerator.process_index)
 
     def finish(self) -> None:
         """Write the weights that are kept, and their validation NLL."""
         if not self.accelerator.is_main_process:
             return
-        weights = average([self.folder.weights(item.update) for item in self.kept])
+        weights = average([self.state.weights(item.update) for item in self.kept])
         self.model.load_state_dict(weights)
         known = self.kept[0].valid_nll if len(self.kept) == 1 else None
         self.outputs.publish(self.log, self.kept, self._validate(is_shared=False) if known is None else known)
-        self.outputs.weights(weights, self.folder.tables())
+        self.outputs.weights(weights, self.state.tables())

@@ -7,11 +7,11 @@ class Observer:
     def begins(self, done: int, updates: int) -> None:
         """Training goes on after `done` of its updates."""
 
+    def remarked(self, text: str) -> None:
+        """A line for a person, before training."""
+
     def updated(self, row: dict, tokens: int) -> None:
         """An update is done: its row of log.tsv, and the target tokens of all processes."""
-
-    def notice(self, text: str) -> None:
-        """A line for a person."""
 
 
 class Observers(Observer):
@@ -24,10 +24,10 @@ class Observers(Observer):
         for observer in self.observers:
             observer.begins(done, updates)
 
+    def remarked(self, text: str) -> None:
+        for observer in self.observers:
+            observer.remarked(text)
+
     def updated(self, row: dict, tokens: int) -> None:
         for observer in self.observers:
             observer.updated(row, tokens)
-
-    def notice(self, text: str) -> None:
-        for observer in self.observers:
-            observer.notice(text)

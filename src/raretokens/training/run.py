@@ -1,11 +1,11 @@
 """One line of the run sheet, from token files to a trained model."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 
-from raretokens import tasks
 from raretokens.loss.facts import Facts, facts
 from raretokens.models.building import build
 from raretokens.objectives.building import build as build_objective
@@ -19,20 +19,28 @@ from raretokens.training.state import State, fingerprint
 from raretokens.training.updates import Updates, check_size
 
 COMPILER = "inductor"  # of torch.compile
+Data = Callable[[Job, Path], tuple[Updates, Updates]]  # training and validation text, of the job and its token files
 
 
 def train(
-    job: Job, told: bytes, execution: Execution, observer: Observer, tokens: Path, scratch: Path, into: Path
+    job: Job,
+    told: bytes,
+    data: Data,
+    execution: Execution,
+    observer: Observer,
+    tokens: Path,
+    scratch: Path,
+    into: Path,
 ) -> None:
     """Train the run on the token files of a folder and write model.safetensors, log.tsv and others to `into`.
 
     told: all that the run was told, code included; a run that was interrupted and told the same goes on where its state was last
-    saved, in a folder of `scratch`.
+    saved, in a folder of `scratch`. data: how its task cuts a text into updates.
     """
     run, training = job.run, job.training
     torch.manual_seed(run.seed)
     vocabulary = _vocabulary(tokens, run.reverse)
-    updates, validation = tasks.part(run.task, "training").data(job, tokens)
+    updates, validation = data(job, tokens)
     check_size(updates, run.task, training.tokens_per_update)
     model = build(run.architecture, run.shape, len(vocabulary), training.block)
     objective = build_objective(run.objective, _facts(job, vocabulary, updates, model.table.shape[1]), **run.options)
@@ -42,11 +50,13 @@ def train(
     state = State(scratch / f"{run.task}-{run.name}-{mark}", rank)
     torch.manual_seed(run.seed + 1000 * rank)  # processes see other sequences, so they draw other dropout masks
     about = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": updates.updates_per_epoch}
-    outputs = Outputs(into, about, rank == 0)
+    outputs = Outputs(into, about | objective.about(), rank == 0)
     name = f"{run.task}/{run.name}"
     trainer = Trainer(
         name, model, objective, training, updates, validation, state, execution, accelerator, outputs, observer
     )
+    for line in objective.remarks():
+        observer.remarked(line)
     trainer.run()
     trainer.finish()
     accelerator.wait_for_everyone()

@@ -11,7 +11,7 @@ SAVE_TOGETHER = 500  # updates between two saves of several processes
 
 
 class Clock:
-    """Says when to save: several processes save their states together, which clocks cannot tell them to do."""
+    """When to save: several processes save their states together, which clocks cannot tell them to do."""
 
     def __init__(self, execution: Execution, processes: int) -> None:
         self.updates = execution.save_updates or (SAVE_TOGETHER if processes > 1 else 0)

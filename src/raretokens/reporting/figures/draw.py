@@ -21,7 +21,7 @@ def draw(panels: list[PanelPoints], canvas: Canvas, rows: int, columns: int) -> 
     for panel, axis in zip(panels, axes, strict=False):
         axis.set_title(panel.title)
         if panel.rows.empty:
-            _say_why(panel, axis)
+            _write_reason(panel, axis)
         else:
             _draw_points(panel, axis, styles, crowded)
     for axis in axes[len(panels) :]:
@@ -30,9 +30,9 @@ def draw(panels: list[PanelPoints], canvas: Canvas, rows: int, columns: int) -> 
     add_legend(panels, canvas, styles)
 
 
-def _say_why(panel: PanelPoints, axis: Axes) -> None:
-    why = panel.panel.reason or "; ".join(dict.fromkeys(panel.absent.values()))
-    text = "\n".join(["not run", "", *textwrap.wrap(why, 26, max_lines=7, placeholder=" …")])
+def _write_reason(panel: PanelPoints, axis: Axes) -> None:
+    reason = panel.panel.reason or "; ".join(dict.fromkeys(panel.absent.values()))
+    text = "\n".join(["not run", "", *textwrap.wrap(reason, 26, max_lines=7, placeholder=" …")])
     axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color="0.35", fontsize=8)
     axis.set(xticks=[], yticks=[], facecolor="0.96")
     axis.spines[:].set_visible(False)

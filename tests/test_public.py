@@ -1,5 +1,6 @@
 """The public names work in loops that are not ours."""
 
+import ast
 import importlib.util
 import math
 import subprocess
@@ -10,7 +11,8 @@ import pytest
 import torch
 
 import raretokens
-from raretokens import consistency
+from raretokens import public
+from raretokens.objectives.registry import known
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,13 +30,41 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_public_names_are_there_and_documented():
-    for name in raretokens.__all__:
+    for name in public.__all__:
         assert getattr(raretokens, name).__doc__, name
     with pytest.raises(AttributeError, match="public names: Facts"):
         _ = raretokens.nothing
 
 
-@pytest.mark.parametrize("name", consistency.objectives())
+def test_all_lists_of_public_names_agree():
+    """Of completion, of `import *`, of what is loaded, and of what a type checker sees."""
+    everything: dict = {}
+    exec("from raretokens import *", everything)
+    checked = next(node for node in ast.walk(ast.parse(Path(public.__file__).read_text())) if isinstance(node, ast.If))
+    imported = {alias.name: node.module for node in checked.body for alias in node.names}
+    assert dir(raretokens) == raretokens.__all__ == public.__all__ == sorted(imported)
+    assert imported == public._HOMES
+    assert set(public.__all__) <= everything.keys()
+
+
+def test_objectives_can_be_chosen_from_outside_the_pipeline():
+    """Without the libraries of the pipeline: pip install raretokens brings torch and numpy alone."""
+    code = """
+import sys
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"pydantic", "yaml", "accelerate", "safetensors", "ctranslate2"}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Refusing())
+import torch
+from raretokens import *
+objective = build("agg", facts(torch.ones(8, dtype=torch.int64), width=4, updates_per_epoch=2))
+objective.begin_update(target_counts([torch.arange(8)], 8))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(ROOT / "src")})
+
+
+@pytest.mark.parametrize("name", known())
 def test_every_objective_learns_in_a_plain_loop(name, capsys):
     history = example("plain_loop").main(name)
     assert all(map(math.isfinite, history))

@@ -6,7 +6,7 @@ Links = Set[tuple[int, int]]  # positions (source, target) of one sentence pair
 
 
 def alignment_error(
-    found: Iterable[Links], sure: Iterable[Links], possible: Iterable[Links]
+    linked: Iterable[Links], sure: Iterable[Links], possible: Iterable[Links]
 ) -> tuple[dict[str, float], str]:
     """AER, precision and recall in percent over all sentence pairs (Och and Ney 2003), links counted together.
 
@@ -15,7 +15,7 @@ def alignment_error(
     numbers of pairs differ.
     """
     links = right = hit = wanted = 0
-    for ours, must, may in zip(found, sure, possible, strict=True):
+    for ours, must, may in zip(linked, sure, possible, strict=True):
         links, wanted = links + len(ours), wanted + len(must)
         hit, right = hit + len(ours & must), right + len(ours & (may | must))
     value = {

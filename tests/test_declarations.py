@@ -1,0 +1,76 @@
+"""The language of declarations: the guide names all of it, and a slip of the pen is told the nearest word."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from raretokens.errors import UserError
+from raretokens.reporting.declarations import claim, fact, figure, metric, paper_table, row, scale
+from raretokens.reporting.declarations.reading import read
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "docs/declarations.md").read_text(encoding="utf-8")
+KINDS = {
+    "## Metrics": (metric.Metric, metric.Tolerance),
+    "## Tables": (paper_table.Table, row.Column, row.RunRow),
+    "### Facts": (fact.Fact, fact.Subject),
+    "## Claims": (claim.Claim, claim.Side),
+    "## Figures": (figure.Figure, figure.Panel),
+    "## Scales": (scale.Scale,),
+}
+KEYS = [(heading, kind, key) for heading, kinds in KINDS.items() for kind in kinds for key in kind.model_fields]
+
+
+def chapter(heading: str) -> str:
+    return re.split(r"^##+ ", GUIDE.split(f"\n{heading}", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+@pytest.mark.parametrize(("heading", "kind", "key"), KEYS)
+def test_the_guide_names_every_key(heading, kind, key):
+    assert f"`{key}`" in chapter(heading), kind
+    assert kind.model_fields[key].description, kind
+
+
+@pytest.mark.parametrize(
+    "word", ["{size}", "{part}", "{of}", "`quoted`", "`suspicious`", "`extras`", "`each`", "repetitions"]
+)
+def test_the_guide_names_what_is_no_key(word):
+    assert word in GUIDE
+
+
+def test_the_guide_s_examples_are_the_papers_own():
+    """An example that nobody reads any more would be a lie."""
+    declared = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "data/paper").rglob("*.*")))
+    flat = re.sub(r"\s", "", declared)
+    examples = [line for line in GUIDE.split("\n") if line.startswith("    ")]
+    assert [line for line in examples if re.sub(r"\s", "", line).removeprefix("-") not in flat] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "change", "line"),
+    [
+        ("metrics", "chrf", {"digit": 2}, "metrics.yaml: chrf.digit: unknown key (value 2); the nearest is digits"),
+        (
+            "figures",
+            "agg-figure-4",
+            {"task": "ml"},
+            "agg-figure-4.task: 'ml' is not allowed: value error, no such task; the nearest is lm",
+        ),
+        ("tables/AGG", "agg-1", {"tokens": "word"}, "no task has such tokens; the nearest is words"),
+        ("columns", "bleu", [{"title": "t", "metrik": "chrf"}], "columns.yaml: bleu.0.metrik: unknown key"),
+        ("scales", "demo", {"corpora": {"lm": "bible", "mt": "bible"}}, "no such task; the nearest is nmt"),
+    ],
+)
+def test_a_slip_of_the_pen_is_one_line_with_the_nearest_word(tmp_path, file, name, change, line):
+    for path in (ROOT / "data/paper").rglob("*.yaml"):
+        copy = tmp_path / path.relative_to(ROOT / "data/paper")
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(path.read_text(encoding="utf-8"))
+    tree = yaml.safe_load((tmp_path / f"{file}.yaml").read_text())
+    tree[name] = {**tree[name], **change} if isinstance(change, dict) else change
+    (tmp_path / f"{file}.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
+    with pytest.raises(UserError) as error:
+        read(tmp_path)
+    assert line in str(error.value), str(error.value)

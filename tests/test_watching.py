@@ -1,0 +1,229 @@
+"""Who watches a training is told of each update once, in order; none of it changes what comes out."""
+
+import json
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tiny.trainer import trainer, weights, write_tokens
+
+from raretokens.errors import UserError
+from raretokens.machine import progress, trackers, watch
+from raretokens.machine.progress import Progress
+from raretokens.machine.settings import Machine
+from raretokens.machine.speed import Speed
+from raretokens.machine.trackers import Trackers
+from raretokens.run import Run
+from raretokens.subword.streams import write_meta
+from raretokens.training.job import Job, Training
+from raretokens.training.observer import Observer, Observers
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_tokens(tmp_path)
+    yield tmp_path
+    torch.set_default_dtype(torch.float32)
+
+
+class Recorder(Observer):
+    def __init__(self) -> None:
+        self.events: list[tuple] = []
+
+    def begins(self, done, updates):
+        self.events.append(("begins", done, updates))
+
+    def updated(self, row, tokens):
+        self.events.append(("updated", dict(row), tokens))
+
+
+def stopped(trained, update):
+    trained.state.check_parent = lambda: trained.update < update or pytest.fail("stop")
+    with pytest.raises(pytest.fail.Exception):
+        trained.run()
+    trained.state._lock.close()
+
+
+def test_observers_are_told_each_update_once_with_its_row_of_the_log(folder):
+    first, second = Recorder(), Recorder()
+    watched = trainer(folder, "lm", "agg", validate_every=2, observer=Observers(first, second))
+    watched.run()
+    assert first.events == second.events
+    assert first.events[0] == ("begins", 0, 6)
+    assert [event[1] for event in first.events[1:]] == watched.log
+    assert [row["update"] for row in watched.log if row["valid_nll"] is not None] == [2, 4, 6]
+    assert sum(event[2] for event in first.events[1:]) == 6 * 64
+    watched.state.remove()
+    alone = trainer(folder, "lm", "agg", validate_every=2)
+    alone.run()
+    alone.state.remove()
+    assert alone.log == watched.log
+    assert all(torch.equal(value, weights(watched)[key]) for key, value in weights(alone).items())
+
+
+def test_after_a_stop_observers_are_told_where_it_goes_on(folder):
+    stopped(trainer(folder, "lm", "mle", save_updates=2), 5)
+    recorder = Recorder()
+    resumed = trainer(folder, "lm", "mle", observer=recorder)
+    resumed.run()
+    resumed.state.remove()
+    assert recorder.events[0] == ("begins", 4, 6)
+    assert [row["update"] for _, row, _ in recorder.events[1:]] == [5, 6]
+
+
+def lines(folder, capsys, monkeypatch, **settings) -> list[str]:
+    """What is printed when an update takes two seconds."""
+    now = iter(range(100, 10_000))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(now) * 2.0))
+    speed = Speed(1.0, 1)
+    monkeypatch.setattr(speed, "facts", lambda: {"tokens_per_second": speed.tokens, "peak_memory_bytes": 3e9,
+                                                 "model_flop_utilisation": None})  # fmt: skip
+    monkeypatch.setattr(speed, "begin", lambda: None)
+    speed.tokens = 0
+    watched = trainer(folder, "lm", "mle", validate_every=3, observer=Progress("lm/mle", speed=speed, **settings))
+    watched.run()
+    watched.state.remove()
+    return [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+
+
+def test_progress_is_a_line_every_few_seconds_and_one_for_each_validation(folder, capsys, monkeypatch):
+    printed = lines(folder, capsys, monkeypatch, seconds=4.0)
+    assert [line[:2] for line in printed] == [
+        ["lm/mle", "update 2/6"],
+        ["lm/mle", "update 3"],
+        ["lm/mle", "update 4/6"],
+        ["lm/mle", "update 6"],
+        ["lm/mle", "update 6/6"],
+    ]
+    assert re.fullmatch(r"validation NLL \d\.\d{4}", printed[1][2])
+    assert printed[0][2].startswith("loss ") and printed[0][3].startswith("nll ")
+    assert printed[0][4:] == ["128 tokens/s", "3.0 GB", "0:08 left"]
+    assert printed[2][4:] == ["256 tokens/s", "3.0 GB", "0:04 left"]
+    assert printed[4][4:] == ["384 tokens/s", "3.0 GB", "0:00 left"]
+
+
+def test_only_the_first_process_prints(folder, capsys, monkeypatch):
+    assert lines(folder, capsys, monkeypatch, seconds=0.0, is_main=False) == []
+
+
+class Stub:
+    """A tracker of accelerate, as it is called: made, started, told, finished."""
+
+    made: list = []
+
+    def __init__(self, run, **options):
+        self.run, self.options, self.calls = run, options, []
+        Stub.made.append(self)
+
+    def start(self):
+        self.calls.append("start")
+
+    def log(self, values, step):
+        self.calls.append((step, values))
+
+    def finish(self):
+        self.calls.append("finish")
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    Stub.made = []
+    monkeypatch.setitem(trackers.LOGGER_TYPE_TO_CLASS, "tensorboard", Stub)
+    monkeypatch.setitem(trackers.LOGGER_TYPE_TO_CLASS, "dvclive", Stub)
+
+
+def test_trackers_are_sent_the_log(folder, stub):
+    kept, other = (folder / "tracked" / kind / "lm-agg/old" for kind in ("dvclive", "wandb"))
+    for path in (kept, other):
+        path.mkdir(parents=True)
+    sent = Trackers(["tensorboard", "dvclive"], "lm-agg", folder / "tracked")
+    watched = trainer(folder, "lm", "agg", validate_every=4, observer=sent)
+    watched.run()
+    watched.state.remove()
+    sent.close()
+    assert [tracker.run for tracker in Stub.made] == ["lm-agg", "lm-agg"]
+    assert Stub.made[0].options == {"logging_dir": str(folder / "tracked/tensorboard")}
+    assert Stub.made[1].options["dir"] == str(folder / "tracked/dvclive/lm-agg")
+    assert (Stub.made[1].options["save_dvc_exp"], Stub.made[1].options["dvcyaml"]) == (False, None)
+    for tracker in Stub.made:
+        assert (tracker.calls[0], tracker.calls[-1]) == ("start", "finish")
+        for (step, values), row in zip(tracker.calls[1:-1], watched.log, strict=True):
+            assert {"update": step, "valid_nll": None, **values} == row
+    assert not kept.exists() and other.exists()  # what an earlier run of that name had sent
+
+
+def test_trackers_go_on_after_a_stop(folder, stub):
+    """Nothing is taken away, and what was sent after the last save is sent again."""
+    first, second = (Trackers(["dvclive"], "lm-agg", folder / "tracked") for _ in range(2))
+    stopped(trainer(folder, "lm", "agg", save_updates=2, observer=first), 5)
+    earlier = folder / "tracked/dvclive/lm-agg/earlier"
+    earlier.mkdir(parents=True)
+    resumed = trainer(folder, "lm", "agg", observer=second)
+    resumed.run()
+    resumed.state.remove()
+    assert [tracker.options["resume"] for tracker in Stub.made] == [False, True]
+    assert earlier.exists()
+    steps = [[step for step, _ in tracker.calls[1:]] for tracker in Stub.made]
+    assert steps == [[1, 2, 3, 4, 5], [5, 6]]
+    again, before = Stub.made[1].calls[1], Stub.made[0].calls[5]
+    assert again == before
+
+
+def test_a_tracker_that_is_not_installed_is_one_line(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dvclive", None)
+    with pytest.raises(
+        UserError, match=r"^data/scratch/machine.yaml: trackers: dvclive is not installed; pip install dvclive$"
+    ):
+        Trackers(["dvclive"], "lm-agg", folder).begins(0, 6)
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch, stub):
+    """What watches a run, in a folder with its token files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/tokens/lm").mkdir(parents=True)
+    write_meta(tmp_path / "data/tokens/lm", {"vocabulary": 100})
+    shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}
+    run = Run(
+        name="tiny",
+        task="lm",
+        tokens="lm",
+        objective="mle",
+        size="s",
+        architecture="decoder",
+        shape=shape,
+        seed=1,
+        options={},
+    )
+    training = Training(updates=1, tokens_per_update=8, block=8, peak_lr=0.1, warmup=1, weight_decay=0, label_smoothing=0,
+                        validate_every=1, keep="best", snapshot_every=1)  # fmt: skip
+    job = Job(run=run, training=training, groups={"fractions": [0.3, 0.5, 0.2]})
+    return lambda: watch.Watch(job, Machine(trackers=["dvclive"], micro_batch=32))
+
+
+def test_how_long_a_run_took_is_written_when_it_ends_well(watched, tmp_path):
+    timing = tmp_path / "data/scratch/timing/lm-tiny.json"
+    with pytest.raises(KeyboardInterrupt), watched() as observer:
+        observer.begins(0, 1)
+        raise KeyboardInterrupt
+    assert not timing.exists() and Stub.made[0].calls == ["start", "finish"]
+    with watched() as observer:
+        observer.begins(0, 1)
+        observer.updated({"update": 1, "loss": 1.0, "nll": 1.0, "valid_nll": 2.0}, 8)
+    facts = json.loads(timing.read_text())
+    assert facts["processes"] == 1 and facts["seconds"] >= 0 and facts["tokens_per_second"] > 0
+    assert facts["model_flops_per_token"] == 6 * (4 * 16**2 + 2 * 16 * 16 + 100 * 16) + 12 * 16 * 8
+
+
+def test_other_processes_neither_track_nor_write(watched, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    with watched() as observer:
+        observer.begins(0, 1)
+    assert not Stub.made and not (tmp_path / "data/scratch").exists()
+
+
+def test_a_gpu_that_is_too_small_names_the_setting(watched):
+    with pytest.raises(UserError, match="^data/scratch/machine.yaml: micro_batch: 32 tokens do not fit"), watched():
+        raise torch.OutOfMemoryError

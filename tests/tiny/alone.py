@@ -1,0 +1,73 @@
+"""Stages, each in a process of its own and in a folder with nothing but what dvc.yaml says that it reads.
+
+    python alone.py SOURCES < [[folder, stage, name ...], ...]
+
+Each leaves seen.json in its folder: the modules of the package that it imported, the files of the package that it read, and its
+last words if it failed. The machine's settings and what watches a training are left out: they are not the stage.
+"""
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import SimpleNamespace
+
+# What takes long to import and is not the project's: once for all stages.
+import accelerate  # noqa: F401
+import ctranslate2  # noqa: F401
+import sacrebleu  # noqa: F401
+import scipy.sparse  # noqa: F401
+import tokenizers  # noqa: F401
+import torch  # noqa: F401
+
+PACKAGE = Path(sys.argv[1]) / "raretokens"
+
+
+def files() -> set[str]:
+    """Of the package, as far as they are imported."""
+    found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    return {str(Path(file).relative_to(PACKAGE)) for file in found if file and Path(file).is_relative_to(PACKAGE)}
+
+
+def seen(stage: str, names: list[str]) -> dict:
+    opened: list[str] = []
+    sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
+    from raretokens.pipeline import around, stages
+
+    around.training = _train
+    around.machine = lambda: SimpleNamespace(decoding_batch=1024)
+    before, error = files(), ""
+    try:
+        getattr(stages, stage)(*names)
+    except BaseException:
+        error = traceback.format_exc()
+    data = {str(Path(path).relative_to(PACKAGE)) for path in opened if Path(path).is_relative_to(PACKAGE)}
+    return {
+        "before": sorted(before),
+        "imported": sorted(files() - before),
+        "read": sorted(path for path in data if not path.endswith(".py") and "__pycache__" not in path),
+        "error": error,
+    }
+
+
+def _train(job: object, train) -> None:
+    from raretokens.training.execution import Execution
+    from raretokens.training.observer import Observer
+
+    train(Execution(), Observer())
+
+
+def main() -> None:
+    sys.path.insert(0, sys.argv[1])
+    for folder, stage, *names in json.load(sys.stdin):
+        child = os.fork()
+        if child == 0:
+            os.chdir(folder)
+            Path("seen.json").write_text(json.dumps(seen(stage, names)))
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()
