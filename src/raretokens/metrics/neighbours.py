@@ -4,16 +4,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from raretokens.metrics.rows import blocks, members, unit
+from raretokens.metrics.popularity import POPULAR, popular_types
+from raretokens.metrics.rows import blocks, evenly, members, unit
 from raretokens.subword.vocabulary import GROUP_NAMES, SPACE, SPECIALS, Vocabulary
 
 CURVE = 600  # points
-Near = list[tuple[str, float, str]]  # piece, cosine, group name
+QUERIES = 100  # whose cosines are in memory at once
+Found = list[tuple[str, float, str]]  # piece, cosine, group name
 
 
 def neighbours(
     table: np.ndarray, pieces: Sequence[str], groups: np.ndarray, queries: Sequence[str], *, top: int = 5
-) -> tuple[dict[str, Near], str]:
+) -> tuple[dict[str, Found], str]:
     """The `top` pieces of highest cosine to each query, nearest first (AGG tables 12 and 13).
 
     Ties go to the more frequent piece. The whole table is searched but the query, specials and fillers. A query is
@@ -24,14 +26,13 @@ def neighbours(
     rows = _rows(pieces, candidates, queries)
     known = [query for query, row in rows.items() if row is not None]
     cosines = _cosines(table, candidates[[rows[query] for query in known]], candidates) if known else ()
-    near: dict[str, Near] = {query: [] for query in rows}
+    found: dict[str, Found] = {query: [] for query in rows}
     for query, cosine in zip(known, cosines, strict=True):
-        nearest = [row for row in np.argsort(-cosine, kind="stable")[: top + 1] if row != rows[query]][:top]
-        for row in nearest:
+        for row in _nearest(cosine, rows[query])[:top]:
             i = candidates[row]
-            near[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
+            found[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
     absent = ",".join(query for query in rows if query not in known)
-    return near, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
+    return found, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
 
 
 def named_ranks(
@@ -39,16 +40,52 @@ def named_ranks(
 ) -> dict[str, list[tuple[str, int | None]]]:
     """Rank from 1 of named words among a query's neighbours (FRAGE tables 11 and 12); None where a word is no piece."""
     candidates = _candidates(groups)
-    ranks = {}
+    found = {}
     for query, words in named.items():
         rows = _rows(pieces, candidates, [query, *words])
         if rows[query] is None:
-            ranks[query] = [(word, None) for word in words]
+            found[query] = [(word, None) for word in words]
             continue
         cosine = _cosines(table, candidates[[rows[query]]], candidates)[0]
-        order = [row for row in np.argsort(-cosine, kind="stable") if row != rows[query]]
-        ranks[query] = [(word, None if rows[word] is None else order.index(rows[word]) + 1) for word in words]
-    return ranks
+        order = _nearest(cosine, rows[query]).tolist()
+        found[query] = [(word, None if rows[word] is None else order.index(rows[word]) + 1) for word in words]
+    return found
+
+
+def rare_among_neighbours_of_rare(
+    table: np.ndarray,
+    counts: np.ndarray,
+    groups: np.ndarray,
+    *,
+    popular: float = POPULAR,
+    top: int = 10,
+    queries: int = 500,
+) -> tuple[dict[str, float | None], str]:
+    """How rare the neighbours of rare types are (FRAGE sections 1 and 3), rare being all but the popular types.
+
+    `rare`: share of rare types among the `top` types of highest cosine to each query, evenly spaced rare types (at most
+    `queries`). `nearest`: share of the queries whose nearest type is a rare one. `chance`: share of rare types among all
+    other types, what both would be if the table did not know frequency; with four rare types to a popular one it is 0.8.
+    counts: as in popular_types. Searched as in neighbours: neither the query nor specials and fillers. None without a
+    rare type or with nothing beside it.
+    """
+    candidates = _candidates(groups)
+    is_rare = ~popular_types(counts, groups, popular)[candidates]
+    own, others = evenly(np.flatnonzero(is_rare), queries), len(candidates) - 1
+    signature = f"similarity:cosine|top:{top}|popular:{popular:g}|queries:{len(own)}"
+    if not len(own) or not others:
+        return {"rare": None, "nearest": None, "chance": None}, signature
+    found = [
+        is_rare[_nearest(cosine, row)[:top]]
+        for part in np.array_split(own, -(-len(own) // QUERIES))
+        for row, cosine in zip(part, _cosines(table, candidates[part], candidates), strict=True)
+    ]
+    value = {
+        "rare": float(np.mean(found)),
+        "nearest": float(np.mean([near[0] for near in found])),
+        "chance": float((is_rare.sum() - 1) / others),
+    }
+    return value, signature
 
 
 def similarity_curve(
@@ -66,7 +103,7 @@ def similarity_curve(
     cosine = _cosines(table, candidates[[row]], candidates)[0]
     order = np.argsort(-vocabulary.target_counts[candidates], kind="stable")
     order = order[order != row]
-    ranks = np.unique(np.linspace(0, len(order) - 1, min(len(order), CURVE)).round().astype(int))
+    ranks = evenly(np.arange(len(order)), CURVE)
     return [
         (int(rank) + 1, float(cosine[i]), _group(groups, candidates[i]))
         for rank, i in zip(ranks, order[ranks], strict=True)
@@ -82,6 +119,12 @@ def _rows(pieces: Sequence[str], candidates: np.ndarray, queries: Sequence[str])
     """Query -> place among the candidates, with the space mark if that is a piece; None where neither form is one."""
     place = {pieces[i]: row for row, i in enumerate(candidates)}
     return {query: place.get(SPACE + query, place.get(query)) for query in queries}
+
+
+def _nearest(cosine: np.ndarray, own: int) -> np.ndarray:
+    """Places of the candidates by falling cosine, without the query's own; ties go to the more frequent piece."""
+    order = np.argsort(-cosine, kind="stable")
+    return order[order != own]
 
 
 def _group(groups: np.ndarray, i: int) -> str:

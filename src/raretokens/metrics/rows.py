@@ -21,6 +21,11 @@ def members(groups: np.ndarray) -> dict[str, np.ndarray]:
     return kept | {name: np.flatnonzero(seen & (groups == code)) for name, code in GROUP_NAMES.items()}
 
 
+def evenly(ids: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of the ids, evenly spaced, the first and the last among them."""
+    return ids[np.linspace(0, len(ids) - 1, min(len(ids), most)).round().astype(int)]
+
+
 def blocks(table: np.ndarray, ids: np.ndarray, rows: int = BLOCK) -> Iterator[np.ndarray]:
     """The rows `ids` of the table, some at a time, as float64."""
     for start in range(0, len(ids), rows):
