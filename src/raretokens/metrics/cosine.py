@@ -26,6 +26,16 @@ def rare_freq_cosine(table: np.ndarray, groups: np.ndarray) -> tuple[float | Non
     return float(product / (len(rare) * len(freq))), signature
 
 
+def group_cosine(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+    """Mean cosine of two different rows of a group; None below two rows."""
+    value = {}
+    for name, ids in members(groups).items():
+        total, diagonal = _unit_sum(table, ids)
+        n = len(ids)
+        value[name] = float((total @ total - diagonal) / (n * (n - 1))) if n > 1 else None
+    return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
+
+
 def mean_inner_product(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
     """Mean raw inner product of two different rows of a group (AGPS figure 2); None below two rows."""
     value = {name: _mean_inner_product(table, ids) for name, ids in members(groups).items()}

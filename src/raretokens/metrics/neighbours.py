@@ -3,19 +3,21 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from raretokens.metrics.popularity import POPULAR, popular_types
 from raretokens.metrics.rows import blocks, evenly, members, unit
 from raretokens.subword.vocabulary import GROUP_NAMES, SPACE, SPECIALS, Vocabulary
 
 CURVE = 600  # points
+BEGINNING = 4  # characters
 QUERIES = 100  # whose cosines are in memory at once
-Found = list[tuple[str, float, str]]  # piece, cosine, group name
+Near = list[tuple[str, float, str]]  # piece, cosine, group name
 
 
 def neighbours(
     table: np.ndarray, pieces: Sequence[str], groups: np.ndarray, queries: Sequence[str], *, top: int = 5
-) -> tuple[dict[str, Found], str]:
+) -> tuple[dict[str, Near], str]:
     """The `top` pieces of highest cosine to each query, nearest first (AGG tables 12 and 13).
 
     Ties go to the more frequent piece. The whole table is searched but the query, specials and fillers. A query is
@@ -26,13 +28,13 @@ def neighbours(
     rows = _rows(pieces, candidates, queries)
     known = [query for query, row in rows.items() if row is not None]
     cosines = _cosines(table, candidates[[rows[query] for query in known]], candidates) if known else ()
-    found: dict[str, Found] = {query: [] for query in rows}
+    near: dict[str, Near] = {query: [] for query in rows}
     for query, cosine in zip(known, cosines, strict=True):
         for row in _nearest(cosine, rows[query])[:top]:
             i = candidates[row]
-            found[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
+            near[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
     absent = ",".join(query for query in rows if query not in known)
-    return found, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
+    return near, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
 
 
 def named_ranks(
@@ -40,16 +42,16 @@ def named_ranks(
 ) -> dict[str, list[tuple[str, int | None]]]:
     """Rank from 1 of named words among a query's neighbours (FRAGE tables 11 and 12); None where a word is no piece."""
     candidates = _candidates(groups)
-    found = {}
+    ranks = {}
     for query, words in named.items():
         rows = _rows(pieces, candidates, [query, *words])
         if rows[query] is None:
-            found[query] = [(word, None) for word in words]
+            ranks[query] = [(word, None) for word in words]
             continue
         cosine = _cosines(table, candidates[[rows[query]]], candidates)[0]
         order = _nearest(cosine, rows[query]).tolist()
-        found[query] = [(word, None if rows[word] is None else order.index(rows[word]) + 1) for word in words]
-    return found
+        ranks[query] = [(word, None if rows[word] is None else order.index(rows[word]) + 1) for word in words]
+    return ranks
 
 
 def rare_among_neighbours_of_rare(
@@ -75,17 +77,46 @@ def rare_among_neighbours_of_rare(
     signature = f"similarity:cosine|top:{top}|popular:{popular:g}|queries:{len(own)}"
     if not len(own) or not others:
         return {"rare": None, "nearest": None, "chance": None}, signature
-    found = [
+    near = [
         is_rare[_nearest(cosine, row)[:top]]
         for part in np.array_split(own, -(-len(own) // QUERIES))
         for row, cosine in zip(part, _cosines(table, candidates[part], candidates), strict=True)
     ]
     value = {
-        "rare": float(np.mean(found)),
-        "nearest": float(np.mean([near[0] for near in found])),
+        "rare": float(np.mean(near)),
+        "nearest": float(np.mean([listed[0] for listed in near])),
         "chance": float((is_rare.sum() - 1) / others),
     }
     return value, signature
+
+
+def rank_correlation(
+    table: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, queries: Sequence[str]
+) -> tuple[float | None, str]:
+    """Does nearness follow frequency? Spearman's correlation, -1 to 1, of rank by falling count and cosine with the query.
+
+    Over all pieces but the query, specials and fillers, counted as targets; the mean over the queries that are one piece
+    (AGPS figures 5 to 7).
+    """
+    candidates, found = _candidates(groups), []
+    counts = vocabulary.target_counts[candidates]
+    for row in _rows(vocabulary.pieces, candidates, queries).values():
+        if row is not None:
+            others = np.arange(len(candidates)) != row
+            cosine = _cosines(table, candidates[[row]], candidates)[0]
+            found.append(-spearmanr(counts[others], cosine[others]).statistic)
+    return (float(np.mean(found)) if found else None), f"corr:spearman|queries:{len(found)}"
+
+
+def same_beginning(near: Mapping[str, Near]) -> tuple[float | None, str]:
+    """Share of the listed neighbours that begin as their query does: BEGINNING characters, case and marks apart."""
+    pairs = [(_plain(query), _plain(piece)) for query, listed in near.items() for piece, _, _ in listed]
+    alike = [len(piece) >= BEGINNING and piece[:BEGINNING] == query[:BEGINNING] for query, piece in pairs]
+    return (float(np.mean(alike)) if alike else None), f"characters:{BEGINNING}|case:folded"
+
+
+def _plain(piece: str) -> str:
+    return piece.removeprefix(SPACE).removesuffix("@@").lower()
 
 
 def similarity_curve(

@@ -1,16 +1,22 @@
 """Metrics of the embedding table alone: every task has them."""
 
+import numpy as np
+
 from raretokens.metrics.all_but_top import all_but_top
-from raretokens.metrics.cosine import mean_cosine, mean_inner_product, rare_freq_cosine
+from raretokens.metrics.cosine import group_cosine, mean_cosine, mean_inner_product, rare_freq_cosine
 from raretokens.metrics.isotropy import isotropy, isotropy_both_signs, log_partitions
-from raretokens.metrics.spectrum import effective_rank, iso_score
+from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
+from raretokens.metrics.norms import norms
+from raretokens.metrics.popularity import popularity_accuracy
+from raretokens.metrics.positive_cosine import positive_cosine
+from raretokens.metrics.spectrum import effective_rank, iso_score, singular_values
 from raretokens.scoring.artifacts import Artifacts
 from raretokens.scoring.layout import Signed
 
 
 def geometry(artifacts: Artifacts) -> Signed:
     """Metric -> (value, signature)."""
-    table, groups = artifacts.table, artifacts.groups
+    table, groups, counts = artifacts.table, artifacts.groups, artifacts.vocabulary.counts
     partitions = log_partitions(table, groups)
     return {
         "isotropy": isotropy(partitions),
@@ -20,8 +26,22 @@ def geometry(artifacts: Artifacts) -> Signed:
         "inner_product": mean_inner_product(table, groups),
         "iso_score": iso_score(table, groups),
         "effective_rank": effective_rank(table, groups),
+        "singular_value": _second_and_third(table, groups),
+        "cosine.mean": group_cosine(table, groups),
+        "cosine.positive": positive_cosine(table, groups),
+        "popularity": popularity_accuracy(table, counts, groups),
+        "popularity_10": popularity_accuracy(table, counts, groups, popular=0.1),
+        "popularity_25": popularity_accuracy(table, counts, groups, popular=0.25),
+        "neighbours_of_rare": rare_among_neighbours_of_rare(table, counts, groups),
+        "norm": norms(table, counts, groups),
         **_without_the_top(artifacts),
     }
+
+
+def _second_and_third(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
+    """Singular values over the largest."""
+    values, signature = singular_values(table, groups)
+    return {str(rank): float(values[rank - 1]) for rank in (2, 3) if rank <= len(values)}, signature
 
 
 def _without_the_top(artifacts: Artifacts) -> Signed:

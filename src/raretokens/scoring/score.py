@@ -2,9 +2,11 @@
 
 from types import ModuleType
 
-from raretokens.metrics.neighbours import named_ranks, neighbours
+from raretokens.metrics.named import mean_ranks, popular_pieces
+from raretokens.metrics.neighbours import named_ranks, neighbours, rank_correlation, same_beginning
 from raretokens.metrics.resampling import Replicates
 from raretokens.scoring.artifacts import Artifacts
+from raretokens.scoring.course import course
 from raretokens.scoring.facts import hyperparameters, identity, training
 from raretokens.scoring.history import HEADER, curves
 from raretokens.scoring.job import Score
@@ -27,12 +29,31 @@ def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates,
     run, places = job.run, artifacts.places
     rows = artifacts.table, artifacts.vocabulary.pieces, artifacts.groups
     near, signature = neighbours(*rows, job.queries)
-    facts = hyperparameters(artifacts, job.training, further)
-    written = layout(identity(run), {**metrics, **training(artifacts)}, near, run.options, facts)
-    written["named"] = [[query, ranks] for query, ranks in named_ranks(*rows, job.named).items()]
-    written["signatures"].append(["neighbours", signature])
+    ranks = named_ranks(*rows, job.named)
     series, history = points(artifacts, job.pictures, job.queries, job.updates)
+    signed = {
+        **metrics,
+        **training(artifacts),
+        **course(artifacts, history),
+        **_of_queries(job, artifacts, near, ranks),
+    }
+    facts = hyperparameters(artifacts, job.training, further)
+    written = layout(identity(run), signed, near, run.options, facts)
+    written["named"] = [[query, listed] for query, listed in ranks.items()]
+    written["signatures"].append(["neighbours", signature])
     write_points(places.scores / f"{run.name}.csv", series)
     write_drawn(places.scores / f"{run.name}.drawn.csv", drawn)
     write_rows(places.curves / f"{run.name}.csv", HEADER, curves(history, artifacts.log))
     write_json(places.scores / f"{run.name}.json", written)
+
+
+def _of_queries(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Signed:
+    """What the neighbours of the queries say of the table."""
+    popular = popular_pieces(artifacts.vocabulary, artifacts.groups)
+    signed: Signed = {
+        "similarity.rank_correlation": rank_correlation(
+            artifacts.table, artifacts.vocabulary, artifacts.groups, job.queries
+        ),
+        "neighbours.same_beginning": same_beginning(near),
+    }
+    return signed | ({"named_ranks": mean_ranks(ranks, popular)} if ranks else {})

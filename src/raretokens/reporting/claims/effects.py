@@ -53,7 +53,7 @@ def by_seed(claim: Claim, scores: Scores) -> dict[int | None, list[str | None]]:
 
     What needs no model has no seed: it stands beside every seed of the others. Empty where a side has no number.
     """
-    found = [_runs(side, scores) for side in sides(claim)]
+    found = [_runs(claim, side, scores) for side in sides(claim)]
     if not all(found):
         return {}
     seeded = [runs for runs in found if None not in runs]
@@ -63,8 +63,7 @@ def by_seed(claim: Claim, scores: Scores) -> dict[int | None, list[str | None]]:
 
 def seed_effects(claim: Claim, scores: Scores) -> dict[int | None, float]:
     """Seed -> effect."""
-    numbers = [dict(zip(value.runs, value.values, strict=True)) if (value := measured(side, scores)) else {}
-               for side in sides(claim)]  # fmt: skip
+    numbers = [_by_run(claim, side, scores) for side in sides(claim)]
     return {
         seed: float(combined(claim, [number[run] for number, run in zip(numbers, runs, strict=True)]))
         for seed, runs in by_seed(claim, scores).items()
@@ -96,11 +95,11 @@ def printed_effect(claim: Claim, folder: Path) -> float | None:
     """None where the paper prints none."""
     if claim.unprinted:
         return None
-    places = [side.printed for side in claim.sides.values() if side.printed]
+    places = [side.printed for side in sides(claim)]
+    if None in places:  # a control that is not printed
+        places = [side.printed for side in claim.sides.values()]
     numbers = [PrintedTable(folder, file).mean(row, column, group) for file, row, column, group in places]
-    if None in numbers:
-        return None
-    return numbers[0] if claim.effect == "value" else effect(claim, *numbers)
+    return None if None in numbers else combined(claim, numbers)
 
 
 def _pair(claim: Claim, numbers: list[Any]) -> Any:
@@ -112,10 +111,21 @@ def _pair(claim: Claim, numbers: list[Any]) -> Any:
     return effect(claim, left, right)
 
 
-def _runs(side: Side, scores: Scores) -> dict[int | None, str]:
+def _by_run(claim: Claim, side: Side, scores: Scores) -> ByRun:
+    value = measured(side, scores, until=_until(claim, scores))
+    return dict(zip(value.runs, value.values, strict=True)) if value else {}
+
+
+def _runs(claim: Claim, side: Side, scores: Scores) -> dict[int | None, str]:
     """Seed -> run, of those that have the side's number."""
-    value = measured(side, scores)
+    value = measured(side, scores, until=_until(claim, scores))
     return dict(zip(value.seeds, value.runs, strict=True)) if value else {}
+
+
+def _until(claim: Claim, scores: Scores) -> float | None:
+    """When the rows of the claim's own run thaw: that moment is meant in its control too, whose run never thaws."""
+    run = chosen(claim.left, scores)
+    return scores.option(run, "until") if run else None
 
 
 def _drawn(side: Side, run: str | None, scores: Scores) -> np.ndarray | None:

@@ -13,13 +13,13 @@ def chosen(side: Side, scores: Scores) -> str | None:
     return scores.choose(side.runs, data=side.data)
 
 
-def measured(side: Side, scores: Scores) -> Value | None:
-    """The side's metric over seeds."""
+def measured(side: Side, scores: Scores, until: float | None = None) -> Value | None:
+    """The side's metric over seeds; until: the update that `at: until` means where the run has no such option."""
     run = chosen(side, scores)
     if run is None:
         return None
     if side.at is not None:
-        return scores.over_seeds(run, lambda name: _on_curve(side, scores, name))
+        return scores.over_seeds(run, lambda name: _on_curve(side, scores, name, until))
     if side.metric == NEIGHBOURS:
         return scores.over_seeds(run, lambda name: _rare_neighbours(scores.read(name) or {}))
     return scores.value(run, side.metric)
@@ -31,13 +31,13 @@ def _rare_neighbours(score: dict) -> float | None:
     return groups.count("rare") / len(groups) if groups else None
 
 
-def _on_curve(side: Side, scores: Scores, name: str) -> float | None:
+def _on_curve(side: Side, scores: Scores, name: str, until: float | None) -> float | None:
     """Value of a run's curve at a moment of training; None where the run has no such curve or moment.
 
     A share is of the last update (the nearest point counts); `until` is the run's option of that name.
     """
     curve = _curve(side.metric, scores, name)
-    moment = scores.option(name, "until") if side.at == "until" else side.at
+    moment = (scores.option(name, "until") or until) if side.at == "until" else side.at
     if curve.empty or moment is None:
         return None
     if isinstance(moment, str):

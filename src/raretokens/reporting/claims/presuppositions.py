@@ -16,10 +16,9 @@ def unmet(claim: Claim, declared: dict[str, Presupposition], scores: Scores) -> 
 def _holds(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[bool]:
     """For each run that is asked."""
     for run in _asked(need, claim, scores):
-        value = scores.value(run, need.metric)
-        if value is None:
+        number = _number_of(run, need.metric, scores)
+        if number is None:
             continue
-        number = value.mean
         yield need.least is None or number >= need.least
         yield need.most is None or number <= need.most
         yield (other := _number(need.above, scores)) is None or number > other
@@ -28,7 +27,7 @@ def _holds(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[bool]
 
 def _asked(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[str]:
     if need.run:
-        run = scores.choose(need.run)
+        run = scores.choose(need.run) or scores.choose(need.run, data=True)
         yield from [run] if run else []
         return
     for name, side in claim.sides.items():
@@ -40,5 +39,12 @@ def _number(reference: Reference | None, scores: Scores) -> float | None:
     if reference is None:
         return None
     run = scores.choose(reference.run) or scores.choose(reference.run, data=True)
-    value = scores.value(run, reference.metric) if run else None
+    return _number_of(run, reference.metric, scores) if run else None
+
+
+def _number_of(run: str, metric: str, scores: Scores) -> float | None:
+    """A metric, or an option of the run as `options.<name>`."""
+    if metric.startswith("options."):
+        return scores.fact(run, metric)
+    value = scores.value(run, metric)
     return value.mean if value else None

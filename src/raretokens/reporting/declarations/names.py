@@ -11,9 +11,8 @@ from raretokens.sections import read_yaml
 
 def unknown_metrics(declared: Declarations) -> list[str]:
     """One line for each metric that metrics.yaml does not have."""
-    allowed = ", ".join(declared.metrics)
     return [
-        f"{place}: metric {metric!r} is not declared; metrics.yaml has {allowed}"
+        f"{place}: metric {metric!r} is not declared in metrics.yaml; {nearest(metric, declared.metrics)}"
         for place, metric in _used_metrics(declared)
         if metric and declared.known_metric(metric) is None
     ]

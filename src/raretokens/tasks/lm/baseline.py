@@ -8,6 +8,7 @@ from raretokens.errors import UserError
 from raretokens.metrics import resampling
 from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
+from raretokens.metrics.frequency import frequency
 from raretokens.metrics.perplexity import token_share
 from raretokens.metrics.uniq import uniq
 from raretokens.scoring.artifacts import group_of
@@ -44,6 +45,7 @@ def _of_pieces(job: Baseline, folder: Path) -> Signed:
         "uniq": uniq(targets, groups),
         "continuation": continuation(written, prefix=settings.prefix, source="targets"),
         "token_share": token_share(targets, groups),
+        "frequency": frequency(vocabulary),
         "types": ({"total": vocabulary.types} | types, "fillers:no|specials:freq"),
         "tokens": (
             {split: facts["tokens"] for split, facts in splits(folder).items()},
