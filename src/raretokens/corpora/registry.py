@@ -1,4 +1,4 @@
-"""Corpora by name. A corpus is a file of this folder that declares which names it serves, task by task.
+"""Corpora by name. A corpus is a file of this folder that declares, in literals, which names it serves, task by task.
 
 * SERVES = {"lm": ("name", ...), "nmt": (...)} and LANGUAGES = {"text": ..., "source": ..., "target": ...}
 * lm(raw, name) returns {split: lines}; nmt(raw, name) returns {split: pairs of lines}, lazily

@@ -5,7 +5,7 @@
 * `jobs.py`: what each stage of a run of it is told
 * `job.py`: what scoring is told beside what it is told in every task
 * `training.py`: data(job, folder), the training and the validation text cut into updates
-* `scoring.py`: metrics(job, artifacts, places), what a run of it is scored by beside the geometry of its table
+* `scoring.py`: metrics(job, artifacts), what a run of it is scored by, and hyperparameters(job), beside those of every task
 * `baseline.py`: rows of its tables that need no model
 """
 
