@@ -16,7 +16,8 @@ KINDS = {
     "## Metrics": (metric.Metric, metric.Tolerance),
     "## Tables": (paper_table.Table, row.Column, row.RunRow),
     "### Facts": (fact.Fact, fact.Subject),
-    "## Claims": (claim.Claim, claim.Side),
+    "## Claims": (claim.Claim, claim.Side, claim.Control),
+    "## Presuppositions": (claim.Presupposition, claim.Reference),
     "## Figures": (figure.Figure, figure.Panel),
     "## Scales": (scale.Scale,),
 }

@@ -28,15 +28,15 @@ class Side(Section):
 class Control(Section):
     """The same effect where the cause is absent; the claim's effect is what is left when it is taken away."""
 
-    left: Side
-    right: Side | None = None
+    left: Side = Field(description="in the place of the claim's left side")
+    right: Side | None = Field(None, description="in the place of its right side")
 
 
 class Reference(Section):
     """The number of another run."""
 
     run: list[str] = Field(min_length=1, description="names that are tried in order")
-    metric: str
+    metric: str = Field(description="path in its score file")
 
 
 class Presupposition(Section):
@@ -45,10 +45,10 @@ class Presupposition(Section):
     metric: str = Field(description="path in the score file of the run that is asked")
     of: Literal["left", "right", "both"] | None = Field(None, description="the side whose run is asked")
     run: list[str] = Field([], description="another run instead, names that are tried in order")
-    least: float | None = None
-    most: float | None = None
+    least: float | None = Field(None, description="the number must be at least this")
+    most: float | None = Field(None, description="the number must be at most this")
     above: Reference | None = Field(None, description="the number must be above that of this run")
-    below: Reference | None = None
+    below: Reference | None = Field(None, description="the number must be below that of this run")
     reason: str = Field(description="why the claim cannot be tested otherwise; shown beside the verdict")
 
     @model_validator(mode="after")
