@@ -1,8 +1,8 @@
 """Spectrum control (Wang et al., 2020). UNVERIFIED: only the abstract could be read; this is an operational form of our own.
 
-The singular values of the table are drawn towards a slowly decaying prior of their largest one:
+The shape of the table's spectrum is drawn towards a slow decay, whatever the size of its numbers:
 
-    penalty = strength * sum over k of (s_k - s_1 k^(-decay))^2
+    penalty = strength * mean over k of (s_k / s_1 - k^(-decay))^2
 
 The paper re-parameterises W = U diag(s) V^T with soft orthogonality of U and V; s taken from the table itself needs no such
 terms.
@@ -28,4 +28,4 @@ class Objective(objective.Objective):
         exact = torch.promote_types(weight.dtype, torch.float32)
         rows = weight[self.used].to(exact)
         values = torch.linalg.eigvalsh(rows.T @ rows).clamp(min=1e-12).sqrt().flip(0)  # d, falling
-        return self.strength * (values - values[0] * self.prior[: len(values)].to(exact)).square().sum()
+        return self.strength * (values / values[0] - self.prior[: len(values)].to(exact)).square().mean()
