@@ -106,7 +106,7 @@ class Scores:
         return number
 
     def fact(self, name: str, path: str) -> Any:
-        """`parameters.<name>`, `options.<name>` or `signatures.<metric>.<key>` of a score file; None where it does not list it."""
+        """`parameters.<name>`, `options.<name>` or `signatures.<metric>.<key>` of a score file; None where it has none."""
         kind, _, key = path.partition(".")
         listed = dict((self.read(name) or {}).get(kind, []))
         if kind != "signatures":

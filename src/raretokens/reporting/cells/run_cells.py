@@ -51,7 +51,7 @@ def run_cells(place: Place) -> list[Cell]:
     return [cell for cell in cells if cell.paper or cell.ours or cell.printed or cell.status == "not run"]
 
 
-def _crossing(place: Place, row: RunRow, column: Column, common: Seeds) -> Crossing:
+def _crossing(place: Place, row: RunRow, column: Column, common: Seeds | None) -> Crossing:
     metric = row.metric(column)
     run = place.scores.choose(row.names(column), data=row.data)
     value, remark = _averaged(row, run, metric, common, place.scores)
@@ -61,7 +61,7 @@ def _crossing(place: Place, row: RunRow, column: Column, common: Seeds) -> Cross
     return Crossing(row, column, place.declared.metric(metric), paper, run, value, remark)
 
 
-def _averaged(row: RunRow, run: str | None, metric: str, common: Seeds, scores: Scores) -> Averaged:
+def _averaged(row: RunRow, run: str | None, metric: str, common: Seeds | None, scores: Scores) -> Averaged:
     if run is None:
         return Averaged(None, "")
     return Averaged(scores.value(run, metric), "") if row.data else averaged(run, metric, common, scores)
