@@ -129,7 +129,7 @@ def test_filters_leave_what_was_asked_for(shown):
     papers = window.eval_on_selector_all("article:not([hidden])", "all => all.map(one => one.dataset.paper)")
     assert set(papers) == {"AGPS", "CosReg", "FRAGE"}
     form.locator("[value=AGG]").check()
-    form.locator("[name=status]").select_option("differs")
+    form.locator("[name=status]").select_option("other scale")
     form.locator("[name=metric]").select_option("ppl")
     kept = "article:not([hidden]) tbody tr:not([hidden])"
     rows = window.eval_on_selector_all(

@@ -56,6 +56,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
     files = {
         "mle": isotropy(0.40),
         "mle-2": isotropy(0.44, seed=2),
+        "agg-2": isotropy(0.64, seed=2),
         "agg": isotropy(0.60),
         "mine": {"seed": 1, "metrics": {"uniq": {"rare": 7}}},
         "removed": isotropy(0.1),
@@ -64,26 +65,27 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "mle": line("mle"),
         "agg": line("agg"),
         "mle-2": line("mle", seed=2),
+        "agg-2": line("agg", seed=2),
         "mine": line("mine"),
         "later-2": line("mine"),
     }
     cells = cells_of(table, scores(tmp_path, files, sheet), DECLARED.replaced(folder=tmp_path))
     assert to_csv(cells) == (
-        "row,column,metric,paper,ours,spread,delta,runs,status,reason,note\n"
-        "MLE,I(W),isotropy.total,0.377,0.420,0.020,+0.043,mle mle-2,match,,\n"
-        "AGG,I(W),isotropy.total,0.813,0.600,,-0.213,agg,differs,,odd\n"
-        "SC,I(W),isotropy.total,0.5,,,,,quoted,,quoted\n"
-        "Static,I(W),isotropy.total,0.752,,,,,not run,no run named agg-static on the run sheet,\n"
-        "mine,I(W),isotropy.total,,,,,,not run,mine has no isotropy.total,\n"
-        "mine,Uniq,uniq.rare,,7,,,mine,ours only,,\n"
-        "later-2,I(W),isotropy.total,,,,,,not run,later-2 has no scores yet,\n"
-        "later-2,Uniq,uniq.rare,,,,,,not run,later-2 has no scores yet,\n"
+        "row,column,metric,paper,ours,spread,delta,runs,status,reason,note,direction,remark,printed\n"
+        "MLE,I(W),isotropy.total,0.377,0.420,0.020,+0.043,mle mle-2,match,,,,,MLE > I(W) > Total\n"
+        "AGG,I(W),isotropy.total,0.813,0.620,0.020,-0.193,agg agg-2,differs,,odd,same,,AGG > I(W) > Total\n"
+        "SC,I(W),isotropy.total,0.5,,,,,quoted,,quoted,,,SC > I(W) > Total\n"
+        "Static,I(W),isotropy.total,0.752,,,,,not run,no run named agg-static on the run sheet,,,,Static > I(W) > Total\n"
+        "mine,I(W),isotropy.total,,,,,,not run,mine has no isotropy.total,,,,\n"
+        "mine,Uniq,uniq.rare,,7,,,mine,ours only,,,,,\n"
+        "later-2,I(W),isotropy.total,,,,,,not run,later-2 has no scores yet,,,,\n"
+        "later-2,Uniq,uniq.rare,,,,,,not run,later-2 has no scores yet,,,,\n"
     )
     assert to_markdown(table, cells) == (
         "**X table 1: Isotropy**\n\n"
         "| | I(W) | Uniq |\n|---|---|---|\n"
         "| MLE | **0.420 ± 0.020** (0.377) |  |\n"
-        "| AGG | 0.600 (0.813) |  |\n"
+        "| AGG | 0.620 ± 0.020 ⇈ (0.813) |  |\n"
         "| SC | — (0.5†) |  |\n"
         "| Static | — (0.752) |  |\n"
         "| mine | — | 7 |\n"
@@ -99,7 +101,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
 def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number(tmp_path):
     human = {"metrics": {"uniq": {"freq": 10844, "rare": 299, "total": 18290}}}
     cells = cells_of("agg-3", scores(tmp_path, {"human": human}, {}))
-    status = {cell.column: (cell.status, cell.reason) for cell in cells if cell.row == "Human"}
+    status = {cell.column: (cell.status, cell.reason) for cell in cells if cell.row == "Human" and cell.paper}
     assert status == {
         "Uniq Freq": ("match", ""),
         "Uniq Med": ("not run", "human has no uniq.med"),

@@ -39,9 +39,11 @@ def world(tmp_path) -> Scores:
         "mle": (1, ppl(800.0, 20.0, 0.30)),
         "mle-2": (2, ppl(820.0, 22.0, 0.34)),
         "freeze": (1, ppl(3000.0, 20.77, 0.70)),
+        "freeze-2": (2, ppl(3000.0, 20.77, 0.70)),
         "mine": (1, ppl(10.0, 5.0, 0.99)),
     }
     sheet = {"mle": line("mle"), "mle-2": line("mle", seed=2), "freeze": line("freeze"), "mine": line("mine")}
+    sheet["freeze-2"] = line("freeze", seed=2)
     return scores(tmp_path, "lm", runs, sheet)
 
 
@@ -71,6 +73,7 @@ def test_other_runs_follow_and_rows_without_a_run_say_why(world):
         "Freeze (b) & (c)",
         "Freeze (b)",
         "Freeze (c)",
+        "Share of the test tokens",
         "mine",
     ]  # freeze has its row in another table
 

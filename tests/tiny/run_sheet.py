@@ -44,11 +44,16 @@ def line(objective: str = "mle", **further: object) -> SheetLine:
 def every_metric(value: float) -> dict:
     """A score of each metric that a table names."""
     tree: dict = {}
-    paths = {column.metric for table in DECLARED.tables.values() for column in table.columns}
+    tables = DECLARED.tables.values()
+    paths = {column.metric for table in tables for column in table.columns}
+    paths |= {
+        row.metric(column) for table in tables for row in table.rows for column in table.columns if row.names(column)
+    }
+    paths |= {fact.share_of or "" for table in tables for fact in table.facts}
     paths |= {fact.path.replace("{part}", "") for table in DECLARED.tables.values() for fact in table.facts}
     for path in sorted(paths - {""}):
         *parents, leaf = path.split(".")
-        if parents and parents[0] in ("parameters", "options", "paired"):
+        if parents and parents[0] in ("parameters", "options", "paired", "signatures", "points"):
             continue
         node = tree
         for part in parents:
@@ -65,6 +70,7 @@ def score(value: float, **further: object) -> dict:
         "metrics": every_metric(value),
         "parameters": list(map(list, FACTS.items())),
         "options": [["alpha", 0.03]],
+        "signatures": [["continuation", "of:greedy|prefix:50|length:100"], ["alignsim", "tau:10|self:dropped"]],
         "neighbours": [[query, [*near, ["y", 0.5, "med"]]] for query in QUERIES],
         "named": [["internet", [["web", 1], ["computer", 14]]], ["citizenship", [["citizen", 3], ["citizens", None]]]],
         **further,

@@ -14,6 +14,7 @@ from raretokens.reporting.claims.claims_markdown import to_markdown
 from raretokens.reporting.claims.judging import judge_all
 from raretokens.reporting.claims.verdict import to_csv
 from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.figures.panel_points import figure_points
 from raretokens.reporting.figures.write import write_figure
 from raretokens.reporting.page.browser_page import page
@@ -45,7 +46,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
 def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write the files of one table; returns its Markdown."""
     table = declared.table(name)
-    cells = table_cells(declared, table, all_scores(sheet, reports / "runs"), sheet.corpora)
+    cells = _cells(table, sheet, declared, all_scores(sheet, reports / "runs"))
     return write_table(name, table, cells, reports / "tables")
 
 
@@ -57,10 +58,14 @@ def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> li
 def _write_tables(
     sheet: Sheet, declared: Declarations, scores: dict[str, Scores], folder: Path
 ) -> dict[str, list[Cell]]:
-    cells = {name: table_cells(declared, table, scores, sheet.corpora) for name, table in declared.tables.items()}
+    cells = {name: _cells(table, sheet, declared, scores) for name, table in declared.tables.items()}
     for name, table in declared.tables.items():
         write_table(name, table, cells[name], folder)
     return cells
+
+
+def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]) -> list[Cell]:
+    return table_cells(declared, table, scores, sheet.corpora, declared.is_printed(sheet.scale, sheet.corpora))
 
 
 def _write_figures(declared: Declarations, scores: dict[str, Scores], folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Scores of the runs on the run sheet; runs that differ in their seed alone are taken together."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,12 @@ class Value:
     runs: tuple[str, ...]
     values: tuple[float, ...]
     seeds: tuple[int | None, ...]
+
+    def of(self, seeds: Collection[int | None]) -> "Value | None":
+        """Those of some seeds; None where it has none of them."""
+        kept = [place for place, seed in enumerate(self.seeds) if seed in seeds]
+        parts = ([part[place] for place in kept] for part in (self.runs, self.values, self.seeds))
+        return Value(*map(tuple, parts)) if kept else None
 
     @property
     def mean(self) -> float:
@@ -70,12 +76,18 @@ class Scores:
             self.cache[name] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
         return self.cache[name]
 
-    def value(self, run: str, metric: str) -> Value | None:
-        """The metric of a run and its repetitions; None where none of them has it.
+    def seeds(self, run: str, metric: str) -> frozenset[int | None]:
+        """Seeds for which a run and its repetitions have the metric."""
+        value = self.over_seeds(run, lambda name: self._number(name, metric))
+        return frozenset(value.seeds if value else ())
+
+    def value(self, run: str, metric: str, seeds: Collection[int | None] | None = None) -> Value | None:
+        """The metric of a run and its repetitions, or of those with some seeds; None where none of them has it.
 
         `paired.<what>` is that of the comparison with maximum likelihood; of several p the largest, as none is their mean.
         """
         value = self.over_seeds(run, lambda name: self._number(name, metric))
+        value = value.of(seeds) if value and seeds is not None else value
         if value is None or metric != "paired.p":
             return value
         worst = value.values.index(max(value.values))
@@ -97,15 +109,21 @@ class Scores:
 
     def _number(self, name: str, metric: str) -> Any:
         kind, _, rest = metric.partition(".")
+        if kind == "parameters":
+            return self.fact(name, metric)
         number: Any = (self.read("paired" if kind == "paired" else name) or {}).get("metrics")
         for part in (name, rest) if kind == "paired" else metric.split("."):
             number = number.get(part) if isinstance(number, dict) else None
         return number
 
     def fact(self, name: str, path: str) -> Any:
-        """`parameters.<name>` or `options.<name>` of a run, as its score file lists it; None where it does not."""
+        """`parameters.<name>`, `options.<name>` or `signatures.<metric>.<key>` of a score file; None where it has none."""
         kind, _, key = path.partition(".")
-        return dict((self.read(name) or {}).get(kind, [])).get(key)
+        listed = dict((self.read(name) or {}).get(kind, []))
+        if kind != "signatures":
+            return listed.get(key)
+        metric, _, part = key.rpartition(".")
+        return dict(pair.partition(":")[::2] for pair in listed.get(metric, "").split("|")).get(part)
 
     def option(self, name: str, option: str) -> Any:
         return self.fact(name, f"options.{option}")
@@ -114,8 +132,20 @@ class Scores:
         return self.folder / f"{name}.csv"
 
 
-def all_scores(sheet: Sheet, folder: Path) -> dict[str, Scores]:
-    """Scores of each task; folder: reports/runs."""
-    return {
-        task: Scores(task, lines, folder / task, sheet.baselines.get(task, {})) for task, lines in sheet.runs.items()
-    }
+class AllScores(dict[str, Scores]):
+    """Scores of each task of the run sheet; a task that it does not have is one without runs."""
+
+    def __init__(self, sheet: Sheet, folder: Path) -> None:
+        baselines = sheet.baselines
+        super().__init__(
+            {task: Scores(task, lines, folder / task, baselines.get(task, {})) for task, lines in sheet.runs.items()}
+        )
+        self.folder = folder
+
+    def __missing__(self, task: str) -> Scores:
+        return Scores(task, {}, self.folder / task)
+
+
+def all_scores(sheet: Sheet, folder: Path) -> AllScores:
+    """folder: reports/runs."""
+    return AllScores(sheet, folder)

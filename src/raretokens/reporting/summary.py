@@ -7,6 +7,7 @@ from typing import Any
 
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.printed_counts import printed_counts
 from raretokens.reporting.scored import Scores
 from raretokens.reporting.sheet import Sheet
 from raretokens.reporting.tasks import TASKS
@@ -26,6 +27,7 @@ def summary(
         "corpora": sheet.corpora,
         "texts": _texts(scores),
         "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},
+        "printed": printed_counts(declared, cells),
         "tables": [_line(name, declared, inside) for name, inside in cells.items()],
         "figures": [{"id": name, **figure.model_dump()} for name, figure in declared.figures.items()],
         "verdicts": verdicts,

@@ -21,6 +21,7 @@ class ReportedTask(NamedTuple):
     data: str  # the score file that needs no model
     tokens: tuple[str, ...]  # folders of data/tokens that its runs are trained on; the first where nothing is said
     headline: dict[str, Headline]  # short name -> number
+    absent: str = ""  # why no run sheet has a run of it
 
 
 TASKS = {
@@ -47,6 +48,22 @@ TASKS = {
             "iw": Headline("isotropy.total", "I(W)", 3),
             "align": Headline("alignsim.total", "AlignSim", 4),
         },
+    ),
+    "skipgram": ReportedTask(
+        "Skip-gram embeddings",
+        "Text of skip-gram embeddings",
+        data="text",
+        tokens=("skipgram",),
+        headline={},
+        absent="skip-gram embeddings are not built yet",
+    ),
+    "classify": ReportedTask(
+        "Text classification",
+        "Text of classification",
+        data="labels",
+        tokens=("classify",),
+        headline={},
+        absent="text classifiers are not built yet",
     ),
 }
 HEADLINES = {short: number for task in TASKS.values() for short, number in task.headline.items()}

@@ -5,7 +5,8 @@ from typing import Literal
 
 from raretokens.reporting.declarations.printed import is_quoted, is_suspicious
 
-Status = Literal["match", "differs", "ours only", "quoted", "not run", ""]
+Status = Literal["match", "differs", "other scale", "ours only", "quoted", "not run", ""]
+Direction = Literal["same", "opposite", ""]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class Cell:
     status: Status = ""
     reason: str = ""  # why it was not run
     note: str = ""  # on the printed number; of a neighbour, its frequency group
+    direction: Direction = ""  # of the difference to the row's baseline, beside the printed one
+    remark: str = ""  # on our number
+    printed: str = ""  # row > column > group of the printed cell; empty where the paper has none
 
     @property
     def quoted(self) -> bool:
@@ -36,10 +40,22 @@ class Cell:
         return self.metric == "neighbours" and self.note == "rare"
 
 
-def compared(ours: str, paper: object, same: bool) -> Status:
-    """Status of a cell by what it holds: nothing of ours, nothing in print, or both."""
+def compared(ours: str, paper: object, same: bool, comparable: bool = True) -> Status:
+    """Status of a cell by what it holds: nothing of ours, nothing in print, or both.
+
+    comparable: whether ours can be the printed one, as it cannot at another scale.
+    """
     if not ours:
         return "not run"
     if not paper:
         return "ours only"
+    if not comparable:
+        return "other scale"
     return "match" if same else "differs"
+
+
+def direction(ours: float, paper: float) -> Direction:
+    """Of two differences to a baseline; none where either is nothing."""
+    if not ours * paper:
+        return ""
+    return "same" if ours * paper > 0 else "opposite"

@@ -1,35 +1,41 @@
 """Cells of a table of facts: a parameter or a count a row, a run or a corpus a column."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from raretokens.reporting.cells.cell import Cell, compared
-from raretokens.reporting.cells.printed_numbers import is_same
+from raretokens.reporting.cells.fact_values import Ours, ours_of
+from raretokens.reporting.cells.printed_numbers import is_same, joined, parts, ways
 from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.fact import LISTS, Fact, Subject
+from raretokens.reporting.declarations.fact import Fact, Subject
 from raretokens.reporting.declarations.metric import Metric
 from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.declarations.printed import NOTHING, Printed, PrintedTable
 from raretokens.reporting.scored import Scores
 
 
-class Ours(NamedTuple):
-    value: Any = None
-    run: str = ""  # <task>/<run>
-    reason: str = ""  # of no value
+@dataclass(frozen=True)
+class Place:
+    """What all cells of a table share."""
+
+    declared: Declarations
+    table: Table
+    scores: dict[str, Scores]
+    printed: PrintedTable
+    corpora: dict[str, str]
+    at_print: bool  # whether the scale is the printed one, which only what is measured needs
 
 
-def fact_cells(
-    declared: Declarations, table: Table, scores: dict[str, Scores], printed: PrintedTable, corpora: dict[str, str]
-) -> Iterator[Cell]:
+def fact_cells(place: Place) -> Iterator[Cell]:
     """Fact by fact; where the scale's corpus is none that the paper describes, it gets a column of its own."""
-    for fact in table.facts:
-        for subject in _subjects(table, corpora[table.task]):
-            task = subject.task or table.task
-            paper = printed.cells.get(_key(fact, subject), NOTHING)
-            ours = _ours(fact, subject, scores[task], corpora[task])
-            if ours.value is not None or paper.text:
-                yield _cell(fact, subject.title, declared.metric(fact.metric), paper, ours)
+    for fact in place.table.facts:
+        for subject in _subjects(place.table, place.corpora.get(place.table.task, "")):
+            task = fact.task or subject.task or place.table.task
+            paper = _paper(fact, subject, place.printed)
+            ours = ours_of(fact, subject, place.scores[task], place.corpora.get(task, ""), place.table.why_absent)
+            if ours.value is not None or paper.text or paper.key:
+                yield _cell(place, fact, subject.title, paper, ours)
 
 
 def _subjects(table: Table, corpus: str) -> list[Subject]:
@@ -39,45 +45,41 @@ def _subjects(table: Table, corpus: str) -> list[Subject]:
     return [*table.subjects, Subject(title=corpus, corpus=corpus, runs=table.subjects[0].runs, data=True)]
 
 
-def _key(fact: Fact, subject: Subject) -> tuple[str, str, str]:
-    """Row, column and group in print."""
-    return (fact.title, fact.column, subject.title) if fact.column else (fact.title, subject.title, "hyperparameter")
+def _paper(fact: Fact, subject: Subject, printed: PrintedTable) -> Printed:
+    """What the table prints, or what the paper says elsewhere."""
+    key = (fact.title, fact.column, subject.title) if fact.column else (fact.title, subject.title, "hyperparameter")
+    return Printed(fact.implied, "") if fact.implied else printed.cells.get(key, NOTHING)
 
 
-def _ours(fact: Fact, subject: Subject, scores: Scores, corpus: str) -> Ours:
-    if subject.absent:
-        return Ours(reason=subject.absent)
-    if subject.corpus not in (None, corpus):
-        return Ours(reason=f"the text of this scale is {corpus}")
-    names = fact.names(subject)
-    run = scores.choose(names, data=subject.data)
-    if run is None and not subject.data:
-        return Ours(reason=f"no run named {' or '.join(names)} on the run sheet")
-    if run is None or not scores.read(run):
-        return Ours(reason=f"{run or ' or '.join(names)} has no scores yet")
-    value = _value(fact, fact.path.replace("{part}", subject.part), run, scores)
-    reason = "" if value is not None else fact.absent or f"{run} names no {fact.path}"
-    return Ours(value, f"{scores.task}/{run}", reason)
-
-
-def _value(fact: Fact, path: str, run: str, scores: Scores) -> Any:
-    if fact.fixed is not None:
-        return fact.fixed
-    if path.startswith(LISTS):
-        value = scores.fact(run, path)
-        return fact.default if value is None else value
-    value = scores.value(run, path)
-    return value.mean if value else None
-
-
-def _cell(fact: Fact, column: str, metric: Metric, paper: Printed, ours: Ours) -> Cell:
+def _cell(place: Place, fact: Fact, column: str, paper: Printed, ours: Ours) -> Cell:
     row = fact.title if fact.column in (None, "all") else f"{fact.title}, {fact.column}"
+    cell = Cell(row, column, fact.metric, paper.text, "", note=paper.note, printed=paper.key)
     if ours.value is None:
-        return Cell(row, column, fact.metric, paper.text, "", status="not run", reason=ours.reason, note=paper.note)
-    text = _text(ours.value) if fact.metric == "facts" else f"{ours.value:.{metric.digits}f}"
-    status = compared(text, paper.text, is_same(paper.text, ours.value, metric.match.abs or 0.0))
-    return Cell(row, column, fact.metric, paper.text, text, runs=ours.run, status=status, note=paper.note)
+        return replace(cell, status="not run" if paper.text else "", reason=ours.reason if paper.text else "")
+    metric = place.declared.metric(fact.metric)
+    values = ours.value if isinstance(ours.value, list) else [ours.value]
+    texts = [_text(value, metric if fact.metric != "facts" else None) for value in values]
+    same = _is_same(paper.text, values, metric.match.abs or 0.0)
+    status = compared("ours", paper.text, same, place.at_print or not fact.is_measured)
+    way = ways(paper.text, values) if fact.is_difference else ""
+    about = {"runs": ours.run, "status": status, "remark": ours.remark, "direction": way}
+    return replace(cell, ours=joined(texts, paper.text), **about)
 
 
-def _text(value: Any) -> str:
+def _is_same(paper: str, values: list[Any], within: float) -> bool:
+    """Whether all numbers of a cell are the printed ones."""
+    if len(values) == 1:
+        return is_same(paper, values[0], within)
+    printed = parts(paper)
+    return len(printed) == len(values) and all(
+        value is not None and is_same(text, value, within) for text, value in zip(printed, values, strict=True)
+    )
+
+
+def _text(value: Any, metric: Metric | None) -> str:
+    """A missing one of several numbers is a dash."""
+    if value is None:
+        return "—"
+    if metric:
+        return f"{value:.{metric.digits}f}"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -7,7 +7,7 @@ from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.neighbour_ranks import Near, QueryRow, Ranks, rank_cells, semantic_cells, shared_cell
 from raretokens.reporting.cells.pieces import bare
 from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.declarations.printed import PrintedTable
+from raretokens.reporting.declarations.printed import Printed, PrintedTable
 from raretokens.reporting.declarations.row import RunRow
 from raretokens.reporting.scored import Scores
 
@@ -27,23 +27,27 @@ class RunLists(NamedTuple):
 class PrintedLists(NamedTuple):
     """What the paper lists for a query and run."""
 
-    words: list[str]  # nearest first
-    ranks: list[tuple[str, str]]  # word and its rank
+    words: list[Printed]  # nearest first
+    ranks: list[tuple[str, Printed]]  # word and its rank
 
 
-def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable) -> Iterator[Cell]:
+def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable, at_print: bool) -> Iterator[Cell]:
     """Printed queries first, then ours. A word is a match where the paper has it among the same run's neighbours."""
     runs = [_run_lists(row, scores, _has_ranks(printed)) for row in table.rows]
     for query, as_printed in _queries(printed, runs).items():
         for run in runs:
             paper = _printed_lists(printed, run.title, as_printed)
-            yield from _query_cells(f"{as_printed}, {run.title}", query, run, paper, table.neighbours)
+            place = QueryRow(f"{as_printed}, {run.title}", run.run, _why_absent(query, run), at_print)
+            yield from _query_cells(place, query, run, paper, table.neighbours)
 
 
-def _query_cells(row: str, query: str, run: RunLists, paper: PrintedLists, count: int) -> Iterator[Cell]:
+def _why_absent(query: str, run: RunLists) -> str:
+    absent = "is no single piece of this vocabulary" if run.near.get(query) == [] else "is not asked for at this scale"
+    return run.reason or f"{query} {absent}"
+
+
+def _query_cells(place: QueryRow, query: str, run: RunLists, paper: PrintedLists, count: int) -> Iterator[Cell]:
     listed = run.near.get(query)
-    absent = "is no single piece of this vocabulary" if listed == [] else "is not asked for at this scale"
-    place = QueryRow(row, run.run, run.reason or f"{query} {absent}")
     near = (listed or [])[:count]
     yield from rank_cells(place, paper.words, near, count)
     yield from semantic_cells(place, paper.ranks, run.ranks.get(query, []))
@@ -77,8 +81,6 @@ def _queries(printed: PrintedTable, runs: list[RunLists]) -> dict[str, str]:
 
 
 def _printed_lists(printed: PrintedTable, title: str, query: str) -> PrintedLists:
-    texts = {
-        group: cell.text for (row, column, group), cell in printed.cells.items() if (row, column) == (title, query)
-    }
-    ranks = [(group.partition(":")[2], text) for group, text in texts.items() if group.startswith(SEMANTIC)]
-    return PrintedLists([text for group, text in texts.items() if group.startswith("rank")], ranks)
+    cells = {group: cell for (row, column, group), cell in printed.cells.items() if (row, column) == (title, query)}
+    ranks = [(group.partition(":")[2], cell) for group, cell in cells.items() if group.startswith(SEMANTIC)]
+    return PrintedLists([cell for group, cell in cells.items() if group.startswith("rank")], ranks)

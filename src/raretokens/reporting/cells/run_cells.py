@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from raretokens.reporting.cells.cell import Cell, Status
+from raretokens.reporting.cells.cell import Cell, Direction, Status, compared, direction
+from raretokens.reporting.cells.common_seeds import Averaged, Seeds, averaged, common_seeds
 from raretokens.reporting.cells.run_rows import run_rows
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.declarations.metric import EXACT, Metric
@@ -22,77 +23,132 @@ class Crossing:
     printed: Printed
     run: str | None
     value: Value | None
+    remark: str  # on its seeds
 
 
-def run_cells(declared: Declarations, table: Table, scores: Scores, printed: PrintedTable) -> list[Cell]:
+@dataclass(frozen=True)
+class Place:
+    """What all cells of a table share."""
+
+    declared: Declarations
+    table: Table
+    scores: Scores
+    printed: PrintedTable
+    at_print: bool  # whether the scale is the printed one
+
+
+def run_cells(place: Place) -> list[Cell]:
     """Row by row; a place without a number, a printed one and a reason has no cell."""
-    rows = run_rows(declared, table, scores)
-    crossings = [_crossing(declared, row, column, scores, printed) for row in rows for column in table.columns]
-    cells = [_cell(crossing, scores, printed) for crossing in crossings]
-    return [cell for cell in cells if cell.paper or cell.ours or cell.status == "not run"]
+    table, rows = place.table, run_rows(place.declared, place.table, place.scores)
+    seeds = [common_seeds(table.rows, column, place.scores) for column in table.columns]
+    columns = list(zip(table.columns, seeds, strict=True))
+    grid = {row.title: [_crossing(place, row, column, common) for column, common in columns] for row in rows}
+    cells = [
+        _cell(place, crossing, _direction(crossing, [grid[row.title][number] for row in table.rows]))
+        for inside in grid.values()
+        for number, crossing in enumerate(inside)
+    ]
+    return [cell for cell in cells if cell.paper or cell.ours or cell.printed or cell.status == "not run"]
 
 
-def _crossing(declared: Declarations, row: RunRow, column: Column, scores: Scores, printed: PrintedTable) -> Crossing:
-    run = scores.choose(row.names(column), data=row.data)
-    value = scores.value(run, column.metric) if run else None
-    paper = printed.get(row.title, column.column, column.group) or NOTHING
-    return Crossing(row, column, declared.metric(column.metric), paper, run, value)
+def _crossing(place: Place, row: RunRow, column: Column, common: Seeds | None) -> Crossing:
+    metric = row.metric(column)
+    run = place.scores.choose(row.names(column), data=row.data)
+    value, remark = _averaged(row, run, metric, common, place.scores)
+    paper = place.printed.get(row.title, column.column, column.group) or NOTHING
+    if column.group in row.implied and row.names(column):
+        paper = Printed(row.implied[column.group], "")
+    return Crossing(row, column, place.declared.metric(metric), paper, run, value, remark)
 
 
-def _cell(crossing: Crossing, scores: Scores, printed: PrintedTable) -> Cell:
+def _averaged(row: RunRow, run: str | None, metric: str, common: Seeds | None, scores: Scores) -> Averaged:
+    if run is None:
+        return Averaged(None, "")
+    return Averaged(scores.value(run, metric), "") if row.data else averaged(run, metric, common, scores)
+
+
+def _direction(crossing: Crossing, column: list[Crossing]) -> Direction:
+    """Of the difference to the row's baseline, which has none itself; column: the crossings of the paper's rows."""
+    if crossing.row.data or crossing.row.title in {other.row.baseline for other in column}:
+        return ""
+    runs = [other for other in column if not other.row.data and other.row.names(other.column)]
+    named = [other for other in runs if other.row.title == crossing.row.baseline]
+    numbers = [_numbers(part) for part in (crossing, *(named or runs)[:1])]
+    if len(numbers) < 2 or None in numbers:
+        return ""
+    (ours, paper), (our_baseline, printed_baseline) = filter(None, numbers)
+    return direction(ours - our_baseline, paper - printed_baseline)
+
+
+def _numbers(crossing: Crossing) -> tuple[float, float] | None:
+    """Ours and the printed one; None unless there are both."""
+    if crossing.value is None or crossing.printed.value is None:
+        return None
+    return crossing.value.mean, crossing.printed.value
+
+
+def _cell(place: Place, crossing: Crossing, way: Direction) -> Cell:
     value, metric, paper = crossing.value, crossing.metric, crossing.printed
-    reason = "" if value or not _is_expected(crossing, scores, printed) else _reason(crossing, scores)
-    status = _status(crossing, reason)
+    reason = "" if value or not _is_expected(place, crossing) else _reason(place, crossing)
+    status = _status(place, crossing, reason)
     return Cell(
         row=crossing.row.title,
         column=crossing.column.title,
-        metric=crossing.column.metric,
+        metric=crossing.row.metric(crossing.column),
         paper=paper.text,
         ours=_shown(value.mean if value else None, metric),
-        spread=_shown(_spread(crossing, scores), metric),
+        spread=_shown(_spread(crossing, place.scores), metric),
         delta=f"{value.mean - paper.value:+.{metric.digits}f}" if value and paper.value is not None else "",
         runs=" ".join(value.runs) if value else "",
         status=status,
         reason=reason if status == "not run" else "",
         note=paper.note,
+        direction=way,
+        remark="; ".join(filter(None, (crossing.row.remark, crossing.remark))) if value else "",
+        printed=paper.key,
     )
 
 
-def _is_expected(crossing: Crossing, scores: Scores, printed: PrintedTable) -> bool:
+def _is_expected(place: Place, crossing: Crossing) -> bool:
     """Whether a missing number is worth a word: one that the paper has, or any of a run that was not scored yet."""
     if crossing.printed.text:
         return True
-    if crossing.row.title in printed.rows or crossing.run not in scores.lines:
+    if crossing.row.title in place.printed.rows or crossing.run not in place.scores.lines:
         return False
-    return crossing.column.column is not None or scores.read(crossing.run) is None
+    if place.scores.read(crossing.run) is None:
+        return True
+    return crossing.column.column is not None and not crossing.column.lacking
 
 
-def _status(crossing: Crossing, reason: str) -> Status:
+def _status(place: Place, crossing: Crossing, reason: str) -> Status:
     value, printed = crossing.value, crossing.printed
     if value is None:
         return "" if not reason else "quoted" if is_quoted(printed.note) else "not run"
     if printed.value is None:
         return "ours only"
-    match = EXACT if crossing.row.data else crossing.metric.match
-    return "match" if match.allows(printed.value, value.mean) else "differs"
+    match = EXACT if crossing.row.data and not crossing.row.implied else crossing.metric.match
+    return compared("ours", printed.text, match.allows(printed.value, value.mean), place.at_print)
 
 
-def _reason(crossing: Crossing, scores: Scores) -> str:
+def _reason(place: Place, crossing: Crossing) -> str:
     """Why there is no number."""
     row, column, run = crossing.row, crossing.column, crossing.run
+    if run is not None and not place.scores.read(run):
+        return f"{run} has no scores yet"
     if run is not None:
-        return f"{run} has no {column.metric}" if scores.read(run) else f"{run} has no scores yet"
+        return column.lacking or f"{run} has no {row.metric(column)}"
     names = " or ".join(row.names(column))
     if row.data and names:
         return f"{names} has no scores yet"
-    return row.absent or column.absent or (f"no run named {names} on the run sheet" if names else "no run is declared")
+    why = row.absent or column.absent or place.table.why_absent
+    return why or (f"no run named {names} on the run sheet" if names else "no run is declared")
 
 
 def _spread(crossing: Crossing, scores: Scores) -> float | None:
     """Over seeds; with one seed the column's interval, where it has one."""
     value, interval = crossing.value, crossing.column.interval
     if value and interval and len(value.runs) == 1:
-        half = scores.value(value.runs[0], interval)
+        half = scores.value(value.runs[0], interval, value.seeds)
         return half.mean if half else None
     return value.spread if value else None
 

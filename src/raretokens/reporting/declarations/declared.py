@@ -26,6 +26,11 @@ class Declarations(Section):
         in_tables = (table.runs for table in self.tables.values() if table.task == task)
         return set().union(*in_tables, *(figure.runs(task) for figure in self.figures.values()))
 
+    def is_printed(self, scale: str, corpora: dict[str, str]) -> bool:
+        """Whether a scale's runs are the papers' own: elsewhere no number can match the printed one."""
+        about = self.scales.get(scale)
+        return bool(about and about.printed and about.corpora == corpora)
+
     def table(self, name: str) -> Table:
         if name not in self.tables:
             raise UserError(f"no table {name!r}; {nearest(name, self.tables)}")

@@ -9,6 +9,8 @@ from raretokens.reporting.declarations.row import Column, RunRow
 from raretokens.reporting.tasks import TASKS, TaskName, TokensName
 from raretokens.sections import Section
 
+TEXT = "_text_facts"  # end of the name of a file of data/paper
+
 
 class Table(Section):
     """Rows of runs by columns of metrics, or rows of runs with their neighbours, or facts by subjects."""
@@ -24,6 +26,7 @@ class Table(Section):
     facts: list[Fact] = Field([], description="instead of rows: facts, in the paper's order")
     subjects: list[Subject] = Field([], description="instead of columns: what the facts are about")
     also: bool = Field(False, description="runs of the task that no table and no figure names follow")
+    absent: str | None = Field(None, description="why runs of its rows are on no run sheet")
     tokens: TokensName | None = Field(None, description="of the runs that follow, where they are not the task's usual")
 
     @model_validator(mode="after")
@@ -32,6 +35,8 @@ class Table(Section):
             raise ValueError("declare rows, or both facts and subjects")
         for row in self.rows:
             self._check(row)
+        if stray := {row.baseline for row in self.rows} - {row.title for row in self.rows} - {None}:
+            raise ValueError(f"baseline: no row {', '.join(map(repr, stray))}")
         return self
 
     def _check(self, row: RunRow) -> None:
@@ -40,6 +45,21 @@ class Table(Section):
         sides = {column.side for column in self.columns if column.side}
         if isinstance(row.runs, dict) and not row.runs.keys() <= sides:
             raise ValueError(f"row {row.title!r}: runs has {', '.join(row.runs)}; sides are {', '.join(sides)}")
+
+    @property
+    def why_absent(self) -> str:
+        """Why none of its runs is on a run sheet; empty where one could be."""
+        return self.absent or TASKS[self.task].absent
+
+    @property
+    def is_of_text(self) -> bool:
+        """Numbers that the paper prints in its text, not in a table."""
+        return self.printed.endswith(TEXT)
+
+    @property
+    def token(self) -> str:
+        """What its runs read."""
+        return "word" if self.own_tokens == "words" else "piece"
 
     @property
     def own_tokens(self) -> str:

@@ -1,5 +1,6 @@
 """The printed numbers: data/paper/<table>.csv, one line a cell."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,6 +8,19 @@ from raretokens.errors import UserError
 from raretokens.reporting import frames
 
 COLUMNS = ["row", "column", "group", "value", "note"]
+
+
+NUMBER = re.compile(r"(?P<digits>[\d.]+(?:e-?\d+)?)(?P<unit>[kKM]| million)?")
+UNITS = {None: 1.0, "k": 1e3, "K": 1e3, "M": 1e6, " million": 1e6}
+
+
+def number(text: str) -> float | None:
+    """A printed number, which may have a unit: 24M; None of what is no number."""
+    found = NUMBER.fullmatch(text)
+    try:
+        return float(found["digits"]) * UNITS[found["unit"]] if found else float(text)
+    except ValueError:
+        return None
 
 
 def is_quoted(note: str) -> bool:
@@ -23,13 +37,11 @@ def is_suspicious(note: str) -> bool:
 class Printed:
     text: str  # as printed; may be a word (nearest neighbours) or empty (a dash)
     note: str
+    key: str = ""  # row > column > group; empty where the paper has no such cell
 
     @property
     def value(self) -> float | None:
-        try:
-            return float(self.text)
-        except ValueError:
-            return None
+        return number(self.text)
 
 
 NOTHING = Printed("", "")
@@ -43,7 +55,10 @@ class PrintedTable:
         if not self.path.is_file():
             raise UserError(f"{self.path}: no such file; a table or a claim names it")
         lines = frames.read_csv(self.path)[COLUMNS].itertuples(index=False, name=None)
-        self.cells = {(row, column, group): Printed(value, note) for row, column, group, value, note in lines}
+        self.cells = {
+            (row, column, group): Printed(value, note, " > ".join((row, column, group)))
+            for row, column, group, value, note in lines
+        }
         self.rows = list(dict.fromkeys(row for row, _, _ in self.cells))
 
     def get(self, row: str, column: str | None, group: str | None) -> Printed | None:

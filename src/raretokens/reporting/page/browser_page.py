@@ -9,12 +9,14 @@ from raretokens.reporting.claims.verdict import VERDICTS, Verdict
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.page import clearest, evidence, figure_sections, metric_groups, run_sections, table_sections
 from raretokens.reporting.scored import Scores
+from raretokens.reporting.tables.table_markdown import WAYS
 from raretokens.reporting.tasks import HEADLINES
 from raretokens.reporting.templating import environment
 
 MARKS = {
     "match": "✓",
     "differs": "≠",
+    "other scale": "·",
     "ours only": "○",
     "quoted": "†",
     "not run": "—",
@@ -38,6 +40,8 @@ def page(
     return jinja.get_template("page.html").render(
         **summary,
         marks=MARKS,
+        ways=WAYS,
+        way_counts=Counter(cell.direction for inside in cells.values() for cell in inside if cell.direction),
         verdict_names=VERDICTS,
         verdict_counts=Counter(verdict.verdict for verdict in verdicts),
         cell_counts=Counter(cell.status for inside in cells.values() for cell in inside if cell.status),

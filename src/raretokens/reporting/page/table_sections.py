@@ -19,6 +19,8 @@ def section(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, A
         "place": table.place,
         "task": table.task,
         "kind": "neighbours" if table.neighbours else "facts" if table.facts else "runs",
+        "of_text": table.is_of_text,
+        "token": table.token,
         "columns": _columns(grid, declared, cells),
         "rows": grid.rows,
         "run": sum(any(cell and cell.ours for cell in row) for row in grid.rows.values()),

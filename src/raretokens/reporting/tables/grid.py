@@ -9,7 +9,7 @@ from raretokens.reporting.declarations.paper_table import Table
 @dataclass(frozen=True)
 class Grid:
     columns: list[str]
-    rows: dict[str, list[Cell | None]]  # title -> a cell or None for each column
+    rows: dict[str, list[Cell | None]]  # title, and what is said beside it -> a cell or None for each column
 
     @classmethod
     def of(cls, table: Table, cells: list[Cell]) -> "Grid":
@@ -19,4 +19,5 @@ class Grid:
         columns = list(dict.fromkeys([*(title for title in declared if title in used), *used]))
         by_place = {(cell.row, cell.column): cell for cell in cells}
         rows = dict.fromkeys(cell.row for cell in cells)
-        return cls(columns, {row: [by_place.get((row, column)) for column in columns] for row in rows})
+        labels = {row.title: row.label for row in table.rows}
+        return cls(columns, {labels.get(row, row): [by_place.get((row, column)) for column in columns] for row in rows})

@@ -34,6 +34,7 @@ MARKS = Marks(
     escaped,
     missing="---",
     differs=r"$\neq$ ",
+    ways={"same": r"$\uparrow\uparrow$", "opposite": r"$\uparrow\downarrow$"},
     quoted=r"\textdagger",
     suspicious=r"\textdaggerdbl",
     spread=r" $\pm$ ",

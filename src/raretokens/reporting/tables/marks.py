@@ -13,6 +13,7 @@ class Marks:
     escaped: Callable[[str], str]
     missing: str  # instead of a number of ours
     differs: str  # before a printed fact
+    ways: dict[str, str]  # direction of a difference -> the sign after ours, unless ours matches
     quoted: str  # after a printed number
     suspicious: str
     spread: str  # between a number and its spread
@@ -41,4 +42,6 @@ def _ours(cell: Cell, marks: Marks) -> str:
     ours = marks.escaped(cell.ours) + (f"{marks.spread}{cell.spread}" if cell.spread else "")
     if cell.is_rare:
         ours = marks.italic % ours
-    return marks.bold % ours if cell.status == "match" else ours
+    if cell.status == "match":
+        return marks.bold % ours
+    return f"{ours} {marks.ways[cell.direction]}" if cell.direction else ours

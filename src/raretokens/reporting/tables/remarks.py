@@ -1,7 +1,7 @@
 """Remarks below a table: why there is no number, and notes on printed numbers; the same words stand once."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.declarations.paper_table import Table
@@ -10,21 +10,24 @@ from raretokens.reporting.declarations.paper_table import Table
 def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:
     """Remark -> the rows that it holds for; the reasons of a table of facts, where a run is a column, hold for columns."""
     places: dict[str, list[str]] = defaultdict(list)
-    for place, text in _facts_remarks(cells) if table.facts else _rows_remarks(cells):
+    by_columns = table.facts and not table.is_of_text
+    for place, text in _facts_remarks(cells) if by_columns else _rows_remarks(cells):
         places[text].append(place)
     return places
 
 
 def _rows_remarks(cells: list[Cell]) -> Iterator[tuple[str, str]]:
     for row, inside in _lines(cells, "row"):
-        yield from _reasons(row, inside, "column")
+        yield from _said(row, inside, "column", lambda cell: cell.reason)
+        yield from _said(row, inside, "column", lambda cell: cell.remark)
         yield from _notes(row, inside)
 
 
 def _facts_remarks(cells: list[Cell]) -> Iterator[tuple[str, str]]:
     for column, inside in _lines(cells, "column"):
-        yield from _reasons(column, inside, "row")
+        yield from _said(column, inside, "row", lambda cell: cell.reason)
     for row, inside in _lines(cells, "row"):
+        yield from _said(row, inside, "column", lambda cell: cell.remark)
         yield from _notes(row, inside)
 
 
@@ -33,11 +36,12 @@ def _lines(cells: list[Cell], key: str) -> Iterator[tuple[str, list[Cell]]]:
         yield line, [cell for cell in cells if getattr(cell, key) == line]
 
 
-def _reasons(line: str, inside: list[Cell], across: str) -> Iterator[tuple[str, str]]:
-    missing = [cell for cell in inside if cell.reason]
-    for reason in dict.fromkeys(cell.reason for cell in missing):
-        some = [getattr(cell, across) for cell in missing if cell.reason == reason]
-        yield (line if len(some) == len(missing) else f"{line}, {', '.join(some)}"), reason
+def _said(line: str, inside: list[Cell], across: str, words: Callable[[Cell], str]) -> Iterator[tuple[str, str]]:
+    """What is said of cells of a line, of the line where it is said of all that have something said."""
+    told = [cell for cell in inside if words(cell)]
+    for text in dict.fromkeys(map(words, told)):
+        some = [getattr(cell, across) for cell in told if words(cell) == text]
+        yield (line if len(some) == len(told) else f"{line}, {', '.join(some)}"), text
 
 
 def _notes(row: str, inside: list[Cell]) -> Iterator[tuple[str, str]]:

@@ -10,13 +10,19 @@ from raretokens.reporting.tables.remarks import remarks
 
 LEGEND = (
     "Ours (printed). ± is half the range over seeds; of sacreBLEU with one seed, half its bootstrap 95 % interval. "
-    "**Bold**: within the printed number's tolerance. † quoted in print from elsewhere. ‡ doubtful in print. — not run."
+    "**Bold**: within the printed number's tolerance, at the printed scale. ⇈ the difference to the first row of runs (or to "
+    "the row's own baseline) has the printed sign, ⇅ the other one. † quoted in print from elsewhere. ‡ doubtful in print. "
+    "— not run."
 )
 NEIGHBOURS = (
-    "Ours (printed), nearest first. **Bold**: among the printed neighbours of the same query and run. "
+    "Ours (printed), nearest first. **Bold**: among the printed neighbours of the same query and run, at the printed scale. "
     "*Italic*: of the rare group. In print * marks a rare word or a word of the other language. — not run."
 )
-FACTS = "Ours (printed). **Bold**: as printed (32k stands for 32,768). ≠ not as printed. — not run."
+FACTS = (
+    "Ours (printed). **Bold**: as printed (32k stands for 32,768). ≠ not as printed. ‡ doubtful in print. — not run."
+)
+TEXT = f"{FACTS} ⇈ the sign of the printed result, ⇅ the other one."
+WAYS = {"same": "⇈", "opposite": "⇅"}
 
 
 def escaped(text: str) -> str:
@@ -24,7 +30,7 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\|*_`<])", r"\\\1", text)
 
 
-MARKS = Marks(escaped, "—", "≠ ", quoted="†", suspicious=" ‡", spread=" ± ", italic="*%s*", bold="**%s**")
+MARKS = Marks(escaped, "—", "≠ ", WAYS, quoted="†", suspicious=" ‡", spread=" ± ", italic="*%s*", bold="**%s**")
 
 
 def to_markdown(table: Table, cells: list[Cell]) -> str:
@@ -34,7 +40,7 @@ def to_markdown(table: Table, cells: list[Cell]) -> str:
     lines += ["| | " + " | ".join(grid.columns) + " |", "|---|" + "---|" * len(grid.columns)]
     for row, inside in grid.rows.items():
         lines.append(f"| {escaped(row)} | " + " | ".join(marked(cell, MARKS) for cell in inside) + " |")
-    legend = NEIGHBOURS if table.neighbours else FACTS if table.facts else LEGEND
+    legend = NEIGHBOURS if table.neighbours else (TEXT if table.is_of_text else FACTS) if table.facts else LEGEND
     return "\n".join([*lines, "", legend, *_listed(remarks(table, cells)), ""])
 
 

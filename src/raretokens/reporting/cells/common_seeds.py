@@ -1,0 +1,46 @@
+"""Which seeds a column's rows average: those that all rows of the paper have, so that rows can be compared."""
+
+from typing import NamedTuple
+
+from raretokens.reporting.declarations.row import Column, RunRow
+from raretokens.reporting.scored import Scores, Value
+
+Seeds = frozenset[int | None]
+
+
+class Averaged(NamedTuple):
+    """A run's number in a column, and what a reader should know of its seeds."""
+
+    value: Value | None
+    remark: str
+
+
+def common_seeds(rows: list[RunRow], column: Column, scores: Scores) -> Seeds | None:
+    """Seeds that every row of runs has that has any number here; None where none of them has one."""
+    runs = [(row, scores.choose(row.names(column))) for row in rows if not row.data]
+    own = [seeds for row, run in runs if run and (seeds := scores.seeds(run, row.metric(column)))]
+    return frozenset.intersection(*own) if own else None
+
+
+def averaged(run: str, metric: str, common: Seeds | None, scores: Scores) -> Averaged:
+    """Over the common seeds; a run that has none of them has its own."""
+    own = scores.seeds(run, metric)
+    if common is None or not own:
+        return Averaged(scores.value(run, metric), "")
+    used = own & common or own
+    return Averaged(scores.value(run, metric, used), _remark(own, used, common))
+
+
+def _remark(own: Seeds, used: Seeds, common: Seeds) -> str:
+    left_out = own - used
+    if not common:
+        return f"{_listed(used)} alone: no seed is common to all rows"
+    if used != common:
+        return f"{_listed(used)} alone; other rows average {_listed(common)}"
+    return (
+        f"{_listed(left_out)} left out: not all rows have {'it' if len(left_out) == 1 else 'them'}" if left_out else ""
+    )
+
+
+def _listed(seeds: Seeds) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(sorted(map(str, seeds)))}"

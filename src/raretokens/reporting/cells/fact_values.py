@@ -1,0 +1,97 @@
+"""What ran: the value of a fact, of a parameter, an option, a count or a difference of two runs."""
+
+from typing import Any, NamedTuple
+
+from raretokens.reporting.declarations.fact import LISTS, Fact, Part, Subject
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.series import read_points
+
+
+class Ours(NamedTuple):
+    value: Any = None  # a list of several numbers
+    run: str = ""  # <task>/<run>
+    reason: str = ""  # of no value
+    remark: str = ""
+
+
+def ours_of(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absent: str) -> Ours:
+    """corpus: the scale's text; why_absent: why runs are on no run sheet."""
+    reason = _why_not(fact, subject, corpus)
+    if reason:
+        return Ours(reason=reason)
+    if fact.parts:
+        return _several(fact, subject, scores, why_absent)
+    names = fact.names(subject)
+    run = scores.choose(names, data=subject.data or _is_data(fact))
+    if run is None or not scores.read(run):
+        return Ours(reason=_why_no_run(names, run, subject.data or _is_data(fact), why_absent))
+    value, remark = _value(fact, fact.path.replace("{part}", subject.part), run, scores)
+    reason = "" if value is not None else fact.absent or f"{run} names no {fact.path}"
+    return Ours(value, f"{scores.task}/{run}", reason, remark if value is not None else "")
+
+
+def _why_not(fact: Fact, subject: Subject, corpus: str) -> str:
+    """Why there can be no value at this scale, or at any."""
+    known = {fact.corpus, subject.corpus} - {None}
+    if subject.absent or not (fact.names(subject) or not fact.absent):
+        return subject.absent or fact.absent or ""
+    return f"the text of this scale is {corpus}" if known - {corpus} else ""
+
+
+def _is_data(fact: Fact) -> bool:
+    """Whether it is a count of the text, which needs no model."""
+    return bool(fact.corpus or fact.share_of)
+
+
+def _why_no_run(names: list[str], run: str | None, data: bool, why_absent: str) -> str:
+    if run is None and not data:
+        return why_absent or f"no run named {' or '.join(names)} on the run sheet"
+    return f"{run or ' or '.join(names)} has no scores yet"
+
+
+def _several(fact: Fact, subject: Subject, scores: Scores, why_absent: str) -> Ours:
+    values = [_part(fact, part, scores) for part in fact.parts]
+    if all(value is None for value in values):
+        runs = [run for part in fact.parts for run in (scores.choose(part.runs),) if run]
+        return Ours(reason=_why_no_run(fact.names(subject), next(iter(runs), None), False, why_absent))
+    runs = [scores.choose(names) for part in fact.parts for names in (part.runs, part.less) if names]
+    return Ours(values, " ".join(dict.fromkeys(f"{scores.task}/{run}" for run in runs if run)))
+
+
+def _part(fact: Fact, part: Part, scores: Scores) -> Any:
+    """A value, or the difference of two runs over the seeds that both have."""
+    run, other = scores.choose(part.runs), scores.choose(part.less)
+    if run is None:
+        return None
+    if not part.less:
+        return _value(fact, fact.path, run, scores)[0] if scores.read(run) else None
+    common = scores.seeds(run, fact.path) & scores.seeds(other, fact.path) if other else frozenset()
+    sides = [scores.value(name, fact.path, common) for name in (run, other or run)]
+    return sides[0].mean - sides[1].mean if common and all(sides) else None
+
+
+def _value(fact: Fact, path: str, run: str, scores: Scores) -> tuple[Any, str]:
+    """The value, and a remark on how it came about."""
+    if fact.fixed is not None:
+        return fact.fixed, ""
+    if path.startswith("points."):
+        points = read_points(scores.points(run))
+        last = points.x[points.series == path.partition(".")[2]].astype(float).max()
+        return (int(last) if last == last else None), ""
+    if path.startswith(LISTS):
+        return _listed(fact, path, run, scores)
+    value, whole = scores.value(run, path), scores.value(run, fact.share_of) if fact.share_of else None
+    if value is None or fact.share_of and whole is None:
+        return None, ""
+    return (round(100 * value.mean / whole.mean, 1) if whole else value.mean), ""
+
+
+def _listed(fact: Fact, path: str, run: str, scores: Scores) -> tuple[Any, str]:
+    value = scores.fact(run, path)
+    value = fact.default if value is None else value
+    if fact.percent and value is not None:
+        return 100 * float(value), ""
+    factor = scores.option(run, fact.times) if fact.times else None
+    if value is None or factor is None or factor == 1:
+        return value, ""
+    return value * factor, f"{value:g} times {fact.times} {factor:g}"
