@@ -48,7 +48,8 @@ def to_latex(table: Table, cells: list[Cell], name: str) -> str:
     jinja = environment("raretokens.reporting.tables", autoescape=False, keep_trailing_newline=True, **SYNTAX)
     jinja.filters |= {"tex": escaped, "cell": lambda cell: marked(cell, MARKS)}
     template = jinja.get_template("table.tex")
-    return template.render(name=name, table=table, grid=Grid.of(table, cells), files=_score_files(table, cells))
+    files, ways = _score_files(table, cells), any(cell.direction for cell in cells)
+    return template.render(name=name, table=table, grid=Grid.of(table, cells), files=files, ways=ways)
 
 
 def _score_files(table: Table, cells: list[Cell]) -> list[str]:
