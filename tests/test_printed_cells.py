@@ -11,7 +11,8 @@ import pytest
 from tiny import run_sheet
 from tiny.run_sheet import CORPORA, DECLARED, every_metric, line, world, write
 
-from raretokens import config
+from raretokens.config.load import load
+from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import frames, report
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.table_cells import table_cells
@@ -19,7 +20,6 @@ from raretokens.reporting.declarations.printed import PrintedTable, is_suspiciou
 from raretokens.reporting.page import table_sections
 from raretokens.reporting.printed_counts import printed_counts
 from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import Sheet
 from raretokens.reporting.tables.latex import to_latex
 from raretokens.reporting.tables.table_files import to_csv
 from raretokens.reporting.tables.table_markdown import to_markdown
@@ -87,7 +87,7 @@ def test_counts_are_out_of_all_that_is_printed(scores, tmp_path):
     assert bool(both) == bool(scores["lm"].lines)
     few = printed_counts(DECLARED.replaced(tables={}), {})
     assert (few["tables"].printed, few["text"].printed, few["tables"].ours) == (744, 44, 0)
-    report.write(Sheet.of(config.load(ROOT / "params.yaml")), DECLARED, tmp_path)
+    report.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
     assert "**0 of 744** printed numbers of 40 tables" in (tmp_path / "index.md").read_text()
     assert "<strong>0</strong> of 744 have one of ours" in (tmp_path / "index.html").read_text()
 
