@@ -1,6 +1,7 @@
 """Greedy continuations of the test text by a language model, by CTranslate2: keys and values are kept from step to step."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import ctranslate2
@@ -15,11 +16,16 @@ from raretokens.subword.vocabulary import EOS, PAD
 
 
 def continuations(
-    model: nn.Module, activation: str, text: np.ndarray, declared: Continuation, threads: int
+    model: nn.Module,
+    activation: str,
+    text: np.ndarray,
+    declared: Continuation,
+    threads: int,
+    further: Sequence[int] = (),
 ) -> np.ndarray:
     """Ids that follow greedily on prefixes which are spread evenly over the text (AGG table 14): samples x length, int32.
 
-    </s> is a token like any other and ends nothing; <pad> is never chosen. Raises UserError where the text is too short.
+    further: where prefixes begin whose continuations are wanted too, as further rows. </s> is a token like any other and ends nothing; <pad> is never chosen. Raises UserError where the text is too short.
     """
     prefix, length = declared.prefix, declared.length
     stride = (len(text) - prefix - length) // declared.samples
@@ -28,7 +34,8 @@ def continuations(
             f"lm.probe.continuation: the test text has only {len(text)} tokens; take fewer or shorter samples"
         )
     # As in training, the first input is the </s> before the text.
-    rows = [[EOS, *text[i * stride : i * stride + prefix].tolist()] for i in range(declared.samples)]
+    starts = [*(i * stride for i in range(declared.samples)), *further]
+    rows = [[EOS, *text[start : start + prefix].tolist()] for start in starts]
     with tempfile.TemporaryDirectory() as folder:
         pieces = export_language_model(model, activation, Path(folder))
         generator = ctranslate2.Generator(

@@ -14,8 +14,9 @@ from raretokens.decoding.continuation import continuations
 from raretokens.decoding.job import Probe, ProbeJob
 from raretokens.files import whole
 from raretokens.models.building import build
+from raretokens.subword.printed_prefixes import located
 from raretokens.subword.streams import read_meta, tokens
-from raretokens.subword.vocabulary import EOS, PAD
+from raretokens.subword.vocabulary import EOS, PAD, VOCABULARY, Vocabulary
 
 TOKENS_AT_ONCE = 4096  # of a forward pass; changes the speed alone
 
@@ -24,6 +25,7 @@ class Probed(NamedTuple):
     logprob: np.ndarray  # of each test token, natural logarithm, float32
     prediction: np.ndarray  # most probable id at each position, int32
     continuation: np.ndarray  # samples x length, int32
+    located: np.ndarray | None  # the same of the printed prefixes that the text has; None where it has none
 
 
 class Reading(NamedTuple):
@@ -40,6 +42,8 @@ def probe(job: ProbeJob, folder: Path, trained: Path, into: Path) -> None:
     folder: of the token files."""
     probed = language_model(job, folder, trained / "model.safetensors")
     for what, values in probed._asdict().items():
+        if values is None:
+            continue
         with whole(into / f"{what}.npy") as part, open(part, "wb") as file:
             np.save(file, values)
     nll = -probed.logprob.mean(dtype=float)
@@ -52,9 +56,12 @@ def language_model(job: ProbeJob, folder: Path, checkpoint: Path) -> Probed:
     model = build(run.architecture, run.shape, read_meta(folder)["vocabulary"], longest)
     model.load_state_dict(load_file(checkpoint))
     text = tokens(folder, "test")
-    continued = continuations(model, run.shape["activation"], text, asked.continuation, job.threads)
+    needed, samples = asked.continuation.prefix + asked.continuation.length, asked.continuation.samples
+    printed = [*located(text, Vocabulary.read(folder / VOCABULARY).pieces, needed).values()]
+    continued = continuations(model, run.shape["activation"], text, asked.continuation, job.threads, printed)
+    spread, of_printed = continued[:samples], continued[samples:] if printed else None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return Probed(*teacher_forced(model.to(device).eval(), text, asked), continued)
+    return Probed(*teacher_forced(model.to(device).eval(), text, asked), spread, of_printed)
 
 
 @torch.no_grad()

@@ -1,5 +1,7 @@
 """Continuations of a prefix: how many types they use, and how much they repeat themselves."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 REPEATED = (1, 2, 3, 4)  # lengths of the n-grams
@@ -18,6 +20,12 @@ def continuation(texts: np.ndarray, *, prefix: int, source: str = "greedy") -> t
     value["samples"] = {str(number): count for number, count in enumerate(distinct[:SHOWN], start=1)}
     samples, length = texts.shape
     return value, f"of:{source}|prefix:{prefix}|length:{length}|samples:{samples}|split:test"
+
+
+def of_printed(texts: np.ndarray, numbers: Iterable[int], *, prefix: int, source: str = "greedy") -> tuple[dict, str]:
+    """Uniq of the continuations of printed prefixes (AGG table 14), by the number of the sample."""
+    value = {str(number): len(np.unique(text)) for number, text in zip(numbers, texts, strict=True)}
+    return value, f"of:{source}|prefix:{prefix}|length:{texts.shape[1]}|prefixes:printed|split:test"
 
 
 def human(text: np.ndarray, *, samples: int, prefix: int, length: int) -> np.ndarray:

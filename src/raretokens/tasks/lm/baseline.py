@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
+from raretokens.decoding.job import Continuation
 from raretokens.errors import UserError
 from raretokens.metrics import resampling
-from raretokens.metrics.continuation import continuation, human
+from raretokens.metrics.continuation import continuation, human, of_printed
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
 from raretokens.metrics.frequency import frequency
 from raretokens.metrics.perplexity import token_share
@@ -15,6 +16,7 @@ from raretokens.scoring.artifacts import group_of
 from raretokens.scoring.layout import Signed, layout
 from raretokens.scoring.score_files import write_drawn, write_json, write_points
 from raretokens.scoring.token_files import splits
+from raretokens.subword.printed_prefixes import located
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
 from raretokens.tasks.lm.job import Baseline
@@ -45,6 +47,7 @@ def _of_pieces(job: Baseline, folder: Path) -> Signed:
         "uniq": uniq(targets, groups),
         "continuation": continuation(written, prefix=settings.prefix, source="targets"),
         "token_share": token_share(targets, groups),
+        **_of_printed(vocabulary, targets, settings),
         "frequency": frequency(vocabulary),
         "types": ({"total": vocabulary.types} | types, "fillers:no|specials:freq"),
         "tokens": (
@@ -52,6 +55,16 @@ def _of_pieces(job: Baseline, folder: Path) -> Signed:
             "unit:piece|line-ends:yes",
         ),
     }
+
+
+def _of_printed(vocabulary: Vocabulary, targets: np.ndarray, settings: Continuation) -> Signed:
+    """What follows the printed prefixes in the text itself, where it has them."""
+    printed = located(targets, vocabulary.pieces, settings.prefix + settings.length)
+    if not printed:
+        return {}
+    starts = [start + settings.prefix for start in printed.values()]
+    written = np.stack([np.asarray(targets[start : start + settings.length]) for start in starts])
+    return {"continuation.located": of_printed(written, printed, prefix=settings.prefix, source="targets")}
 
 
 def _of_words(folder: Path) -> Signed:

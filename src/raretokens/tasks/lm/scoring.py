@@ -5,15 +5,17 @@ from functools import partial
 
 import numpy as np
 
+from raretokens.decoding.job import Continuation
 from raretokens.metrics import resampling, similarity
 from raretokens.metrics.all_but_top import all_but_top
-from raretokens.metrics.continuation import continuation
+from raretokens.metrics.continuation import continuation, of_printed
 from raretokens.metrics.perplexity import perplexity
 from raretokens.metrics.uniq import uniq
 from raretokens.scoring.artifacts import Artifacts
 from raretokens.scoring.geometry import geometry
 from raretokens.scoring.layout import Signed
 from raretokens.subword.encoder import Encoder
+from raretokens.subword.printed_prefixes import located
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import UNK
 from raretokens.tasks.lm.job import Score
@@ -29,9 +31,19 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
         "ppl": perplexity(np.load(probe / "logprob.npy"), targets, groups, **reach),
         "uniq": uniq(np.load(probe / "prediction.npy"), groups, block=settings.block),
         "continuation": continuation(continued, prefix=settings.continuation.prefix),
+        **_of_printed(artifacts, targets, settings.continuation),
         **geometry(artifacts),
         **_similarity(artifacts, job.unit),
     }
+
+
+def _of_printed(artifacts: Artifacts, targets: np.ndarray, settings: Continuation) -> Signed:
+    """Continuations of the printed prefixes, where the test text has them."""
+    printed = located(targets, artifacts.vocabulary.pieces, settings.prefix + settings.length)
+    if not printed:
+        return {}
+    continued = np.load(artifacts.places.output / "located.npy")
+    return {"continuation.located": of_printed(continued, printed, prefix=settings.prefix)}
 
 
 def drawn(job: Score, artifacts: Artifacts) -> resampling.Replicates:
