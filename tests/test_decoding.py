@@ -192,9 +192,9 @@ def test_continuations_are_greedy_and_start_after_their_prefixes(activation):
             weight *= 1 if weight.dim() == 1 else 4  # enough to move on from a token, now and then
         # Both of them would often be the most probable: <pad> must never come, and </s> ends nothing.
         model.table[[PAD, EOS]] = 1.05 * model.table[[37, 26]]
-    continued = continuations(model, activation, text, Continuation(samples=3, prefix=10, length=20), 1)
-    assert continued.shape == (3, 20)
-    for start, continuation in zip((0, 7, 14), continued.tolist(), strict=True):
+    continued = continuations(model, activation, text, Continuation(samples=3, prefix=10, length=20), 1, [30])
+    assert continued.shape == (4, 20)
+    for start, continuation in zip((0, 7, 14, 30), continued.tolist(), strict=True):
         ids = [EOS, *text[start : start + 10].tolist()]
         for expected in continuation:
             with torch.no_grad():

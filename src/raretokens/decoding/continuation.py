@@ -25,7 +25,8 @@ def continuations(
 ) -> np.ndarray:
     """Ids that follow greedily on prefixes which are spread evenly over the text (AGG table 14): samples x length, int32.
 
-    further: where prefixes begin whose continuations are wanted too, as further rows. </s> is a token like any other and ends nothing; <pad> is never chosen. Raises UserError where the text is too short.
+    further: where prefixes begin whose continuations are wanted too, as further rows. </s> is a token like any other and ends
+    nothing; <pad> is never chosen. Raises UserError where the text is too short.
     """
     prefix, length = declared.prefix, declared.length
     stride = (len(text) - prefix - length) // declared.samples

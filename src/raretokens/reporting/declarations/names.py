@@ -61,7 +61,7 @@ def _used_runs(declared: Declarations) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _known_runs(declared: Declarations, task: str) -> set[str]:
-    """Runs of the tables' rows, of the run sheets of all scales, as a claim serves every scale, and of panels that wait for one."""
+    """Runs of the tables' rows, of the run sheets of all scales (a claim serves every one), and of panels that wait for one."""
     in_tables = (table.runs for table in declared.tables.values() if table.task == task)
     on_sheets = (read_yaml(path)["runs"].get(task) or {} for path in _run_sheets(declared.folder))
     waiting = (panel for figure in declared.figures.values() for panel in figure.panels if panel.kind == "missing")
