@@ -31,5 +31,5 @@ def hyperparameters(artifacts: Artifacts, training: Training, further: dict[str,
         "vocabulary": len(artifacts.vocabulary),
         "parameters": artifacts.summary["parameters"],
     }
-    facts |= {name: getattr(training, name) for name in TRAINING}
+    facts |= {name: getattr(training, name) for name in TRAINING} | {"betas": "/".join(map(str, training.betas))}
     return [[name, value] for name, value in {**facts, **further, "precision": training.precision}.items()]

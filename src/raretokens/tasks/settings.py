@@ -5,10 +5,16 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 
 from raretokens.sections import Strict
-from raretokens.training.job import Training
+from raretokens.training.job import Beta, Training
 
 Update = Annotated[int, Field(ge=0)]
-INSTEAD = ("updates", "tokens_per_update", "peak_lr", "snapshot_every")  # what a size may set otherwise than the task
+INSTEAD = (
+    "updates",
+    "tokens_per_update",
+    "peak_lr",
+    "betas",
+    "snapshot_every",
+)  # what a size may set otherwise than the task
 
 
 class Size(Strict):
@@ -20,6 +26,7 @@ class Size(Strict):
     updates: PositiveInt | None = None
     tokens_per_update: PositiveInt | None = None
     peak_lr: PositiveFloat | None = None
+    betas: list[Beta] | None = None
     snapshot_every: PositiveInt | None = None
 
     @property

@@ -8,6 +8,8 @@ from raretokens.run import Run
 from raretokens.sections import Section, Strict
 from raretokens.subword.groups import Groups
 
+Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+
 
 class Training(Strict):
     """Recipe of a run."""
@@ -17,6 +19,7 @@ class Training(Strict):
     block: PositiveInt  # tokens of a sequence; of translation the longest sentence
     peak_lr: PositiveFloat
     warmup: PositiveInt  # updates
+    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = [0.9, 0.98]  # of Adam
     weight_decay: Annotated[float, Field(ge=0.0)]
     label_smoothing: Annotated[float, Field(ge=0.0, lt=1.0)]
     validate_every: PositiveInt | Literal["epoch"]

@@ -23,7 +23,7 @@ from raretokens.training.schedule import learning_rate
 from raretokens.training.state import State
 from raretokens.training.updates import Batch, Updates
 
-ADAM = {"betas": (0.9, 0.98), "eps": 1e-8}
+EPSILON = 1e-8  # of Adam
 
 
 @dataclass
@@ -50,7 +50,8 @@ class Trainer:
         self.objective.to(self.accelerator.device)
         rest = [parameter for parameter in self.model.parameters() if parameter is not self.table]
         groups = [{"params": [self.table], "table": True}, {"params": rest, "table": False}]
-        optimizer = self.objective.optimizer(groups, lr=0.0, weight_decay=self.training.weight_decay, **ADAM)
+        adam = {"betas": tuple(self.training.betas), "eps": EPSILON, "weight_decay": self.training.weight_decay}
+        optimizer = self.objective.optimizer(groups, lr=0.0, **adam)
         self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         self._restore()
 
