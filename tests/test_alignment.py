@@ -184,8 +184,8 @@ def test_functions_are_those_of_the_c_library():
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (20, 64), (70, 33)])
 def test_a_cell_is_found_by_its_rank(shape):
     meets = np.random.default_rng(1).random(shape) < 0.3
-    cells = Cells(meets.copy())
     places = np.flatnonzero(meets)
+    cells = Cells(*shape, np.array_split(np.random.default_rng(2).permutation(np.tile(places, 3)), 5))
     assert len(cells) == len(places)
     assert cells.rank(places).tolist() == list(range(len(places)))
     assert np.diff(cells.starts).tolist() == meets.sum(1).tolist()

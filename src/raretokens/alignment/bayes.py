@@ -29,8 +29,8 @@ def digamma(x: np.ndarray) -> np.ndarray:
     x, result = x.copy(), np.zeros_like(x)
     for _ in range(7):
         low = x < 7
-        result[low] -= 1 / x[low]
-        x[low] += 1
+        result -= low / x
+        x += low
     x -= 0.5
     inverse = 1 / x
     square = inverse * inverse

@@ -32,19 +32,13 @@ class Direction:
         self.text, self.source, self.target, self.progress = text, source, 1 - source, progress
         self.sizes = Sizes(text.lengths[:, self.target], text.lengths[:, self.source])
         types = len(text.known[source]) + 1, len(text.known[self.target])
-        memory.check(memory.MARKED * types[0] * types[1], f"the pairs of {types[0]:,} and {types[1]:,} types")
-        self.cells = Cells(self._meeting(types))
+        memory.check(memory.PLACE * types[0] * types[1], f"the pairs of {types[0]:,} and {types[1]:,} types")
+        positions = self._positions(text.blocks, "pairs of types")
+        self.cells = Cells(*types, (part.place(types[1]) for part in positions))
         memory.check(
             memory.CELL * len(self.cells), f"{len(self.cells):,} pairs of types in {len(text):,} sentence pairs"
         )
         self.tension, self.table = diagonal.START, np.ones(len(self.cells))
-
-    def _meeting(self, types: tuple[int, int]) -> np.ndarray:
-        """bool, source types x target types: which are in a sentence pair together."""
-        meets = np.zeros(types, bool)
-        for positions in self._positions(self.text.blocks, "pairs of types"):
-            meets.reshape(-1)[positions.place(types[1])] = True
-        return meets
 
     def _positions(self, blocks: list[slice], doing: str) -> Iterator[Positions]:
         for block in blocks:

@@ -9,9 +9,9 @@ import psutil
 from raretokens.config import UserError
 
 CELL = 8 + 8  # of pairs of types that meet: probability and expected links
-KNOWN, MARKED = 0.25, 1.125 + 0.125  # of all pairs of types: a bit and its rank; while they are found out, also a byte
+PLACE = 2 / 8  # of all pairs of types: a bit, and a rank for 64 of them
 PAIR, TOKEN = 120, 2 + 2  # lengths and places; the token file in memory, and the best link of each token
-PROGRAM = 0.15e9  # libraries and blocks of positions
+PROGRAM = 0.2e9  # libraries and blocks of positions
 SPREAD = 1.5  # mean of m n over the product of the means of m and n: 1.2 to 1.5 in German-English and Bible text
 
 
@@ -32,8 +32,8 @@ def memory(pairs: float, tokens: float, types: float, meeting: float | None = No
         "program": PROGRAM,
         "pairs": float(PAIR * pairs),
         "tokens": float(TOKEN * tokens),
-        "types": KNOWN * types**2,
-        "table": max(table, (MARKED - KNOWN) * types**2),
+        "types": PLACE * types**2,
+        "table": table,
     }
 
 
