@@ -253,9 +253,7 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=int, default=2, help="the best one counts; 0: once, without the libraries alone"
     )
-    parser.add_argument(
-        "--skip", action="append", default=[], help="a step, such as align, which takes longest"
-    )
+    parser.add_argument("--skip", action="append", default=[], help="a step, such as align, which takes longest")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--step", help=argparse.SUPPRESS)
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,10 @@ def by_the_library(tmp_path, pairs):
     return found
 
 
+def test_the_library_is_the_one_that_is_named():
+    assert version("sil-thot") == fast_align.SAME_AS
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_links_are_the_library_s(encoded, tmp_path, seed):
     aligned = encoded(random_pairs(400, seed))
@@ -100,6 +105,19 @@ def test_links_of_a_language_and_of_more_than_a_batch_are_the_library_s(encoded,
 def test_links_of_real_text_are_the_library_s(mirror, encoded, tmp_path):
     aligned = encoded(europarl(mirror, 2000))
     assert by_position(aligned) == by_the_library(tmp_path, len(aligned))
+
+
+def test_the_benchmark_counts_links_that_differ(encoded, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    import alignment
+
+    aligned = encoded(random_pairs(100, 1))
+    (tmp_path / "scratch").mkdir()
+    row = alignment.row("random", tmp_path, 100, True, tmp_path / "scratch")
+    assert (row["pairs"], row["differing"]) == (100, 0)
+    assert row["links"] == sum(map(len, by_position(aligned)))
+    assert row["positions"] == aligned.positions
 
 
 def test_links_do_not_depend_on_how_the_text_is_cut(encoded, monkeypatch):
@@ -292,7 +310,7 @@ def test_progress_has_share_and_time_left(encoded, capsys):
         pass
     said = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"align  direction 1 of 2, pairs of types  0\.\d%  \d+:\d\d left", said[0])
-    assert said[-1] == "align  direction 2 of 2, links  100.0%  0:00 left"
+    assert said[-1] == "align  both directions  100.0%  0:00 left"
     assert any("direction 2 of 2, iteration 5 of 5" in line for line in said)
 
 
@@ -310,6 +328,20 @@ def test_memory_at_the_paper_s_scale():
     assert known < 7e9 and known < planned < 16e9
     tables = [memory.memory(pairs, 56 * pairs, 37_000)["table"] for pairs in (1e5, 1e6, 1e7)]
     assert tables[1] < 6 * tables[0] and tables[2] < 6 * tables[1]
+
+
+@pytest.mark.parametrize(
+    "pairs, tokens, types, meeting",
+    [
+        (28_038, 1_839_346, 3_787, 2_714_087),  # two Bibles
+        (10_000, 458_765, 17_781, 2_683_611),  # German-English, 37,000 merges
+        (68_721, 3_150_206, 23_992, 11_655_885),
+        (68_721, 4_612_203, 3_361, 4_846_304),  # 4,000 merges
+        (300_000, 27_187_769, 28_729, 91_056_139),  # generated, 37,000 merges
+    ],
+)
+def test_pairs_of_types_that_meet_are_guessed_from_the_size_of_a_text(pairs, tokens, types, meeting):
+    assert 0.8 < memory.cells(pairs, tokens, types) / meeting < 1.25
 
 
 def test_error_rate_by_hand():

@@ -20,7 +20,7 @@ def links(text: Text, seconds: float | None = None) -> Iterator[tuple[slice, np.
     """
     if not len(text):
         return
-    progress = Progress("align", 2 * PASSES * text.positions, seconds)
+    progress = Progress("align", (2 * PASSES + 1) * text.positions, seconds)
     direct, inverse = (_best(text, source, progress) for source in (0, 1))
     done = np.zeros(2, np.int64)  # tokens of source and target
     for block in text.blocks:
@@ -28,6 +28,7 @@ def links(text: Text, seconds: float | None = None) -> Iterator[tuple[slice, np.
         start, done = done, done + (n.sum(), m.sum())
         grid = Grid(n, m, direct[start[1] : done[1]].astype(np.int64), inverse[start[0] : done[0]].astype(np.int64))
         yield block, *grow_diag_final_and(grid)
+        progress.step(int((n * m).sum()), "both directions")
 
 
 def _best(text: Text, source: int, progress: Progress) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Memory that an alignment takes, in bytes: for plans before there is a text, and to refuse what cannot end.
 
-All but `table` and `types` are small: 4.5 million pairs, 250 million tokens, 37,000 types a side and 260 million pairs of
-types that meet come to 0.4 + 0.5 + 0.8 + 4.2 + 0.4 = 6.3 GB.
+4.5 million sentence pairs, 250 million tokens, 37,000 types a side and 260 million pairs of types that meet take
+0.2 + 0.5 + 1.0 + 0.3 + 4.2 = 6.2 GB, in the order of `memory`. The table grows with about the 0.65th power of the text.
 """
 
 import psutil
@@ -11,12 +11,12 @@ from raretokens.config import UserError
 CELL = 8 + 8  # of pairs of types that meet: probability and expected links
 PLACE = 2 / 8  # of all pairs of types: a bit, and a rank for 64 of them
 PAIR, TOKEN = 120, 2 + 2  # lengths and places; the token file in memory, and the best link of each token
-PROGRAM = 0.2e9  # libraries and blocks of positions
+PROGRAM = 0.15e9  # libraries and blocks of positions
 SPREAD = 1.5  # mean of m n over the product of the means of m and n: 1.2 to 1.5 in German-English and Bible text
 
 
 def cells(pairs: float, tokens: float, types: float) -> float:
-    """Pairs of types that are expected to meet; within a factor of 2 of six texts of 3,000 to 300,000 pairs.
+    """Pairs of types that are expected to meet: 0.5 to 1.3 times what 16 texts of 3,000 to 300,000 sentence pairs have.
 
     tokens: of both sides; types: of a side. With x = 0.13 (positions / types^2)^0.75 a share x / (1 + x) of all meets.
     """
