@@ -1,5 +1,8 @@
-"""exp, log and pow of the C library. NumPy's own differ in the last bit where a processor has AVX-512: then two source
-pieces at the same distance from the diagonal would be told apart another way, and on each machine its own."""
+"""exp, log and pow of the C library, as sil-thot has them.
+
+NumPy's own differ in the last bit where a processor has AVX-512, so that links would depend on the machine: of 20,000
+German-English pairs one link of 454,156 came out another way.
+"""
 
 import math
 
