@@ -43,5 +43,5 @@ def check(needed: float, what: str) -> None:
     if needed > free:
         raise UserError(
             f"alignment: {what} take {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free; "
-            "align fewer pairs (nmt.alignment.pairs), or on a machine with more"
+            "align fewer pairs (alignments.<name>.pairs), or on a machine with more"
         )
