@@ -87,7 +87,7 @@ def in_circles(rooms: dict[str, set[str]]) -> set[str]:
 
 def test_no_folder_imports_in_a_circle():
     found = arrows()
-    assert "loss" in found["training"] and in_circles(found | {"loss": {"training"}}) == {"loss", "training"}
+    assert in_circles(found | {"loss": {"training"}}) >= {"loss", "training"}
     assert in_circles(found) == set()
 
 
@@ -227,7 +227,7 @@ RUNNING = {
     "training/loop.py": TRAIN,
     "paths.py": set(),
     "told.py": set(),
-    "files.py": TRAIN | SCORE | {"align", "baseline", "compare", "probe", "translate"},
+    "files.py": {*STAGES} - {"jobs", "fetch", "own"},
 }
 
 
@@ -251,5 +251,5 @@ def test_a_change_of_one_stage_s_function_is_of_that_stage_alone(package, before
 def test_an_objective_needs_no_other_objective_s_file(package, objective):
     """A run depends on the file of its own objective alone, so that editing one retrains no other."""
     own = package / "objectives" / f"{known()[objective].module}.py"
-    others = {path for path in code.closure([own]) if path.parent.name == "objectives"}
-    assert others <= {own, package / "objectives/__init__.py"}
+    objectives = {package / "objectives" / f"{other.module}.py" for other in known().values()}
+    assert code.closure([own]) & objectives == {own}

@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from raretokens.cli import plan as command
+from raretokens.cli.main import main
 from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.machine.cards import card
@@ -116,7 +116,7 @@ def test_the_plan_of_a_scale_has_a_line_for_each_run(scale, tmp_path, monkeypatc
     (tmp_path / "params.yaml").write_text(declared)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["plan", "plan", "--gpu", "a100", "--gpus", "2", "--csv", "-"])
-    command.main()
+    main()
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     sheet = yaml.safe_load(declared)["runs"]
     assert [row["run"] for row in rows] == [f"{task}/{name}" for task in ("lm", "nmt") for name in sheet[task]]

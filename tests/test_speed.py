@@ -10,7 +10,7 @@ import pytest
 
 from raretokens.machine import speed
 from raretokens.machine.cards import peak_flops
-from raretokens.machine.progress import clock, spoken
+from raretokens.machine.progress import clock, speed_text
 from raretokens.machine.timing import revision
 
 ROOT = Path(__file__).parents[1]
@@ -41,9 +41,9 @@ def test_utilisation_is_the_share_of_all_cards_peak(monkeypatch):
     facts = measured.facts()
     assert facts["tokens_per_second"] == 400_000
     assert facts["model_flop_utilisation"] == pytest.approx(400_000 * 2.386e9 / (8 * 312e12), abs=1e-4)
-    assert "400,000 tokens/s  MFU 38%  " in spoken(facts)
+    assert "400,000 tokens/s  MFU 38%  " in speed_text(facts)
     measured.peak = None
-    assert measured.facts()["model_flop_utilisation"] is None and "MFU" not in spoken(measured.facts())
+    assert measured.facts()["model_flop_utilisation"] is None and "MFU" not in speed_text(measured.facts())
 
 
 def test_peak_memory_follows_what_is_allocated():

@@ -75,12 +75,12 @@ def parameters() -> dict:
 
 
 def environment() -> dict[str, str]:
-    """The processes of the world use this Python and write no byte code into the copy."""
+    """The processes of the world use this Python and the copy's own code, and write no byte code into it."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     identity = {
         f"GIT_{who}_{what}": "tiny@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
     }
-    return {**os.environ, **identity, "PATH": path, "DVC_NO_ANALYTICS": "1"}
+    return {**os.environ, **identity, "PATH": path, "PYTHONPATH": "src", "DVC_NO_ANALYTICS": "1"}
 
 
 def run(folder: Path, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:

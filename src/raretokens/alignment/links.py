@@ -1,88 +1,80 @@
 """Links between source and target pieces by the fast_align model (Dyer et al., 2013), counted by type."""
 
 import json
-from array import array
 from collections.abc import Iterator
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_matrix, save_npz
-from thot.alignment import FastAlignModel, SymmetrizationHeuristic, SymmetrizedAligner
 
+from raretokens.alignment import fast_align
+from raretokens.alignment.counter import PairCounter
+from raretokens.alignment.fast_align import PASSES, Direction
 from raretokens.alignment.job import Job
+from raretokens.alignment.progress import Progress
+from raretokens.alignment.symmetry import Grid, grow_diag_final_and
+from raretokens.alignment.text import LONGEST, Text
 from raretokens.files import whole, write_text
 from raretokens.subword.streams import Bitext, read_meta
 
-ITERATIONS = 5  # of expectation-maximisation, fast_align's default
-Sentence = tuple[str, ...]
+SECONDS = 5.0  # between lines of progress
 
 
 def align(job: Job, tokens: Path, into: Path) -> None:
     """Write links.npz, the link counts by type of the training text, and meta.json, how they were made."""
-    pairs = list(sentences(Bitext(tokens, "train"), job.pairs))
-    counts = count(pairs, read_meta(tokens)["vocabulary"])
+    text = Text(Bitext(tokens, "train"), job.pairs)
+    counts = count(text, read_meta(tokens)["vocabulary"], SECONDS)
     with whole(into / "links.npz") as part, open(part, "wb") as file:
         save_npz(file, counts)
     meta = {
         "model": "fast_align",
         "symmetrisation": "grow-diag-final-and",
-        "iterations": ITERATIONS,
-        "sil-thot": version("sil-thot"),
-        "pairs": len(pairs),
+        "iterations": fast_align.ITERATIONS,
+        "sil-thot": fast_align.SAME_AS,
+        "pairs": len(text),
+        "left_out": {"empty": text.empty, f"longer than {LONGEST} pieces": text.long},
         "links": int(counts.sum()),
         "linked_types": int((counts.sum(1) > 0).sum()),
     }
     write_text(into / "meta.json", json.dumps(meta, indent=1) + "\n")
-    print(f"align: {meta['links']:,} links in {len(pairs):,} pairs")
+    print(f"align: {meta['links']:,} links in {len(text):,} pairs{_left_out(text)}")
 
 
-def sentences(bitext: Bitext, most: int | None = None) -> Iterator[tuple[Sentence, Sentence]]:
-    """Pairs of sentences as pieces (their ids as strings), without the end marks; empty sides are left out.
+def _left_out(text: Text) -> str:
+    """Pairs that are left out, where there are any."""
+    parts = [f"{text.empty:,} have an empty side"] * bool(text.empty)
+    parts += [f"{text.long:,} are longer than {LONGEST:,} pieces"] * bool(text.long)
+    return f"; left out: {', '.join(parts)}" if parts else ""
 
-    most: so many of the pairs, evenly spaced; None for all.
+
+def links(text: Text, seconds: float | None = None) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """By block of sentence pairs: its source and target tokens that are linked, numbered within the block.
+
+    fast_align -d -o -v in both directions, one after the other so that one table is there at a time; symmetrised by
+    grow-diag-final-and. seconds: between lines of progress; None for none.
     """
-    name = cache(str)  # one string a type, not one a token: a sixth of the memory
-    chosen = min(most or len(bitext), len(bitext))
-    for number in (place * len(bitext) // chosen for place in range(chosen)):
-        source, target = (tuple(map(name, side[:-1].tolist())) for side in bitext.pair(number))
-        if source and target:
-            yield source, target
+    if not len(text):
+        return
+    progress = Progress("align", (2 * PASSES + 1) * text.positions, seconds)
+    direct, inverse = (_best(text, source, progress) for source in (0, 1))
+    done = np.zeros(2, np.int64)  # tokens of source and target
+    for block in text.blocks:
+        n, m = text.lengths[block].T
+        start, done = done, done + (n.sum(), m.sum())
+        grid = Grid(n, m, direct[start[1] : done[1]].astype(np.int64), inverse[start[0] : done[0]].astype(np.int64))
+        yield block, *grow_diag_final_and(grid)
+        progress.step(int((n * m).sum()), "both directions")
 
 
-def train(pairs: list[tuple[Sentence, Sentence]]) -> SymmetrizedAligner:
-    """Both directions with variational Bayes (fast_align -d -o -v), symmetrised by grow-diag-final-and; deterministic."""
-    directions = []
-    for forward in (True, False):
-        model = FastAlignModel()
-        model.variational_bayes = True
-        for source, target in pairs:
-            model.add_sentence_pair(*((source, target) if forward else (target, source)))
-        model.start_training()
-        for _ in range(ITERATIONS):
-            model.train()
-        model.end_training()
-        directions.append(model)
-    aligner = SymmetrizedAligner(*directions)
-    aligner.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
-    return aligner
+def _best(text: Text, source: int, progress: Progress) -> np.ndarray:
+    direction = Direction(text, source, progress)
+    direction.train()
+    return direction.best()
 
 
-def links(aligner: SymmetrizedAligner, pairs: list[tuple[Sentence, Sentence]]) -> Iterator[list[tuple[int, int]]]:
-    """Linked positions (source, target), from 0, of each pair."""
-    for source, target in pairs:
-        _, matrix = aligner.get_best_alignment(source, target)
-        yield [(i, j) for i in range(len(source)) for j in range(len(target)) if matrix[i, j]]
-
-
-def count(pairs: list[tuple[Sentence, Sentence]], vocabulary: int) -> csr_matrix:
+def count(text: Text, vocabulary: int, seconds: float | None = None) -> csr_matrix:
     """N x N, int64: how often source type i is linked to target type j in the training text (AGPS section 4.1.2)."""
-    rows, columns = array("i"), array("i")
-    for (source, target), linked in zip(pairs, links(train(pairs), pairs), strict=True):
-        rows.extend(int(source[i]) for i, _ in linked)
-        columns.extend(int(target[j]) for _, j in linked)
-    ones = np.ones(len(rows), np.int64)
-    return csr_matrix(
-        (ones, (np.frombuffer(rows, np.int32), np.frombuffer(columns, np.int32))), shape=(vocabulary, vocabulary)
-    )
+    counter = PairCounter(vocabulary)
+    for block, source, target in links(text, seconds):
+        counter.add(text.ids_of(0, block)[source], text.ids_of(1, block)[target])
+    return counter.matrix()
