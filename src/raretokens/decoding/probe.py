@@ -52,7 +52,7 @@ def language_model(job: ProbeJob, folder: Path, checkpoint: Path) -> Probed:
     model = build(run.architecture, run.shape, read_meta(folder)["vocabulary"], longest)
     model.load_state_dict(load_file(checkpoint))
     text = tokens(folder, "test")
-    continued = continuations(model, run.shape["activation"], text, asked.continuation, job.threads)
+    continued = continuations(model, run.shape.get("activation"), text, asked.continuation, job.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return Probed(*teacher_forced(model.to(device).eval(), text, asked), continued)
 
