@@ -92,7 +92,8 @@ def test_aggs_window_is_that_of_the_paper_or_of_the_code():
     assert not now.rare[10] and past.rare[10]
 
 
-def test_coupled_adam_divides_by_the_vocabulary_s_mean():
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_coupled_adam_divides_by_the_vocabulary_s_mean(scale):
     """Ten steps against a plain loop over the rule."""
     random = np.random.default_rng(0)
     table = torch.nn.Parameter(torch.from_numpy(random.normal(size=(7, 3))))
@@ -101,7 +102,8 @@ def test_coupled_adam_divides_by_the_vocabulary_s_mean():
     groups = [{"params": [table], "table": True}, {"params": [other], "table": False}]
     twin = torch.nn.Parameter(other.detach().clone())
     settings = {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "weight_decay": 0.1}
-    optimizer, plain = build("coupled_adam", {}).optimizer(groups, **settings), torch.optim.AdamW([twin], **settings)
+    optimizer = build("coupled_adam", {"average_scale": scale}).optimizer(groups, **settings)
+    plain = torch.optim.AdamW([twin], **settings)
     for step in range(1, 11):
         gradient = random.normal(size=(7, 3))
         table.grad = torch.from_numpy(gradient)
@@ -110,7 +112,7 @@ def test_coupled_adam_divides_by_the_vocabulary_s_mean():
         optimizer.step()
         plain.step()
         m, v = 0.9 * m + 0.1 * gradient, 0.98 * v + 0.02 * gradient**2
-        mean = v.mean(0) / (1 - 0.98**step)
+        mean = scale * v.mean(0) / (1 - 0.98**step)
         expected = expected * (1 - 0.01 * 0.1) - 0.01 * (m / (1 - 0.9**step)) / (np.sqrt(mean) + 1e-8)
     np.testing.assert_allclose(table.detach().numpy(), expected, atol=1e-12)
     torch.testing.assert_close(other, twin, atol=0, rtol=0)

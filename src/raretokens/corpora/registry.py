@@ -1,4 +1,4 @@
-"""Corpora by name. A corpus is a file of this folder that declares which names it serves, by the kind of text.
+"""Corpora by name. A corpus is a file of this folder that declares, in literals, which names it serves, by the kind of text.
 
 * SERVES = {"text": ("name", ...), "bitext": (...)} and LANGUAGES = {"text": ..., "source": ..., "target": ...}
 * text(raw, name) returns {split: lines}; bitext(raw, name) returns {split: pairs of lines}, lazily

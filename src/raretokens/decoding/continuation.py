@@ -1,7 +1,7 @@
 """Greedy continuations of the test text by a language model.
 
-The Transformer's are made by CTranslate2, which keeps keys and values from step to step; those of other architectures by the model
-itself, from the whole text at each step.
+The Transformer's are made by CTranslate2, which keeps keys and values from step to step; those of other architectures by the
+model itself, from the whole text at each step.
 """
 
 import tempfile
