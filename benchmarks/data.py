@@ -93,10 +93,10 @@ def generate_pairs(raw: Path, megabytes: float) -> None:
                 out.writelines(f"{line}\n" for line in sentences(language, scaled, seed, vocabularies[language]))
 
 
-def prepare(task: str, corpus: str) -> None:
+def prepare(kind: str, corpus: str) -> None:
     from raretokens.corpora import registry
 
-    registry.prepare(task, corpus, Path("raw"), Path("corpus"), processes=THREADS, table=Path("none"))
+    registry.prepare(kind, corpus, Path("raw"), Path("corpus"), processes=THREADS, table=Path("none"))
 
 
 def sacremoses_alone() -> None:
@@ -183,12 +183,12 @@ def align() -> None:
 # What is measured, and the library alone that it is compared with.
 STEPS: dict[str, dict[str, tuple[Callable[[], None], Callable[[], None] | None]]] = {
     "lm": {
-        "prepare": (lambda: prepare("lm", "wikitext-103"), None),
+        "prepare": (lambda: prepare("text", "wikitext-103"), None),
         "encode": (lambda: encode_pieces("lm"), gpt2_alone),
         "encode words": (encode_words, words_alone),
     },
     "pairs": {
-        "prepare": (lambda: prepare("nmt", "wmt14"), sacremoses_alone),
+        "prepare": (lambda: prepare("bitext", "wmt14"), sacremoses_alone),
         "encode": (lambda: encode_pieces("nmt"), merges_alone),
         "align": (align, None),
     },

@@ -21,7 +21,7 @@ def test_the_printed_statistics_of_wikitext_2(tmp_path, monkeypatch, mirror):
     """FRAGE table 5: its tokens of WikiText-2 hold the line ends, its OOV is the share of <unk> in the training text."""
     monkeypatch.chdir(tmp_path)
     fetch("wikitext-2", Path("raw/wikitext-2"), mirror)
-    prepare("lm", "wikitext-2", Path("raw"), Path("corpus"))
+    prepare("text", "wikitext-2", Path("raw"), Path("corpus"))
     words = WordVocabulary(model="words", size=None, tokenise=False)
     meta = encode(Job(name="words", sides=(".txt",), vocabulary=words), Path("corpus"), Path("words"))
     vocabulary = Vocabulary.read(Path("words") / VOCABULARY)

@@ -59,7 +59,7 @@ def test_bible_pairs_are_clean_aligned_and_split_by_chapter():
     del ylt[1_003_001]
     put("bible-web/verses.py.txt", translation(web))
     put("bible-ylt/verses.py.txt", translation(ylt))
-    prepare("nmt", "bible", RAW, OUT)
+    prepare("bitext", "bible", RAW, OUT)
     assert not Path("executed").exists()
     assert read("train.target")[:2] == ["God's good word 1:1.", "No one knew him, he said."]
     assert read("train.source")[0] == "the word is God's 1:1."
@@ -70,7 +70,7 @@ def test_bible_pairs_are_clean_aligned_and_split_by_chapter():
     assert row["dropped"] == {"no partner": 1, "empty": 0, "longer than 250 words": 0, "length ratio above 3": 1}
     assert row["tokens"] == {side: sum(len(line.split()) for line in read(f"train.{side}")) for side in row["tokens"]}
     assert counts()["languages"] == {"source": "en-ylt", "target": "en"}
-    prepare("lm", "bible", RAW, OUT)
+    prepare("text", "bible", RAW, OUT)
     assert counts()["splits"]["train"]["lines"] == 72 and read("test.txt")[0] == "God's good word 20:1."
 
 
@@ -101,14 +101,14 @@ def test_psalm_headings_go_to_their_psalm():
 def test_a_strange_package_is_an_error():
     put("bible-web/verses.py.txt", "bible = Bible(1)")
     with pytest.raises(UserError, match="not a translation"):
-        prepare("lm", "bible", RAW, OUT)
+        prepare("text", "bible", RAW, OUT)
     assert not OUT.exists() and not list(Path("corpus").iterdir())
 
 
 def test_wikitext_keeps_empty_lines_and_splits_at_newlines_only():
     for split in ("train", "valid", "test"):
         put(f"wikitext-2/wiki.{split}.tokens", " \n = Title = \n \n a\u2028b\x0cc\rd \n last")
-    prepare("lm", "wikitext-2", RAW, OUT, **SMALL)
+    prepare("text", "wikitext-2", RAW, OUT, **SMALL)
     assert read("train.txt") == ["", "= Title =", "", "a\u2028b\x0cc d", "last"]
     assert counts()["splits"]["valid"] == {"lines": 5, "tokens": {"text": 8}, "dropped": {}}
 
@@ -123,7 +123,7 @@ def test_multi30k_with_extra_tests():
     multi30k()
     put("wmt-newstest/newstest2014.en", "news\n")
     put("wmt-newstest/newstest2014.de", "Nachrichten\n")
-    prepare("nmt", "multi30k", RAW, OUT, ("newstest2014", "test_2018_flickr"), **SMALL)
+    prepare("bitext", "multi30k", RAW, OUT, ("newstest2014", "test_2018_flickr"), **SMALL)
     assert read("train.target") == ["ein Hund", "das Ende"] and read("newstest2014.target") == ["Nachrichten"]
     assert counts()["splits"]["train"]["dropped"] == {"no partner": 0, "empty": 1}
     assert list(counts()["splits"]) == ["train", "valid", "test", "newstest2014", "test_2018_flickr"]
@@ -133,39 +133,39 @@ def test_multi30k_with_extra_tests():
 def test_unequal_files_are_an_error(german, found):
     multi30k(german=german)
     with pytest.raises(UserError, match=found):
-        prepare("nmt", "multi30k", RAW, OUT)
+        prepare("bitext", "multi30k", RAW, OUT)
     assert not OUT.exists()
 
 
 @pytest.mark.parametrize(
-    ("task", "corpus", "extra", "said"),
+    ("kind", "corpus", "extra", "said"),
     [
         (
-            "lm",
+            "text",
             "wikitext",
             (),
             "corpora.out.corpus: 'wikitext' is not known; known: bible, own, wikitext-103, wikitext-2",
         ),
-        ("nmt", "wikitext-2", (), "known: bible, multi30k, own, wmt14"),
+        ("bitext", "wikitext-2", (), "known: bible, multi30k, own, wmt14"),
         (
-            "nmt",
+            "bitext",
             "multi30k",
             ("newstest2015",),
             "corpora.out.extra_tests: 'newstest2015' is no test set for en-de; known for it: .*newstest2014",
         ),
-        ("nmt", "bible", ("newstest2014",), "no test set for en-ylt-en; known for it: none"),
-        ("lm", "wikitext-2", (), "wiki.train.tokens: missing; fetch it first"),
+        ("bitext", "bible", ("newstest2014",), "no test set for en-ylt-en; known for it: none"),
+        ("text", "wikitext-2", (), "wiki.train.tokens: missing; fetch it first"),
         (
-            "nmt",
+            "bitext",
             "own",
             (),
             "own.nmt-train-source, .*: missing under .* needs nmt-train-source, nmt-train-target, nmt-valid",
         ),
     ],
 )
-def test_what_is_not_there_is_named(task, corpus, extra, said):
+def test_what_is_not_there_is_named(kind, corpus, extra, said):
     with pytest.raises(UserError, match=said):
-        prepare(task, corpus, RAW, OUT, extra)
+        prepare(kind, corpus, RAW, OUT, extra)
     assert not OUT.exists()
 
 
@@ -173,14 +173,14 @@ def test_other_counts_than_the_published_ones_stop_the_stage():
     for split in ("train", "valid", "test"):
         put(f"wikitext-2/wiki.{split}.tokens", "a b\n")
     with pytest.raises(UserError, match="corpus/out/train: 1 lines instead of the 36,718 published .wikitext-2.yaml"):
-        prepare("lm", "wikitext-2", RAW, OUT)
+        prepare("text", "wikitext-2", RAW, OUT)
     assert not OUT.exists()
 
 
 def test_gpt2_s_pieces_are_taken_along():
     own(lm_train="one", lm_valid="v", lm_test="t\n")
     put("gpt2-bpe/vocab.bpe", "pieces")
-    prepare("lm", "own", RAW, OUT)
+    prepare("text", "own", RAW, OUT)
     assert (OUT / "gpt2-bpe/vocab.bpe").read_text() == "pieces"
 
 
@@ -191,7 +191,7 @@ def test_wmt14_keeps_every_hundredth_pair_for_validation():
     for test in ("newstest2013", "newstest2014"):
         put(f"wmt-newstest/{test}.en", f"It’s {test}-news.\n")
         put(f"wmt-newstest/{test}.de", "„Nachrichten“\n")
-    prepare("nmt", "wmt14", RAW, OUT, ("newstest2013",), processes=2, **SMALL)
+    prepare("bitext", "wmt14", RAW, OUT, ("newstest2013",), processes=2, **SMALL)
     # Normalised, a control character taken for a blank, a hyphen split off, escaped.
     assert read("tokenised/valid.source") == [f"en isn &apos;t {n}- x &amp;" for n in ("1 29", "2 59")]
     numbers = [f"{part} {line}" for part in range(3) for line in range(70)]
@@ -213,12 +213,12 @@ def own(**files: str | bytes) -> None:
 
 def test_a_corpus_of_ones_own():
     own(lm_train="\ufeffone\r\n\r\ntwo", lm_valid="v", lm_test="t\n")
-    prepare("lm", "own", RAW, OUT)
+    prepare("text", "own", RAW, OUT)
     assert read("train.txt") == ["one", "", "two"]
     keys = [f"nmt_{split}_{side}" for split in ("valid", "test", "new") for side in ("source", "target")]
     bitext = dict.fromkeys(keys, "a b c\nd\n") | {"nmt_test_target": "a\n" + "d " * 300 + "\n"}
     own(**bitext, nmt_train_source="a\nw" + " w" * 10 + "\n" + "w " * 300, nmt_train_target="b\nw\n" + "w " * 100)
-    prepare("nmt", "own", RAW, OUT, ("new",))
+    prepare("bitext", "own", RAW, OUT, ("new",))
     dropped = {"no partner": 0, "empty": 0, "longer than 250 words": 1, "length ratio above 9": 1}
     assert read("train.source") == ["a"] and counts()["splits"]["train"]["dropped"] == dropped
     assert read("new.target") == ["a b c", "d"] and counts()["splits"]["test"]["lines"] == 2
@@ -271,8 +271,8 @@ def test_the_stages():
 def test_the_published_counts(mirror):
     for name in ("wikitext-2", "multi30k"):
         fetch(name, RAW / name, mirror)
-    prepare("lm", "wikitext-2", RAW, OUT)
+    prepare("text", "wikitext-2", RAW, OUT)
     found = [(row["lines"], row["tokens"]["text"]) for row in counts()["splits"].values()]
     assert found == [(36718, 2051910), (3760, 213886), (4358, 241211)]
-    prepare("nmt", "multi30k", RAW, OUT)
+    prepare("bitext", "multi30k", RAW, OUT)
     assert [row["lines"] for row in counts()["splits"].values()] == [29000, 1014, 1000]

@@ -44,7 +44,7 @@ def reports(world):
     written = [write(*arguments) for arguments in once][-1]
     assert all(write(*arguments) == written for arguments in once)
     write("score", "lm", "words"), write("score", "nmt", "back")
-    written = write("compare")
+    written = write("compare", "nmt")
     runs = [f"{task}/{name}" for task, name in (("lm", "tiny"), ("lm", "words"), ("nmt", "back"), ("nmt", "tiny"))]
     expected = {f"runs/{run}{ending}" for run in (*runs, "lm/human", "nmt/copy") for ending in (".json", ".csv")}
     assert written.keys() == expected | {f"curves/{run}.csv" for run in runs} | {"runs/nmt/paired.json"}

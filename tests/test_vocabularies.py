@@ -216,7 +216,7 @@ def test_the_recipe_of_wmt14_on_its_first_pairs(tmp_path, mirror):
         }.items():
             write(raw / f"wmt14/{part}.de-en.{side}", some)
     prepare(
-        "nmt", "wmt14", raw, tmp_path / "corpus", ("newstest2013",), processes=2
+        "bitext", "wmt14", raw, tmp_path / "corpus", ("newstest2013",), processes=2
     )  # 3,003 and 3,000 lines are checked
     job = told(PAIRS, model="bpe", merges=3000, longest=250, ratio=1.5)
     meta = encode(job, tmp_path / "corpus", tmp_path / "tokens")["splits"]

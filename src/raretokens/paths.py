@@ -37,9 +37,6 @@ def trained(task: str, run: str) -> Path:
     return DATA / "runs" / task / run
 
 
-def probe(run: str) -> Path:
-    return DATA / "probes" / run
-
-
-def hypotheses(run: str) -> Path:
-    return HYPOTHESES / run
+def output(folder: str, run: str) -> Path:
+    """What a model said of the test text."""
+    return DATA / folder / run

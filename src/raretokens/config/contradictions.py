@@ -25,8 +25,13 @@ def contradictions(parameters: Parameters) -> Iterator[str]:
     yield from _corpora(parameters)
     yield from _tokens(parameters)
     for task in tasks.names():
-        yield from _task(task, parameters.task(task))
-        for name, line in parameters.lines(task).items():
+        settings, lines = parameters.task(task), parameters.lines(task)
+        if settings:
+            yield from _task(task, settings)
+        elif lines:
+            yield f"{task}: missing; runs.{task} needs it"
+            continue
+        for name, line in lines.items():
             yield from _line(f"runs.{task}.{name}", parameters, task, line)
 
 
@@ -35,8 +40,10 @@ def _corpora(parameters: Parameters) -> Iterator[str]:
         key = f"corpora.{name}"
         if declared.task not in tasks.names():
             yield f"{key}.task: {declared.task!r} is not known; allowed: {', '.join(tasks.names())}"
-        elif declared.corpus not in corpora(declared.task):
-            allowed = ", ".join(corpora(declared.task))
+        elif parameters.task(declared.task) is None:
+            yield f"{declared.task}: missing; {key} needs it"
+        elif declared.corpus not in (known_corpora := corpora(record(declared.task).kind)):
+            allowed = ", ".join(known_corpora)
             yield f"{key}.corpus: {declared.corpus!r} is not known; allowed for {declared.task}: {allowed}"
 
 
@@ -126,7 +133,7 @@ def _line(key: str, parameters: Parameters, task: str, line: Line) -> Iterator[s
 
 def _text(key: str, parameters: Parameters, task: str, tokens: str) -> Iterator[str]:
     corpus = parameters.corpora.get(parameters.tokens[tokens].corpus)
-    if corpus and corpus.task != task:
+    if corpus and corpus.task in tasks.names() and record(corpus.task).kind != record(task).kind:
         yield f"{key}: {tokens!r} is text of {corpus.task}; a run of {task} needs another"
     elif len(record(task).sides) == 2 and tokens not in parameters.alignments:
         yield f"{key}: {tokens!r} is not aligned; name it under alignments"

@@ -14,7 +14,7 @@ def schema() -> type[Parameters]:
     """Parameters with a section and a run sheet for each task."""
     parts = {name: tasks.part(name, "settings") for name in tasks.names()}
     sheets = {name: (dict[Name, part.Line], {}) for name, part in parts.items()}
-    sections = {name: (part.Settings, ...) for name, part in parts.items()}
+    sections = {name: (part.Settings | None, None) for name, part in parts.items()}  # None: a scale without it
     return create_model(
         "Parameters", __base__=Parameters, runs=(create_model("Runs", __base__=Strict, **sheets), ...), **sections
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from raretokens.corpora.splits import LongestAndRatio
 from raretokens.errors import UserError
 
-SERVES = {"lm": ("bible",), "nmt": ("bible",)}
+SERVES = {"text": ("bible",), "bitext": ("bible",)}
 LANGUAGES = {"text": "en", "source": "en-ylt", "target": "en"}
 FILTER = LongestAndRatio(longest=250, ratio=3.0)
 
@@ -28,14 +28,14 @@ STANZA = re.compile(r"^\s*\[[A-Z][a-z]+\.\]|\s+[A-Z]{3,}(?: [A-Z]{3,})*\s*$")
 PSALM_119 = range(19_118_029, 19_120_000)
 
 
-def lm(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
+def text(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
     """World English, one verse a line: split -> lines."""
     verses = translation(raw / "bible-web")
     parts = split(verses)
     return {name: (verses[number] for number in numbers) for name, numbers in parts.items()}
 
 
-def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str | None, str | None]]]:
+def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str | None, str | None]]]:
     """Young's -> World English: split -> pairs; None where a translation numbers a verse differently."""
     source, target = translation(raw / "bible-ylt"), translation(raw / "bible-web")
     parts = split(source | target)

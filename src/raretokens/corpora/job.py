@@ -10,9 +10,9 @@ Corpus = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
 
 
 class Job(Strict):
-    """A prepared text: one corpus for one task."""
+    """A prepared text: one corpus, as lines or as pairs of lines."""
 
-    task: str  # a folder of tasks/, or similarity
+    kind: str  # text, bitext or similarity
     corpus: Corpus  # a name that a file of corpora/ serves
-    extra_tests: list[str] = []  # of translation: further test sets
+    extra_tests: list[str] = []  # of a bitext: further test sets
     processes: int = 1

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from raretokens.corpora.splits import pairs
 
-SERVES = {"nmt": ("multi30k",)}
+SERVES = {"bitext": ("multi30k",)}
 LANGUAGES = {"source": "en", "target": "de"}
 TESTS = ("test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
 
 
-def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
+def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
     return {"train": test(raw, "train"), "valid": test(raw, "val"), "test": test(raw, "test_2016_flickr")}
 
 

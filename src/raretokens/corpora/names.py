@@ -8,9 +8,9 @@ from raretokens.declared import literal
 FOLDER = Path(__file__).parent
 
 
-def corpora(task: str) -> dict[str, str]:
-    """Name of a corpus of a task -> the file of this folder that declares it in SERVES, without its ending."""
-    return dict(sorted((name, file.stem) for file, serves in _declared("SERVES") for name in serves.get(task, ())))
+def corpora(kind: str) -> dict[str, str]:
+    """Name of a corpus of that kind (text, bitext) -> the file of this folder that declares it in SERVES, without its ending."""
+    return dict(sorted((name, file.stem) for file, serves in _declared("SERVES") for name in serves.get(kind, ())))
 
 
 def lenders() -> dict[str, str]:

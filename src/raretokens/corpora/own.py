@@ -9,7 +9,7 @@ from raretokens.corpora.splits import LongestAndRatio, lines, pairs
 from raretokens.errors import UserError
 from raretokens.files import whole
 
-SERVES = {"lm": ("own",), "nmt": ("own",)}
+SERVES = {"text": ("own",), "bitext": ("own",)}
 LANGUAGES = {"text": "own", "source": "own", "target": "own"}
 FILTER = LongestAndRatio(longest=250, ratio=9.0)
 SPLITS = ("train", "valid", "test")
@@ -44,12 +44,12 @@ def _copied(file: Path, into: Path, place: str) -> bool:
     return has_text
 
 
-def lm(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
+def text(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
     files = _files(raw, LM)
     return {split: lines(files[f"lm-{split}"]) for split in SPLITS}
 
 
-def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
+def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
     files = _files(raw, NMT)
     return {split: pairs(files[f"nmt-{split}-source"], files[f"nmt-{split}-target"]) for split in SPLITS}
 

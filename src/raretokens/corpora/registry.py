@@ -1,7 +1,7 @@
-"""Corpora by name. A corpus is a file of this folder that declares, in literals, which names it serves, task by task.
+"""Corpora by name. A corpus is a file of this folder that declares, in literals, which names it serves, by the kind of text.
 
-* SERVES = {"lm": ("name", ...), "nmt": (...)} and LANGUAGES = {"text": ..., "source": ..., "target": ...}
-* lm(raw, name) returns {split: lines}; nmt(raw, name) returns {split: pairs of lines}, lazily
+* SERVES = {"text": ("name", ...), "bitext": (...)} and LANGUAGES = {"text": ..., "source": ..., "target": ...}
+* text(raw, name) returns {split: lines}; bitext(raw, name) returns {split: pairs of lines}, lazily
 * FILTER, of training pairs, may be left out; TOKENISE = True where the text is cut into words by Moses (moses.py)
 * TESTS and test(raw, name), pairs of lines: test sets that other corpora of the same languages may borrow
 """
@@ -17,12 +17,12 @@ from raretokens.corpora.sources import TABLE, check_counts
 from raretokens.corpora.splits import Folder, Pair, pairs, write_counts, write_pairs, write_text
 from raretokens.errors import UserError
 
-TASKS = ("lm", "nmt", "similarity")
+SIDES = {"text": ("text",), "bitext": ("source", "target"), "similarity": ("text",)}  # of each kind
 MODELS = ("gpt2-bpe",)  # sources that hold no text but how to cut it; encode finds them beside the text
 
 
 def prepare(
-    task: str,
+    kind: str,
     corpus: str,
     raw: Path,
     out: Path,
@@ -31,45 +31,44 @@ def prepare(
     processes: int = 1,
     table: Path = TABLE,
 ) -> None:
-    """Write data/corpus/<task>/ (docs/artifacts.md) from the fetched files below `raw`.
+    """Write data/corpus/<name>/ (docs/artifacts.md) from the fetched files below `raw`.
 
     processes: for tokenising; the result is the same. UserError: an unknown corpus or test set, a missing file, unequal
     numbers of lines, other counts than the table of sources states. Then `out` does not appear.
     """
-    module = _serving(task, corpus, f"corpora.{out.name}.corpus")
+    module = _serving(kind, corpus, f"corpora.{out.name}.corpus")
     with Folder(out) as folder:
-        if task == "nmt":
+        if kind == "bitext":
             lenders = {name: _lender(module, name, raw, f"corpora.{out.name}.extra_tests") for name in extra_tests}
-            splits = _nmt(module, corpus, raw, folder, lenders, processes)
+            splits = _bitext(module, corpus, raw, folder, lenders, processes)
         else:
-            splits = {"lm": _lm, "similarity": _similarity}[task](module, corpus, raw, folder)
-        check_counts(task, corpus, splits, out, table)
+            splits = {"text": _text, "similarity": _similarity}[kind](module, corpus, raw, folder)
+        check_counts(kind, corpus, splits, out, table)
         for model in MODELS:
-            if task != "similarity" and (raw / model).is_dir():
+            if kind != "similarity" and (raw / model).is_dir():
                 shutil.copytree(raw / model, folder / model)
-        sides = ("source", "target") if task == "nmt" else ("text",)
-        write_counts(folder, corpus, {side: module.LANGUAGES[side] for side in sides}, splits)
+        write_counts(folder, corpus, {side: module.LANGUAGES[side] for side in SIDES[kind]}, splits)
 
 
-def _serving(task: str, corpus: str, key: str) -> ModuleType:
-    if task not in TASKS:
-        raise UserError(f"prepare: {task!r} is not a task; known: {', '.join(TASKS)}")
-    known = names.corpora(task)
+def _serving(kind: str, corpus: str, key: str) -> ModuleType:
+    if kind not in SIDES:
+        raise UserError(f"prepare: {kind!r} is no kind of text; known: {', '.join(SIDES)}")
+    known = names.corpora(kind)
     if corpus not in known:
         raise UserError(f"{key}: {corpus!r} is not known; known: {', '.join(known)}")
     return _module(known[corpus])
 
 
-def _lm(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
-    return {split: write_text(out, split, text) for split, text in module.lm(raw, corpus).items()}
+def _text(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
+    return {split: write_text(out, split, text) for split, text in module.text(raw, corpus).items()}
 
 
-def _nmt(
+def _bitext(
     module: ModuleType, corpus: str, raw: Path, out: Path, lenders: dict[str, ModuleType], processes: int
 ) -> dict[str, dict]:
     tests = {name: lender.test(raw, name) for name, lender in lenders.items()}
     splits = {}
-    for split, bitext in (module.nmt(raw, corpus) | tests).items():
+    for split, bitext in (module.bitext(raw, corpus) | tests).items():
         if getattr(module, "TOKENISE", False):
             splits[split] = _tokenised(module, split, bitext, out, processes)
         else:

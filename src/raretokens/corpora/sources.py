@@ -6,7 +6,7 @@ and takes nothing whose size or sha256 differs from the ones written here.
   licence, note          for the reader
   urls                   addresses of its files; {name} stands for the name of the file
   limit                  bytes that its archives may unpack to, all together (2 GiB unless said)
-  counts                 published counts of what prepare makes of it: {task: {split: {lines, words}}}, checked there
+  counts                 published counts of what prepare makes of it: {kind: {split: {lines, words}}}, checked there
   files: one line each
     name, bytes, sha256  what is fetched; the sha256 is that of the whole file as published
     mirror               path in the mirror folder (<source>/<name> unless said); with .xz or .gz added it is unpacked first
@@ -97,13 +97,13 @@ class Source(Row):
     counts: dict[str, dict[str, Count]] = {}
 
 
-def check_counts(task: str, corpus: str, splits: dict[str, dict], folder: Path, table: Path = TABLE) -> None:
+def check_counts(kind: str, corpus: str, splits: dict[str, dict], folder: Path, table: Path = TABLE) -> None:
     """Compare the rows of counts.json with the published counts of the corpus and of the test sets that it borrows.
 
     UserError names the file, what was found and what is published.
     """
     for path in sorted(table.glob("*.yaml")):
-        published = source(path.stem, table).counts.get(task, {})
+        published = source(path.stem, table).counts.get(kind, {})
         for split, count in published.items():
             if split not in splits or (path.stem != corpus and split in ("train", "valid", "test")):
                 continue

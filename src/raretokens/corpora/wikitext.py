@@ -5,9 +5,9 @@ from pathlib import Path
 
 from raretokens.corpora.splits import lines
 
-SERVES = {"lm": ("wikitext-2", "wikitext-103")}
+SERVES = {"text": ("wikitext-2", "wikitext-103")}
 LANGUAGES = {"text": "en"}
 
 
-def lm(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
+def text(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
     return {split: lines(raw / corpus / f"wiki.{split}.tokens") for split in ("train", "valid", "test")}

@@ -1,7 +1,7 @@
 """WMT14 English -> German as the public code of AGG splits it: every 100th pair of the training text is for validation.
 
 Europarl v7, Common Crawl and News Commentary v9, in that order; the test set is newstest2014. All text is tokenised by
-Moses; pairs are left out by their lengths in pieces, so by the stage encode (nmt.vocabulary in params.yaml).
+Moses; pairs are left out by their lengths in pieces, so by the stage encode (`vocabulary` of its tokens in params.yaml).
 """
 
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from pathlib import Path
 from raretokens.corpora import newstest
 from raretokens.corpora.splits import pairs
 
-SERVES = {"nmt": ("wmt14",)}
+SERVES = {"bitext": ("wmt14",)}
 LANGUAGES = {"source": "en", "target": "de"}
 TOKENISE = True
 PARTS = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v9.de-en")
 EVERY = 100
 
 
-def nmt(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
+def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
     return {
         "train": (pair for number, pair in _numbered(raw) if number % EVERY),
         "valid": (pair for number, pair in _numbered(raw) if not number % EVERY),

@@ -1,4 +1,8 @@
-"""Greedy continuations of the test text by a language model, by CTranslate2: keys and values are kept from step to step."""
+"""Greedy continuations of the test text by a language model.
+
+The Transformer's are made by CTranslate2, which keeps keys and values from step to step; those of other architectures by the
+model itself, from the whole text at each step.
+"""
 
 import tempfile
 from collections.abc import Sequence
@@ -6,18 +10,20 @@ from pathlib import Path
 
 import ctranslate2
 import numpy as np
+import torch
 from torch import nn
 
 from raretokens.decoding.devices import best_device
 from raretokens.decoding.export import export_language_model
 from raretokens.decoding.job import Continuation
 from raretokens.errors import UserError
+from raretokens.models.decoder import Decoder
 from raretokens.subword.vocabulary import EOS, PAD
 
 
 def continuations(
     model: nn.Module,
-    activation: str,
+    activation: str | None,
     text: np.ndarray,
     declared: Continuation,
     threads: int,
@@ -37,6 +43,23 @@ def continuations(
     # As in training, the first input is the </s> before the text.
     starts = [*(i * stride for i in range(declared.samples)), *further]
     rows = [[EOS, *text[start : start + prefix].tolist()] for start in starts]
+    if not isinstance(model, Decoder):
+        return _by_itself(model, rows, length)
+    return _by_ctranslate2(model, activation or "", rows, length, threads)
+
+
+@torch.no_grad()
+def _by_itself(model: nn.Module, rows: list[list[int]], length: int) -> np.ndarray:
+    ids = torch.tensor(rows, device=model.table.device)
+    model.eval()
+    for _ in range(length):
+        scores = model(ids)[:, -1] @ model.table.T
+        scores[:, PAD] = -torch.inf
+        ids = torch.cat((ids, scores.argmax(1, keepdim=True)), dim=1)
+    return ids[:, -length:].cpu().numpy().astype(np.int32)
+
+
+def _by_ctranslate2(model: Decoder, activation: str, rows: list[list[int]], length: int, threads: int) -> np.ndarray:
     with tempfile.TemporaryDirectory() as folder:
         pieces = export_language_model(model, activation, Path(folder))
         generator = ctranslate2.Generator(

@@ -58,7 +58,7 @@ def language_model(job: ProbeJob, folder: Path, checkpoint: Path) -> Probed:
     text = tokens(folder, "test")
     needed, samples = asked.continuation.prefix + asked.continuation.length, asked.continuation.samples
     printed = [*located(text, Vocabulary.read(folder / VOCABULARY).pieces, needed).values()]
-    continued = continuations(model, run.shape["activation"], text, asked.continuation, job.threads, printed)
+    continued = continuations(model, run.shape.get("activation"), text, asked.continuation, job.threads, printed)
     spread, of_printed = continued[:samples], continued[samples:] if printed else None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return Probed(*teacher_forced(model.to(device).eval(), text, asked), spread, of_printed)

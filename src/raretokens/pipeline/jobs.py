@@ -26,8 +26,8 @@ PAGES = code.PACKAGE / "reporting"
 def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
     """Stage, name and job."""
     for name, corpus in parameters.corpora.items():
-        declared = corpus.model_dump(exclude={"baseline"})
-        yield "prepare", name, Prepare(**declared, processes=parameters.threads)
+        declared, kind = corpus.model_dump(include={"corpus", "extra_tests"}), record(corpus.task).kind
+        yield "prepare", name, Prepare(kind=kind, **declared, processes=parameters.threads)
         if baseline := tasks.part(corpus.task, "jobs").baseline(parameters, parameters.task(corpus.task), name):
             yield "baseline", name, baseline
     for name, tokens in parameters.tokens.items():
@@ -38,8 +38,9 @@ def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
     for task in tasks.names():
         for name in parameters.lines(task):
             yield from ((stage, name, job) for stage, job in of_run(parameters, parameters.run(task, name)))
-        whole = tasks.part(task, "jobs").whole(parameters, parameters.task(task))
-        yield from ((stage, "all", job) for stage, job in whole)
+        whole = getattr(tasks.part(task, "jobs"), "whole", None)
+        if whole:
+            yield from ((stage, "all", job) for stage, job in whole(parameters, parameters.task(task)))
     yield "similarity", "all", Section()
     yield "report", "all", sheet(parameters)
 
@@ -54,6 +55,7 @@ def of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
         "run": run,
         "training": train.training,
         "groups": train.groups,
+        "output": record(run.task).output,
         "pictures": record(run.task).pictures,
         "queries": settings.neighbours,
         "updates": [update for update in settings.curves if update % every == 0],
@@ -108,9 +110,9 @@ def runs(stage: str, job: Section) -> dict[str, str]:
 
 
 def _named(stage: str, job: Section) -> Iterator[str]:
-    """Modules that a stage finds by a name in its job."""
+    """Modules that a stage finds by a name."""
     run: Run | None = getattr(job, "run", None)
-    if stage in ("train", "probe", "translate") and run:
+    if run and stage != "score":
         yield f"raretokens.models.{run.architecture}"
     if stage == "train" and run:
         yield f"raretokens.tasks.{run.task}.training"
@@ -119,8 +121,12 @@ def _named(stage: str, job: Section) -> Iterator[str]:
         yield f"raretokens.tasks.{run.task}.scoring"
     if stage == "baseline":
         yield f"raretokens.tasks.{job.task}.baseline"
+    if stage == "compare":
+        yield f"raretokens.tasks.{job.task}.comparing"
+    if stage == "report":
+        yield from (f"raretokens.tasks.{task}.record" for task in tasks.names())
     if stage == "prepare":
-        yield f"raretokens.corpora.{corpora(job.task)[job.corpus]}"
+        yield f"raretokens.corpora.{corpora(job.kind)[job.corpus]}"
         yield from (f"raretokens.corpora.{lenders()[test]}" for test in job.extra_tests if test in lenders())
     if stage == "similarity":
         yield f"raretokens.corpora.{corpora(stage)[stage]}"

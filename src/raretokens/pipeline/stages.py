@@ -36,7 +36,7 @@ def prepare(name: str) -> None:
     from raretokens.corpora.registry import prepare as prepare_corpus
 
     told = job(Job, "prepare", name)
-    prepare_corpus(told.task, told.corpus, paths.RAW, paths.corpus(name), told.extra_tests, processes=told.processes)
+    prepare_corpus(told.kind, told.corpus, paths.RAW, paths.corpus(name), told.extra_tests, processes=told.processes)
 
 
 def similarity() -> None:
@@ -83,7 +83,12 @@ def probe(name: str) -> None:
     from raretokens.decoding.probe import probe as probe_run
 
     settings = job(ProbeJob, "probe", name)
-    probe_run(settings, paths.tokens(settings.run.tokens), paths.trained("lm", name), paths.probe(name))
+    probe_run(
+        settings,
+        paths.tokens(settings.run.tokens),
+        paths.trained(settings.run.task, name),
+        paths.output("probes", name),
+    )
 
 
 def translate(name: str) -> None:
@@ -92,8 +97,9 @@ def translate(name: str) -> None:
     from raretokens.decoding.translate import translate as translate_tests
 
     settings = job(TranslateJob, "translate", name)
-    places = paths.tokens(settings.run.tokens), paths.trained("nmt", name), paths.hypotheses(name)
-    translate_tests(settings, *places, around.machine().decoding_batch)
+    run, into = settings.run, paths.output("hypotheses", name)
+    batch = around.machine().decoding_batch
+    translate_tests(settings, paths.tokens(run.tokens), paths.trained(run.task, name), into, batch)
 
 
 def score(task: str, name: str) -> None:
@@ -102,19 +108,19 @@ def score(task: str, name: str) -> None:
     from raretokens.scoring.places import Places
     from raretokens.scoring.score import score as score_run
 
-    settings = job(tasks.part(task, "job").Score, f"score-{task}", name)
+    scoring = tasks.part(task, "scoring")
+    settings = job(scoring.Score, f"score-{task}", name)
     tokens = settings.run.tokens
-    outputs = {"nmt": paths.hypotheses}.get(task, paths.probe)
     places = Places(
         tokens=paths.tokens(tokens),
         trained=paths.trained(task, name),
-        output=outputs(name),
+        output=paths.output(settings.output, name),
         alignment=paths.alignment(tokens),
         corpora=paths.CORPORA,
         scores=paths.SCORES / task,
         curves=paths.CURVES / task,
     )
-    score_run(settings, tasks.part(task, "scoring"), places)
+    score_run(settings, scoring, places)
 
 
 def baseline(task: str, name: str) -> None:
@@ -125,12 +131,12 @@ def baseline(task: str, name: str) -> None:
     part.score(job(part.Job, "baseline", name), paths.CORPORA, paths.TOKENS, paths.SCORES / task)
 
 
-def compare() -> None:
-    """Set each translation run beside maximum likelihood."""
-    from raretokens.tasks.nmt.comparing import compare as compare_runs
-    from raretokens.tasks.nmt.job import Compare
+def compare(task: str) -> None:
+    """Set each run of a task beside maximum likelihood."""
+    from raretokens import tasks
 
-    compare_runs(job(Compare, "compare", "all"), paths.CORPORA, paths.HYPOTHESES, paths.SCORES / "nmt")
+    part = tasks.part(task, "comparing")
+    part.compare(job(part.Job, "compare", "all"), paths.CORPORA, paths.HYPOTHESES, paths.SCORES / task)
 
 
 def report() -> None:

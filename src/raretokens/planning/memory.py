@@ -11,6 +11,7 @@ from typing import Any
 
 from raretokens.loss import gated_cross_entropy
 
+TRANSFORMER = {"layers", "width", "heads", "feedforward", "attention_dropout", "activation"}  # what the formula reads
 FLOAT, HALF = 4, 2
 CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions of the loss at a time
 # What allocators lose between tensors that come and go: measured on a CPU, where stages/run keeps large ones in the heap.
@@ -32,6 +33,7 @@ class Step:
     is_accumulated: bool  # an update has several micro-batches
     half: bool  # bfloat16
     device: str  # cpu or cuda
+    kept: float | None = None  # bytes of a position, of an architecture without a formula
     objective: float = 0.0  # bytes of its penalty and its state
     snapshots: float = 0.0  # bytes of the table's copies, which are read again at the end
     processes: int = 1
@@ -52,6 +54,8 @@ def activations(step: Step) -> float:
     and two dropout masks; a decoder layer of translation a second attention; the feed-forward part its inner values, with GELU
     also before it. Scores are kept (three L x L matrices a head) only where no fused kernel has dropout: on a CPU.
     """
+    if step.kept is not None:
+        return step.micro_batch * step.kept
     shape, width = step.shape, step.width
     inner = shape["feedforward"] * (2 if shape["activation"] == "gelu" else 1)
     bytes_, encoder, decoder = (HALF, 24, 42) if step.half else (FLOAT, 40, 72)

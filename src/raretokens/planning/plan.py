@@ -11,7 +11,7 @@ from raretokens.errors import UserError
 from raretokens.machine import settings
 from raretokens.models.building import build, flops_per_token
 from raretokens.paths import MACHINE
-from raretokens.planning import disk, memory
+from raretokens.planning import disk, measured, memory
 from raretokens.planning.penalty import penalty
 from raretokens.planning.vocabulary import Text
 from raretokens.run import Run
@@ -84,12 +84,14 @@ def named(jobs: Iterable[Job], names: list[str]) -> list[Job]:
 def plan(job: Job, text: Text, device: str, processes: int = 1) -> Planned:
     """Needs of a run on `device` (cpu or cuda), shared by that many processes."""
     run, training = job.run, job.training
-    numbers = parameter_count(run.architecture, json.dumps(run.shape), text.rows, training.block)
+    shape, sides = json.dumps(run.shape), len(record(run.task).sides)
+    numbers = parameter_count(run.architecture, shape, text.rows, training.block)
+    has_formula = run.shape.keys() >= memory.TRANSFORMER
     share = max(training.tokens_per_update // processes, training.block)
     micro, width = min(micro_batch(device), share), run.shape["width"]
     step = memory.Step(
         name=f"{run.task}/{run.name}",
-        sides=len(record(run.task).sides),
+        sides=sides,
         shape=run.shape,
         vocabulary=text.rows,
         parameters=numbers,
@@ -98,6 +100,7 @@ def plan(job: Job, text: Text, device: str, processes: int = 1) -> Planned:
         is_accumulated=micro < share,
         half=training.precision == "bfloat16",
         device=device,
+        kept=None if has_formula else measured.kept(run.architecture, shape, sides, training.block),
         objective=penalty(run, text.rows, width),
         snapshots=disk.snapshots(training, width, text.rows),
         processes=processes,

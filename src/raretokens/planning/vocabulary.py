@@ -10,6 +10,7 @@ from raretokens.subword.job import Subword, WordVocabulary
 from raretokens.subword.streams import META, read_meta
 from raretokens.subword.vocabulary import SPECIALS
 from raretokens.tasks.parameters import Parameters
+from raretokens.tasks.record import record
 
 EXPECTED = Path(__file__).parent / "corpora.yaml"
 
@@ -39,7 +40,7 @@ def _expected(parameters: Parameters, name: str) -> Text:
     declared = parameters.tokens[name].vocabulary
     number, rows = _number(declared), getattr(declared, "rows", None)
     corpus = parameters.corpus_of(name)
-    kind = "words" if isinstance(declared, WordVocabulary) else corpus.task
+    kind = "words" if isinstance(declared, WordVocabulary) else record(corpus.task).kind
     expected = read_yaml(EXPECTED).get(corpus.corpus, {}).get(kind)
     if expected and number in (None, expected["vocabulary"]):
         return Text(rows or expected["rows"], expected["tokens"])

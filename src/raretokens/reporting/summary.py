@@ -49,7 +49,8 @@ def _headline(scores: Scores, run: str) -> dict[str, float]:
 
 def _texts(scores: dict[str, Scores]) -> dict[str, dict[str, int]]:
     """Text of a task -> split -> pieces, where they are counted."""
-    data = {task: (part.read(TASKS[task].data) or {}).get("metrics", {}) for task, part in scores.items()}
+    first = {task: next(iter(part.baselines), "") for task, part in scores.items()}
+    data = {task: (part.read(first[task]) or {}).get("metrics", {}) for task, part in scores.items()}
     return {TASKS[task].text: metrics["tokens"] for task, metrics in data.items() if "tokens" in metrics}
 
 

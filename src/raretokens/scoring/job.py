@@ -12,6 +12,7 @@ class Score(Section):
     run: Run
     training: Training
     groups: Groups
+    output: str  # folder of data/ with what the model said of the test text
     pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
     queries: list[str]  # of the nearest neighbours
     updates: list[int]  # after which the table is projected

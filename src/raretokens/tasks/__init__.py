@@ -1,12 +1,13 @@
 """Tasks: a folder each, with all that the rest of the code needs to know of it.
 
-* `record.py`: TASK, what it is called and what is shown of it
+* `record.py`: TASK, what it is called, what its text is, and what is shown of it
 * `settings.py`: Settings, the section of params.yaml that is called like the task, and Line, a line of its run sheet
-* `jobs.py`: what each stage of a run of it is told
-* `job.py`: what scoring is told beside what it is told in every task
 * `training.py`: data(job, folder), the training and the validation text cut into updates
-* `scoring.py`: metrics(job, artifacts), what a run of it is scored by, and hyperparameters(job), beside those of every task
-* `baseline.py`: rows of its tables that need no model
+* `scoring.py`: Score, what scoring is told; metrics(job, artifacts), what a run is scored by; hyperparameters(job)
+* `jobs.py`: of_run, what the stages after training are told; whole, what stages are told that see all runs, where there are any
+* `baseline.py`, and `baseline` in jobs.py: rows of tables that need no model, where a corpus is prepared for the task
+
+A task may have further files of its own.
 """
 
 from importlib import import_module

@@ -24,7 +24,7 @@ class PreparedCorpus(Strict):
     task: str
     corpus: Corpus  # a name that a file of corpora/ serves
     baseline: Name  # what its row of tables that needs no model is called
-    extra_tests: list[str] = []  # of translation: further test sets
+    extra_tests: list[str] = []  # of a bitext: further test sets
 
 
 class TokenFiles(Strict):
@@ -51,7 +51,8 @@ class Parameters(Strict):
     alignments: dict[Name, Alignment] = {}
     runs: Any
 
-    def task(self, name: str) -> TaskSettings:
+    def task(self, name: str) -> TaskSettings | None:
+        """Its section; None at a scale that does without the task."""
         return getattr(self, name)
 
     def lines(self, task: str) -> dict[str, Line]:

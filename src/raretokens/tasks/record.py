@@ -1,18 +1,37 @@
-"""What the rest of the code knows of a task by name alone."""
+"""What the rest of the code knows of a task by name alone: one object, in its record.py."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from raretokens import tasks
 
 
+class Headline(NamedTuple):
+    """A number that the first lists of runs have room for."""
+
+    metric: str
+    title: str
+    digits: int = 2
+
+
 @dataclass(frozen=True)
 class Task:
-    """What a task is called, and what is shown of its runs."""
+    """What a task is called, what its text is, and what is shown of its runs."""
 
     title: str
-    sides: tuple[str, ...]  # endings of the files of its prepared text: one, or source and target
-    pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
+    text: str  # what its text is called
+    sides: tuple[str, ...] = (".txt",)  # endings of the files of its prepared text: one, or source and target
+    tokens: tuple[str, ...] = ()  # token files that tables are about; the first where a table says nothing
+    output: str = ""  # folder of data/ with what a model says of the test text; empty: nothing is asked
     positions: int | None = None  # mean of a sequence, where most are shorter than the longest
+    pictures: Mapping[str, bool] = field(default_factory=dict)  # two-dimensional series -> whether they are centred
+    headline: Mapping[str, Headline] = field(default_factory=dict)  # short name -> number
+
+    @property
+    def kind(self) -> str:
+        """Of its text: which corpora can serve it."""
+        return "bitext" if len(self.sides) == 2 else "text"
 
 
 def record(name: str) -> Task:

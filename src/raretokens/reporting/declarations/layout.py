@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.errors import UserError, nearest
+from raretokens.reporting.tasks import USUAL
 
 Tree = dict[str, Any]  # of a column, a side or a table, as the file has it
 
@@ -11,7 +12,7 @@ Tree = dict[str, Any]  # of a column, a side or a table, as the file has it
 def written_out(path: Path, tables: Any, lists: dict[str, list[Tree]]) -> Any:
     """Tables as the schema has them; what is not understood is left for the schema to refuse.
 
-    path: tables/<paper>.yaml. A table `agg-1` is printed in agg_table1.csv and is of task lm, unless it says otherwise.
+    path: tables/<paper>.yaml. A table `agg-1` is printed in agg_table1.csv and is of the usual task, unless it says otherwise.
     """
     if not isinstance(tables, dict):
         return tables
@@ -27,7 +28,7 @@ def _table(place: str, table: Tree, lists: dict[str, list[Tree]]) -> Tree:
     own = [column for part in table.get("columns", []) for column in _columns(place, part, lists)]
     extras = [column for part in table.get("extras", []) for column in _columns(place, part, lists)]
     kept = {key: value for key, value in table.items() if key != "extras"}
-    return {"task": "lm", **kept, "columns": [*own, *_repeated(extras, _sides(own))]}
+    return {"task": USUAL, **kept, "columns": [*own, *_repeated(extras, _sides(own))]}
 
 
 def _columns(place: str, part: Any, lists: dict[str, list[Tree]]) -> list[Tree]:

@@ -35,6 +35,7 @@ class Metric(Section):
     direction: Literal["up", "down"] = Field(description="of the better value")
     match: Tolerance = Field(description="against the printed number, of one run at the paper's scale")
     drift: Tolerance = Field(description="in the report diff: the same code on another machine")
+    columns: dict[str, str] = Field({}, description="list of columns.yaml -> title of the column that it ends with")
 
     def unit_of(self, token: str) -> str:
         """The unit where a token is a piece, or a word."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from raretokens.errors import nearest
 from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.tasks import TASKS
+from raretokens.reporting.tasks import TASKS, WAITING
 from raretokens.sections import read_yaml
 
 
@@ -40,7 +40,7 @@ def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
 
 def unknown_runs(declared: Declarations) -> list[str]:
     """One line for each run of a claim or a figure that no table and no run sheet has."""
-    known = {task: _known_runs(declared, task) for task in TASKS}
+    known = {task: _known_runs(declared, task) for task in (*TASKS, *WAITING)}
     return [
         f"{place}: run {name!r} is in no table and on no run sheet; {nearest(name, sorted(known[task]))}"
         for place, task, names in _used_runs(declared)

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from raretokens.reporting.declarations.fact import Fact, Subject
 from raretokens.reporting.declarations.row import Column, RunRow
-from raretokens.reporting.tasks import TASKS, TaskName, TokensName
+from raretokens.reporting.tasks import TASKS, WAITING, TaskName, TokensName
 from raretokens.sections import Section
 
 TEXT = "_text_facts"  # end of the name of a file of data/paper
@@ -49,7 +49,7 @@ class Table(Section):
     @property
     def why_absent(self) -> str:
         """Why none of its runs is on a run sheet; empty where one could be."""
-        return self.absent or TASKS[self.task].absent
+        return self.absent or WAITING.get(self.task, "")
 
     @property
     def is_of_text(self) -> bool:
@@ -63,7 +63,7 @@ class Table(Section):
 
     @property
     def own_tokens(self) -> str:
-        return self.tokens or TASKS[self.task].tokens[0]
+        return self.tokens or (TASKS[self.task].tokens[0] if self.task in TASKS else self.task)
 
     @property
     def runs(self) -> set[str]:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from raretokens.errors import UserError
+from raretokens.errors import UserError, nearest
 from raretokens.reporting.declarations import layout
 from raretokens.reporting.declarations.claim import Claim, Presupposition
 from raretokens.reporting.declarations.declared import Declarations
@@ -21,10 +21,11 @@ BRACES = re.compile(r"\{(.+?)\}")
 
 def read(folder: Path) -> Declarations:
     """metrics, tables/, claims/, figures and scales of a folder; UserError, a line per mistake."""
+    metrics = _named(folder / "metrics.yaml", Metric)
     declared = Declarations(
         folder=folder,
-        metrics=_expanded(_named(folder / "metrics.yaml", Metric)),
-        tables=_tables(folder),
+        metrics=_expanded(metrics),
+        tables=_tables(folder, metrics),
         claims=_claims(folder),
         presuppositions=_presuppositions(folder / "presuppositions.yaml"),
         figures=_named(folder / "figures.yaml", Figure),
@@ -42,10 +43,16 @@ def _named(path: Path, kind: type) -> dict[str, Any]:
     return checked(dict[str, kind], read_yaml(path), path)
 
 
-def _tables(folder: Path) -> dict[str, Table]:
+def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
     """tables/<paper>.yaml, each a file of tables, with the lists of columns that columns.yaml names."""
     lists = read_yaml(folder / "columns.yaml")
     checked(dict[str, list[Column]], lists, folder / "columns.yaml")
+    for path, metric in metrics.items():
+        for name, title in metric.columns.items():
+            if name not in lists:
+                where = f"{folder / 'metrics.yaml'}: {path}.columns"
+                raise UserError(f"{where}: no list of columns {name!r}; {nearest(name, lists)}")
+            lists[name].append({"title": title, "metric": path})
     files = sorted((folder / "tables").glob("*.yaml"))
     parts = {path: layout.written_out(path, read_yaml(path), lists) for path in files}
     return _together({path: checked(dict[str, Table], part, path) for path, part in parts.items()}, "table")

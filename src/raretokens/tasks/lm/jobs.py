@@ -35,10 +35,5 @@ def baseline(parameters: Parameters, settings: Settings, corpus: str) -> Baselin
     )
 
 
-def whole(parameters: Parameters, settings: Settings) -> Iterator[tuple[str, Section]]:
-    """Jobs of stages that see all runs: none."""
-    return iter(())
-
-
 def _is_words(parameters: Parameters, tokens: str) -> bool:
     return isinstance(parameters.tokens[tokens].vocabulary, WordVocabulary)

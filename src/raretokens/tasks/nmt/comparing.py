@@ -8,6 +8,8 @@ from raretokens.scoring.score_files import write_json
 from raretokens.tasks.nmt.bleu import paired_lines
 from raretokens.tasks.nmt.job import Compare, Compared
 
+Job = Compare
+
 
 def compare(job: Compare, corpora: Path, hypotheses: Path, scores: Path) -> None:
     """Write paired.json: each run against the first maximum-likelihood run of its size, direction and text."""
@@ -25,7 +27,7 @@ def compare(job: Compare, corpora: Path, hypotheses: Path, scores: Path) -> None
         value, signature = paired_bootstrap(own, {name: text[0] for name, text in texts.items()}, truth)
         deltas |= value
         signatures += [[name, f"baseline:{baseline.run.name}|{signature}{suffix}"] for name in value]
-    score = layout({"run": "paired", "task": "nmt"}, {})
+    score = layout({"run": "paired", "task": job.task}, {})
     write_json(scores / "paired.json", {**score, "metrics": deltas, "signatures": signatures})
 
 

@@ -36,4 +36,5 @@ class Compared(Section):
 class Compare(Section):
     """All runs of translation, each to be compared with maximum likelihood of its size, direction and text."""
 
+    task: str
     runs: list[Compared]

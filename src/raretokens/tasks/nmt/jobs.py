@@ -42,7 +42,7 @@ def whole(parameters: Parameters, settings: Settings) -> Iterator[tuple[str, Sec
     texts = {
         name: _texts(parameters, settings, parameters.tokens[name].corpus) for name in {run.tokens for run in runs}
     }
-    yield "compare", Compare(runs=[Compared(run=run, texts=texts[run.tokens]) for run in runs])
+    yield "compare", Compare(task="nmt", runs=[Compared(run=run, texts=texts[run.tokens]) for run in runs])
 
 
 def _texts(parameters: Parameters, settings: Settings, corpus: str) -> Texts:

@@ -1,10 +1,18 @@
 """The record of translation."""
 
-from raretokens.tasks.record import Task
+from raretokens.tasks.record import Headline, Task
 
 TASK = Task(
     title="Translation",
+    text="Text of translation",
     sides=(".source", ".target"),
-    pictures={"projection": False, "pca": True},
+    tokens=("nmt",),
+    output="hypotheses",
     positions=32,
+    pictures={"projection": False, "pca": True},
+    headline={
+        "bleu": Headline("bleu.tokenised", "BLEU"),
+        "iw": Headline("isotropy.total", "I(W)", 3),
+        "align": Headline("alignsim.total", "AlignSim", 4),
+    },
 )

@@ -1,0 +1,30 @@
+"""Recurrent language model: gated recurrent units, one table for input and softmax. An example of an architecture."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+SHAPE = {"layers": "count", "width": "count", "dropout": "probability"}
+
+
+class GRU(nn.Module):
+    def __init__(self, vocabulary: int, layers: int, width: int, dropout: float, positions: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.GRU(width, width, layers, batch_first=True)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Ids of sequences x positions -> final hidden states of sequences x positions x width."""
+        embedded = nn.functional.embedding(inputs, self.table) * math.sqrt(self.table.shape[1])
+        return self.layers(self.dropout(embedded))[0]
+
+
+def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
+    return 6.0 * (shape["layers"] * 6 * shape["width"] ** 2 + vocabulary * shape["width"])
+
+
+MODEL = GRU

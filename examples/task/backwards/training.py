@@ -1,0 +1,14 @@
+"""The text of a language model from its end to its start, as updates."""
+
+from pathlib import Path
+
+from raretokens.subword.streams import tokens
+from raretokens.training.blocks import Blocks
+from raretokens.training.job import Job
+
+
+def data(job: Job, folder: Path) -> tuple[Blocks, Blocks]:
+    """Training and validation text."""
+    training, (train, valid) = job.training, (tokens(folder, split)[::-1] for split in ("train", "valid"))
+    updates = Blocks(train, training.block, training.tokens_per_update, job.run.seed)
+    return updates, Blocks(valid, training.block, first=training.validation_tokens)
