@@ -43,12 +43,18 @@ def test_every_claim_has_its_printed_effect_or_says_why_not():
     for name, declared in DECLARED.claims.items():
         verdict = judge(name, declared, empty, DECLARED)  # raises where a printed reference does not exist
         assert verdict.verdict == "not run" and verdict.note != verdict.printed, name
-        if verdict.printed:  # and the papers support what they conclude
-            low, high = declared.threshold - (declared.margin or 0), declared.threshold + (declared.margin or 0)
-            effect = float(verdict.printed)
-            assert {"lower": effect < low, "higher": effect > high, "same": low <= effect <= high}[declared.expect], (
-                name
-            )
+        if verdict.printed:  # and the papers support what they conclude, the printed control taken away
+            assert lies(declared, float(verdict.printed)), name
+        else:
+            assert declared.unprinted, name
+
+
+def lies(declared: Claim, effect: float) -> bool:
+    """Whether an effect is where the claim expects it; the margin of a ratio is a factor."""
+    turn, margin = declared.threshold, declared.margin or 0.0
+    ratio = declared.effect == "ratio"
+    low, high = (turn / (1 + margin), turn * (1 + margin)) if ratio else (turn - margin, turn + margin)
+    return {"lower": effect < low, "higher": effect > high, "same": low <= effect <= high}[declared.expect]
 
 
 def test_both_printed_and_unprinted_or_a_value_with_two_sides_is_refused(tmp_path):
@@ -218,7 +224,7 @@ def test_a_printed_side_may_be_the_mean_of_its_groups():
 
 def test_nothing_over_nothing_is_no_effect(tmp_path):
     scores = world(tmp_path, {name: {"metrics": {"uniq": {"rare": 0}}} for name in ("agg", "mle")})
-    declared = DECLARED.claims["agg-predicts-more-rare-types"]
+    declared = DECLARED.claims["agg-predicts-more-rare-types"].replaced(needs=[])
     for effect, ours in (("difference", "0"), ("ratio", "1")):
         verdict = judge("c", declared.model_copy(update={"effect": effect}), scores, DECLARED)
         assert (verdict.verdict, verdict.ours, verdict.left) == ("undecided", ours, "0")

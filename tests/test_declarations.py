@@ -15,7 +15,7 @@ GUIDE = (ROOT / "docs/declarations.md").read_text(encoding="utf-8")
 KINDS = {
     "## Metrics": (metric.Metric, metric.Tolerance),
     "## Tables": (paper_table.Table, row.Column, row.RunRow),
-    "### Facts": (fact.Fact, fact.Subject),
+    "### Facts": (fact.Fact, fact.Subject, fact.Part),
     "## Claims": (claim.Claim, claim.Side, claim.Control),
     "## Presuppositions": (claim.Presupposition, claim.Reference),
     "## Figures": (figure.Figure, figure.Panel),

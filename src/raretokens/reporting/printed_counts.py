@@ -2,12 +2,10 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.declarations.paper_table import TEXT
-from raretokens.reporting.declarations.printed import PrintedTable
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ def printed_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dict
         "tables": [name for name in files if not name.endswith(TEXT)],
         "text": [name for name in files if name.endswith(TEXT)],
     }
-    return {kind: _counts(declared.folder, names, _by_file(declared, cells)) for kind, names in parts.items()}
+    return {kind: _counts(declared, names, _by_file(declared, cells)) for kind, names in parts.items()}
 
 
 def _by_file(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, dict[str, Cell]]:
@@ -41,8 +39,8 @@ def _by_file(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, 
     return found
 
 
-def _counts(folder: Path, files: list[str], found: dict[str, dict[str, Cell]]) -> Counts:
-    printed = [cell for name in files for cell in PrintedTable(folder, name).cells.values()]
+def _counts(declared: Declarations, files: list[str], found: dict[str, dict[str, Cell]]) -> Counts:
+    printed = [cell for name in files for cell in declared.printed(name).cells.values()]
     cells = [cell for name in files for cell in found.get(name, {}).values()]
     return Counts(
         len(files),

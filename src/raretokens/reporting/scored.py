@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from raretokens.reporting import frames
 from raretokens.reporting.sheet import Sheet, SheetLine
+
+POINTS = ["series", "group", "x", "y"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Scores:
     baselines: dict[str, str] = field(default_factory=dict)  # score file that needs no model -> its corpus
     cache: dict[str, dict | None] = field(default_factory=dict)
     drawn: dict[str, pd.DataFrame] = field(default_factory=dict)
+    series: dict[str, pd.DataFrame] = field(default_factory=dict)  # points of runs, each read once
 
     @cached_property
     def repetitions(self) -> dict[str, list[str]]:
@@ -128,7 +132,14 @@ class Scores:
     def option(self, name: str, option: str) -> Any:
         return self.fact(name, f"options.{option}")
 
-    def points(self, name: str) -> Path:
+    def points(self, name: str) -> pd.DataFrame:
+        """series, group, x, y of each point of a run, as text; none where there is no file."""
+        if name not in self.series:
+            path = self.points_file(name)
+            self.series[name] = frames.read_csv(path) if path.is_file() else pd.DataFrame(columns=POINTS, dtype=str)
+        return self.series[name]
+
+    def points_file(self, name: str) -> Path:
         return self.folder / f"{name}.csv"
 
 

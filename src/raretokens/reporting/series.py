@@ -1,16 +1,8 @@
-"""Points of runs: reports/runs/<task>/<run>.csv, and reports/curves/<task>/<run>.csv for DVC's plots."""
+"""Curves of runs for DVC's plots: reports/curves/<task>/<run>.csv."""
 
 from pathlib import Path
 
-import pandas as pd
-
-from raretokens.reporting import frames
 from raretokens.reporting.scored import Scores
-
-
-def read_points(path: Path) -> pd.DataFrame:
-    """series, group, x, y of each point, as text; none where there is no file."""
-    return frames.read_csv(path) if path.is_file() else pd.DataFrame(columns=["series", "group", "x", "y"], dtype=str)
 
 
 def curves_of_all_runs(scores: Scores, folder: Path) -> str:

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 from raretokens.reporting.declarations.fact import LISTS, Fact, Part, Subject
 from raretokens.reporting.scored import Scores
-from raretokens.reporting.series import read_points
 
 
 class Ours(NamedTuple):
@@ -75,7 +74,7 @@ def _value(fact: Fact, path: str, run: str, scores: Scores) -> tuple[Any, str]:
     if fact.fixed is not None:
         return fact.fixed, ""
     if path.startswith("points."):
-        points = read_points(scores.points(run))
+        points = scores.points(run)
         last = points.x[points.series == path.partition(".")[2]].astype(float).max()
         return (int(last) if last == last else None), ""
     if path.startswith(LISTS):

@@ -6,7 +6,6 @@ from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.neighbour_cells import neighbour_cells
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.declarations.printed import PrintedTable
 from raretokens.reporting.scored import Scores
 
 
@@ -17,7 +16,7 @@ def table_cells(
 
     corpora: the scale's text of each task. at_print: whether the scale is the printed one; else no number can match.
     """
-    printed = PrintedTable(declared.folder, table.printed)
+    printed = declared.printed(table.printed)
     if table.facts:
         return list(facts.fact_cells(facts.Place(declared, table, scores, printed, corpora, at_print)))
     if table.neighbours:

@@ -5,17 +5,16 @@ Effects are compared on a scale on which equal steps are equal effects: the loga
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from raretokens.reporting.claims.measuring import chosen, measured
+from raretokens.reporting.claims.measuring import chosen
 from raretokens.reporting.declarations.claim import Claim, Side
-from raretokens.reporting.declarations.printed import PrintedTable
-from raretokens.reporting.scored import Scores
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.scored import Scores, Value
 
-ByRun = dict[str, float]  # run -> number
+Sides = dict[str, Value | None]  # what is measured of a claim, by side
 
 
 def effect(claim: Claim, left: float, right: float | None) -> float:
@@ -33,12 +32,6 @@ def turning_point(claim: Claim, right: float) -> float:
     return right * claim.threshold if claim.effect == "ratio" else right + claim.threshold
 
 
-def sides(claim: Claim) -> list[Side]:
-    """Those of the claim, then those of its control."""
-    control = [claim.control.left, claim.control.right] if claim.control else []
-    return [side for side in (*claim.sides.values(), *control) if side]
-
-
 def combined(claim: Claim, numbers: list[Any]) -> Any:
     """The claim's effect of a number (or an array of them) for each of its sides, the control's taken away."""
     per = len(claim.sides)
@@ -48,33 +41,34 @@ def combined(claim: Claim, numbers: list[Any]) -> Any:
     return own / control if claim.effect == "ratio" else own - control
 
 
-def by_seed(claim: Claim, scores: Scores) -> dict[int | None, list[str | None]]:
+def by_seed(measured: Sides) -> dict[int | None, list[str | None]]:
     """Seed -> the run of each side, for the seeds that all sides have.
 
     What needs no model has no seed: it stands beside every seed of the others. Empty where a side has no number.
     """
-    found = [_runs(claim, side, scores) for side in sides(claim)]
-    if not all(found):
+    values = list(filter(None, measured.values()))
+    if len(values) < len(measured):
         return {}
+    found = [dict(zip(value.seeds, value.runs, strict=True)) for value in values]
     seeded = [runs for runs in found if None not in runs]
     common = [seed for seed in (seeded[0] if seeded else found[0]) if all(seed in runs for runs in seeded)]
     return {seed: [runs.get(seed, runs.get(None)) for runs in found] for seed in common}
 
 
-def seed_effects(claim: Claim, scores: Scores) -> dict[int | None, float]:
+def seed_effects(claim: Claim, measured: Sides) -> dict[int | None, float]:
     """Seed -> effect."""
-    numbers = [_by_run(claim, side, scores) for side in sides(claim)]
+    numbers = [dict(zip(value.runs, value.values, strict=True)) for value in measured.values() if value]
     return {
         seed: float(combined(claim, [number[run] for number, run in zip(numbers, runs, strict=True)]))
-        for seed, runs in by_seed(claim, scores).items()
+        for seed, runs in by_seed(measured).items()
     }
 
 
-def drawn_effects(claim: Claim, scores: Scores) -> np.ndarray | None:
+def drawn_effects(claim: Claim, measured: Sides, scores: Scores) -> np.ndarray | None:
     """The effect on drawn test sets, the mean over seeds on the scale of step(); None where a side was not drawn."""
     rows = []
-    for runs in by_seed(claim, scores).values():
-        drawn = [_drawn(side, run, scores) for side, run in zip(sides(claim), runs, strict=True)]
+    for runs in by_seed(measured).values():
+        drawn = [_drawn(side, run, scores) for side, run in zip(claim.all_sides.values(), runs, strict=True)]
         if any(values is None for values in drawn):
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -91,14 +85,14 @@ def back(claim: Claim) -> Callable[[Any], Any]:
     return np.exp if claim.effect == "ratio" else np.asarray
 
 
-def printed_effect(claim: Claim, folder: Path) -> float | None:
+def printed_effect(claim: Claim, declared: Declarations) -> float | None:
     """None where the paper prints none."""
     if claim.unprinted:
         return None
-    places = [side.printed for side in sides(claim)]
+    places = [side.printed for side in claim.all_sides.values()]
     if None in places:  # a control that is not printed
         places = [side.printed for side in claim.sides.values()]
-    numbers = [PrintedTable(folder, file).mean(row, column, group) for file, row, column, group in places]
+    numbers = [declared.printed(file).mean(row, column, group) for file, row, column, group in places]
     return None if None in numbers else combined(claim, numbers)
 
 
@@ -109,23 +103,6 @@ def _pair(claim: Claim, numbers: list[Any]) -> Any:
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
         return left if right is None else left / right if claim.effect == "ratio" else left - right
     return effect(claim, left, right)
-
-
-def _by_run(claim: Claim, side: Side, scores: Scores) -> ByRun:
-    value = measured(side, scores, until=_until(claim, scores))
-    return dict(zip(value.runs, value.values, strict=True)) if value else {}
-
-
-def _runs(claim: Claim, side: Side, scores: Scores) -> dict[int | None, str]:
-    """Seed -> run, of those that have the side's number."""
-    value = measured(side, scores, until=_until(claim, scores))
-    return dict(zip(value.seeds, value.runs, strict=True)) if value else {}
-
-
-def _until(claim: Claim, scores: Scores) -> float | None:
-    """When the rows of the claim's own run thaw: that moment is meant in its control too, whose run never thaws."""
-    run = chosen(claim.left, scores)
-    return scores.option(run, "until") if run else None
 
 
 def _drawn(side: Side, run: str | None, scores: Scores) -> np.ndarray | None:

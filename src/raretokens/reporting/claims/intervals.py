@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 LEVEL = 0.95
 FEWEST = 3  # seeds: two say little of how much seeds differ
@@ -31,7 +31,7 @@ def over_seeds(effects: Sequence[float]) -> Interval | None:
     if len(effects) < FEWEST or not np.all(np.isfinite(effects)):
         return None
     centre, error = float(np.mean(effects)), float(np.std(effects, ddof=1)) / len(effects) ** 0.5
-    reach = float(t.ppf((1 + LEVEL) / 2, len(effects) - 1)) * error
+    reach = float(stdtrit(len(effects) - 1, (1 + LEVEL) / 2)) * error
     return Interval(centre - reach, centre + reach)
 
 

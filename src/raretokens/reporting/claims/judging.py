@@ -22,10 +22,10 @@ def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict
 
 
 def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict:
-    each = effects.seed_effects(claim, scores)
-    seeds, test, mean = _intervals(claim, each, scores)
+    found = measured(claim, scores)
+    each = effects.seed_effects(claim, found)
+    seeds, test, mean = _intervals(claim, each, found, scores)
     verdict, reason = _verdict(claim, len(each), [seeds, test], unmet(claim, declared.presuppositions, scores))
-    left, right = [*(measured(side, scores) for side in claim.sides.values()), None][:2]
     (seeds_low, seeds_high), (test_low, test_high) = (_ends(claim, interval) for interval in (seeds, test))
     return Verdict(
         claim=name,
@@ -36,14 +36,14 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
         verdict=verdict,
         reason=reason,
         kind=claim.effect,
-        left=_mean(left),
-        right=_mean(right),
+        left=_mean(found["left"]),
+        right=_mean(found.get("right")),
         ours=_number(mean),
         seeds_low=seeds_low,
         seeds_high=seeds_high,
         test_low=test_low,
         test_high=test_high,
-        printed=_number(effects.printed_effect(claim, declared.folder)),
+        printed=_number(effects.printed_effect(claim, declared)),
         seeds=str(len(each)),
         runs=" / ".join(dict.fromkeys(filter(None, (chosen(side, scores) for side in claim.sides.values())))),
         note=claim.unprinted or "",
@@ -51,7 +51,7 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
 
 
 def _intervals(
-    claim: Claim, each: dict[int | None, float], scores: Scores
+    claim: Claim, each: dict[int | None, float], found: effects.Sides, scores: Scores
 ) -> tuple[Interval | None, Interval | None, float | None]:
     """Over seeds and over the test set, on the scale of effects.step, and the mean effect itself."""
     if not each:
@@ -61,9 +61,9 @@ def _intervals(
     if not np.all(np.isfinite(steps)):
         return None, None, float(np.mean(list(each.values())))
     mean = float(np.mean(steps))
-    if all(side.data for side in effects.sides(claim)):
+    if all(side.data for side in claim.all_sides.values()):
         return Interval(mean, mean), None, float(effects.back(claim)(mean))
-    test = intervals.over_test_set(mean, effects.drawn_effects(claim, scores))
+    test = intervals.over_test_set(mean, effects.drawn_effects(claim, found, scores))
     return intervals.over_seeds(steps), test, float(effects.back(claim)(mean))
 
 

@@ -2,9 +2,8 @@
 
 import pandas as pd
 
-from raretokens.reporting.declarations.claim import Side
+from raretokens.reporting.declarations.claim import Claim, Side
 from raretokens.reporting.scored import Scores, Value
-from raretokens.reporting.series import read_points
 
 NEIGHBOURS = "neighbours.rare"  # a share that is counted from the listed neighbours
 
@@ -13,8 +12,18 @@ def chosen(side: Side, scores: Scores) -> str | None:
     return scores.choose(side.runs, data=side.data)
 
 
-def measured(side: Side, scores: Scores, until: float | None = None) -> Value | None:
-    """The side's metric over seeds; until: the update that `at: until` means where the run has no such option."""
+def measured(claim: Claim, scores: Scores) -> dict[str, Value | None]:
+    """Side -> its metric over seeds.
+
+    When the rows of the claim's own run thaw is meant in its control too, whose run never thaws.
+    """
+    run = chosen(claim.left, scores)
+    until = scores.option(run, "until") if run else None
+    return {name: _measured(side, scores, until) for name, side in claim.all_sides.items()}
+
+
+def _measured(side: Side, scores: Scores, until: float | None) -> Value | None:
+    """until: the update that `at: until` means where the run has no such option."""
     run = chosen(side, scores)
     if run is None:
         return None
@@ -49,7 +58,7 @@ def _on_curve(side: Side, scores: Scores, name: str, until: float | None) -> flo
 def _curve(metric: str, scores: Scores, name: str) -> pd.DataFrame:
     """x and y of series.group, or of all groups of a series."""
     series, _, group = metric.partition(".")
-    points = read_points(scores.points(name))
+    points = scores.points(name)
     own = (points.series == series) & ((points.group == group) | (not group))
     return points.loc[own, ["x", "y"]].astype(float)
 

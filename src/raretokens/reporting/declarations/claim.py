@@ -81,7 +81,13 @@ class Claim(Section):
 
     @property
     def sides(self) -> dict[str, Side]:
-        return {"left": self.left, **({"right": self.right} if self.right else {})}
+        return _sides(self)
+
+    @property
+    def all_sides(self) -> dict[str, Side]:
+        """Its own, then those of its control."""
+        control = _sides(self.control) if self.control else {}
+        return {**self.sides, **{f"control.{name}": side for name, side in control.items()}}
 
     @property
     def threshold(self) -> float:
@@ -103,3 +109,7 @@ class Claim(Section):
         if (self.unprinted is None) != all(side.printed for side in self.sides.values()):
             raise ValueError("declare what is printed for each side, or in `unprinted` why it is not")
         return self
+
+
+def _sides(of: Claim | Control) -> dict[str, Side]:
+    return {"left": of.left, **({"right": of.right} if of.right else {})}

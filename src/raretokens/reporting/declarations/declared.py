@@ -3,11 +3,14 @@
 import fnmatch
 from pathlib import Path
 
+from pydantic import PrivateAttr
+
 from raretokens.errors import UserError, nearest
 from raretokens.reporting.declarations.claim import Claim, Presupposition
 from raretokens.reporting.declarations.figure import Figure
 from raretokens.reporting.declarations.metric import Metric
 from raretokens.reporting.declarations.paper_table import Table
+from raretokens.reporting.declarations.printed import PrintedTable
 from raretokens.reporting.declarations.scale import Scale
 from raretokens.sections import Section
 
@@ -20,6 +23,14 @@ class Declarations(Section):
     presuppositions: dict[str, Presupposition] = {}
     figures: dict[str, Figure]
     scales: dict[str, Scale]
+    _printed: dict[Path, PrintedTable] = PrivateAttr(default_factory=dict)  # each read once
+
+    def printed(self, name: str) -> PrintedTable:
+        """The printed numbers of a file of the folder."""
+        path = self.folder / name
+        if path not in self._printed:
+            self._printed[path] = PrintedTable(self.folder, name)
+        return self._printed[path]
 
     def runs(self, task: str) -> set[str]:
         """Names of runs that a row of a table or a panel of a figure takes."""

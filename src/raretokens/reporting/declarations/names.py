@@ -33,9 +33,13 @@ def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
         for column in table.columns:
             yield from ((f"tables/{table.paper}.yaml: {name}", metric) for metric in (column.metric, column.interval))
     for name, claim in declared.claims.items():
-        yield from ((f"claims/{claim.paper}.yaml: {name}", side.metric) for side in claim.sides.values())
+        yield from ((f"claims/{claim.paper}.yaml: {name}", side.metric) for side in claim.all_sides.values())
     for name, figure in declared.figures.items():
         yield from ((f"figures.yaml: {name}", panel.metric) for panel in figure.panels)
+    for name, need in declared.presuppositions.items():
+        other = [reference.metric for reference in (need.above, need.below) if reference]
+        asked = (metric for metric in (need.metric, *other) if not metric.startswith("options."))
+        yield from ((f"presuppositions.yaml: {name}", metric) for metric in asked)
 
 
 def unknown_runs(declared: Declarations) -> list[str]:
@@ -51,7 +55,7 @@ def unknown_runs(declared: Declarations) -> list[str]:
 
 def _used_runs(declared: Declarations) -> Iterator[tuple[str, str, list[str]]]:
     for name, claim in declared.claims.items():
-        for key, side in claim.sides.items():
+        for key, side in claim.all_sides.items():
             if not side.data:
                 yield f"claims/{claim.paper}.yaml: {name}.{key}.runs", claim.task, side.runs
     for name, figure in declared.figures.items():

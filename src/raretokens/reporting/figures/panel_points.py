@@ -7,7 +7,6 @@ import pandas as pd
 
 from raretokens.reporting.declarations.figure import Figure, Panel
 from raretokens.reporting.scored import Scores
-from raretokens.reporting.series import read_points
 
 HEADER = ["panel", "run", "group", "x", "y"]
 
@@ -70,7 +69,7 @@ def _what(panel: Panel) -> str:
 
 
 def _series_points(panel: Panel, scores: Scores, run: str) -> RunPoints:
-    points = read_points(scores.points(run))
+    points = scores.points(run)
     ending = _ending(panel, list(points.series.unique()))
     if ending is None:
         return RunPoints()

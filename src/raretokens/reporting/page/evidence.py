@@ -4,12 +4,11 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from raretokens.reporting.claims import effects
 from raretokens.reporting.claims.measuring import chosen, measured
 from raretokens.reporting.claims.verdict import Verdict
 from raretokens.reporting.declarations.claim import Claim, Side
 from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.scored import Scores
+from raretokens.reporting.scored import Scores, Value
 
 
 def sections(declared: Declarations, verdicts: list[Verdict], scores: dict[str, Scores]) -> list[dict[str, Any]]:
@@ -38,7 +37,10 @@ def _section(declared: Declarations, verdict: Verdict, scores: dict[str, Scores]
             )
             if ends[0]
         },
-        "sides": [_side(side, declared, scores[claim.task]) for side in effects.sides(claim)],
+        "sides": [
+            _side(claim.all_sides[name], value, declared, scores[claim.task])
+            for name, value in measured(claim, scores[claim.task]).items()
+        ],
         "tables": _named(declared.tables, verdict, "table", "-"),
         "figures": _named(declared.figures, verdict, "figure", "-figure-"),
     }
@@ -67,8 +69,8 @@ def _expected(claim: Claim) -> str:
     return f"{claim.effect} {side} {claim.threshold:g}{taken}"
 
 
-def _side(side: Side, declared: Declarations, scores: Scores) -> dict[str, Any]:
-    value, run = measured(side, scores), chosen(side, scores)
+def _side(side: Side, value: Value | None, declared: Declarations, scores: Scores) -> dict[str, Any]:
+    run = chosen(side, scores)
     repetitions = scores.repetitions.get(run or "", [])
     return {
         "metric": side.metric,

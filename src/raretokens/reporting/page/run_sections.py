@@ -27,8 +27,8 @@ def _section(declared: Declarations, scores: Scores, name: str, times: Path) -> 
         "score": score,
         "facts": list(_facts(score)),
         "scores": list(grouped(declared, scores, name)),
-        "curve": loss_curve(scores.points(name)),
-        "points": scores.points(name).is_file(),
+        "curve": loss_curve(scores.points_file(name)),
+        "points": scores.points_file(name).is_file(),
         "time": _time(times / f"{scores.task}-{name}.json"),
     }
 
