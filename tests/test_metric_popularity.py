@@ -5,10 +5,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raretokens.training.objective import Facts
 from scipy.optimize import minimize
 from tiny.tables import cosine, kept, worlds
 
+from raretokens.loss.facts import Facts
 from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.metrics.popularity import FOLDS, PENALTY, folds_of, popular_types, popularity_accuracy
 from raretokens.objectives.frage import OPTIONS, Objective
