@@ -3,6 +3,7 @@
 import ctypes
 from functools import partial
 from pathlib import Path
+from runpy import run_path
 
 import ctranslate2
 import numpy as np
@@ -21,6 +22,7 @@ from raretokens.models.building import build
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
 from raretokens.training.pairs import padded
 
+ROOT = Path(__file__).parents[1]
 PIECES = (*SPECIALS, *(f"piece{i}" for i in range(36)))
 RNG = np.random.default_rng(0)
 
@@ -182,6 +184,25 @@ def test_each_token_is_scored_and_predicted_once_with_its_context(window, contex
         assert int(allowed.argmax()) == prediction[place]
 
 
+def greedy(model: torch.nn.Module, ids: list[int], length: int) -> list[int]:
+    ids = list(ids)
+    for _ in range(length):
+        with torch.no_grad():
+            scores = model(torch.tensor([ids]))[0, -1] @ model.table.T
+        scores[PAD] = -np.inf
+        ids.append(int(scores.argmax()))
+    return ids[-length:]
+
+
+def test_another_architecture_continues_by_itself():
+    torch.manual_seed(2)
+    model = run_path(str(ROOT / "examples/architecture/gru.py"))["GRU"](40, 1, 16, 0.1, 64)
+    text = np.random.default_rng(0).integers(4, 40, 53).astype("<u2")
+    continued = continuations(model, None, text, Continuation(samples=3, prefix=10, length=20), 1)
+    rows = [[EOS, *text[start : start + 10].tolist()] for start in (0, 7, 14)]
+    assert continued.tolist() == [greedy(model.eval(), row, 20) for row in rows]
+
+
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_continuations_are_greedy_and_start_after_their_prefixes(activation):
     torch.manual_seed(2)
@@ -195,13 +216,7 @@ def test_continuations_are_greedy_and_start_after_their_prefixes(activation):
     continued = continuations(model, activation, text, Continuation(samples=3, prefix=10, length=20), 1, [30])
     assert continued.shape == (4, 20)
     for start, continuation in zip((0, 7, 14, 30), continued.tolist(), strict=True):
-        ids = [EOS, *text[start : start + 10].tolist()]
-        for expected in continuation:
-            with torch.no_grad():
-                scores = model(torch.tensor([ids]))[0, -1] @ model.table.T
-            scores[PAD] = -np.inf
-            ids.append(int(scores.argmax()))
-            assert ids[-1] == expected
+        assert continuation == greedy(model, [EOS, *text[start : start + 10].tolist()], 20)
     assert EOS in continued[:, :-1]
     with pytest.raises(UserError, match="lm.probe.continuation: the test text has only 53 tokens"):
         continuations(model, activation, text, Continuation(samples=50, prefix=10, length=5), 1)

@@ -1,6 +1,7 @@
 """The plan says what the published cost model and measured tensors say, and refuses what cannot fit, with a way out."""
 
 import csv
+import json
 import math
 import sys
 from dataclasses import replace
@@ -17,7 +18,7 @@ from raretokens.machine.cards import card
 from raretokens.models.building import build
 from raretokens.pipeline import stages
 from raretokens.pipeline.jobs import training
-from raretokens.planning import memory, plan, random_tokens, refusal
+from raretokens.planning import measured, memory, plan, random_tokens, refusal
 from raretokens.planning.vocabulary import text
 from raretokens.tasks.parameters import Parameters
 
@@ -83,6 +84,9 @@ def test_activations_are_those_that_the_models_keep(architecture, sides, activat
              "attention_dropout": attention_dropout, "activation": activation}  # fmt: skip
     step = memory.Step("run", sides, shape, 16, 0, 4 * length, length, is_accumulated=False, half=False, device="cpu")
     assert memory.activations(step) == pytest.approx(saved_bytes(architecture, sides, shape, 4, length), rel=0.1)
+    # The same for an architecture that has no formula.
+    bytes_ = measured.kept(architecture, json.dumps(shape), sides, length)
+    assert 4 * length * bytes_ == pytest.approx(saved_bytes(architecture, sides, shape, 4, length), rel=0.1)
 
 
 def test_what_fits_is_not_refused_and_advice_that_is_followed_helps(paper):

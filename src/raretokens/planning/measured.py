@@ -18,11 +18,16 @@ def kept(architecture: str, shape: str, sides: int, positions: int) -> float:
     """Bytes of a position, in float32; shape: as JSON."""
     declared: Mapping[str, Any] = loads(shape)
     length, saved = min(positions, LONGEST), {}
-    with (
-        torch.random.fork_rng(devices=[]),
-        saved_tensors_hooks(lambda one: saved.setdefault(one.data_ptr(), one), lambda one: one),
-    ):
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        saved[storage.data_ptr()] = storage.nbytes()
+        held.append(tensor)  # else another one could lie where it lay
+        return tensor
+
+    held: list[torch.Tensor] = []
+    with torch.random.fork_rng(devices=[]), saved_tensors_hooks(keep, lambda tensor: tensor):
         model = build(architecture, declared, TYPES, length)
         model(*(torch.full((1, length), TYPES - 1),) * sides)
-    weights = {parameter.data_ptr() for parameter in model.parameters()}
-    return sum(one.nbytes for place, one in saved.items() if place not in weights) / length
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    return sum(bytes_ for place, bytes_ in saved.items() if place not in weights) / length
