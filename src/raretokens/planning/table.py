@@ -15,7 +15,7 @@ from raretokens.planning import disk, memory
 from raretokens.planning.plan import Planned
 from raretokens.planning.refusal import CERTAIN
 
-WIDTH = 110
+WIDTH = 114
 
 
 def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[str, object]:
@@ -34,7 +34,7 @@ def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[st
         "attention_flops": f"{planned.attention_flops:.3e}",
         "gpu": card.name,
         "gpus": cards,
-        "hours": f"{planned.hours(card.flops, cards, utilisation):.3g}",
+        "hours": f"{planned.hours(card.flops, cards, utilisation):.4g}",
         "micro_batch": planned.step.micro_batch,
         "gpu_gb": f"{need / 1e9:.1f}",
         "host_gb": f"{memory.total(memory.on_host(planned.step)) / 1e9:.1f}",
@@ -51,7 +51,7 @@ def write_csv(rows: Sequence[dict], file: IO[str]) -> None:
 
 
 SHOWN = {  # heading -> field of a row
-    "run": "run", "parameters": "parameters", "tokens": "tokens", "FLOPs": "flops", "hours": "hours",
+    "run": "run", "parameters": "parameters", "tokens": "tokens", "FLOPs": "flops", "time": "hours",
     "micro-batch": "micro_batch", "GPU GB": "gpu_gb", "host GB": "host_gb", "disk GB": "disk_gb", "fits": "fits",
 }  # fmt: skip
 
@@ -68,13 +68,24 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: in
     hours = sum(one.hours(card.flops, cards, utilisation) for one in planned)
     texts = {one.run.tokens: disk.token_files(*one.text) for one in planned}
     left = sum(one.disk_left for one in planned) + sum(texts.values())
-    console.print(f"{len(planned)} runs, {hours:.1f} hours on {cards} x {card.name} ({card.memory / 1e9:.0f} GB), "
+    console.print(f"{len(planned)} runs, {duration(hours)} on {cards} x {card.name} ({card.memory / 1e9:.0f} GB), "
                   f"{utilisation:.0%} of {card.flops / 1e12:g} TFLOP/s used; attention counted.")  # fmt: skip
-    console.print(f"Disk: {left / 1e9:.1f} GB are left (runs and token files), "
+    console.print(f"Disk: the runs leave {left / 1e9:.1f} GB (with their token files), "
                   f"{max(one.disk_passing for one in planned) / 1e9:.1f} GB more while the largest run trains.")  # fmt: skip
 
 
+def duration(hours: float) -> str:
+    """As hours:minutes; below an hour as minutes, below a minute as seconds."""
+    seconds = round(3600 * hours)
+    if seconds < 60:
+        return f"{seconds} s" if seconds else "< 1 s"
+    minutes = round(60 * hours)
+    return f"{minutes // 60}:{minutes % 60:02d} h" if minutes >= 60 else f"{minutes} min"
+
+
 def _cell(field: str, value: object) -> str:
+    if field == "hours":
+        return duration(float(value))
     if field == "parameters":
         return f"{value / 1e6:.1f} M"
     return f"{value / 1e9:.2f} G" if field == "tokens" else f"{value:,}" if isinstance(value, int) else str(value)
