@@ -1,24 +1,21 @@
 """The plan says what the published cost model and measured tensors say, and refuses what cannot fit, with a way out."""
 
 import csv
-import json
 import math
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 
 from raretokens.cli.main import main
 from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.machine.cards import card
-from raretokens.models.building import build
 from raretokens.pipeline import stages
 from raretokens.pipeline.jobs import training
-from raretokens.planning import measured, memory, plan, random_tokens, refusal
+from raretokens.planning import memory, plan, random_tokens, refusal, table
 from raretokens.planning.vocabulary import text
 from raretokens.tasks.parameters import Parameters
 
@@ -61,34 +58,6 @@ def test_every_paper_scale_run_costs_what_the_cost_model_says(paper):
         assert one.hours(h200.flops, cards=8) == pytest.approx(one.hours(h200.flops) / 8)
 
 
-def saved_bytes(architecture: str, sides: int, shape: dict, sentences: int, length: int) -> float:
-    """What a forward pass keeps for the backward pass, less the parameters."""
-    model, kept = build(architecture, shape, 16, length), {}
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.untyped_storage().data_ptr() not in own:
-            kept[tensor.untyped_storage().data_ptr()] = tensor
-        return tensor
-
-    ids = torch.randint(4, 16, (sentences, length))
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model(*[ids] * sides)
-    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
-
-
-@pytest.mark.parametrize(("architecture", "sides"), [("decoder", 1), ("encoder_decoder", 2)])
-@pytest.mark.parametrize(("activation", "attention_dropout", "length"), [("relu", 0.0, 32), ("gelu", 0.1, 64)])
-def test_activations_are_those_that_the_models_keep(architecture, sides, activation, attention_dropout, length):
-    shape = {"layers": 4, "width": 64, "heads": 4, "feedforward": 256, "dropout": 0.1,
-             "attention_dropout": attention_dropout, "activation": activation}  # fmt: skip
-    step = memory.Step("run", sides, shape, 16, 0, 4 * length, length, is_accumulated=False, half=False, device="cpu")
-    assert memory.activations(step) == pytest.approx(saved_bytes(architecture, sides, shape, 4, length), rel=0.1)
-    # The same for an architecture that has no formula.
-    bytes_ = measured.kept(architecture, json.dumps(shape), sides, length)
-    assert 4 * length * bytes_ == pytest.approx(saved_bytes(architecture, sides, shape, 4, length), rel=0.1)
-
-
 def test_what_fits_is_not_refused_and_advice_that_is_followed_helps(paper):
     one = planned(paper, "lm", "gpt2m-agg")
     assert list(refusal.shortfalls(one, PLENTY)) == []
@@ -101,6 +70,14 @@ def test_what_fits_is_not_refused_and_advice_that_is_followed_helps(paper):
     assert memory.total(memory.on_device(one.step)) <= 24e9
     (line,) = refusal.shortfalls(one, replace(PLENTY, device=4e9))
     assert line.endswith("no micro_batch is small enough, take another GPU or machine")
+
+
+def test_what_is_not_known_is_said_and_not_refused(paper):
+    one = planned(paper, "lm", "gpt2m-agg")
+    unknown = replace(one.step.forward, once=math.nan, sequence=math.nan)
+    one = replace(one, step=replace(one.step, forward=unknown))
+    assert list(refusal.shortfalls(one, replace(PLENTY, device=4e9))) == []
+    assert table.row(one, card("h200"), 1, 0.4)["fits"] == "unknown"
 
 
 def test_disk_counts_the_copies_of_the_table(paper):
@@ -127,6 +104,20 @@ def test_the_plan_of_a_scale_has_a_line_for_each_run(scale, tmp_path, monkeypatc
     assert all(math.isfinite(float(row["hours"])) and row["fits"] == "yes" for row in rows)
 
 
+def test_a_plan_to_read_says_what_the_runs_leave_on_the_disk(paper, capsys):
+    one = planned(paper, "nmt", "base-mle")
+    table.show([table.row(one, card("h200"), 1, 0.4)], [one], card("h200"), 1, 0.4)
+    shown = capsys.readouterr().out
+    assert "Disk: the runs leave 8." in shown and "1 runs, 3:26 h on 1 x h200" in shown and " 3:26 h " in shown
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"), [(8.38e-07, "< 1 s"), (0.004, "14 s"), (0.999, "1:00 h"), (0.5, "30 min"), (159.93, "159:56 h")]
+)
+def test_the_time_is_told_in_units_that_a_person_reads(hours, said):
+    assert table.duration(hours) == said
+
+
 def test_an_unknown_card_names_the_known_ones():
     with pytest.raises(UserError, match="--gpu: 'h20' is not known; allowed: .*h100, h200"):
         card("h20")
@@ -135,7 +126,7 @@ def test_an_unknown_card_names_the_known_ones():
 def test_a_run_that_cannot_fit_stops_before_any_work(tmp_path, monkeypatch):
     """The train stage itself: one line, and nothing written."""
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
-    tree["lm"]["sizes"]["demo"] |= {"layers": 300, "width": 16384, "feedforward": 65536}
+    tree["lm"]["sizes"]["demo"] |= {"layers": 12, "width": 65536, "feedforward": 262144}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
     random_tokens.write(tmp_path / "data/tokens/lm", 4000, {"train": 4000, "valid": 500})
     monkeypatch.chdir(tmp_path)

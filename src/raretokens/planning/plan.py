@@ -1,17 +1,15 @@
 """What each run of a run sheet needs. Hours are those of 40 % of the card's peak unless said otherwise."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-
-import torch
 
 from raretokens.errors import UserError
 from raretokens.machine import settings
-from raretokens.models.building import build, flops_per_token
+from raretokens.models.building import flops_per_token
 from raretokens.paths import MACHINE
-from raretokens.planning import disk, measured, memory
+from raretokens.planning import disk, memory
+from raretokens.planning.forward import Forward, follow
 from raretokens.planning.penalty import penalty
 from raretokens.planning.vocabulary import Text
 from raretokens.run import Run
@@ -27,7 +25,6 @@ class Planned:
 
     job: Job
     text: Text
-    parameters: int
     step: memory.Step
 
     @property
@@ -37,6 +34,16 @@ class Planned:
     @property
     def training(self) -> Training:
         return self.job.training
+
+    @property
+    def parameters(self) -> int:
+        """Trained numbers."""
+        return self.step.forward.parameters
+
+    @property
+    def sides(self) -> int:
+        """2: source and target."""
+        return len(record(self.run.task).sides)
 
     @property
     def tokens(self) -> int:
@@ -84,37 +91,28 @@ def named(jobs: Iterable[Job], names: list[str]) -> list[Job]:
 def plan(job: Job, text: Text, device: str, processes: int = 1) -> Planned:
     """Needs of a run on `device` (cpu or cuda), shared by that many processes."""
     run, training = job.run, job.training
-    shape, sides = json.dumps(run.shape), len(record(run.task).sides)
-    numbers = parameter_count(run.architecture, shape, text.rows, training.block)
-    has_formula = run.shape.keys() >= memory.TRANSFORMER
     share = max(training.tokens_per_update // processes, training.block)
-    micro, width = min(micro_batch(device), share), run.shape["width"]
+    micro, model = min(micro_batch(device), share), forward(job, text.rows, device)
     step = memory.Step(
         name=f"{run.task}/{run.name}",
-        sides=sides,
-        shape=run.shape,
+        forward=model,
         vocabulary=text.rows,
-        parameters=numbers,
         micro_batch=max(micro, training.block),
-        length=training.block,
         is_accumulated=micro < share,
         half=training.precision == "bfloat16",
         device=device,
-        kept=None if has_formula else measured.kept(run.architecture, shape, sides, training.block),
-        objective=penalty(run, text.rows, width),
-        snapshots=disk.snapshots(training, width, text.rows),
+        objective=penalty(run, text.rows, model.width),
+        snapshots=disk.snapshots(training, model.width, text.rows),
         processes=processes,
     )
-    return Planned(job, text, numbers, step)
+    return Planned(job, text, step)
 
 
-@cache
-def parameter_count(architecture: str, shape: str, rows: int, positions: int) -> int:
-    """Trained numbers of a model, which is built without memory; shape: as JSON."""
-    declared: Mapping = json.loads(shape)
-    with torch.device("meta"):
-        model = build(architecture, declared, rows, positions)
-    return sum(parameter.numel() for parameter in model.parameters())
+def forward(job: Job, rows: int, device: str) -> Forward:
+    """A pass of the run's model, with a table of so many rows."""
+    run, training = job.run, job.training
+    sides, is_half = len(record(run.task).sides), training.precision == "bfloat16"
+    return follow(run.architecture, json.dumps(run.shape), rows, training.block, sides, is_half, device)
 
 
 def micro_batch(device: str) -> int:

@@ -1,5 +1,6 @@
 """No run starts that cannot end: memory and disk that it needs, against what there is."""
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -86,7 +87,7 @@ def _on_device(step: memory.Step) -> float:
 def _memory(
     name: str, step: memory.Step, need: Callable[[memory.Step], float], there: float, what: str
 ) -> Iterator[str]:
-    if CERTAIN * need(step) <= there:
+    if math.isnan(need(step)) or CERTAIN * need(step) <= there:
         return
     needs, micro = f"{name}: needs about {_gb(need(step))} of {what}, {_gb(there)} are free", step.micro_batch
     while micro > step.length and need(_with(step, micro)) > there:

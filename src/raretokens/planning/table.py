@@ -1,6 +1,7 @@
 """A plan as a table to read, and as CSV."""
 
 import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
@@ -40,8 +41,14 @@ def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[st
         "host_gb": f"{memory.total(memory.on_host(planned.step)) / 1e9:.1f}",
         "disk_gb": f"{planned.disk_left / 1e9:.2f}",
         "disk_while_training_gb": f"{planned.disk_passing / 1e9:.2f}",
-        "fits": "yes" if need <= card.memory else "tight" if CERTAIN * need <= card.memory else "no",
+        "fits": _fits(need, card.memory),
     }
+
+
+def _fits(need: float, there: float) -> str:
+    if math.isnan(need):
+        return "unknown"
+    return "yes" if need <= there else "tight" if CERTAIN * need <= there else "no"
 
 
 def write_csv(rows: Sequence[dict], file: IO[str]) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ from raretokens.paths import job as job_file
 from raretokens.paths import tokens as token_files
 from raretokens.planning import memory, random_tokens
 from raretokens.planning.penalty import from_the_start
-from raretokens.planning.plan import Planned
+from raretokens.planning.plan import Planned, forward
 from raretokens.run import Run
 from raretokens.training.job import Job
 from raretokens.training.pairs import SMALLEST_BUCKET
@@ -33,7 +34,7 @@ class Trial:
     parameters: int
     tokens_per_update: int
     peak_mb: int
-    planned_mb: int
+    planned_mb: int | None  # not known where the forward pass cannot be followed
     loss_1: float
     loss_2: float
     evaluation: float
@@ -44,13 +45,15 @@ def shrunk(planned: Planned, tokens: int | None) -> Planned:
     """The same run with updates of at most so many tokens; model and vocabulary stay as they are."""
     training = planned.training
     tokens = min(tokens or training.tokens_per_update, training.tokens_per_update)
-    if planned.step.sides == 2:
+    if planned.sides == 2:
         tokens = max(tokens, SMALLEST_BUCKET)
     block = min(training.block, tokens)
     training = training.replaced(tokens_per_update=tokens, block=block)
     micro = max(min(planned.step.micro_batch, tokens), block)
-    step = replace(planned.step, micro_batch=micro, length=block, is_accumulated=micro < tokens, snapshots=0.0)
-    return replace(planned, job=planned.job.replaced(training=training), step=step)
+    job = planned.job.replaced(training=training)
+    model = forward(job, planned.text.rows, planned.step.device)
+    step = replace(planned.step, forward=model, micro_batch=micro, is_accumulated=micro < tokens, snapshots=0.0)
+    return replace(planned, job=job, step=step)
 
 
 def attempt(root: Path, threads: int, planned: Planned) -> Trial:
@@ -77,7 +80,7 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
             parameters=planned.parameters,
             tokens_per_update=planned.training.tokens_per_update,
             peak_mb=round(_peak(folder, run, usage.ru_maxrss) / 1e6),
-            planned_mb=round(memory.total(need) / 1e6),
+            planned_mb=None if math.isnan(memory.total(need)) else round(memory.total(need) / 1e6),
             loss_1=losses[0],
             loss_2=losses[1],
             evaluation=evaluation,
@@ -88,8 +91,8 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
 def _prepare(folder: Path, planned: Planned) -> None:
     """The job of this run alone, machine.yaml, and random token files."""
     run, training, step = planned.run, planned.training, planned.step
-    longest = training.block if step.sides == 2 else None
-    splits = {"train": step.sides * SPARE * training.tokens_per_update, "valid": step.sides * step.micro_batch}
+    longest = training.block if planned.sides == 2 else None
+    splits = {"train": planned.sides * SPARE * training.tokens_per_update, "valid": planned.sides * step.micro_batch}
     random_tokens.write(folder / token_files(run.tokens), planned.text.rows, splits, longest)
     write_text(folder / job_file(f"train-{run.task}", run.name), told.text(shortened(planned), {}))
     write_text(folder / MACHINE, f"micro_batch: {step.micro_batch}\n")
