@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.errors import UserError
 from raretokens.reporting.claims.claims_markdown import to_markdown
 from raretokens.reporting.claims.judging import judge
+from raretokens.reporting.claims.verdict import in_words
 from raretokens.reporting.declarations import reading
 from raretokens.reporting.declarations.claim import Claim, Presupposition
 from raretokens.reporting.scored import Scores
@@ -50,10 +52,8 @@ def test_every_claim_has_its_printed_effect_or_says_why_not():
 
 
 def lies(declared: Claim, effect: float) -> bool:
-    """Whether an effect is where the claim expects it; the margin of a ratio is a factor."""
-    turn, margin = declared.threshold, declared.margin or 0.0
-    ratio = declared.effect == "ratio"
-    low, high = (turn / (1 + margin), turn * (1 + margin)) if ratio else (turn - margin, turn + margin)
+    """Whether an effect is where the claim expects it."""
+    low, high = declared.margins
     return {"lower": effect < low, "higher": effect > high, "same": low <= effect <= high}[declared.expect]
 
 
@@ -112,7 +112,7 @@ SAME = claim(AGAINST.left.model_dump(), AGAINST.right.model_dump(), expect="same
 )
 def test_a_table_s_metric_is_decided_by_three_seeds_alone(tmp_path, a, b, declared, expected):
     verdict = judged(tmp_path, declared, three("a", a) | three("b", b))
-    assert (verdict.verdict, verdict.one_seed) == (expected, False)
+    assert (verdict.verdict, bool(verdict.few_seeds)) == (expected, False)
     assert bool(verdict.reason) == (expected == "undecided")
 
 
@@ -133,9 +133,9 @@ def test_one_seed_is_decided_by_its_test_set_and_says_so(tmp_path, shift, expect
     shared, own = random.normal(0, 1.0, 400), random.normal(0, 0.1, (2, 400))  # what both runs share cancels out
     drawn = {"a": 5.0 + shift + shared + own[0], "b": 5.0 + shared + own[1]}
     verdict = judged(tmp_path, AGAINST, {"a": 5.0 + shift, "b": 5.0}, drawn=drawn)
-    assert (verdict.verdict, verdict.one_seed) == (expected, one_seed)
+    assert (verdict.verdict, bool(verdict.few_seeds)) == (expected, one_seed)
     assert float(verdict.test_high) - float(verdict.test_low) == pytest.approx(2 * 1.96 * 0.1 * 2**0.5, rel=0.1)
-    assert ("(one seed)" in to_markdown([verdict], DECLARED)) == one_seed
+    assert ("**<br>one seed |" in to_markdown([verdict], DECLARED)) == one_seed
 
 
 def test_seeds_and_test_set_must_agree(tmp_path):
@@ -233,7 +233,17 @@ def test_nothing_over_nothing_is_no_effect(tmp_path):
 def test_the_page_counts_verdicts_and_goes_paper_by_paper():
     empty = Scores("lm", {}, Path("nowhere"))
     text = to_markdown([judge(n, c, empty, DECLARED) for n, c in DECLARED.claims.items()], DECLARED)
-    assert f"\n{len(DECLARED.claims)} claims: {len(DECLARED.claims)} not run.\n" in text
+    count = len(DECLARED.claims)
+    assert f"\n{count} claims: 0 does not hold, 0 not testable here, {count} not run, 0 undecided, 0 holds.\n" in text
     headings = [line for line in text.split("\n") if line.startswith("## ")]
     assert headings == ["## AGG", "## AGPS", "## CosReg", "## FRAGE"]
     assert "| *drawn in figure 2* |" in text
+
+
+def test_the_counts_name_every_verdict_and_what_fails_first(tmp_path):
+    verdict = judged(tmp_path, AGAINST, three("a", [0.5, 0.5, 0.5]) | three("b", [0.9, 0.8, 0.85]))
+    assert in_words([verdict]) == "1 does not hold, 0 not testable here, 0 not run, 0 undecided, 0 holds"
+    few = replace(verdict, verdict="holds", seeds_low="", seeds="2")
+    assert in_words([few, verdict]).endswith("1 holds (1 by the test set alone)")
+    text = to_markdown([few, verdict], DECLARED)
+    assert text.index("| **does not hold** |") < text.index("| **holds**<br>two seeds |")

@@ -61,6 +61,18 @@ def test_the_guide_s_examples_are_the_papers_own():
         ),
         ("tables/AGG", "agg-1", {"tokens": "word"}, "no task has such tokens; the nearest is words"),
         ("columns", "bleu", [{"title": "t", "metrik": "chrf"}], "columns.yaml: bleu.0.metrik: unknown key"),
+        (
+            "presuppositions",
+            "not-collapsed",
+            {"metric": "training.nll_to_unifrom"},
+            "presuppositions.yaml: not-collapsed: metric 'training.nll_to_unifrom' is not declared in metrics.yaml",
+        ),
+        (
+            "claims/AGG",
+            "rare-rows-degenerate-first",
+            {"control": {side: {"runs": ["ml"], "metric": "isotropi.rare"} for side in ("left", "right")}},
+            "rare-rows-degenerate-first.control.right.runs: run 'ml' is in no table and on no run sheet; the nearest is",
+        ),
         ("scales", "demo", {"corpora": {"lm": "bible", "mt": "bible"}}, "no such task; the nearest is nmt"),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import pytest
-from tiny.page import Page, make_scores
+from tiny.page import Page, make_scores, three_seeds
 from tiny.run_sheet import DECLARED
 
 from raretokens.config.load import load
@@ -23,7 +23,7 @@ FLAGS += ["--disable-background-networking", "--disable-component-update"]
 def reports(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("scale") / "reports"
     make_scores(folder)
-    report.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, folder)
+    report.write(three_seeds(sheet_of(load(ROOT / "params.yaml"))), DECLARED, folder)
     return folder
 
 

@@ -1,9 +1,11 @@
-"""Scores of six runs, made up, and a reader of the page that is made of them."""
+"""Scores of few runs, made up, and a reader of the page that is made of them."""
 
 import json
 import math
 from html.parser import HTMLParser
 from pathlib import Path
+
+from raretokens.reporting.sheet import Sheet
 
 HOSTILE = "log:e|<img src=http://x.invalid/><script>alert(1)</script>"
 VOID = {"meta", "link", "img", "input", "br", "line", "polyline"}
@@ -20,11 +22,22 @@ def score(task: str, run: str, seed: int, factor: float) -> dict:
     return {**about, "metrics": metrics[task] | geometry, "signatures": signatures, **facts}
 
 
+def three_seeds(sheet: Sheet) -> Sheet:
+    """A run sheet with a third seed of maximum likelihood and of AGG."""
+    lines = sheet.runs["lm"]
+    third = {f"{name}-3": lines[name].replaced(seed=3) for name in ("mle", "agg")}
+    return sheet.replaced(runs={**sheet.runs, "lm": {**lines, **third}})
+
+
 def make_scores(folder: Path) -> None:
-    """Fill reports/: one run has a loss and one a time; everything else on the run sheet has no scores."""
-    factors = {"mle": 1.0, "mle-2": 1.1, "agg": 0.7, "cosreg": 0.7, "freeze": 0.15}  # 9000 < 42000, but not as words
+    """Fill reports/: one run has a loss and one a time; everything else on the run sheet has no scores.
+
+    Maximum likelihood and AGG have three seeds, which decide claims.
+    """
+    factors = {"mle": 1.0, "mle-2": 1.1, "mle-3": 1.05, "agg": 0.7, "agg-2": 0.75, "agg-3": 0.75, "cosreg": 0.7}
+    factors["freeze"] = 0.15  # 9000 < 42000, but not as words
     for task, run, factor in [*(("lm", *one) for one in factors.items()), ("nmt", "base-mle", 1.0)]:
-        seed = 2 if run.endswith("-2") else 1
+        seed = int(run[-1]) if run[-1].isdigit() else 1
         (folder / "runs" / task).mkdir(parents=True, exist_ok=True)
         (folder / f"runs/{task}/{run}.json").write_text(json.dumps(score(task, run, seed, factor)))
     loss = [f"nll,train,{update},{8 * math.exp(-update / 50)}" for update in range(1, 101)]

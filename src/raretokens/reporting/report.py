@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.table_cells import table_cells
 from raretokens.reporting.claims.claims_markdown import to_markdown
 from raretokens.reporting.claims.judging import judge_all
-from raretokens.reporting.claims.verdict import to_csv
+from raretokens.reporting.claims.verdict import in_words, to_csv
 from raretokens.reporting.claims.verdict_counts import counts as verdict_counts
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.declarations.paper_table import Table
@@ -37,7 +36,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     write_text(reports / "claims.csv", to_csv(verdicts))
     write_text(reports / "claims.md", to_markdown(verdicts, declared))
     write_text(reports / "verdicts.csv", verdict_counts(verdicts))
-    counts = ", ".join(f"{count} {kind}" for kind, count in Counter(one.verdict for one in verdicts).items())
+    counts = in_words(verdicts)
     overview = summary(sheet, declared, cells, scores, counts)
     write_text(reports / "index.md", _index(overview))
     write_text(reports / "index.html", page(overview, declared, cells, verdicts, scores, reports))

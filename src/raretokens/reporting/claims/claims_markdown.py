@@ -1,56 +1,58 @@
 """Verdicts as Markdown: counts on top, then a table for each paper."""
 
-from collections import Counter
-
-from raretokens.reporting.claims.verdict import VERDICTS, Verdict
+from raretokens.reporting.claims.verdict import VERDICTS, Verdict, in_words
 from raretokens.reporting.declarations.declared import Declarations
 
-HEAD = "| verdict | claim | where | effect here | over seeds | over the test set | in print | effect | runs | seeds |"
-RULE = "|---|---|---|---|---|---|---|---|---|---|"
+HEAD = "| verdict | claim | effect here | in print | effect of | where |"
+RULE = "|---|---|---|---|---|---|"
 LEGEND = """\
 An effect is the first run's metric over the second's (ratio), less it (difference), or the metric itself (value): the mean over
-seeds, with 95 % intervals over seeds (Student's t of the paired effects, three seeds or more) and over the test set of these runs
-(blocks of text, sentences or word pairs drawn again, the same for both runs). *Holds* and *does not hold*: every interval that
-exists lies on one side of where the claim turns; a claim of no change is judged by its margin. *One seed*: the test set alone
-decides, other seeds might come out otherwise. *Not testable here*: the runs lack what the claim presupposes."""
+seeds. In brackets 95 % intervals: over seeds (Student's t of the paired effects, three seeds or more), and over the test set of
+these runs (blocks of text, sentences or word pairs drawn again, the same for both runs). *One seed* and *two seeds*: the test set
+alone decides, other seeds might come out otherwise.
+"""
+MEANINGS = [f"* *{name}*: {meaning}" for name, meaning in VERDICTS.items()]
 
 
 def to_markdown(verdicts: list[Verdict], declared: Declarations) -> str:
-    lines = ["# What the papers conclude, and whether it holds here", "", _summary(verdicts), "", LEGEND]
+    """What fails stands first, then what was left out."""
+    lines = ["# What the papers conclude, and whether it holds here", "", _counts(verdicts), "", LEGEND, *MEANINGS]
     for paper in dict.fromkeys(verdict.paper for verdict in verdicts):
-        own = sorted(
-            (verdict for verdict in verdicts if verdict.paper == paper),
-            key=lambda verdict: VERDICTS.index(verdict.verdict),
-        )
-        lines += ["", f"## {paper}", "", _summary(own), "", HEAD, RULE]
+        own = [
+            verdict for kind in VERDICTS for verdict in verdicts if (verdict.paper, verdict.verdict) == (paper, kind)
+        ]
+        lines += ["", f"## {paper}", "", _counts(own), "", HEAD, RULE]
         lines += [_line(verdict, declared) for verdict in own]
     return "\n".join([*lines, ""])
 
 
-def _summary(verdicts: list[Verdict]) -> str:
-    counts = Counter(verdict.verdict for verdict in verdicts)
-    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if verdict in counts)
-    return f"{len(verdicts)} claims: {words}."
+def _counts(verdicts: list[Verdict]) -> str:
+    return f"{len(verdicts)} claims: {in_words(verdicts)}."
 
 
 def _line(verdict: Verdict, declared: Declarations) -> str:
+    intervals = [
+        _range("seeds", verdict.seeds_low, verdict.seeds_high),
+        _range("test set", verdict.test_low, verdict.test_high),
+    ]
     cells = [
-        f"**{verdict.verdict}**{' (one seed)' if verdict.one_seed else ''}",
+        "<br>".join(filter(None, [f"**{verdict.verdict}**", verdict.few_seeds])),
         f"{verdict.statement}{f' (*{verdict.reason}*)' if verdict.reason else ''}",
-        verdict.place,
-        verdict.ours,
-        _range(verdict.seeds_low, verdict.seeds_high),
-        _range(verdict.test_low, verdict.test_high),
+        "<br>".join(filter(None, [verdict.ours, *intervals])),
         verdict.printed or f"*{verdict.note}*",
-        _effect(verdict, declared),
-        verdict.runs,
-        verdict.seeds,
+        f"{_effect(verdict, declared)}{_runs(verdict)}",
+        verdict.place,
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _range(low: str, high: str) -> str:
-    return f"[{low}, {high}]" if low else ""
+def _range(name: str, low: str, high: str) -> str:
+    return f"{name} [{low}, {high}]" if low else ""
+
+
+def _runs(verdict: Verdict) -> str:
+    seeds = f", {verdict.seeds} seed{'s' if verdict.seeds != '1' else ''}" if verdict.ours else ""
+    return f": {verdict.runs}{seeds}" if verdict.runs else ""
 
 
 def _effect(verdict: Verdict, declared: Declarations) -> str:

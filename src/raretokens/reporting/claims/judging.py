@@ -75,7 +75,7 @@ def _verdict(claim: Claim, seeds: int, found: list[Interval | None], lacking: st
     if lacking:
         return "not testable here", lacking
     if not existing:
-        return "undecided", f"{seeds} of {FEWEST} seeds, and nothing of the test set to draw"
+        return "undecided", f"{seeds} of {FEWEST} seeds, no interval"
     side = _side(claim, existing)
     if side is None:
         return "undecided", "an interval covers where the claim turns"
@@ -89,8 +89,7 @@ def _side(claim: Claim, found: list[Interval]) -> str | None:
     if claim.margin is None:
         sides = ("lower", all(one.below(turn) for one in found)), ("higher", all(one.above(turn) for one in found))
     else:
-        reach = float(step(1 + claim.margin)) if claim.effect == "ratio" else claim.margin
-        low, high = turn - reach, turn + reach
+        low, high = (float(step(end)) for end in claim.margins)
         outside = all(one.below(low) for one in found) or all(one.above(high) for one in found)
         sides = ("same", all(one.inside(low, high) for one in found)), ("other", outside)
     return next((name for name, lies in sides if lies), None)

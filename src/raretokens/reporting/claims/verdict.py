@@ -1,11 +1,18 @@
 """What came of a claim, as text: one line of reports/claims.csv."""
 
+from collections import Counter
 from dataclasses import dataclass, fields
 
 from raretokens.reporting import frames
 
 # What fails or was left out stands before what holds.
-VERDICTS = ("does not hold", "not testable here", "not run", "undecided", "holds")
+VERDICTS = {
+    "does not hold": "every interval lies on the other side of where the claim turns, or outside the margin of no change",
+    "not testable here": "the runs lack what the claim presupposes",
+    "not run": "a run or a metric has no number",
+    "undecided": "an interval covers where the claim turns, or there is none",
+    "holds": "every interval lies where the claim says",
+}
 DECIDED = ("holds", "does not hold")
 
 
@@ -32,9 +39,19 @@ class Verdict:
     note: str  # why nothing is printed
 
     @property
-    def one_seed(self) -> bool:
-        """Decided by the test set alone: other seeds might come out otherwise."""
-        return self.verdict in DECIDED and not self.seeds_low
+    def few_seeds(self) -> str:
+        """How many, of a verdict that the test set alone decides: other seeds might come out otherwise."""
+        alone = self.verdict in DECIDED and not self.seeds_low
+        return {"1": "one seed", "2": "two seeds"}.get(self.seeds, f"{self.seeds} seeds") if alone else ""
+
+
+def in_words(verdicts: list[Verdict]) -> str:
+    """How many there are of each verdict, what fails and what is left out first."""
+    counts = Counter(one.verdict for one in verdicts)
+    few = Counter(one.verdict for one in verdicts if one.few_seeds)
+    return ", ".join(
+        f"{counts[kind]} {kind}{f' ({few[kind]} by the test set alone)' if few[kind] else ''}" for kind in VERDICTS
+    )
 
 
 def to_csv(verdicts: list[Verdict]) -> str:

@@ -94,6 +94,14 @@ class Claim(Section):
         return self.than if self.than is not None else self.neutral
 
     @property
+    def margins(self) -> tuple[float, float]:
+        """Between which effects nothing changes; that of a ratio is a factor less 1."""
+        reach = self.margin or 0.0
+        if self.effect == "ratio":
+            return self.threshold / (1 + reach), self.threshold * (1 + reach)
+        return self.threshold - reach, self.threshold + reach
+
+    @property
     def neutral(self) -> float:
         """The effect of nothing."""
         return {"ratio": 1.0}.get(self.effect, 0.0)

@@ -36,6 +36,7 @@ def page(
     Times of training come from data/scratch beside the reports, where it is there: they are no output of the pipeline.
     """
     tables = [table_sections.section(name, declared, inside) for name, inside in cells.items()]
+    runs = run_sections.sections(declared, scores, reports.parent / run_sections.TIMES)
     jinja = environment("raretokens.reporting.page", autoescape=True, lstrip_blocks=True)
     return jinja.get_template("page.html").render(
         **summary,
@@ -51,10 +52,16 @@ def page(
         page_figures=[figure_sections.section(figure, reports / "figures") for figure in summary["figures"]],
         claims=evidence.sections(declared, verdicts, scores),
         clearest=clearest.clearest(declared, verdicts),
-        page_runs=run_sections.sections(declared, scores, reports.parent / run_sections.TIMES),
+        page_runs=runs,
+        explained={task: _explained(runs, task) for task in scores},
         groups=metric_groups.GROUPS,
         glance={task: _columns(names, summary["headline"]) for task, names in summary["runs"].items()},
     )
+
+
+def _explained(runs: list[dict[str, Any]], task: str) -> dict[str, dict[str, Any]]:
+    """Metric -> what it is."""
+    return {line["path"]: line for line in metric_groups.explained([run for run in runs if run["task"] == task])}
 
 
 def _columns(names: list[str], headline: dict[str, dict[str, float]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def clearest(declared: Declarations, verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def _of_kind(declared: Declarations, verdicts: list[Verdict], kind: str) -> list[Verdict]:
-    decided = [one for one in verdicts if one.verdict == kind and one.printed and not one.one_seed]
+    decided = [one for one in verdicts if one.verdict == kind and one.printed and not one.few_seeds]
     ranked = sorted(decided, key=lambda verdict: -_strength(declared, verdict))
     chosen: list[Verdict] = []
     for other_papers in (True, False):

@@ -28,7 +28,7 @@ def _section(declared: Declarations, verdict: Verdict, scores: dict[str, Scores]
         "pair": _pair(verdict, metric.digits),
         "here": _in_words(verdict.kind, verdict.ours),
         "print": _in_words(verdict.kind, verdict.printed),
-        "one_seed": verdict.one_seed,
+        "few_seeds": verdict.few_seeds,
         "ranges": {
             name: [_in_words(verdict.kind, end) for end in ends]
             for name, ends in (
@@ -62,11 +62,12 @@ def _pair(verdict: Verdict, digits: int) -> list[str]:
 
 
 def _expected(claim: Claim) -> str:
+    away = "over" if claim.effect == "ratio" else "less"
+    what = f"{claim.effect}, {away} that of the control," if claim.control else claim.effect
     if claim.expect == "same":
-        return f"{claim.effect} of {claim.threshold:g}, give or take {claim.margin:g}"
-    side = "below" if claim.expect == "lower" else "above"
-    taken = ", less that of its control" if claim.control else ""
-    return f"{claim.effect} {side} {claim.threshold:g}{taken}"
+        low, high = claim.margins
+        return f"{what} from {low:.4g} to {high:.4g}"
+    return f"{what} {'below' if claim.expect == 'lower' else 'above'} {claim.threshold:g}"
 
 
 def _side(side: Side, value: Value | None, declared: Declarations, scores: Scores) -> dict[str, Any]:

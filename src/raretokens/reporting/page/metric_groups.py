@@ -1,5 +1,6 @@
 """Every metric of a run, its frequency groups side by side."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,16 @@ def grouped(declared: Declarations, scores: Scores, name: str) -> Iterator[dict[
             "metric": declared.known_metric(path) or declared.known_metric(f"{path}.total"),
             "signature": next((signatures[part] for part in beginnings if part in signatures), ""),
         }
+
+
+def explained(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A line for each metric of the runs of a task: what it is, and the signature that most runs have."""
+    lines: dict[str, dict[str, Any]] = {}
+    signatures: dict[str, Counter[str]] = {}
+    for score in (score for run in runs for score in run["scores"]):
+        lines.setdefault(score["path"], {key: score[key] for key in ("path", "metric")})
+        signatures.setdefault(score["path"], Counter())[score["signature"]] += 1
+    return [{**line, "signature": signatures[path].most_common(1)[0][0]} for path, line in lines.items()]
 
 
 def _metrics(scores: Scores, name: str) -> dict[str, Any]:
