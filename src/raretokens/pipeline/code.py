@@ -15,7 +15,8 @@ PACKAGE = Path(__file__).parents[1]
 DIGITS = 12  # of a fingerprint
 
 
-def fingerprints(roots: Iterable[Path], data: Iterable[Path] = ()) -> dict[str, str]:
+@cache
+def fingerprints(roots: tuple[Path, ...], data: tuple[Path, ...] = ()) -> dict[str, str]:
     """File, seen from the package -> fingerprint, of the roots and of all that they import of the package.
 
     data: files and folders, of which all that is no code is taken as it is.
@@ -98,6 +99,7 @@ def _run(tree: ast.AST) -> Iterator[ast.AST]:
             yield from _run(child)
 
 
+@cache
 def _packages(path: Path) -> list[Path]:
     inner = path.relative_to(PACKAGE.parent).parents
     return [file for parent in inner if (file := PACKAGE.parent / parent / "__init__.py").is_file() and file != path]

@@ -105,7 +105,7 @@ def runs(stage: str, job: Section) -> dict[str, str]:
     function = stage.split("-")[0]
     own, roots = code.of_function(STAGES, function)
     data = {"report": [PAGES], "prepare": [TABLE], "similarity": [TABLE]}.get(stage, [])
-    found = code.fingerprints([*roots, *map(code.module, _named(function, job))], data)
+    found = code.fingerprints((*roots, *map(code.module, _named(function, job))), tuple(data))
     return {f"pipeline/stages.py: {function}": own, **found}
 
 
