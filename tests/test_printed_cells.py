@@ -47,7 +47,7 @@ def scores(request, tmp_path_factory) -> dict[str, Scores]:
 def seeds(tmp_path) -> dict[str, Scores]:
     """Two seeds of the baseline and of AGG, one of static AGG and of a run that no table names."""
     sheet = {"mle": line(), "mle-2": line(seed=2), "agg": line("agg"), "agg-2": line("agg", seed=2)}
-    sheet |= {"agg-static": line("agg", options=(("static", True),)), "mine": line("mine")}
+    sheet |= {"agg-static": line("agg", options={"static": True}), "mine": line("mine")}
     numbers = {"mle": 130.0, "mle-2": 134.0, "agg": 140.0, "agg-2": 150.0, "agg-static": 140.0, "mine": 90.0}
     for name, ppl in numbers.items():
         write(tmp_path, "lm", name, {"seed": sheet[name].seed, "metrics": {"ppl": {"total": ppl, "freq": ppl}}})
