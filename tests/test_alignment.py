@@ -317,7 +317,7 @@ def test_progress_has_share_and_time_left(encoded, capsys):
 def test_what_does_not_fit_is_refused_with_what_to_change(encoded, monkeypatch):
     aligned = encoded(random_pairs(20, 1))
     monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: type("", (), {"available": 100.0}))
-    with pytest.raises(UserError, match=r"nmt\.alignment\.pairs"):
+    with pytest.raises(UserError, match=r"alignments\.<name>\.pairs"):
         links.count(aligned, 60)
 
 

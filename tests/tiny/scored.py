@@ -16,6 +16,7 @@ from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import Vocabulary
 
 CODE = Path(__file__).parents[2]
+TRAINED = {"updates": 4, "updates_per_epoch": 2, "kept": {"update": 4, "valid_nll": 4.25}, "parameters": 999}
 TRAIN = [
     "the shepherd saw a well-worn way in the wilderness",
     "and the prophecy was of a shepherd and of the sea",
@@ -76,7 +77,7 @@ def make_run(root, task, name, folder, random):
             [str(update), "4.5", f"{6 - update}", "0.1", *[f"{40 - update}"] * len(extra), ["", "3.5"][update == 3]]
         )
     put(run / "log.tsv", lines("\t".join(row) for row in log))
-    put(run / "training.json", json.dumps({"updates": 4, "kept": {"update": 4, "valid_nll": 4.25}, "parameters": 999}))
+    put(run / "training.json", json.dumps(TRAINED))
     save_file({"table": table}, run / "model.safetensors")
     save_file({f"{u:06}": (table * u / 4 + 0.1).astype(np.float16) for u in (0, 2, 4)}, run / "snapshots.safetensors")
     return vocabulary

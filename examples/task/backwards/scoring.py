@@ -1,5 +1,6 @@
 """What language models from right to left are scored by: their validation text, and their table."""
 
+from raretokens.metrics.resampling import Replicates
 from raretokens.scoring.artifacts import Artifacts
 from raretokens.scoring.geometry import geometry
 from raretokens.scoring.job import Score
@@ -10,6 +11,11 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
     """Raises UserError where artifacts do not fit."""
     likelihood = artifacts.summary["kept"]["valid_nll"]
     return {"valid_nll": (likelihood, "log:e|unit:piece|checkpoint:scored|split:valid"), **geometry(artifacts)}
+
+
+def drawn(job: Score, artifacts: Artifacts) -> Replicates:
+    """None: no metric of a test text."""
+    return {}
 
 
 def hyperparameters(job: Score) -> dict:
