@@ -102,6 +102,7 @@ def package(tmp_path_factory):
             patch.setattr(jobs, name, copy / getattr(jobs, name).relative_to(PACKAGE))
         for name in ("imports", "of_function", "_of_code"):
             patch.setattr(code, name, Memory(getattr(code, name).__wrapped__))
+        patch.setattr(code, "fingerprints", code.fingerprints.__wrapped__)
         yield copy
 
 

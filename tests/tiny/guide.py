@@ -2,17 +2,18 @@
 
 New `<path>` ([`examples/...`](...)):                 the block is that file
 Add to `<path>` ([`examples/...`](...)):              YAML whose keys join those of the file
-Change `<path>` ([`examples/...`](...)):              a diff for git apply
+Change `<path>` ([`examples/...`](...)):              lines with + stand after the line above them
 """
 
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
-from tiny.world import ROOT, run
+from tiny.world import ROOT
 
 STEP = re.compile(
     r"^(New|Add to|Change) `([^`]+)`[^\n]*?\[`([^`]+)`\]\([^)]*\)[^\n]*:\n\n```\w+\n(.*?)^```$",
@@ -40,11 +41,19 @@ def follow(page: str, folder: Path) -> list[str]:
             file.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(example, file)
         elif step.verb == "Change":
-            run(folder, "git", "apply", str(example))
+            file.write_text(changed(file.read_text(encoding="utf-8"), step.block), encoding="utf-8")
         else:
             tree = joined(yaml.safe_load(file.read_text(encoding="utf-8")), yaml.safe_load(step.block))
             file.write_text(yaml.safe_dump(tree, sort_keys=False, width=1000), encoding="utf-8")
     return [step.file for step in steps(page)]
+
+
+def changed(source: str, block: str) -> str:
+    lines = source.split("\n")
+    for old, new in pairwise(block.split("\n")):
+        if new.startswith("+"):
+            lines.insert(lines.index(old[1:]) + 1, new[1:])
+    return "\n".join(lines)
 
 
 def joined(old: object, new: object) -> object:

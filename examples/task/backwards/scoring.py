@@ -14,7 +14,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
 
 
 def drawn(job: Score, artifacts: Artifacts) -> Replicates:
-    """None: no metric of a test text."""
+    """Metric -> its values on drawn test sets: none here."""
     return {}
 
 
