@@ -13,7 +13,7 @@ demo: environment
 # One table: trains what its rows need, renders it alone and prints it. make table T=agg-3
 T ?= agg-3
 table: environment
-	dvc repro $$(python -m raretokens needs $(T))
+	targets=$$(python -m raretokens needs $(T)) && dvc repro $$targets
 	@python -m raretokens table $(T)
 
 test: environment lint

@@ -144,8 +144,8 @@ def test_a_sweep_takes_x_from_the_options_and_names_what_is_missing(full):
     del without["agg-a004"]
     scores = {**full, "lm": Scores("lm", without, full["lm"].folder)}
     rare = figure_points(figure, scores)[0]
-    assert list(rare.rows.x) == ["0.01", "0.02", "0.03", "0.05"]
-    assert rare.absent == {"alpha 0.04": "none of gpt2m-agg-a004, agg-a004 is on the run sheet"}
+    assert list(rare.rows[rare.rows.group == ""].x) == ["0.01", "0.02", "0.03", "0.05"]
+    assert rare.absent == {"larger alpha": "none of gpt2m-agg-a004, agg-a004 is scored"}
 
 
 def test_curves_are_of_one_group_and_bear_the_update_where_rows_thaw(full):

@@ -82,7 +82,7 @@ def points_of(reports, run):
 def test_language_model_scores_have_the_documented_layout(reports):
     report = json.loads(reports["runs/lm/tiny.json"])
     facts = ["run", "task", "objective", "size", "seed"]
-    assert list(report) == [*facts, "metrics", "neighbours", "signatures", "options", "parameters", "named"]
+    assert list(report) == [*facts, "metrics", "neighbours", "signatures", "options", "parameters", "mark", "named"]
     assert [report[key] for key in facts] == ["tiny", "lm", "agg", "demo", 7]
     assert report["options"] == [["alpha", 0.03]]
     metrics = report["metrics"]

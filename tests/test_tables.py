@@ -51,6 +51,17 @@ def by_place(cells: list[Cell]) -> dict[tuple[str, str], Cell]:
     return {(cell.row, cell.column): cell for cell in cells}
 
 
+def test_a_score_of_other_parameters_is_left_out_and_named(world):
+    """As after `alpha: 0.05` and a table alone, which trains the first seed and finds the second one as it was."""
+    lines = {**world.lines, "mle-2": world.lines["mle-2"].replaced(mark="other")}
+    mle = by_place(cells_of("agg-1", Scores("lm", lines, world.folder)))["MLE", "PPL Rare"]
+    assert (mle.ours, mle.runs) == ("800.00", "mle")
+    assert "mle-2 left out: scored with other parameters" in mle.remark
+    lines["mle"] = lines["mle"].replaced(mark="other")
+    cell = by_place(cells_of("agg-1", Scores("lm", lines, world.folder)))["MLE", "PPL Rare"]
+    assert (cell.ours, cell.reason) == ("", "mle has scores of other parameters")
+
+
 def test_a_cell_is_the_mean_over_seeds_beside_the_printed_number(world):
     cells = by_place(cells_of("agg-1", world))
     mle = cells["MLE", "PPL Rare"]

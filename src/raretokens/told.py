@@ -1,6 +1,8 @@
 """The file that a stage is told its work by: data/jobs/<stage>/<name>.json, its parameters and the code that it runs."""
 
+import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +15,12 @@ Kind = TypeVar("Kind", bound=Section)
 
 def text(job: Section, code: dict[str, str]) -> str:
     return json.dumps({"job": job.model_dump(mode="json"), "code": code}, indent=1, ensure_ascii=False) + "\n"
+
+
+def mark(jobs: Iterable[Section]) -> str:
+    """Short hash of parameters, so that what was made with others is known as such."""
+    text = json.dumps([job.model_dump(mode="json") for job in jobs], ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def content(stage: str, name: str) -> bytes:

@@ -24,9 +24,12 @@ def score(task: str, run: str, seed: int, factor: float) -> dict:
 
 def three_seeds(sheet: Sheet) -> Sheet:
     """A run sheet with a third seed of maximum likelihood and of AGG."""
-    lines = sheet.runs["lm"]
+    unmarked = {
+        task: {name: line.replaced(mark="") for name, line in part.items()} for task, part in sheet.runs.items()
+    }
+    lines = unmarked["lm"]
     third = {f"{name}-3": lines[name].replaced(seed=3) for name in ("mle", "agg")}
-    return sheet.replaced(runs={**sheet.runs, "lm": {**lines, **third}})
+    return sheet.replaced(runs={**unmarked, "lm": {**lines, **third}})
 
 
 def make_scores(folder: Path) -> None:

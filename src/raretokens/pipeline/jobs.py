@@ -12,6 +12,7 @@ from raretokens.objectives.registry import declared
 from raretokens.pipeline import code
 from raretokens.reporting.sheet import Sheet, SheetLine
 from raretokens.run import Run
+from raretokens.scoring.job import Score
 from raretokens.sections import Section
 from raretokens.subword.job import Job as Encode
 from raretokens.tasks.parameters import Parameters
@@ -26,13 +27,11 @@ PAGES = code.PACKAGE / "reporting"
 def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
     """Stage, name and job."""
     for name, corpus in parameters.corpora.items():
-        declared, kind = corpus.model_dump(include={"corpus", "extra_tests"}), record(corpus.task).kind
-        yield "prepare", name, Prepare(kind=kind, **declared, processes=parameters.threads)
+        yield "prepare", name, _prepare(parameters, name)
         if baseline := tasks.part(corpus.task, "jobs").baseline(parameters, parameters.task(corpus.task), name):
             yield "baseline", name, baseline
-    for name, tokens in parameters.tokens.items():
-        sides = record(parameters.corpus_of(name).task).sides
-        yield "encode", name, Encode(name=name, sides=sides, vocabulary=tokens.vocabulary)
+    for name in parameters.tokens:
+        yield "encode", name, _encode(parameters, name)
     for name, alignment in parameters.alignments.items():
         yield "align", name, Align(**alignment.model_dump())
     for task in tasks.names():
@@ -47,6 +46,30 @@ def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
 
 def of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
     """Stage and job of all stages of a run, training first."""
+    jobs = list(_of_run(parameters, run))
+    parts = [*_of_text(parameters, run.tokens), *(job for _, job in jobs)]
+    mark = told.mark(parts)
+    yield from ((stage, job.replaced(mark=mark) if isinstance(job, Score) else job) for stage, job in jobs)
+
+
+def _of_text(parameters: Parameters, tokens: str) -> Iterator[Section]:
+    """What the stages before training are told."""
+    corpus = parameters.tokens[tokens].corpus
+    yield from (_prepare(parameters, corpus), _encode(parameters, tokens))
+
+
+def _prepare(parameters: Parameters, name: str) -> Prepare:
+    corpus = parameters.corpora[name]
+    declared = corpus.model_dump(include={"corpus", "extra_tests"})
+    return Prepare(kind=record(corpus.task).kind, **declared, processes=parameters.threads)
+
+
+def _encode(parameters: Parameters, name: str) -> Encode:
+    sides = record(parameters.corpus_of(name).task).sides
+    return Encode(name=name, sides=sides, vocabulary=parameters.tokens[name].vocabulary)
+
+
+def _of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
     settings = parameters.task(run.task)
     train = training(parameters, run)
     yield f"train-{run.task}", train
@@ -86,12 +109,15 @@ def sheet(parameters: Parameters) -> Sheet:
             task: {one.baseline: name for name, one in parameters.corpora.items() if one.task == task}
             for task in tasks.names()
         },
-        runs={task: {name: _sheet_line(run) for name, run in lines.items()} for task, lines in runs.items()},
+        runs={
+            task: {name: _sheet_line(parameters, run) for name, run in lines.items()} for task, lines in runs.items()
+        },
     )
 
 
-def _sheet_line(run: Run) -> SheetLine:
-    return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)))
+def _sheet_line(parameters: Parameters, run: Run) -> SheetLine:
+    mark = next(job.mark for _, job in of_run(parameters, run) if isinstance(job, Score))
+    return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)), mark=mark)
 
 
 def write(parameters: Parameters, into: Path) -> None:

@@ -9,11 +9,14 @@ from raretokens.told import content, job, read
 
 
 def jobs() -> None:
-    """Check params.yaml, and write down what each stage is to do."""
+    """Check params.yaml, and write down what each stage is to do; scores of runs that it no longer has are removed."""
     from raretokens.config.load import load
-    from raretokens.pipeline.jobs import write
+    from raretokens.pipeline.jobs import sheet, write
+    from raretokens.pipeline.removed import remove
 
-    write(load(), paths.JOBS)
+    parameters = load()
+    write(parameters, paths.JOBS)
+    remove(sheet(parameters), paths.SCORES, paths.CURVES)
 
 
 def fetch(name: str) -> None:

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.reporting.cells import needs
 from raretokens.reporting.cells.cell import Cell
@@ -52,8 +53,11 @@ def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) ->
 
 
 def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> list[str]:
-    """DVC targets of a table."""
-    return needs.targets(declared.table(name), all_scores(sheet, reports / "runs"))
+    """DVC targets of a table. Raises UserError where there are none: DVC would take that for all."""
+    targets = needs.targets(declared.table(name), all_scores(sheet, reports / "runs"))
+    if not targets:
+        raise UserError(f"{name}: no run of this table is on the run sheet")
+    return targets
 
 
 def _write_tables(

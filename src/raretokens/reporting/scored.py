@@ -49,6 +49,7 @@ class Scores:
     folder: Path
     baselines: dict[str, str] = field(default_factory=dict)  # score file that needs no model -> its corpus
     cache: dict[str, dict | None] = field(default_factory=dict)
+    outdated: list[str] = field(default_factory=list)  # runs whose score was made with other parameters
     drawn: dict[str, pd.DataFrame] = field(default_factory=dict)
     series: dict[str, pd.DataFrame] = field(default_factory=dict)  # points of runs, each read once
 
@@ -75,10 +76,20 @@ class Scores:
         return next(filter(known, names), None)
 
     def read(self, name: str) -> dict | None:
+        """The score file; None where there is none that was made with the parameters as they are."""
         if name not in self.cache:
             path = self.folder / f"{name}.json"
-            self.cache[name] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+            found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+            line = self.lines.get(name)
+            if found and line and found.get("mark", "") != line.mark:
+                self.outdated.append(name)
+                found = None
+            self.cache[name] = found
         return self.cache[name]
+
+    def others(self, run: str) -> list[str]:
+        """A run and those of its repetitions whose score was made with other parameters."""
+        return [name for name in self.repetitions.get(run, [run]) if self.read(name) is None and name in self.outdated]
 
     def seeds(self, run: str, metric: str) -> frozenset[int | None]:
         """Seeds for which a run and its repetitions have the metric."""
@@ -108,13 +119,15 @@ class Scores:
         """The metric on drawn test sets, the same for every run; None where it was not drawn, or cannot be."""
         if name not in self.drawn:
             path = self.folder / f"{name}.drawn.csv"
-            self.drawn[name] = pd.read_csv(path) if path.is_file() else pd.DataFrame()
+            self.drawn[name] = pd.read_csv(path) if path.is_file() and self.read(name) else pd.DataFrame()
         return self.drawn[name][metric].to_numpy(float) if metric in self.drawn[name] else None
 
     def _number(self, name: str, metric: str) -> Any:
         kind, _, rest = metric.partition(".")
         if kind == "parameters":
             return self.fact(name, metric)
+        if self.read(name) is None:
+            return None
         number: Any = (self.read("paired" if kind == "paired" else name) or {}).get("metrics")
         for part in (name, rest) if kind == "paired" else metric.split("."):
             number = number.get(part) if isinstance(number, dict) else None
@@ -136,7 +149,8 @@ class Scores:
         """series, group, x, y of each point of a run, as text; none where there is no file."""
         if name not in self.series:
             path = self.points_file(name)
-            self.series[name] = frames.read_csv(path) if path.is_file() else pd.DataFrame(columns=POINTS, dtype=str)
+            there = path.is_file() and self.read(name) is not None
+            self.series[name] = frames.read_csv(path) if there else pd.DataFrame(columns=POINTS, dtype=str)
         return self.series[name]
 
     def points_file(self, name: str) -> Path:

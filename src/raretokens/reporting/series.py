@@ -10,7 +10,7 @@ def curves_of_all_runs(scores: Scores, folder: Path) -> str:
     lines: list[str] = []
     for name in scores.lines:
         path = folder / f"{name}.csv"
-        if path.is_file():
+        if path.is_file() and scores.read(name):
             header, *rows = path.read_text(encoding="utf-8").splitlines()
             lines += [*([] if lines else [f"run,{header}"]), *(f"{name},{row}" for row in rows)]
     return "".join(f"{line}\n" for line in lines)

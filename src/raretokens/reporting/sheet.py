@@ -14,9 +14,10 @@ class SheetLine(Section):
     tokens: str  # folder of its token files
     reverse: bool = False
     options: dict[str, Any] = {}  # of the objective
+    mark: str = ""  # of the parameters of all its stages; its score has the same if it was made with them
 
     def same_but_seed(self, other: "SheetLine") -> bool:
-        return self.replaced(seed=other.seed) == other
+        return self.replaced(seed=other.seed, mark=other.mark) == other
 
 
 class Sheet(Section):

@@ -16,4 +16,5 @@ class Score(Section):
     pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
     queries: list[str]  # of the nearest neighbours
     updates: list[int]  # after which the table is projected
+    mark: str = ""  # of all that the run's stages are told
     named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is told

@@ -39,6 +39,7 @@ def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates,
     }
     facts = hyperparameters(artifacts, job.training, further)
     written = layout(identity(run), signed, near, run.options, facts)
+    written["mark"] = job.mark
     written["named"] = [[query, listed] for query, listed in ranks.items()]
     written["signatures"].append(["neighbours", signature])
     write_points(places.scores / f"{run.name}.csv", series)

@@ -24,11 +24,16 @@ def common_seeds(rows: list[RunRow], column: Column, scores: Scores) -> Seeds | 
 
 def averaged(run: str, metric: str, common: Seeds | None, scores: Scores) -> Averaged:
     """Over the common seeds; a run that has none of them has its own."""
-    own = scores.seeds(run, metric)
+    own, outdated = scores.seeds(run, metric), _outdated(scores.others(run))
     if common is None or not own:
-        return Averaged(scores.value(run, metric), "")
+        return Averaged(scores.value(run, metric), outdated)
     used = own & common or own
-    return Averaged(scores.value(run, metric, used), _remark(own, used, common))
+    said = filter(None, (_remark(own, used, common), outdated))
+    return Averaged(scores.value(run, metric, used), "; ".join(said))
+
+
+def _outdated(names: list[str]) -> str:
+    return f"{', '.join(names)} left out: scored with other parameters" if names else ""
 
 
 def _remark(own: Seeds, used: Seeds, common: Seeds) -> str:

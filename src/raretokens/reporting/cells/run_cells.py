@@ -134,7 +134,7 @@ def _reason(place: Place, crossing: Crossing) -> str:
     """Why there is no number."""
     row, column, run = crossing.row, crossing.column, crossing.run
     if run is not None and not place.scores.read(run):
-        return f"{run} has no scores yet"
+        return f"{run} has {'scores of other parameters' if run in place.scores.outdated else 'no scores yet'}"
     if run is not None:
         return column.lacking or f"{run} has no {row.metric(column)}"
     names = " or ".join(row.names(column))

@@ -74,8 +74,10 @@ def _lines(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
 
 
 def _sweep(panel: PanelPoints, axis: Axes) -> None:
-    x, y = _numbers(panel.rows.sort_values("x", key=lambda x: x.astype(float), kind="stable"))
+    rows = panel.rows.sort_values("x", key=lambda x: x.astype(float), kind="stable")
+    x, y = _numbers(rows[rows.group == ""])
     axis.plot(x, y, color="#000000", marker="o", markersize=4, linewidth=1.3)
+    axis.plot(*_numbers(rows[rows.group == "seed"]), color="0.55", marker="_", markersize=7, linestyle="")
     axis.set_xticks(x, [f"{value:g}" for value in x])
     axis.margins(0.12, 0.2)
 

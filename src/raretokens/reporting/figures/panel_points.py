@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from raretokens.reporting.declarations.figure import Figure, Panel
-from raretokens.reporting.scored import Scores
+from raretokens.reporting.scored import Scores, Value
 
 HEADER = ["panel", "run", "group", "x", "y"]
 
@@ -37,6 +37,8 @@ def figure_points(figure: Figure, scores: dict[str, Scores]) -> list[PanelPoints
 
 
 def _panel_points(panel: Panel, scores: Scores) -> PanelPoints:
+    if panel.kind == "sweep":
+        return _sweep_points(panel, scores)
     runs = {legend: _run_points(panel, scores, names) for legend, names in panel.runs.items()}
     of = next((run.of for run in runs.values() if run.of), "…")
     title, y = (text.replace("{of}", of) for text in (panel.title, panel.y))
@@ -56,7 +58,7 @@ def _run_points(panel: Panel, scores: Scores, names: list[str]) -> RunPoints:
     if run is None:
         where = "is scored" if panel.data else "is on the run sheet"
         return RunPoints(absent=f"none of {', '.join(names)} {where}")
-    points = _sweep_point(panel, scores, run) if panel.kind == "sweep" else _series_points(panel, scores, run)
+    points = _series_points(panel, scores, run)
     if points.rows.empty:
         return points._replace(absent=f"{run} has {_what(panel)}")
     return points._replace(mark=scores.option(run, panel.mark) if panel.mark else None)
@@ -90,9 +92,26 @@ def _ending(panel: Panel, series: list[str]) -> str | None:
     return endings[panel.nth - 1] if panel.nth <= len(endings) else None
 
 
-def _sweep_point(panel: Panel, scores: Scores, run: str) -> RunPoints:
-    """One point: the run's option, and its metric (the mean over seeds)."""
-    value, option = scores.value(run, panel.metric or ""), scores.option(run, panel.option or "")
-    if value is None or option is None:
-        return RunPoints()
-    return RunPoints(pd.DataFrame({"group": [""], "x": [f"{option:g}"], "y": [f"{value.mean:.6g}"]}))
+def _sweep_points(panel: Panel, scores: Scores) -> PanelPoints:
+    """A point for each value of the option that runs were trained with, whatever they are called.
+
+    Its y is the mean over the seeds that all of them have; group `seed`: each of these alone.
+    """
+    found: dict[float, tuple[str, Value]] = {}
+    absent = {}
+    for legend, names in panel.runs.items():
+        run = scores.choose(names)
+        value = scores.value(run, panel.metric or "") if run else None
+        option = scores.option(run, panel.option or "") if run else None
+        if run is None or value is None or option is None:
+            absent[legend] = f"none of {', '.join(names)} is scored"
+        elif option not in found or len(found[option][1].seeds) < len(value.seeds):
+            found[option] = f"{panel.option} {option:g}", value
+    common = frozenset.intersection(*(frozenset(value.seeds) for _, value in found.values())) if found else frozenset()
+    rows = [
+        {"panel": panel.title, "run": legend, "group": group, "x": f"{option:g}", "y": f"{y:.6g}"}
+        for option, (legend, value) in found.items()
+        if (kept := value.of(common) or value)
+        for group, y in [("", kept.mean), *(("seed", y) for y in kept.values if len(kept.values) > 1)]
+    ]
+    return PanelPoints(panel, panel.title, panel.y, pd.DataFrame(rows, columns=HEADER, dtype=str), absent, {})
