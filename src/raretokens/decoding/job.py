@@ -26,7 +26,12 @@ class Decoding(Strict):
     length_penalty: Annotated[float, Field(ge=0.0)]
     length_penalty_form: Literal["fairseq", "gnmt"] = "fairseq"
     compute_type: Literal["float32", "bfloat16", "int8"] = "float32"
-    sentences: PositiveInt | None = None
+    sentences: PositiveInt | None = None  # of each test set, evenly spaced; None: all
+
+    def chosen(self, lines: int) -> list[int]:
+        """Numbers of the sentences that are translated of a test set of so many; a text sorted by length is met as a whole."""
+        count = min(self.sentences or lines, lines)
+        return [number * lines // count for number in range(count)]
 
     @property
     def candidates(self) -> int:

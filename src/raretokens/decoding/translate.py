@@ -21,7 +21,7 @@ END = SPECIALS[EOS]
 
 
 def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch: int) -> None:
-    """Write the translations of the first `decoding.sentences` sentences of each test set, detokenised, one a line.
+    """Write the translations of the `decoding.chosen` sentences of each test set, detokenised, one a line.
 
     batch: source pieces translated at once, which changes the speed alone. Raises UserError where the device does not have the
     arithmetic that is asked for.
@@ -40,7 +40,7 @@ def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) 
     compute_type = checked_compute_type(decoding.compute_type, device)
     vocabulary, ids = encoder.vocabulary.pieces, encoder.ids
     sources = {
-        test: _sources(Bitext(tokens, test, job.run.reverse), vocabulary, decoding.sentences) for test in job.tests
+        test: _sources(Bitext(tokens, test, job.run.reverse), vocabulary, decoding) for test in job.tests
     }
     longest = max((len(source) for rows in sources.values() for source in rows), default=1)
     with tempfile.TemporaryDirectory() as folder:
@@ -108,8 +108,8 @@ def open_translator(folder: Path, device: str, compute_type: str, threads: int) 
     )
 
 
-def _sources(pairs: Bitext, pieces: tuple[str, ...], first: int | None) -> list[list[str]]:
-    return [[pieces[i] for i in pairs.pair(number)[0]] for number in range(min(len(pairs), first or len(pairs)))]
+def _sources(pairs: Bitext, pieces: tuple[str, ...], decoding: Decoding) -> list[list[str]]:
+    return [[pieces[i] for i in pairs.pair(number)[0]] for number in decoding.chosen(len(pairs))]
 
 
 def _export(job: TranslateJob, checkpoint: Path, encoder: Encoder, source: int, into: Path) -> None:

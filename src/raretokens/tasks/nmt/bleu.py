@@ -56,9 +56,10 @@ def _side(corpus: Path, reverse: bool) -> tuple[str, str]:
 def paired_lines(decoding: Decoding, system: Path, reference: Path) -> tuple[list[str], list[str], str]:
     """Hypotheses, as many references, and what the signature says of decoding: how, and how many if not all sentences."""
     translated, truth = lines(system), lines(reference)
-    expected, decoded = truth[: decoding.sentences], f"|{decoding.signature}"
+    chosen, decoded = decoding.chosen(len(truth)), f"|{decoding.signature}"
+    expected = [truth[number] for number in chosen]
     if system.parent == reference.parent:  # the source itself stands for a translation
-        translated, decoded = translated[: decoding.sentences], ""
+        translated, decoded = [translated[number] for number in chosen], ""
     if len(translated) != len(expected):
         raise UserError(f"{system}: {len(translated)} lines; there are {len(expected)} references to score")
     return translated, expected, decoded + (f"|sentences:{len(expected)}" if len(expected) < len(truth) else "")
