@@ -50,6 +50,7 @@ def parameters() -> dict:
     training |= {"snapshot_every": 4, "validation_tokens": 256}
     for task in ("lm", "nmt"):
         tree["corpora"][task]["corpus"] = "own"
+        tree["corpora"][task]["languages"] = {"lm": {"text": "en"}, "nmt": {"source": "en", "target": "xx"}}[task]
         tree["tokens"][task]["vocabulary"] = 70
         tree[task]["curves"] = [4, 12]
         tree[task]["training"].update(training)

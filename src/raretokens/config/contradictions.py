@@ -13,7 +13,7 @@ from raretokens.models.shapes import shape_of
 from raretokens.objectives.registry import known
 from raretokens.subword.groups import Groups
 from raretokens.subword.job import Subword
-from raretokens.tasks.parameters import Parameters, value_at
+from raretokens.tasks.parameters import Parameters, PreparedCorpus, value_at
 from raretokens.tasks.record import record
 from raretokens.tasks.settings import Line, TaskSettings
 
@@ -45,6 +45,16 @@ def _corpora(parameters: Parameters) -> Iterator[str]:
         elif declared.corpus not in (known_corpora := corpora(record(declared.task).kind)):
             allowed = ", ".join(known_corpora)
             yield f"{key}.corpus: {declared.corpus!r} is not known; allowed for {declared.task}: {allowed}"
+        else:
+            yield from _languages(f"{key}.languages", declared)
+
+
+def _languages(key: str, declared: PreparedCorpus) -> Iterator[str]:
+    sides = ("text",) if record(declared.task).kind == "text" else ("source", "target")
+    if declared.languages and declared.corpus != "own":
+        yield f"{key}: {declared.languages} is not allowed: the languages of {declared.corpus} are known"
+    elif declared.languages and tuple(sorted(declared.languages)) != sides:
+        yield f"{key}: {declared.languages} is not allowed: should have {' and '.join(sides)}"
 
 
 def _tokens(parameters: Parameters) -> Iterator[str]:

@@ -15,4 +15,5 @@ class Job(Strict):
     kind: str  # text, bitext or similarity
     corpus: Corpus  # a name that a file of corpora/ serves
     extra_tests: list[str] = []  # of a bitext: further test sets
+    languages: dict[str, str] = {}  # where its file cannot know them
     processes: int = 1

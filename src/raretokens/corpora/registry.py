@@ -7,10 +7,10 @@
 """
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 from raretokens.corpora import names, own
 from raretokens.corpora.sources import TABLE, check_counts
@@ -28,13 +28,15 @@ def prepare(
     out: Path,
     extra_tests: tuple[str, ...] = (),
     *,
+    languages: Mapping[str, str] = MappingProxyType({}),
     processes: int = 1,
     table: Path = TABLE,
 ) -> None:
     """Write data/corpus/<name>/ (docs/artifacts.md) from the fetched files below `raw`.
 
-    processes: for tokenising; the result is the same. UserError: an unknown corpus or test set, a missing file, unequal
-    numbers of lines, other counts than the table of sources states. Then `out` does not appear.
+    languages: of one's own text. processes: for tokenising; the result is the same.
+    UserError: an unknown corpus or test set, a missing file, unequal numbers of lines, other counts than the table of sources
+    states. Then `out` does not appear.
     """
     module = _serving(kind, corpus, f"corpora.{out.name}.corpus")
     with Folder(out) as folder:
@@ -47,7 +49,7 @@ def prepare(
         for model in MODELS:
             if kind != "similarity" and (raw / model).is_dir():
                 shutil.copytree(raw / model, folder / model)
-        write_counts(folder, corpus, {side: module.LANGUAGES[side] for side in SIDES[kind]}, splits)
+        write_counts(folder, corpus, {side: module.LANGUAGES[side] for side in SIDES[kind]} | dict(languages), splits)
 
 
 def _serving(kind: str, corpus: str, key: str) -> ModuleType:

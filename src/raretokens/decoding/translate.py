@@ -39,9 +39,7 @@ def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) 
     device = best_device()
     compute_type = checked_compute_type(decoding.compute_type, device)
     vocabulary, ids = encoder.vocabulary.pieces, encoder.ids
-    sources = {
-        test: _sources(Bitext(tokens, test, job.run.reverse), vocabulary, decoding) for test in job.tests
-    }
+    sources = {test: _sources(Bitext(tokens, test, job.run.reverse), vocabulary, decoding) for test in job.tests}
     longest = max((len(source) for rows in sources.values() for source in rows), default=1)
     with tempfile.TemporaryDirectory() as folder:
         _export(job, checkpoint, encoder, longest, Path(folder))

@@ -60,7 +60,7 @@ def _of_text(parameters: Parameters, tokens: str) -> Iterator[Section]:
 
 def _prepare(parameters: Parameters, name: str) -> Prepare:
     corpus = parameters.corpora[name]
-    declared = corpus.model_dump(include={"corpus", "extra_tests"})
+    declared = corpus.model_dump(include={"corpus", "extra_tests", "languages"})
     return Prepare(kind=record(corpus.task).kind, **declared, processes=parameters.threads)
 
 

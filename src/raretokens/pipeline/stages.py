@@ -39,7 +39,8 @@ def prepare(name: str) -> None:
     from raretokens.corpora.registry import prepare as prepare_corpus
 
     told = job(Job, "prepare", name)
-    prepare_corpus(told.kind, told.corpus, paths.RAW, paths.corpus(name), told.extra_tests, processes=told.processes)
+    further = {"languages": told.languages, "processes": told.processes}
+    prepare_corpus(told.kind, told.corpus, paths.RAW, paths.corpus(name), told.extra_tests, **further)
 
 
 def similarity() -> None:

@@ -77,7 +77,7 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: in
     left = sum(one.disk_left for one in planned) + sum(texts.values())
     console.print(f"{len(planned)} runs, {duration(hours)} on {cards} x {card.name} ({card.memory / 1e9:.0f} GB), "
                   f"{utilisation:.0%} of {card.flops / 1e12:g} TFLOP/s used; attention counted.")  # fmt: skip
-    console.print(f"Disk: the runs leave {left / 1e9:.1f} GB (with their token files), "
+    console.print(f"Disk: what the runs write takes {left / 1e9:.1f} GB (with their token files), "
                   f"{max(one.disk_passing for one in planned) / 1e9:.1f} GB more while the largest run trains.")  # fmt: skip
 
 
@@ -95,7 +95,9 @@ def _cell(field: str, value: object) -> str:
         return duration(float(value))
     if field == "parameters":
         return f"{value / 1e6:.1f} M"
-    return f"{value / 1e9:.2f} G" if field == "tokens" else f"{value:,}" if isinstance(value, int) else str(value)
+    if field == "tokens":
+        return f"{value / 1e9:.2f} G" if value >= 1e9 else f"{value / 1e6:.1f} M"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def save(rows: Sequence[dict], path: Path) -> None:

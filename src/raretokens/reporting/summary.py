@@ -12,7 +12,7 @@ from raretokens.reporting.scored import Scores
 from raretokens.reporting.sheet import Sheet
 from raretokens.reporting.tasks import TASKS
 
-PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "sil-thot", "scipy", "numpy")
+PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "numpy")
 
 
 def summary(
@@ -23,7 +23,8 @@ def summary(
     return {
         "tasks": TASKS,
         "scale": sheet.scale,
-        "about": about if about and about.corpora == sheet.corpora else None,
+        "about": about,
+        "own_text": about is not None and any(about.corpora.get(task, name) != name for task, name in sheet.corpora.items()),
         "corpora": sheet.corpora,
         "texts": _texts(scores),
         "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},

@@ -25,6 +25,7 @@ class PreparedCorpus(Strict):
     corpus: Corpus  # a name that a file of corpora/ serves
     baseline: Name  # what its row of tables that needs no model is called
     extra_tests: list[str] = []  # of a bitext: further test sets
+    languages: dict[str, str] = {}  # of one's own corpus: text, or source and target, in two letters
 
 
 class TokenFiles(Strict):

@@ -9,6 +9,7 @@ from raretokens.subword.groups import Groups
 class Score(job.Score):
     unit: str  # of a token: piece or word
     probe: Probe
+    english: bool  # otherwise word similarity is not defined
 
 
 class Baseline(Section):

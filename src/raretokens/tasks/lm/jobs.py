@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from raretokens.corpora.names import corpora, languages
 from raretokens.decoding.job import ProbeJob
 from raretokens.run import Run
 from raretokens.sections import Section
@@ -15,7 +16,7 @@ def of_run(parameters: Parameters, settings: Settings, run: Run, score: dict) ->
     """Stage and job of what follows training; score: what scoring is told in every task."""
     yield "probe", ProbeJob(run=run, probe=settings.probe, threads=parameters.threads)
     unit = "word" if _is_words(parameters, run.tokens) else "piece"
-    yield "score-lm", Score(**score, unit=unit, probe=settings.probe)
+    yield "score-lm", Score(**score, unit=unit, probe=settings.probe, english=_is_english(parameters, run.tokens))
 
 
 def baseline(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
@@ -33,6 +34,12 @@ def baseline(parameters: Parameters, settings: Settings, corpus: str) -> Baselin
         groups=parameters.tokens[pieces[0]].groups,
         continuation=settings.probe.continuation,
     )
+
+
+def _is_english(parameters: Parameters, tokens: str) -> bool:
+    """As the sets of word similarity are; the language of one's own text is known where it is declared."""
+    corpus = parameters.corpus_of(tokens)
+    return (corpus.languages or languages(corpora("text")[corpus.corpus]))["text"].split("-")[0] == "en"
 
 
 def _is_words(parameters: Parameters, tokens: str) -> bool:

@@ -33,7 +33,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
         "continuation": continuation(continued, prefix=settings.continuation.prefix),
         **_of_printed(artifacts, targets, settings.continuation),
         **geometry(artifacts),
-        **_similarity(artifacts, job.unit),
+        **(_similarity(artifacts, job.unit) if job.english else {}),
     }
 
 
@@ -53,7 +53,7 @@ def drawn(job: Score, artifacts: Artifacts) -> resampling.Replicates:
     by_metric = {
         "ppl": resampling.perplexity(np.load(places.output / "logprob.npy"), targets, groups),
         "uniq": resampling.uniq(np.load(places.output / "prediction.npy"), groups),
-        "spearman": _drawn_similarity(artifacts, job.unit),
+        "spearman": _drawn_similarity(artifacts, job.unit) if job.english else {},
     }
     return {f"{metric}.{name}": values for metric, found in by_metric.items() for name, values in found.items()}
 
