@@ -25,8 +25,11 @@ diff: environment
 readme: environment
 	python -m raretokens readme README.md
 
+# Where there is no git repository (a ZIP of this one, no git), DVC does without: all but experiments and comparisons works.
 environment:
 	@./environment.sh
+	@git rev-parse --git-dir >/dev/null 2>&1 || for project in . scales/*; do \
+		(cd $$project && grep -qs no_scm .dvc/config.local || dvc config --local core.no_scm true); done
 
 lint:
 	ruff check .

@@ -103,7 +103,8 @@ def shown(browser, reports):
 
 def column(window, table: str, index: int) -> list[str]:
     return window.eval_on_selector_all(
-        f"#{table} tbody tr", f"rows => rows.map(row => row.cells[{index}].querySelector('.o')?.textContent ?? '')"
+        f"#{table} tbody tr",
+        f"rows => rows.map(row => row.cells[{index}].querySelector('.o')?.textContent.replaceAll(',', '') ?? '')",
     )
 
 

@@ -108,7 +108,9 @@ def test_a_plan_to_read_says_what_the_runs_leave_on_the_disk(paper, capsys):
     one = planned(paper, "nmt", "base-mle")
     table.show([table.row(one, card("h200"), 1, 0.4)], [one], card("h200"), 1, 0.4)
     shown = capsys.readouterr().out
-    assert "Disk: the runs leave 8." in shown and "1 runs, 3:26 h on 1 x h200" in shown and " 3:26 h " in shown
+    assert (
+        "Disk: what the runs write takes 8." in shown and "1 runs, 3:26 h on 1 x h200" in shown and " 3:26 h " in shown
+    )
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
     assert to_markdown(table, cells) == (
         "**X table 1: Isotropy**\n\n"
         "| | I(W) | Uniq |\n|---|---|---|\n"
-        "| MLE | **0.420 ± 0.020** (0.377) |  |\n"
-        "| AGG | 0.620 ± 0.020 ⇈ (0.813) |  |\n"
+        "| MLE | **0.42 ± 0.02** (0.377) |  |\n"
+        "| AGG | 0.62 ± 0.02 ⇈ (0.813) |  |\n"
         "| SC | — (0.5†) |  |\n"
         "| Static | — (0.752) |  |\n"
         "| mine | — | 7 |\n"

@@ -13,6 +13,7 @@ from raretokens.errors import UserError
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import report
 from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.cells.significant import significant
 from raretokens.reporting.declarations import reading
 from raretokens.reporting.scored import Scores
 from raretokens.reporting.sheet import SheetLine
@@ -105,7 +106,7 @@ def test_quoted_rows_keep_their_mark_and_take_our_number(tmp_path):
 def test_the_grid_shows_ours_and_print(world):
     text = to_markdown(DECLARED.tables["agg-1"], cells_of("agg-1", world))
     assert "| MLE |  — (16.58)".replace("  ", " ") in text
-    assert "**810.00 ± 10.00** (813.76)" in text
+    assert "**810 ± 10** (813.76)" in text
 
 
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
@@ -150,3 +151,14 @@ def test_the_readme_takes_its_tables_from_the_reports(tmp_path):
 def test_the_readme_shows_the_committed_tables():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert include.refresh(text, ROOT) == text, "run `python -m raretokens readme README.md`"
+
+
+def test_numbers_end_where_their_spread_begins():
+    known = {
+        ("32832.40", "4271.00"): ("33,000", "4,000"),
+        ("77.90", "0.17"): ("77.90", "0.17"),
+        ("106", "18"): ("106", "18"),
+    }
+    known |= {("24630.40", ""): ("24,630", ""), ("13143", ""): ("13143", ""), ("0.002", "0.000"): ("0.002", "0.000")}
+    known |= {("-13.85", "1.90"): ("-13.8", "1.9"), ("▁kindled", ""): ("▁kindled", "")}
+    assert {given: significant(*given) for given in known} == known

@@ -35,5 +35,8 @@ def revision() -> str | None:
 
 
 def _git(*command: str) -> str | None:
-    asked = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
+    try:
+        asked = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
     return asked.stdout.strip() if asked.returncode == 0 else None

@@ -24,7 +24,8 @@ def summary(
         "tasks": TASKS,
         "scale": sheet.scale,
         "about": about,
-        "own_text": about is not None and any(about.corpora.get(task, name) != name for task, name in sheet.corpora.items()),
+        "own_text": about is not None
+        and any(about.corpora.get(task, name) != name for task, name in sheet.corpora.items()),
         "corpora": sheet.corpora,
         "texts": _texts(scores),
         "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from raretokens.reporting.cells.significant import significant
 from raretokens.reporting.declarations.printed import is_quoted, is_suspicious
 
 Status = Literal["match", "differs", "other scale", "ours only", "quoted", "not run", ""]
@@ -33,6 +34,11 @@ class Cell:
     @property
     def suspicious(self) -> bool:
         return bool(self.paper) and is_suspicious(self.note)
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Ours and its spread, as tables show them; the CSV has all digits."""
+        return (self.ours, self.spread) if self.metric == "facts" else significant(self.ours, self.spread)
 
     @property
     def is_rare(self) -> bool:

@@ -39,7 +39,8 @@ def _paper(cell: Cell, marks: Marks) -> str:
 
 
 def _ours(cell: Cell, marks: Marks) -> str:
-    ours = marks.escaped(cell.ours) + (f"{marks.spread}{cell.spread}" if cell.spread else "")
+    number, spread = cell.shown
+    ours = marks.escaped(number) + (f"{marks.spread}{spread}" if spread else "")
     if cell.is_rare:
         ours = marks.italic % ours
     if cell.status == "match":

@@ -16,12 +16,12 @@ function runLinks(names, task) {
 }
 
 function cardLines(button) {
-  const cell = button.parentElement, article = cell.closest("article"), { delta, runs, way, reason, note, remark } = button.dataset;
+  const cell = button.parentElement, article = cell.closest("article"), { full, delta, runs, way, reason, note, remark } = button.dataset;
   const head = cell.closest("table").tHead.rows[0].cells[cell.cellIndex];
   const text = part => button.querySelector(part)?.textContent;
   return [
     ["row", cell.parentElement.cells[0].textContent], ["column", head.textContent.replace(/ [↑↓]$/, "")],
-    ["metric", head.title], ["status", cell.dataset.s], ["ours", text(".o")], ["spread", text(".e")],
+    ["metric", head.title], ["status", cell.dataset.s], ["ours", full || text(".o")], ["spread", full ? "" : text(".e")],
     ["printed", text(".p")?.slice(1, -1)], ["ours less printed", delta],
     ["direction", { same: "as in print", opposite: "against print" }[way]],
     ["runs", runs && runLinks(runs, article.dataset.task)], ["reason", reason], ["remark", [note, remark].filter(Boolean).join("; ")],
