@@ -34,7 +34,7 @@ def body(name: str) -> dict:
 @pytest.mark.parametrize("name", sorted({*STAGES} - {"jobs", "fetch", "own"}))
 def test_a_stage_depends_on_its_job_and_on_no_parameter_and_no_code(name):
     deps, key = body(name)["deps"], "${key}" if "foreach" in STAGES[name] else "all"
-    assert f"data/jobs/{name}/{key}.json" in deps
+    assert f"data/jobs/{name.removesuffix('-continued')}/{key}.json" in deps
     assert "params" not in body(name)
     assert [dep for dep in deps if dep.startswith("${root}")] == (["${root}/data/paper"] if name == "report" else [])
 
@@ -44,6 +44,18 @@ def test_expensive_stages_stay_in_the_run_cache():
     for name in STAGES:
         if not name.startswith(("report", "score-", "baseline", "compare")):
             assert all(isinstance(out, str) for out in body(name).get("outs", [])), name
+
+
+def test_a_continued_run_has_the_stages_of_others_and_waits_for_its_start():
+    further = {name.removesuffix("-continued") for name in STAGES if name.endswith("-continued")}
+    assert further == {name for name in STAGES if "runs." in STAGES[name].get("foreach", "") and name in further}
+    for name in further:
+        before, after = body(name), body(f"{name}-continued")
+        assert STAGES[f"{name}-continued"]["foreach"] == STAGES[name]["foreach"].replace("runs.", "continued.")
+        if name.startswith("train-"):
+            task = name.removeprefix("train-")
+            assert sorted(after["deps"]) == sorted([*before["deps"], f"data/runs/{task}/${{item.after}}"])
+        assert {**after, "deps": 0} == {**before, "deps": 0}
 
 
 def imported(file: Path) -> Iterator[str]:
@@ -226,9 +238,14 @@ RUNNING = {
     "tasks/nmt/comparing.py": {"compare"},
     "training/pairs.py": {"train-nmt"},
     "training/loop.py": TRAIN,
+    "training/criterion.py": TRAIN,
+    "training/known_rules.py": set(),
+    "training/rules/warmup_adam.py": TRAIN,
+    "training/rules/sgd.py": set(),
+    "training/rules/nt_asgd.py": set(),
     "paths.py": set(),
     "told.py": set(),
-    "files.py": {*STAGES} - {"jobs", "fetch", "own"},
+    "files.py": {name for name in STAGES if not name.endswith("-continued")} - {"jobs", "fetch", "own"},
 }
 
 

@@ -18,3 +18,4 @@ class Run(Section):
     seed: int
     options: dict[str, Any]  # of the objective, where they are not its defaults
     reverse: bool = False  # translation from target to source
+    after: str | None = None  # run of the same task whose kept weights it starts from

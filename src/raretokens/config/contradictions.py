@@ -16,6 +16,8 @@ from raretokens.subword.job import Subword
 from raretokens.tasks.parameters import Parameters, PreparedCorpus, value_at
 from raretokens.tasks.record import record
 from raretokens.tasks.settings import Line, TaskSettings
+from raretokens.training.job import RuleChoice
+from raretokens.training.known_rules import known_rules
 
 
 def contradictions(parameters: Parameters) -> Iterator[str]:
@@ -31,8 +33,11 @@ def contradictions(parameters: Parameters) -> Iterator[str]:
         elif lines:
             yield f"{task}: missing; runs.{task} needs it"
             continue
+        continued = getattr(parameters.continued, task)
         for name, line in lines.items():
-            yield from _line(f"runs.{task}.{name}", parameters, task, line)
+            sheet = "continued" if name in continued else "runs"
+            yield from _line(f"{sheet}.{task}.{name}", parameters, task, line)
+        yield from _continued(task, getattr(parameters.runs, task), continued)
 
 
 def _corpora(parameters: Parameters) -> Iterator[str]:
@@ -99,6 +104,9 @@ def _sides(parameters: Parameters, tokens: str) -> int | None:
 def _task(name: str, task: TaskSettings) -> Iterator[str]:
     for size, declared in task.sizes.items():
         yield from _size(f"{name}.sizes.{size}", declared.architecture, declared.shape)
+        if declared.rule:
+            yield from _rule(f"{name}.sizes.{size}.rule", declared.rule)
+    yield from _rule(f"{name}.training.rule", task.training.rule)
     key, training = f"{name}.training", task.training
     if training.warmup > training.updates:
         yield f"{key}.warmup: {training.warmup} is more than the {training.updates} updates"
@@ -125,6 +133,13 @@ def _size(key: str, architecture: str, values: dict[str, Any]) -> Iterator[str]:
         yield f"{key}.heads: {shape['heads']}; width {shape['width']} must be a multiple of twice that"
 
 
+def _rule(key: str, rule: RuleChoice) -> Iterator[str]:
+    if rule.name in known_rules():
+        yield from _options(key, rule.options, known_rules()[rule.name], ["name"])
+    else:
+        yield f"{key}.name: {rule.name!r} has no file; {nearest(rule.name, known_rules())}"
+
+
 def _line(key: str, parameters: Parameters, task: str, line: Line) -> Iterator[str]:
     sizes = parameters.task(task).sizes
     if line.size not in sizes:
@@ -136,9 +151,21 @@ def _line(key: str, parameters: Parameters, task: str, line: Line) -> Iterator[s
     if line.objective not in known():
         yield f"{key}.objective: {line.objective!r} has no file; {nearest(line.objective, known())}"
         return
-    yield from _options(key, line, known()[line.objective].options)
+    yield from _options(key, line.options, known()[line.objective].options, [*type(line).model_fields])
     if line.knob:
         yield from _knob(f"{key}.knob", parameters, line, known()[line.objective].options)
+
+
+def _continued(task: str, runs: dict[str, Line], continued: dict[str, Line]) -> Iterator[str]:
+    """Runs that start from others, which must be there and read the same tokens."""
+    for name, line in continued.items():
+        key, first = f"continued.{task}.{name}", runs.get(line.after)
+        if name in runs:
+            yield f"{key}: runs.{task} has a run of that name; it needs another"
+        if first is None:
+            yield f"{key}.after: {line.after!r} is not one of runs.{task}; {nearest(line.after, runs)}"
+        elif first.tokens != line.tokens:
+            yield f"{key}.tokens: {line.tokens!r}; {line.after} reads {first.tokens!r}, and so must this run"
 
 
 def _text(key: str, parameters: Parameters, task: str, tokens: str) -> Iterator[str]:
@@ -149,11 +176,11 @@ def _text(key: str, parameters: Parameters, task: str, tokens: str) -> Iterator[
         yield f"{key}: {tokens!r} is not aligned; name it under alignments"
 
 
-def _options(key: str, line: Line, declared: dict[str, Any]) -> Iterator[str]:
-    for name, value in line.options.items():
+def _options(key: str, given: dict[str, Any], declared: dict[str, Any], keys: list[str]) -> Iterator[str]:
+    """keys: what may stand there that is no option."""
+    for name, value in given.items():
         if name not in declared:
-            allowed = [*type(line).model_fields, *declared]
-            yield f"{key}.{name}: unknown key (value {value!r}); {nearest(name, allowed)}"
+            yield f"{key}.{name}: unknown key (value {value!r}); {nearest(name, [*keys, *declared])}"
         elif not _like(value, declared[name]):
             yield f"{key}.{name}: {value!r} is not allowed: should be a {type(declared[name]).__name__}"
 

@@ -143,6 +143,7 @@ def _named(stage: str, job: Section) -> Iterator[str]:
     if stage == "train" and run:
         yield f"raretokens.tasks.{run.task}.training"
         yield f"raretokens.objectives.{declared(run.objective).module}"
+        yield f"raretokens.training.rules.{job.training.rule.name}"
     if stage == "score" and run:
         yield f"raretokens.tasks.{run.task}.scoring"
     if stage == "baseline":

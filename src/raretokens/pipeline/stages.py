@@ -76,9 +76,11 @@ def train(task: str, name: str) -> None:
 
     stage = f"train-{task}"
     told = content(stage, name)
-    settings, data = read(Job, told, paths.job(stage, name)), tasks.part(task, "training").data
-    places = paths.tokens(settings.run.tokens), paths.STATES, paths.trained(task, name)
-    around.training(settings, lambda execution, observer: train_run(settings, told, data, execution, observer, *places))
+    settings, part = read(Job, told, paths.job(stage, name)), tasks.part(task, "training")
+    run = settings.run
+    start = paths.trained(task, run.after) if run.after else None
+    places = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
+    around.training(settings, lambda execution, observer: train_run(settings, told, part, execution, observer, *places))
 
 
 def probe(name: str) -> None:

@@ -104,7 +104,8 @@ def shortened(planned: Planned) -> Job:
     training = planned.training.replaced(
         updates=UPDATES, warmup=UPDATES, validate_every=UPDATES, validation_tokens=None, snapshot_every=UPDATES
     )
-    return job.replaced(run=job.run.replaced(options=from_the_start(job.run.options)), training=training)
+    run = job.run.replaced(options=from_the_start(job.run.options), after=None)
+    return job.replaced(run=run, training=training)
 
 
 def results(folder: Path) -> tuple[list[float], float]:

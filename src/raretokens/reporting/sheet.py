@@ -13,6 +13,7 @@ class SheetLine(Section):
     seed: int
     tokens: str  # folder of its token files
     reverse: bool = False
+    after: str | None = None  # run that it starts from
     options: dict[str, Any] = {}  # of the objective
     mark: str = ""  # of the parameters of all its stages; its score has the same if it was made with them
 

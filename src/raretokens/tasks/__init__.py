@@ -2,7 +2,8 @@
 
 * `record.py`: TASK, what it is called, what its text is, and what is shown of it
 * `settings.py`: Settings, the section of params.yaml that is called like the task, and Line, a line of its run sheet
-* `training.py`: data(job, folder), the training and the validation text cut into updates
+* `training.py`: data(job, folder), the training and the validation text cut into updates; CRITERION, a Criterion of its own
+  (training/criterion.py), where the loss is not that of final hidden states and the table
 * `scoring.py`: Score, what scoring is told; metrics(job, artifacts), what a run is scored by; drawn(job, artifacts), the same on
   drawn test sets; hyperparameters(job)
 * `jobs.py`: of_run, what the stages after training are told; whole, what stages are told that see all runs, where there are any

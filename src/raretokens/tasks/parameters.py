@@ -51,14 +51,15 @@ class Parameters(Strict):
     tokens: dict[Name, TokenFiles]
     alignments: dict[Name, Alignment] = {}
     runs: Any
+    continued: Any  # runs that start from the weights of others
 
     def task(self, name: str) -> TaskSettings | None:
         """Its section; None at a scale that does without the task."""
         return getattr(self, name)
 
     def lines(self, task: str) -> dict[str, Line]:
-        """The run sheet of a task."""
-        return getattr(self.runs, task)
+        """The run sheet of a task, runs that start from others last."""
+        return getattr(self.runs, task) | getattr(self.continued, task)
 
     def corpus_of(self, tokens: str) -> PreparedCorpus:
         return self.corpora[self.tokens[tokens].corpus]
@@ -83,6 +84,7 @@ class Parameters(Strict):
             seed=self.seed if line.seed is None else line.seed,
             options=options,
             reverse=getattr(line, "reverse", False),
+            after=getattr(line, "after", None),
         )
 
     def every_run(self) -> list[Run]:

@@ -5,16 +5,11 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 
 from raretokens.sections import Strict
-from raretokens.training.job import Beta, Training
+from raretokens.training.job import Beta, RuleChoice, Training
 
 Update = Annotated[int, Field(ge=0)]
-INSTEAD = (
-    "updates",
-    "tokens_per_update",
-    "peak_lr",
-    "betas",
-    "snapshot_every",
-)  # what a size may set otherwise than the task
+# What a size may set otherwise than the task.
+INSTEAD = ("updates", "tokens_per_update", "block", "peak_lr", "rule", "betas", "weight_decay", "snapshot_every", "stop_window")
 
 
 class Size(Strict):
@@ -25,9 +20,13 @@ class Size(Strict):
     architecture: str
     updates: PositiveInt | None = None
     tokens_per_update: PositiveInt | None = None
+    block: PositiveInt | None = None
     peak_lr: PositiveFloat | None = None
+    rule: RuleChoice | None = None
     betas: list[Beta] | None = None
+    weight_decay: Annotated[float, Field(ge=0.0)] | None = None
     snapshot_every: PositiveInt | None = None
+    stop_window: PositiveInt | None = None
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -35,7 +34,8 @@ class Size(Strict):
 
     def training(self, training: Training) -> Training:
         """The task's recipe, less what this size sets otherwise."""
-        return training.replaced(**self.model_dump(include=set(INSTEAD), exclude_none=True))
+        own = {name: getattr(self, name) for name in INSTEAD}
+        return training.replaced(**{name: value for name, value in own.items() if value is not None})
 
 
 class TaskSettings(Strict):

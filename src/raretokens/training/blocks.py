@@ -15,6 +15,8 @@ class Blocks:
     first: only so many tokens from the start of the stream.
     """
 
+    in_order = False
+
     def __init__(
         self, tokens: np.ndarray, block: int, tokens_per_update: int = 0, seed: int = 0, first: int | None = None
     ) -> None:
@@ -32,6 +34,9 @@ class Blocks:
         """Occurrences of each type among the targets of an update."""
         targets = np.concatenate([self.tokens[start : start + self.block] for start in update])
         return np.bincount(targets, minlength=vocabulary)
+
+    def targets(self, update: np.ndarray) -> int:
+        return len(update) * self.block
 
     @property
     def length(self) -> float:

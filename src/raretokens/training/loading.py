@@ -13,6 +13,7 @@ from raretokens.training.updates import Batch, Updates
 
 class Prepared(NamedTuple):
     counts: Tensor  # N, int64: targets of the whole update by type
+    targets: int  # of the whole update
     batches: list[Batch]  # micro-batches of this process
 
 
@@ -27,7 +28,7 @@ class PreparedUpdates(Dataset):
         chosen = self.data.update(number)
         counts = torch.from_numpy(self.data.counts(chosen, self.vocabulary))
         batches = list(self.data.cut(self.data.share(chosen, self.rank, self.processes), self.micro_batch))
-        return Prepared(counts, batches or [self._idle(chosen)])
+        return Prepared(counts, self.data.targets(chosen), batches or [self._idle(chosen)])
 
     def _idle(self, chosen) -> Batch:
         """For a process that an update has nothing for: the others wait for its gradient, which is zero without targets."""

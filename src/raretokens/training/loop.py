@@ -9,21 +9,22 @@ from itertools import islice
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
-from torch import Tensor, nn
+from torch import nn
 
 from raretokens.errors import UserError
+from raretokens.loss.gated_cross_entropy import SummedLoss
 from raretokens.loss.objective import Objective, keep_frozen_rows
+from raretokens.training import rule
+from raretokens.training.criterion import Criterion
 from raretokens.training.execution import Execution
 from raretokens.training.job import Training
 from raretokens.training.loading import Prepared, PreparedUpdates, loaded
 from raretokens.training.observer import Observer
 from raretokens.training.outputs import Checkpoint, Outputs, average, kept_after
 from raretokens.training.saving import Clock, random_states, restore_random_states
-from raretokens.training.schedule import learning_rate
 from raretokens.training.state import State
+from raretokens.training.stopping import is_worse
 from raretokens.training.updates import Batch, Updates
-
-EPSILON = 1e-8  # of Adam
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Trainer:
     accelerator: Accelerator
     outputs: Outputs
     observer: Observer = field(default_factory=Observer)
+    criterion: Criterion | None = None  # None: that of hidden states and the table
     update: int = 0
     log: list[dict] = field(default_factory=list)
     kept: list[Checkpoint] = field(default_factory=list)
@@ -48,11 +50,9 @@ class Trainer:
     def __post_init__(self) -> None:
         self.table = self.model.table
         self.objective.to(self.accelerator.device)
-        rest = [parameter for parameter in self.model.parameters() if parameter is not self.table]
-        groups = [{"params": [self.table], "table": True}, {"params": rest, "table": False}]
-        adam = {"betas": tuple(self.training.betas), "eps": EPSILON, "weight_decay": self.training.weight_decay}
-        optimizer = self.objective.optimizer(groups, lr=0.0, **adam)
-        self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
+        self.criterion = self.criterion or Criterion(self.model, self.objective)
+        self.rule = rule.build(self.training, self.model, self.objective)
+        self.wrapped, self.rule.optimizer = self.accelerator.prepare(self.model, self.rule.optimizer)
         self._restore()
 
     def run(self) -> None:
@@ -61,19 +61,30 @@ class Trainer:
         self.observer.begins(self.update, last)
         if self.update == 0:
             self.state.keep_table(0, self.table)
-        for prepared in self._prepared(range(self.update, last)):
+        for prepared in self._prepared(range(self.update, self.update if self._is_over() else last)):
             self.state.check_parent()
-            row, tokens = self._one_update(prepared)
+            row, targets = self._one_update(prepared)
             self.update += 1
-            if self.update % self.training.snapshot_every == 0 or self.update == last:
-                self.state.keep_table(self.update, self.table)
-            if self._validation_due() or self.update == last:
-                row["valid_nll"] = self._validate()
-                self._keep(row["valid_nll"])
             self.log.append(row)
-            self.observer.updated(row, tokens)
+            if self._validation_due() or self.update == last:
+                with self.rule.kept_weights():
+                    row["valid_nll"] = self._validate()
+                    self._keep(row["valid_nll"])
+                self.rule.validated(row["valid_nll"])
+            is_over = self._is_over()
+            if self.update % self.training.snapshot_every == 0 or is_over:
+                self.state.keep_table(self.update, self.table)
+            self.observer.updated(row, targets)
             if clock.due(self.update):
                 self._save()
+            if is_over:
+                break
+
+    def _is_over(self) -> bool:
+        """After the last update, or when validation no longer improves where the recipe says so."""
+        if self.training.stop_window is None or self.update >= self.training.updates:
+            return self.update >= self.training.updates
+        return is_worse([row["valid_nll"] for row in self.log if row["valid_nll"]], self.training.stop_window)
 
     def _prepared(self, numbers: range) -> Iterator[Prepared]:
         main, how = self.accelerator, self.execution
@@ -83,10 +94,10 @@ class Trainer:
         return loaded(updates, numbers, how.workers, main.device)
 
     def _one_update(self, prepared: Prepared) -> tuple[dict, int]:
-        device, tokens = self.accelerator.device, int(prepared.counts.sum())
+        device, targets = self.accelerator.device, prepared.targets
         self.objective.begin_update(prepared.counts.to(device, non_blocking=True))
-        # The sum over all processes divided by the update's tokens: independent of micro-batches and of processes.
-        share = self.accelerator.num_processes / tokens
+        # The sum over all processes divided by the update's targets: independent of micro-batches and of processes.
+        share = self.accelerator.num_processes / targets
         sums, penalty = torch.zeros(2, device=device), None
         for number, batch in enumerate(prepared.batches, start=1):
             last = number == len(prepared.batches)
@@ -98,8 +109,8 @@ class Trainer:
                     penalty = self.objective.penalty(self.table)
                     total = total if penalty is None else total + penalty
                 self.accelerator.backward(total)
-        rate = self._step()
-        loss, nll = (self.accelerator.reduce(sums, "sum") / tokens).tolist()
+        rate = self._step(targets)
+        loss, nll = (self.accelerator.reduce(sums, "sum") / targets).tolist()
         loss += 0.0 if penalty is None else float(penalty.detach())
         if not math.isfinite(loss):
             raise FloatingPointError(
@@ -113,21 +124,16 @@ class Trainer:
             **self.objective.report(),
             "valid_nll": None,
         }
-        return row, tokens
+        return row, targets
 
-    def _losses(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        device = self.accelerator.device
+    def _losses(self, model: nn.Module, batch: Batch) -> SummedLoss:
         with self.accelerator.autocast():
-            hidden = model(*(ids.to(device, non_blocking=True) for ids in batch.inputs))
-            return self.objective.loss(hidden, self.table, batch.targets.to(device, non_blocking=True))
+            return self.criterion.loss(model, batch.to(self.accelerator.device))
 
-    def _step(self) -> float:
-        rate = learning_rate(self.update + 1, self.training.peak_lr, self.training.warmup)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+    def _step(self, targets: int) -> float:
         with keep_frozen_rows(self.objective, self.table):
-            self.optimizer.step()
-        self.optimizer.zero_grad()
+            rate = self.rule.step(self.update + 1, targets)
+        self.rule.optimizer.zero_grad()
         self.objective.end_update(self.table)
         return rate
 
@@ -137,13 +143,15 @@ class Trainer:
 
     @torch.no_grad()
     def _validate(self, is_shared: bool = True) -> float:
-        """Mean NLL of the validation text, natural logarithm, per target token; is_shared: all processes take part."""
+        """Mean NLL of the validation text, natural logarithm, per target; is_shared: all processes take part."""
+        is_shared = is_shared and not self.validation.in_order  # a process by itself where each batch needs the one before
         rank, processes = (self.accelerator.process_index, self.accelerator.num_processes) if is_shared else (0, 1)
         self.model.eval()
-        sums = torch.zeros(2, dtype=torch.float64)  # NLL, tokens
-        for batch in islice(self.validation.everything(self.execution.micro_batch), rank, None, processes):
-            nll = self._losses(self.model, batch)[1].double().cpu()
-            sums += torch.stack((nll, (batch.targets != self.objective.facts.pad).sum().double()))
+        sums = torch.zeros(2, dtype=torch.float64)  # NLL, targets
+        with self.criterion.validation():
+            for batch in islice(self.validation.everything(self.execution.micro_batch), rank, None, processes):
+                nll = self._losses(self.model, batch).nll.double().cpu()
+                sums += torch.stack((nll, self.criterion.count(batch).double().cpu()))
         self.model.train()
         if is_shared:
             sums = self.accelerator.reduce(sums.to(self.accelerator.device), "sum")
@@ -159,14 +167,16 @@ class Trainer:
             self.state.keep_weights(self.update, self.model.state_dict())
 
     def _save(self) -> None:
-        random = random_states()  # of every process; all else is the same in each
+        random, carried = random_states(), self.criterion.state_dict()  # of every process; all else is the same in each
         if not self.accelerator.is_main_process:
             return
         self.state.save(
             {
                 "update": self.update,
                 "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
+                "optimizer": self.rule.optimizer.state_dict(),
+                "rule": self.rule.state_dict(),
+                "criterion": carried,
                 "objective": self.objective.state_dict(),
                 "log": self.log,
                 "kept": [tuple(item) for item in self.kept],
@@ -186,7 +196,9 @@ class Trainer:
         if saved is None:
             return
         self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
+        self.rule.optimizer.load_state_dict(saved["optimizer"])
+        self.rule.load_state_dict(saved["rule"])
+        self.criterion.load_state_dict(saved["criterion"])
         self.objective.load_state_dict(saved["objective"])
         self.update, self.log, self.kept = saved["update"], saved["log"], [Checkpoint(*item) for item in saved["kept"]]
         restore_random_states(saved["random"], self.accelerator.process_index)

@@ -20,6 +20,8 @@ class Pairs:
     first: only the pairs that hold the first so many target tokens.
     """
 
+    in_order = False
+
     def __init__(
         self, bitext: Bitext, longest: int, tokens_per_update: int = 0, seed: int = 0, first: int | None = None
     ) -> None:
@@ -52,6 +54,9 @@ class Pairs:
     def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
         """Occurrences of each type among the targets of an update."""
         return np.bincount(np.concatenate([self.bitext.pair(i)[1] for i in update]), minlength=vocabulary)
+
+    def targets(self, update: np.ndarray) -> int:
+        return int(self.bitext.lengths[update, 1].sum())
 
     @property
     def length(self) -> float:

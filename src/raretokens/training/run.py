@@ -1,15 +1,19 @@
 """One line of the run sheet, from token files to a trained model."""
 
-from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from accelerate import Accelerator
+from safetensors.torch import load_file
+from torch import nn
 
+from raretokens.errors import UserError
 from raretokens.loss.facts import Facts, facts
 from raretokens.models.building import build
 from raretokens.objectives.building import build as build_objective
 from raretokens.subword.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
+from raretokens.training.criterion import Criterion
 from raretokens.training.execution import Execution
 from raretokens.training.job import Job
 from raretokens.training.loop import Trainer
@@ -19,41 +23,46 @@ from raretokens.training.state import State, fingerprint
 from raretokens.training.updates import Updates, check_size
 
 COMPILER = "inductor"  # of torch.compile
-Data = Callable[[Job, Path], tuple[Updates, Updates]]  # training and validation text, of the job and its token files
+WEIGHTS = "model.safetensors"
 
 
 def train(
     job: Job,
     told: bytes,
-    data: Data,
+    task: ModuleType,
     execution: Execution,
     observer: Observer,
     tokens: Path,
     scratch: Path,
     into: Path,
+    start: Path | None = None,
 ) -> None:
     """Train the run on the token files of a folder and write model.safetensors, log.tsv and others to `into`.
 
     told: all that the run was told, code included; a run that was interrupted and told the same goes on where its state was last
-    saved, in a folder of `scratch`. data: how its task cuts a text into updates.
+    saved, in a folder of `scratch`. task: training.py of its task. start: folder of the run whose weights it starts from.
     """
     run, training = job.run, job.training
     torch.manual_seed(run.seed)
     vocabulary = _vocabulary(tokens, run.reverse)
-    updates, validation = data(job, tokens)
+    updates, validation = task.data(job, tokens)
     check_size(updates, run.task, training.tokens_per_update)
     model = build(run.architecture, run.shape, len(vocabulary), training.block)
+    if start:
+        _start_from(start / WEIGHTS, model)
     objective = build_objective(run.objective, _facts(job, vocabulary, updates, model.table.shape[1]), **run.options)
     accelerator = process(training.precision, execution)
     rank = accelerator.process_index
-    mark = fingerprint(told + torch.__version__.encode(), sorted([*tokens.glob("*.bin"), tokens / VOCABULARY]))
+    read = [*tokens.glob("*.bin"), tokens / VOCABULARY, *([start / WEIGHTS] if start else [])]
+    mark = fingerprint(told + torch.__version__.encode(), sorted(read))
     state = State(scratch / f"{run.task}-{run.name}-{mark}", rank)
     torch.manual_seed(run.seed + 1000 * rank)  # processes see other sequences, so they draw other dropout masks
     about = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": updates.updates_per_epoch}
     outputs = Outputs(into, about | objective.about(), rank == 0)
     name = f"{run.task}/{run.name}"
+    criterion = getattr(task, "CRITERION", Criterion)(model, objective)
     trainer = Trainer(
-        name, model, objective, training, updates, validation, state, execution, accelerator, outputs, observer
+        name, model, objective, training, updates, validation, state, execution, accelerator, outputs, observer, criterion
     )
     for line in objective.remarks():
         observer.remarked(line)
@@ -62,6 +71,13 @@ def train(
     accelerator.wait_for_everyone()
     if rank == 0:
         state.remove()
+
+
+def _start_from(weights: Path, model: nn.Module) -> None:
+    try:
+        model.load_state_dict(load_file(weights))
+    except RuntimeError as error:
+        raise UserError(f"{weights}: weights of another model; {' '.join(str(error).split())}") from None
 
 
 def process(precision: str, execution: Execution) -> Accelerator:

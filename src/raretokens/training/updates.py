@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from raretokens.errors import UserError
@@ -17,11 +18,18 @@ class Batch(NamedTuple):
     inputs: tuple[Tensor, ...]  # arguments of the model, each sequences x positions
     targets: Tensor  # sequences x positions; PAD where there is none
 
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(
+            tuple(tensor.to(device, non_blocking=True) for tensor in self.inputs),
+            self.targets.to(device, non_blocking=True),
+        )
+
 
 class Updates(Protocol):
     """How a text is cut into updates."""
 
     updates_per_epoch: int
+    in_order: bool  # a batch of everything() needs what a model carries from the one before it
 
     @property
     def length(self) -> float:
@@ -32,6 +40,9 @@ class Updates(Protocol):
 
     def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
         """Occurrences of each type among the targets of an update (N, int64)."""
+
+    def targets(self, update: np.ndarray) -> int:
+        """What the update's loss is the mean over: of all micro-batches and processes together."""
 
     def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
         """What a process trains of an update."""

@@ -27,4 +27,6 @@ def _target(task: str, names: list[str], data: bool, scores: dict[str, Scores]) 
         corpora = scores[task].baselines
         return next((f"baseline@{corpora[name]}" for name in names if name in corpora), None)
     run = scores[task].choose(names)
-    return f"score-{task}@{run}" if run else None
+    if run is None:
+        return None
+    return f"score-{task}-continued@{run}" if scores[task].lines[run].after else f"score-{task}@{run}"

@@ -67,7 +67,8 @@ def _used_runs(declared: Declarations) -> Iterator[tuple[str, str, list[str]]]:
 def _known_runs(declared: Declarations, task: str) -> set[str]:
     """Runs of the tables' rows, of the run sheets of all scales (a claim serves every one), and of panels that wait for one."""
     in_tables = (table.runs for table in declared.tables.values() if table.task == task)
-    on_sheets = (read_yaml(path)["runs"].get(task) or {} for path in _run_sheets(declared.folder))
+    trees = [read_yaml(path) for path in _run_sheets(declared.folder)]
+    on_sheets = ((tree.get(key) or {}).get(task) or {} for tree in trees for key in ("runs", "continued"))
     waiting = (panel for figure in declared.figures.values() for panel in figure.panels if panel.kind == "missing")
     in_panels = ({name for names in panel.runs.values() for name in names} for panel in waiting if panel.task == task)
     return set().union(*in_tables, *on_sheets, *in_panels)

@@ -1,0 +1,75 @@
+"""How the weights move: an optimizer, its rate in each update, and which weights are validated and kept.
+
+A rule is a file of rules/, found by its name, so that a run depends on the file of its own rule alone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import nn
+
+from raretokens.errors import UserError
+from raretokens.loss.objective import Objective
+from raretokens.training.job import Training
+
+
+class Rule:
+    """A constant rate of an optimizer that a subclass names; the weights are kept as they are.
+
+    What must survive a resume beside the optimizer's own state is in state_dict().
+    """
+
+    optimizer: torch.optim.Optimizer
+
+    def __init__(self, training: Training, model: nn.Module, objective: Objective, **options: Any) -> None:
+        self.training, self.model, self.objective, self.options = training, model, objective, options
+        rest = [parameter for parameter in model.parameters() if parameter is not model.table]
+        groups = [{"params": [model.table], "table": True}, {"params": rest, "table": False}]
+        self.optimizer = self.over(groups)  # the trainer puts in its place what accelerate makes of it
+
+    def over(self, groups: list[dict]) -> torch.optim.Optimizer:
+        """The optimizer of these parameters; the group with `table=True` holds the table alone."""
+        raise NotImplementedError
+
+    def rate(self, update: int, targets: int) -> float:
+        """Of update `update`, counted from 1, of so many targets."""
+        return self.training.peak_lr
+
+    def step(self, update: int, targets: int) -> float:
+        """Move the weights by their gradients; the rate."""
+        rate = self.rate(update, targets)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        return rate
+
+    def validated(self, nll: float) -> None:
+        """The weights have this NLL on the validation text."""
+
+    @contextmanager
+    def kept_weights(self) -> Iterator[None]:
+        """Inside, the model has the weights that are validated and kept."""
+        yield
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """What state_dict() returned."""
+
+
+def build(training: Training, model: nn.Module, objective: Objective) -> Rule:
+    """The recipe's rule; options that it does not give take their defaults."""
+    module = import_module(f"raretokens.training.rules.{training.rule.name}")
+    return module.RULE(training, model, objective, **{**module.OPTIONS, **training.rule.options})
+
+
+def without_own_optimizer(objective: Objective, rule: str) -> None:
+    """Raise UserError where an objective changes the optimizer, which is Adam then."""
+    if type(objective).optimizer is not Objective.optimizer:
+        raise UserError(
+            f"training.rule.name: {rule} has an optimizer of its own, and so has the objective; allowed: warmup_adam, adam"
+        )
