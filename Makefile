@@ -5,37 +5,40 @@ export DVC_NO_ANALYTICS := 1
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/raretokens/pycache
 
-.PHONY: demo test table environment diff readme lint lock
+.PHONY: help demo test table environment diff readme lint lock
 
-demo: environment
+help: ## what there is
+	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' Makefile | expand -t 20
+
+demo: environment ## train everything that is not trained yet, and write the reports
 	stages/parallel
 
 # One table: trains what its rows need, renders it alone and prints it. make table T=agg-3
 T ?= agg-3
-table: environment
+table: environment ## train what one table needs and print it: make table T=agg-3
 	targets=$$(python -m raretokens needs $(T)) && dvc repro $$targets
 	@python -m raretokens table $(T)
 
-test: environment lint
+test: environment lint ## lint and tests
 	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile --no-loadscope-reorder tests/test_pipeline.py tests # the longest first
 
-diff: environment
+diff: environment ## every cell of the reports against a revision: make diff REV=main~3
 	python -m raretokens diff $(REV)
 
-readme: environment
-	python -m raretokens readme README.md
+readme: environment ## take the tables that texts include anew
+	for text in README.md docs/benchmarks.md docs/glossary.md; do python -m raretokens readme $$text || exit; done
 
 # Where there is no git repository (a ZIP of this one, no git), DVC does without: all but experiments and comparisons works.
-environment:
+environment: ## set up .venv
 	@./environment.sh
 	@git rev-parse --git-dir >/dev/null 2>&1 || for project in . scales/*; do \
 		(cd $$project && grep -qs no_scm .dvc/config.local || dvc config --local core.no_scm true); done
 
-lint:
+lint: ## look for what ruff finds
 	ruff check .
 
 # The CPU build of torch names no CUDA packages; on a machine with a GPU, torch's own exact pins bring them.
-lock: environment
+lock: environment ## pin the dependencies anew
 	sed -i 's/^torch==\([0-9.]*\)$$/torch==\1+cpu/' requirements.lock
 	UV_FIND_LINKS=$$(pip config get global.find-links 2>/dev/null) uv pip compile --quiet --no-annotate --no-header \
 		--python-version 3.11 requirements.in -o requirements.lock

@@ -15,7 +15,7 @@ from raretokens.reporting.scored import Scores
 from raretokens.reporting.sheet import SheetLine
 from raretokens.reporting.tables import include
 from raretokens.reporting.tables.table_files import to_csv
-from raretokens.reporting.tables.table_markdown import LEGEND, to_markdown
+from raretokens.reporting.tables.table_markdown import ADDED, LEGEND, to_markdown
 
 ROOT = Path(__file__).parents[1]
 
@@ -90,7 +90,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "| Static | — (0.752) |  |\n"
         "| mine | — | 7 |\n"
         "| later-2 | — | — |\n\n"
-        f"{LEGEND}\n\n"
+        f"{LEGEND} mine, later-2: {ADDED}\n\n"
         "* AGG: odd\n".replace("* AGG: odd", "* AGG, I(W): odd")
         + "* Static: no run named agg-static on the run sheet\n"
         "* mine: mine has no isotropy.total\n"

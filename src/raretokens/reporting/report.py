@@ -12,6 +12,7 @@ from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.table_cells import table_cells
 from raretokens.reporting.claims.claims_markdown import to_markdown
 from raretokens.reporting.claims.judging import judge_all
+from raretokens.reporting.claims.main_claims import main_claims
 from raretokens.reporting.claims.verdict import in_words, to_csv
 from raretokens.reporting.claims.verdict_counts import counts as verdict_counts
 from raretokens.reporting.declarations.declared import Declarations
@@ -37,6 +38,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     write_text(reports / "claims.csv", to_csv(verdicts))
     write_text(reports / "claims.md", to_markdown(verdicts, declared))
     write_text(reports / "verdicts.csv", verdict_counts(verdicts))
+    write_text(reports / "main.csv", main_claims(declared, verdicts))
     counts = in_words(verdicts)
     overview = summary(sheet, declared, cells, scores, counts)
     write_text(reports / "index.md", _index(overview))

@@ -9,7 +9,17 @@ from raretokens.training.job import Beta, RuleChoice, Training
 
 Update = Annotated[int, Field(ge=0)]
 # What a size may set otherwise than the task.
-INSTEAD = ("updates", "tokens_per_update", "block", "peak_lr", "rule", "betas", "weight_decay", "snapshot_every", "stop_window")
+INSTEAD = (
+    "updates",
+    "tokens_per_update",
+    "block",
+    "peak_lr",
+    "rule",
+    "betas",
+    "weight_decay",
+    "snapshot_every",
+    "stop_window",
+)
 
 
 class Size(Strict):

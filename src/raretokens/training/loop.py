@@ -144,7 +144,9 @@ class Trainer:
     @torch.no_grad()
     def _validate(self, is_shared: bool = True) -> float:
         """Mean NLL of the validation text, natural logarithm, per target; is_shared: all processes take part."""
-        is_shared = is_shared and not self.validation.in_order  # a process by itself where each batch needs the one before
+        is_shared = (
+            is_shared and not self.validation.in_order
+        )  # a process by itself where each batch needs the one before
         rank, processes = (self.accelerator.process_index, self.accelerator.num_processes) if is_shared else (0, 1)
         self.model.eval()
         sums = torch.zeros(2, dtype=torch.float64)  # NLL, targets

@@ -62,7 +62,18 @@ def train(
     name = f"{run.task}/{run.name}"
     criterion = getattr(task, "CRITERION", Criterion)(model, objective)
     trainer = Trainer(
-        name, model, objective, training, updates, validation, state, execution, accelerator, outputs, observer, criterion
+        name,
+        model,
+        objective,
+        training,
+        updates,
+        validation,
+        state,
+        execution,
+        accelerator,
+        outputs,
+        observer,
+        criterion,
     )
     for line in objective.remarks():
         observer.remarked(line)

@@ -77,6 +77,7 @@ class Claim(Section):
     )
     control: Control | None = Field(None, description="the same effect where the cause is absent")
     needs: list[str] = Field([], description="presuppositions, by name")
+    main: bool = Field(False, description="among the few that the papers stand or fall with: reports/main.csv")
     unprinted: str | None = Field(None, description="why the paper prints no such effect")
 
     @property

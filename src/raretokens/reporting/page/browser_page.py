@@ -7,7 +7,15 @@ from typing import Any
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.claims.verdict import VERDICTS, Verdict
 from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.page import clearest, evidence, figure_sections, metric_groups, run_sections, table_sections
+from raretokens.reporting.page import (
+    clearest,
+    evidence,
+    figure_sections,
+    glossary,
+    metric_groups,
+    run_sections,
+    table_sections,
+)
 from raretokens.reporting.scored import Scores
 from raretokens.reporting.tables.table_markdown import WAYS
 from raretokens.reporting.tasks import HEADLINES
@@ -38,8 +46,11 @@ def page(
     tables = [table_sections.section(name, declared, inside) for name, inside in cells.items()]
     runs = run_sections.sections(declared, scores, reports.parent / run_sections.TIMES)
     jinja = environment("raretokens.reporting.page", autoescape=True, lstrip_blocks=True)
+    terms = glossary.read()
+    jinja.filters["hover"] = lambda text: glossary.hover(text, terms)
     return jinja.get_template("page.html").render(
         **summary,
+        glossary=terms,
         marks=MARKS,
         ways=WAYS,
         way_counts=Counter(cell.direction for inside in cells.values() for cell in inside if cell.direction),

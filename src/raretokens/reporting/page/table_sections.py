@@ -7,6 +7,7 @@ from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.tables.grid import Grid
 from raretokens.reporting.tables.remarks import remarks
+from raretokens.reporting.tables.table_markdown import ADDED, added_rows
 
 
 def section(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def section(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, A
         "rows": grid.rows,
         "run": sum(any(cell and cell.ours for cell in row) for row in grid.rows.values()),
         "statuses": Counter(cell.status for cell in cells if cell.status),
-        "remarks": remarks(table, cells),
+        "remarks": remarks(table, cells) | ({ADDED: added} if (added := added_rows(table, grid)) else {}),
     }
 
 

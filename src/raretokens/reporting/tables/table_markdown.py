@@ -22,6 +22,7 @@ FACTS = (
     "Ours (printed). **Bold**: as printed (32k stands for 32,768). ≠ not as printed. ‡ doubtful in print. — not run."
 )
 TEXT = f"{FACTS} ⇈ the sign of the printed result, ⇅ the other one."
+ADDED = "no rows of this table in print, but runs of the run sheet, for comparison."
 WAYS = {"same": "⇈", "opposite": "⇅"}
 
 
@@ -41,7 +42,15 @@ def to_markdown(table: Table, cells: list[Cell]) -> str:
     for row, inside in grid.rows.items():
         lines.append(f"| {escaped(row)} | " + " | ".join(marked(cell, MARKS) for cell in inside) + " |")
     legend = NEIGHBOURS if table.neighbours else (TEXT if table.is_of_text else FACTS) if table.facts else LEGEND
+    if added := added_rows(table, grid):
+        legend += f" {escaped(', '.join(added))}: {ADDED}"
     return "\n".join([*lines, "", legend, *_listed(remarks(table, cells)), ""])
+
+
+def added_rows(table: Table, grid: Grid) -> list[str]:
+    """Rows that the paper's table does not have."""
+    own = {row.label or row.title for row in table.rows}
+    return [row for row in grid.rows if row not in own] if table.also else []
 
 
 def _listed(places: dict[str, list[str]]) -> list[str]:

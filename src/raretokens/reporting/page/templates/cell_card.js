@@ -21,7 +21,7 @@ function cardLines(button) {
   const text = part => button.querySelector(part)?.textContent;
   return [
     ["row", cell.parentElement.cells[0].textContent], ["column", head.textContent.replace(/ [↑↓]$/, "")],
-    ["metric", head.title], ["status", cell.dataset.s], ["ours", full || text(".o")], ["spread", full ? "" : text(".e")],
+    ["metric", head.title.split("\n")[0]], ["status", cell.dataset.s], ["ours", full || text(".o")], ["spread", full ? "" : text(".e")],
     ["printed", text(".p")?.slice(1, -1)], ["ours less printed", delta],
     ["direction", { same: "as in print", opposite: "against print" }[way]],
     ["runs", runs && runLinks(runs, article.dataset.task)], ["reason", reason], ["remark", [note, remark].filter(Boolean).join("; ")],
