@@ -14,7 +14,7 @@ from tiny import world
 from raretokens.config.schema import schema
 from raretokens.objectives.registry import known
 from raretokens.pipeline import code, jobs
-from raretokens.sections import checked
+from raretokens.yaml_files import checked
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/raretokens"

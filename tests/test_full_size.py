@@ -12,12 +12,12 @@ from raretokens.config.schema import schema
 from raretokens.pipeline.jobs import training
 from raretokens.planning import plan, random_tokens, trial
 from raretokens.planning.vocabulary import text
-from raretokens.sections import checked
 from raretokens.subword.vocabulary import Vocabulary
 from raretokens.tasks.parameters import Parameters
 from raretokens.training.execution import Execution
 from raretokens.training.observer import Observer
 from raretokens.training.run import train
+from raretokens.yaml_files import checked
 
 ROOT = Path(__file__).parents[1]
 SHEET = yaml.safe_load((ROOT / "scales/paper/params.yaml").read_text())

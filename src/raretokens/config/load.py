@@ -6,8 +6,8 @@ from raretokens.config.contradictions import contradictions
 from raretokens.config.schema import schema
 from raretokens.errors import UserError
 from raretokens.paths import PARAMETERS
-from raretokens.sections import checked, read_yaml
 from raretokens.tasks.parameters import Parameters
+from raretokens.yaml_files import checked, read_yaml
 
 
 def load(path: Path = PARAMETERS) -> Parameters:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from raretokens.errors import UserError
-from raretokens.sections import read_yaml
+from raretokens.yaml_files import read_yaml
 
 TABLE = Path(__file__).parent / "cards.yaml"
 DEFAULT = "h200"

@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt, create_model
 
 from raretokens.declared import literal
 from raretokens.errors import UserError, nearest
-from raretokens.sections import Section, checked
+from raretokens.sections import Section
+from raretokens.yaml_files import checked
 
 KINDS: dict[str, Any] = {
     "count": PositiveInt,

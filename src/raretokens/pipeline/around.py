@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from raretokens import paths
 from raretokens.errors import UserError
-from raretokens.sections import read_yaml
+from raretokens.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from raretokens.machine.settings import Machine

@@ -60,7 +60,7 @@ class Trainer:
         last, clock = self.training.updates, Clock(self.execution, self.accelerator.num_processes)
         self.observer.begins(self.update, last)
         if self.update == 0:
-            self.state.keep_table(0, self.table)
+            self._keep_table()
         for prepared in self._prepared(range(self.update, self.update if self._is_over() else last)):
             self.state.check_parent()
             row, targets = self._one_update(prepared)
@@ -68,12 +68,12 @@ class Trainer:
             self.log.append(row)
             if self._validation_due() or self.update == last:
                 with self.rule.kept_weights():
-                    row["valid_nll"] = self._validate()
+                    row["valid_nll"] = self._validated()
                     self._keep(row["valid_nll"])
                 self.rule.validated(row["valid_nll"])
             is_over = self._is_over()
             if self.update % self.training.snapshot_every == 0 or is_over:
-                self.state.keep_table(self.update, self.table)
+                self._keep_table()
             self.observer.updated(row, targets)
             if clock.due(self.update):
                 self._save()
@@ -112,10 +112,7 @@ class Trainer:
         rate = self._step(targets)
         loss, nll = (self.accelerator.reduce(sums, "sum") / targets).tolist()
         loss += 0.0 if penalty is None else float(penalty.detach())
-        if not math.isfinite(loss):
-            raise FloatingPointError(
-                f"{self.name}: the loss of update {self.update + 1} is {loss}; lower the learning rate"
-            )
+        self._check_finite(f"the loss of update {self.update + 1}", loss)
         row = {
             "update": self.update + 1,
             "loss": loss,
@@ -125,6 +122,14 @@ class Trainer:
             "valid_nll": None,
         }
         return row, targets
+
+    def _check_finite(self, what: str, value: float) -> None:
+        """Raise UserError where training diverged; the log up to there is written."""
+        if not math.isfinite(value):
+            if self.log:
+                self.outputs.publish(self.log, self.kept)
+            hint = f"look at {self.outputs.into / 'log.tsv'} and lower the learning rate"
+            raise UserError(f"{self.name}: {what} is {value}; {self.state.left()}; {hint}")
 
     def _losses(self, model: nn.Module, batch: Batch) -> SummedLoss:
         with self.accelerator.autocast():
@@ -140,6 +145,11 @@ class Trainer:
     def _validation_due(self) -> bool:
         every = self.training.validate_every
         return self.update % (self.updates.updates_per_epoch if every == "epoch" else every) == 0
+
+    def _validated(self) -> float:
+        nll = self._validate()
+        self._check_finite(f"the validation NLL after update {self.update}", nll)
+        return nll
 
     @torch.no_grad()
     def _validate(self, is_shared: bool = True) -> float:
@@ -159,6 +169,12 @@ class Trainer:
             sums = self.accelerator.reduce(sums.to(self.accelerator.device), "sum")
         return float(sums[0] / sums[1])
 
+    def _keep_table(self) -> None:
+        self._check_finite(
+            f"an entry of the table after update {self.update}", float(self.table.detach().half().abs().max())
+        )
+        self.state.keep_table(self.update, self.table)
+
     def _keep(self, valid_nll: float) -> None:
         """Set the weights aside if they are among those to keep; the end of training in mid-epoch is no whole one."""
         if self.training.keep != "best" and self.kept and not self._validation_due():
@@ -167,6 +183,7 @@ class Trainer:
         self.kept = kept_after(self.kept, checkpoint, self.training.keep)
         if checkpoint in self.kept:
             self.state.keep_weights(self.update, self.model.state_dict())
+            self.state.forget_weights(item.update for item in self.kept)
 
     def _save(self) -> None:
         random, carried = random_states(), self.criterion.state_dict()  # of every process; all else is the same in each
@@ -183,13 +200,13 @@ class Trainer:
                 "log": self.log,
                 "kept": [tuple(item) for item in self.kept],
                 "random": random,
-            }
+            },
+            [item.update for item in self.kept],
         )
-        self.state.forget_weights(item.update for item in self.kept)
         self.outputs.publish(self.log, self.kept)
 
     def _restore(self) -> None:
-        saved = self.state.restore()
+        saved = self.state.restore(self.observer.remarked)
         updates = gather_object([0 if saved is None else saved["update"]])
         if len(set(updates)) > 1:
             raise UserError(
@@ -209,6 +226,7 @@ class Trainer:
         """Write the weights that are kept, and their validation NLL."""
         if not self.accelerator.is_main_process:
             return
+        self.state.verify(item.update for item in self.kept)
         weights = average([self.state.weights(item.update) for item in self.kept])
         self.model.load_state_dict(weights)
         known = self.kept[0].valid_nll if len(self.kept) == 1 else None

@@ -11,6 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from raretokens.errors import UserError
 from raretokens.files import whole, write_text
 from raretokens.rounding import DIGITS, rounded
 
@@ -59,11 +60,17 @@ class Outputs:
         write_text(self.into / "training.json", json.dumps({**summary, **self.facts}, indent=1) + "\n")
 
     def weights(self, weights: dict[str, Tensor], tables: dict[str, Tensor]) -> None:
-        """Write the weights that are kept, and the copies of the table that were set aside on the way."""
-        if self.is_main:
-            for name, tensors in (("model", weights), ("snapshots", tables)):
-                with whole(self.into / f"{name}.safetensors") as part:
-                    save_file(tensors, part)
+        """Write the copies of the table that were set aside on the way and, last, the weights that are kept.
+
+        So where there are weights the run is whole. Raises UserError where a number in them is none.
+        """
+        if not self.is_main:
+            return
+        if wrong := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
+            raise UserError(f"{self.into}: weights that are no numbers: {', '.join(wrong)}; lower the learning rate")
+        for name, tensors in (("snapshots", tables), ("model", weights)):
+            with whole(self.into / f"{name}.safetensors") as part:
+                save_file(tensors, part)
 
 
 def _cell(value: float | int | None) -> str:

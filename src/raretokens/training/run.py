@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from raretokens.errors import UserError
+from raretokens.files import failure
 from raretokens.loss.facts import Facts, facts
 from raretokens.models.building import build
 from raretokens.objectives.building import build as build_objective
@@ -77,8 +78,7 @@ def train(
     )
     for line in objective.remarks():
         observer.remarked(line)
-    trainer.run()
-    trainer.finish()
+    to_the_end(trainer)
     accelerator.wait_for_everyone()
     if rank == 0:
         state.remove()
@@ -89,6 +89,20 @@ def _start_from(weights: Path, model: nn.Module) -> None:
         model.load_state_dict(load_file(weights))
     except RuntimeError as error:
         raise UserError(f"{weights}: weights of another model; {' '.join(str(error).split())}") from None
+
+
+def to_the_end(trainer: Trainer) -> None:
+    """Train and write the outputs. Raises UserError, with what is kept, where someone or the system puts a stop to it."""
+    try:
+        trainer.run()
+        trainer.finish()
+    except KeyboardInterrupt:
+        why = "stopped"
+    except OSError as error:
+        why = failure(error)
+    else:
+        return
+    raise UserError(f"{trainer.name}: {why}; {trainer.state.left()}; start again to resume")
 
 
 def process(precision: str, execution: Execution) -> Accelerator:

@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO
 
@@ -19,7 +19,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from raretokens.errors import UserError
-from raretokens.files import whole
+from raretokens.files import sync, whole
+from raretokens.training.checked_files import CheckedFiles, checksum
+
+KEPT = 2  # states
 
 
 def fingerprint(job: bytes, files: Iterable[Path]) -> str:
@@ -32,13 +35,20 @@ def fingerprint(job: bytes, files: Iterable[Path]) -> str:
 
 
 class State:
-    """The scratch folder of one run, locked by its main process while it trains; rank counts the processes from 0."""
+    """The scratch folder of one run, locked by its main process while it trains; rank counts the processes from 0.
+
+    state-<update>-<checksum>.pt is named by its own content and holds the checksums of the tables and weights that it goes on
+    with. The last `KEPT` of them are kept.
+    """
 
     def __init__(self, path: Path, rank: int = 0) -> None:
         self.path, self.rank = path, rank
         self.path.mkdir(parents=True, exist_ok=True)
         self._started_by = _starters()
         self._lock = self._locked() if rank == 0 else None
+        self._files = CheckedFiles(path, rank == 0)
+        self._needed: list[set[str]] = []  # weights of each state that is kept
+        self.saved: int | None = None  # update of the last state
 
     def _locked(self) -> IO[str]:
         lock = open(self.path / "lock", "w")  # noqa: SIM115 - held until the process ends
@@ -52,48 +62,110 @@ class State:
         """Stop when whoever started this process is gone: a killed `dvc` does not take its stages with it."""
         if _starters() != self._started_by:
             raise UserError(
-                f"{self.path}: the process that started this run is gone; its state is kept, start again to resume"
+                f"{self.path}: the process that started this run is gone; {self.left()}; start again to resume"
             )
 
-    def save(self, state: dict) -> None:
-        """Write the state; a crash in the middle leaves the previous one, and the weights that it keeps."""
-        if self.rank == 0:
-            with whole(self.path / "state.pt") as part:
-                torch.save(state, part)
+    def left(self) -> str:
+        """What a run that stops now goes on from."""
+        if self.saved is None:
+            return "no state was saved yet"
+        return f"its state after update {self.saved} is kept in {self.path}"
 
-    def restore(self) -> dict | None:
-        path = self.path / "state.pt"
-        return torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
+    def save(self, state: dict, kept: Iterable[int] = ()) -> None:
+        """Write the state after state["update"] updates, which goes on with the weights of the updates `kept`.
+
+        A crash in the middle leaves the states before, and what they go on with.
+        """
+        if self.rank:
+            return
+        weights = {self.weights(update).name for update in kept}
+        sums = {name: self._files.sums[name] for name in sorted(weights | self._tables())}
+        nameless = self.path / "state"
+        with whole(nameless) as part:
+            torch.save({"state": state, "sums": sums}, part)
+        os.replace(nameless, self.path / f"state-{state['update']:06d}-{checksum(nameless)}.pt")
+        sync(self.path)
+        self.saved, self._needed = state["update"], [*self._needed, weights][-KEPT:]
+        for path in self._states()[KEPT:]:
+            path.unlink()
+        self.forget_weights(kept)
+
+    def restore(self, tell: Callable[[str], None] = print) -> dict | None:
+        """The last state that is sound, with all that it goes on with; None where there is none. tell: hears what is not."""
+        damaged: list[str] = []
+        saved = next((found for path in self._states() if (found := self._sound(path, damaged))), None)
+        if saved:
+            self.saved, self._files.sums = saved["state"]["update"], saved["sums"]
+            self._needed = [{path.name for path in self._weights()}]  # the state before may name any of them
+        if damaged:
+            now = "starting from the beginning" if saved is None else f"going on after update {self.saved}"
+            tell(f"{', '.join(dict.fromkeys(damaged))} in {self.path}: damaged, set aside; {now}")
+        return saved and saved["state"]
+
+    def _sound(self, path: Path, damaged: list[str]) -> dict | None:
+        """Content of a state's file, if it and all that it names are as they were written."""
+        if bad := self._files.damaged({path.name: path.stem.rpartition("-")[2]}):
+            damaged += bad
+            return None
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        if bad := self._files.damaged(saved["sums"]):
+            damaged += bad
+            self._files.damaged({path.name: ""})  # what it needs is gone
+            return None
+        return saved
+
+    def _states(self) -> list[Path]:
+        """Files of states, the last one first."""
+        return sorted(self.path.glob("state-*-*.pt"), key=_update, reverse=True)
+
+    def verify(self, kept: Iterable[int]) -> None:
+        """Raise UserError where the tables, or the weights of these updates, are not as they were set aside."""
+        names = self._tables() | {self.weights(update).name for update in kept}
+        if bad := self._files.damaged({name: self._files.sums[name] for name in sorted(names)}):
+            raise UserError(f"{', '.join(bad)} in {self.path}: damaged, set aside; start again to train what is lost")
 
     def keep_weights(self, update: int, weights: dict[str, Tensor]) -> None:
         """Set the weights after an update aside."""
-        if self.rank == 0:
-            with whole(self.weights(update)) as part:
-                save_file({name: tensor.detach().cpu() for name, tensor in weights.items()}, part)
+        tensors = {name: tensor.detach().cpu() for name, tensor in weights.items()}
+        self._files.keep(self.weights(update).name, lambda part: save_file(tensors, part))
 
     def weights(self, update: int) -> Path:
         """File of the weights that were set aside after an update."""
         return self.path / f"weights-{update:06d}.safetensors"
 
     def forget_weights(self, kept: Iterable[int]) -> None:
-        """Remove weights of other updates; only after `save`, since the state saved before may still name them."""
-        if self.rank == 0:
-            for path in set(self.path.glob("weights-*.safetensors")) - set(map(self.weights, kept)):
-                path.unlink()
+        """Remove weights of other updates that no state goes on with."""
+        needed = {self.weights(update).name for update in kept}.union(*self._needed)
+        self._files.forget({path.name for path in self._weights()} - needed)
+
+    def _weights(self) -> Iterable[Path]:
+        return self.path.glob("weights-*.safetensors")
 
     def keep_table(self, update: int, table: Tensor) -> None:
         """Set a copy of the embedding table aside, in half precision: curves over training are drawn from these."""
-        if self.rank == 0:
-            with whole(self.path / f"table-{update:06d}.pt") as part:
-                torch.save(table.detach().to("cpu", torch.float16), part)
+        half = table.detach().to("cpu", torch.float16)
+        self._files.keep(f"table-{update:06d}.pt", lambda part: torch.save(half, part))
 
     def tables(self) -> dict[str, Tensor]:
         """Update (six digits) -> N x d, float16."""
-        copies = sorted(self.path.glob("table-*.pt"))
-        return {path.stem.removeprefix("table-"): torch.load(path, weights_only=True) for path in copies}
+        paths = [self.path / name for name in sorted(self._tables())]
+        return {path.stem.removeprefix("table-"): torch.load(path, weights_only=True) for path in paths}
+
+    def _tables(self) -> set[str]:
+        return {name for name in self._files.sums if name.startswith("table-")}
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove the folder, the states first: killed on the way, a start finds one that is whole or none."""
+        if self.rank == 0:
+            for path in reversed(self._states()):
+                path.unlink()
+            sync(self.path)
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _update(path: Path) -> int:
+    number = path.name.split("-")[1]
+    return int(number) if number.isdigit() else -1
 
 
 def _starters() -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from raretokens.errors import nearest
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.tasks import TASKS, WAITING
-from raretokens.sections import read_yaml
+from raretokens.yaml_files import read_yaml
 
 
 def unknown_metrics(declared: Declarations) -> list[str]:

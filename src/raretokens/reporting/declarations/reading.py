@@ -14,7 +14,7 @@ from raretokens.reporting.declarations.names import unknown_metrics, unknown_nee
 from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.declarations.row import Column
 from raretokens.reporting.declarations.scale import Scale
-from raretokens.sections import checked, read_yaml
+from raretokens.yaml_files import checked, read_yaml
 
 BRACES = re.compile(r"\{(.+?)\}")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.errors import UserError
-from raretokens.sections import parsed_yaml, read_yaml
+from raretokens.yaml_files import parsed_yaml, read_yaml
 
 
 class Revision:

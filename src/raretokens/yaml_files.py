@@ -1,0 +1,70 @@
+"""Files in YAML that people write, read and checked: every mistake is one line with file, key, value and what is allowed."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from raretokens.errors import UserError, nearest
+from raretokens.sections import UNKNOWN
+
+
+def read_yaml(path: Path) -> Any:
+    """The tree of a YAML file. Raises UserError where there is no such file, or it is not YAML."""
+    try:
+        return parsed_yaml(path.read_text(encoding="utf-8"), path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+
+
+def parsed_yaml(text: str, place: object) -> Any:
+    """The tree of a text in YAML; place: where it is from. Raises UserError where it is not YAML."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def checked(kind: Any, tree: Any, place: object, joint: str = ": ") -> Any:
+    """The tree as an object of that kind (a Section, or a container of them); place: the file that it is from.
+
+    joint: what stands between the place and a key; a dot where the place is a key itself.
+
+    Raises UserError with a line for each mistake.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(tree)
+    except ValidationError as error:
+        raise UserError("\n".join(f"{place}{joint}{line}" for line in _lines(error, tree))) from None
+
+
+def _lines(error: ValidationError, tree: Any) -> list[str]:
+    """One line a mistake; the alternatives of a union, which each complain by themselves, are put together."""
+    mistakes: dict[str, list[dict]] = {}
+    for item in error.errors(include_url=False):
+        mistakes.setdefault(".".join(_place(tree, item)), []).append(dict(item))
+    return [line for key, items in mistakes.items() for line in _told(key, items)]
+
+
+def _place(tree: Any, item: dict) -> list[str]:
+    """Keys from the top of the file to the mistake; pydantic's names of a union's members are not in the file."""
+    found, node = [], tree
+    for part in item["loc"]:
+        if isinstance(node, dict) and part in node or isinstance(node, list) and isinstance(part, int):
+            found.append(str(part))
+            node = node[part]
+    return [*found, str(item["loc"][-1])] if item["type"] == "missing" else found
+
+
+def _told(key: str, items: list[dict]) -> list[str]:
+    first = items[0]
+    if first["type"] == UNKNOWN:
+        section, known = f"{key}." if key else "", first["ctx"]["known"]
+        return [
+            f"{section}{name}: unknown key (value {value!r}); {nearest(str(name), known)}"
+            for name, value in first["ctx"]["unknown"].items()
+        ]
+    if first["type"] == "missing":
+        return [f"{key}: missing; it is required"]
+    return [f"{key}: {first['input']!r} is not allowed: {', or '.join(item['msg'].lower() for item in items)}"]
