@@ -1,11 +1,13 @@
 """Checked parts of files that people write, as frozen objects; yaml_files.py reads them and tells what is wrong."""
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 UNKNOWN = "unknown_keys"
+Count = Annotated[int, Field(gt=0, le=10**9)]
+Length = Annotated[int, Field(gt=0, le=1 << 16)]  # tokens that a model sees at once
 
 
 class Section(BaseModel):
@@ -27,6 +29,6 @@ class Section(BaseModel):
 
 
 class Strict(Section):
-    """Section whose numbers must be numbers: "3" is none."""
+    """Section whose numbers must be numbers: "3" is none, nor is infinity."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)

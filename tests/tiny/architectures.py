@@ -9,7 +9,7 @@ from raretokens.models.shapes import architectures
 RECURRENT = "recurrent"
 EVERY = [*architectures(), RECURRENT]
 SMALL = {"layers": 2, "width": 32, "heads": 4, "feedforward": 64}
-OTHERS = {"count": 2, "positive": 1.0, "probability": 0.0, "flag": False}
+OTHERS = {"layers": 2, "count": 2, "positive": 1.0, "probability": 0.0, "flag": False}
 
 sys.modules[f"raretokens.models.{RECURRENT}"] = import_module("tests.tiny.recurrent")
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from raretokens.models.transformer import sinusoids
 
 SHAPE = {
-    "layers": "count",
+    "layers": "layers",
     "width": "count",
     "heads": "count",
     "feedforward": "count",

@@ -11,7 +11,7 @@ from raretokens.models.transformer import sinusoids
 from raretokens.subword.vocabulary import PAD
 
 SHAPE = {
-    "layers": "count",  # of encoder and decoder each
+    "layers": "layers",  # of encoder and decoder each
     "width": "count",
     "heads": "count",
     "feedforward": "count",

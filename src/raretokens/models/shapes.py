@@ -4,24 +4,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt, create_model
+from pydantic import Field, PositiveFloat, create_model
 
 from raretokens.declared import literal
 from raretokens.errors import UserError, nearest
-from raretokens.sections import Section
+from raretokens.sections import Strict
 from raretokens.yaml_files import checked
 
 KINDS: dict[str, Any] = {
-    "count": PositiveInt,
+    "count": Annotated[int, Field(gt=0, le=1 << 16)],
+    "layers": Annotated[int, Field(gt=0, le=1000)],
     "positive": PositiveFloat,
     "probability": Annotated[float, Field(ge=0.0, lt=1.0)],
     "flag": bool,
 }
 MODELS = Path(__file__).parent
-
-
-class _Strict(Section):
-    model_config = ConfigDict(strict=True)
 
 
 def architectures() -> list[str]:
@@ -35,4 +32,4 @@ def shape_of(architecture: str, values: Mapping[str, Any], place: str) -> dict[s
     if declared is None:
         raise UserError(f"{place}.architecture: {architecture!r} has no file; {nearest(architecture, architectures())}")
     fields = {name: (Literal[*kind] if isinstance(kind, list) else KINDS[kind], ...) for name, kind in declared.items()}
-    return checked(create_model("Shape", __base__=_Strict, **fields), dict(values), place, joint=".").model_dump()
+    return checked(create_model("Shape", __base__=Strict, **fields), dict(values), place, joint=".").model_dump()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.subword.vocabulary import EOS
 
@@ -38,7 +39,7 @@ class Bitext:
         self.ids = tokens(folder, split)
         ends = np.flatnonzero(self.ids == EOS) + 1
         if len(ends) % 2:
-            raise ValueError(f"{folder / split}.bin: {len(ends)} sentences do not pair up; encode it again")
+            raise UserError(f"{folder / split}.bin: {len(ends)} sentences do not pair up; encode it again")
         bounds = np.concatenate(([0], ends))
         order = [1, 0] if reverse else [0, 1]
         self.starts, self.ends = (

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from raretokens.errors import UserError
+
 VOCABULARY = "vocabulary.tsv"  # of a folder of token files
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
@@ -55,7 +57,7 @@ class Vocabulary:
         if declared.get("boundaries"):
             first_med, first_rare = declared["boundaries"]
             if not len(SPECIALS) <= first_med < first_rare < self.types:
-                raise ValueError(
+                raise UserError(
                     f"groups.boundaries: {first_med}, {first_rare}; they must rise and lie between "
                     f"{len(SPECIALS)} and the {self.types} types of the vocabulary"
                 )

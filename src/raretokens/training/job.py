@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, PositiveFloat
 
 from raretokens.run import Run
-from raretokens.sections import Section, Strict
+from raretokens.sections import Count, Length, Section, Strict
 from raretokens.subword.groups import Groups
 
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -26,20 +26,20 @@ class RuleChoice(Strict):
 class Training(Strict):
     """Recipe of a run."""
 
-    updates: PositiveInt
-    tokens_per_update: PositiveInt  # of all devices together
-    block: PositiveInt  # tokens of a sequence; of translation the longest sentence
+    updates: Count
+    tokens_per_update: Count  # of all devices together
+    block: Length  # tokens of a sequence; of translation the longest sentence
     peak_lr: PositiveFloat
     rule: RuleChoice = RuleChoice()
-    warmup: PositiveInt = 1  # updates, of warmup_adam
+    warmup: Count = 1  # updates, of warmup_adam
     betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = [0.9, 0.98]  # of Adam
     weight_decay: Annotated[float, Field(ge=0.0)]
     label_smoothing: Annotated[float, Field(ge=0.0, lt=1.0)]
-    validate_every: PositiveInt | Literal["epoch"]
-    validation_tokens: PositiveInt | None = None  # from the start of the text; None: all
-    stop_window: PositiveInt | None = None  # end when a validation is worse than the best of all but so many before it
-    keep: PositiveInt | Literal["best"]  # of the validated checkpoints: the mean of the last ones, or the best
-    snapshot_every: PositiveInt  # updates between two copies of the table
+    validate_every: Count | Literal["epoch"]
+    validation_tokens: Count | None = None  # from the start of the text; None: all
+    stop_window: Count | None = None  # end when a validation is worse than the best of all but so many before it
+    keep: Count | Literal["best"]  # of the validated checkpoints: the mean of the last ones, or the best
+    snapshot_every: Count  # updates between two copies of the table
     precision: Literal["float32", "bfloat16"] = "float32"
 
 
