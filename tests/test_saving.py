@@ -284,8 +284,8 @@ def test_a_run_that_diverges_leaves_no_weights(folder, updates):
     trained = trainer(folder, "lm", "mle", updates=updates, validate_every=6 if updates == 6 else 3, save_updates=2)
     step = trained._step
 
-    def diverging() -> float:
-        rate = step()
+    def diverging(targets: int) -> float:
+        rate = step(targets)
         if trained.update == 2:
             torch.nn.init.constant_(trained.table, float("nan"))
         return rate
