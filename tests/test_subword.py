@@ -86,6 +86,37 @@ def test_whole_words(folders, tmp_path):
     assert everything.counts[UNK] == 0 and "“quotes”" in everything.pieces
 
 
+def test_text_that_looks_like_a_special_row_is_a_word_like_any_other(tmp_path):
+    """But <unk>, which stands for an unknown word where a corpus has been cut to its vocabulary."""
+    line = r"the <unk> </s> <filler0> <fillers \</s> <pad> <s> </s>"
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.txt").write_text(f"{line}\n", encoding="utf-8")
+    encode(words(None, False), tmp_path, tmp_path / "tokens")
+    vocabulary, ids = Vocabulary.read(tmp_path / "tokens/vocabulary.tsv"), streams.tokens(tmp_path / "tokens", "test")
+    named = [r"\</s>", r"\<filler0>", r"\<fillers", r"\\</s>", r"\<pad>", r"\<s>", r"\</s>"]
+    assert [vocabulary.pieces[i] for i in ids] == ["the", "<unk>", *named, "</s>"]
+    assert len(set(vocabulary.pieces)) == len(vocabulary) == 16
+    assert vocabulary.fillers == 16 - len(SPECIALS) - len({"the", *named})
+    assert vocabulary.counts[UNK] == vocabulary.counts[EOS] == 1
+
+
+def test_ids_of_more_types_than_two_bytes_hold(tmp_path):
+    """The paper's words have 267,744 types; 65,536 still fit into two bytes."""
+    assert [streams.dtype_for(types).itemsize for types in (65_536, 65_537, 267_744)] == [2, 4, 4]
+    (tmp_path / "train.txt").write_text(" ".join(f"w{i}" for i in range(70_000)) + "\n", encoding="utf-8")
+    meta = encode(words(None, False), tmp_path, tmp_path / "tokens")
+    ids, pieces = streams.tokens(tmp_path / "tokens", "train"), Vocabulary.read(tmp_path / "tokens/vocabulary.tsv").pieces
+    assert meta["dtype"] == "<u4" and [pieces[i] for i in ids[[0, 65_535, 69_999, 70_000]]] == ["w0", "w65535", "w69999", "</s>"]
+
+
+def test_special_rows_and_fillers_are_left_out_of_text(folders):
+    encoder = Encoder(folders / "tokens/lm")
+    vocabulary = encoder.vocabulary
+    assert vocabulary.fillers > 0
+    others = [*range(len(SPECIALS)), *range(vocabulary.types, len(vocabulary))]
+    assert encoder.decode([*others[:4], *encoder.encode("the river"), *others[4:]]) == "the river"
+
+
 def test_pairs_are_source_and_target(folders):
     encoder, pairs = Encoder(folders / "tokens/nmt"), streams.Bitext(folders / "tokens/nmt", "test")
     assert len(pairs) == 26
@@ -114,8 +145,16 @@ def test_groups_follow_the_declared_boundaries():
     by_boundaries = vocabulary.groups({"boundaries": [6, 16]})
     assert (by_fractions == by_boundaries).all()
     assert by_fractions.tolist() == [FREQ] * 6 + [MED] * 10 + [RARE] * 4 + [FILLER] * 4
-    with pytest.raises(ValueError, match="groups.boundaries: 6, 26"):
-        vocabulary.groups({"boundaries": [6, 26]})
+    for boundaries in ([6, 26], [6, 20], [10, 6], [3, 10]):
+        with pytest.raises(UserError, match=f"groups.boundaries: {boundaries[0]}, {boundaries[1]}; they must rise"):
+            vocabulary.groups({"boundaries": boundaries})
+
+
+def test_shares_of_types_are_rounded_to_the_nearest():
+    """Of 23 types 0.3 are 6.9 and 0.8 are 18.4."""
+    counts = np.arange(24, 0, -1)
+    vocabulary = Vocabulary((*(f"p{i}" for i in range(23)), "<filler0>"), counts, counts, 1)
+    assert vocabulary.boundaries({"fractions": [0.3, 0.5, 0.2]}) == (7, 18)
 
 
 def test_too_many_pieces_for_the_text_is_one_clear_error(folders, tmp_path):

@@ -17,7 +17,7 @@ from raretokens.subword.job import Job, Subword, WordVocabulary
 from raretokens.subword.joint import Joint
 from raretokens.subword.sentence_piece import SentencePiece
 from raretokens.subword.text import blocks
-from raretokens.subword.vocabulary import EOS, SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.subword.vocabulary import EOS, FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.subword.words import Words
 
 TOKENISED = (
@@ -166,7 +166,7 @@ def _sorted(model: encoder.Model, counts: np.ndarray, ends: int, target_ends: in
     if model.unknown is not None:
         special[:, UNK] = counts[:, model.unknown]
     columns = np.concatenate((special, counts[:, seen], np.zeros((2, fillers), np.int64)), axis=1)
-    pieces = (*SPECIALS, *(model.piece(int(i)) for i in seen), *(f"<filler{i}>" for i in range(fillers)))
+    pieces = (*SPECIALS, *(encoder.name(model, int(i)) for i in seen), *(f"{FILLERS}{i}>" for i in range(fillers)))
     return Vocabulary(pieces, columns[0], columns[1], fillers)
 
 

@@ -12,7 +12,7 @@ from raretokens.subword.gpt2 import GPT2
 from raretokens.subword.joint import Joint
 from raretokens.subword.sentence_piece import SentencePiece
 from raretokens.subword.streams import META
-from raretokens.subword.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.subword.vocabulary import FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
 
 MODELS = (SentencePiece, GPT2, Joint)  # told apart by the name of their file
 
@@ -63,7 +63,14 @@ class Encoder:
 def id_map(model: Model, vocabulary: Vocabulary) -> np.ndarray:
     """Number of the model -> id of the vocabulary; pieces unseen in training become <unk>."""
     ids = {piece: index for index, piece in enumerate(vocabulary.pieces)}
-    return np.array([ids.get(model.piece(number), UNK) for number in range(model.size)], dtype=np.int64)
+    return np.array([ids.get(name(model, number), UNK) for number in range(model.size)], dtype=np.int64)
+
+
+def name(model: Model, number: int) -> str:
+    """What the vocabulary calls a piece: where text happens to look like a special row or a filler, a backslash goes before it."""
+    piece = model.piece(number)
+    bare = piece.lstrip("\\")
+    return f"\\{piece}" if number != model.unknown and (bare in SPECIALS or bare.startswith(FILLERS)) else piece
 
 
 def _detokenised(text: str, language: str) -> str:

@@ -10,6 +10,7 @@ from raretokens.errors import UserError
 VOCABULARY = "vocabulary.tsv"  # of a folder of token files
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
+FILLERS = "<filler"  # how the names of the rows at the end begin
 FREQ, MED, RARE, FILLER = 0, 1, 2, -1
 GROUP_NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
 SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word
@@ -81,5 +82,5 @@ class Vocabulary:
             pieces,
             np.array([int(row[1]) for row in rows]),
             np.array([int(row[2]) for row in rows]),
-            sum(piece.startswith("<filler") for piece in pieces),
+            sum(piece.startswith(FILLERS) for piece in pieces),
         )
