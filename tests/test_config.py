@@ -40,7 +40,7 @@ def test_the_parameters_of_every_scale_are_valid(folder):
         ("runs/lm/agg/size", "deno", "runs.lm.agg.size: 'deno' is not one of lm.sizes; the nearest is demo"),
         ("runs/lm/agg/knob", "alpa", "runs.lm.agg.knob: 'alpa' is no key of params.yaml; the nearest is alpha"),
         ("runs/lm/agg/alpha_scal", 2.0, "runs.lm.agg.alpha_scal: unknown key (value 2.0); the nearest is alpha_scale"),
-        ("runs/lm/agg/alpha_scale", "2", "runs.lm.agg.alpha_scale: '2' is not allowed: should be a float"),
+        ("runs/lm/agg/alpha_scale", "2", "runs.lm.agg.alpha_scale: '2' is not allowed: should be a number > 0"),
         (
             "corpora/lm/corpus",
             "bibel",

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
 
-from raretokens.loss.gated_cross_entropy import Gate, gated_linear_cross_entropy
+from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
+from raretokens.loss.terms import PLAIN, Gate, Head
 from raretokens.loss.unlikelihood import Candidates, Unlikelihood
 
 PAD = -100
@@ -20,29 +21,36 @@ def world(seed: int, m: int, n: int, d: int, pads: float = 0.2) -> tuple[torch.T
     return hidden.requires_grad_(), weight.requires_grad_(), targets
 
 
-def dense(hidden, weight, targets, gate, eps, offset, token_weight):
+def dense(hidden, weight, targets, gate, eps=0.0, offset=None, token_weight=None, head=PLAIN, z_loss=0.0):
     """Loss, and gradients by the formula dL/dH = G W, dL/dW = (Gamma * G)^T H, position by position."""
     n = len(weight)
     loss, grad_hidden, grad_weight = 0.0, torch.zeros_like(hidden), torch.zeros_like(weight)
-    grad_offset = torch.zeros(len(hidden), dtype=torch.float64)
+    grad_offset, grad_bias = torch.zeros(len(hidden), dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
     for i, y in enumerate(targets.tolist()):
         if y == PAD:
             continue
-        z = weight @ hidden[i]
+        z = head.scale * (weight @ hidden[i] + (0.0 if head.bias is None else head.bias))
+        slope = torch.full_like(z, head.scale)
+        if head.softcap:
+            slope *= 1 / torch.cosh(z / head.softcap) ** 2
+            z = head.softcap * torch.tanh(z / head.softcap)
         z[y] += 0.0 if offset is None else offset[i]
         q = torch.full((n,), eps / n, dtype=torch.float64)
         q[y] += 1 - eps
         factor = 1.0 if token_weight is None else token_weight[y]
-        loss += -factor * (q * z.log_softmax(0)).sum()
-        error = factor * (z.softmax(0) - q)
+        normaliser = z.exp().sum().log()
+        loss += factor * (z_loss * normaliser**2 - (q * z.log_softmax(0)).sum())
+        error = factor * (z.softmax(0) * (1 + 2 * z_loss * normaliser) - q)
         gamma = torch.ones(n, dtype=torch.float64)
         if gate is not None:
             gamma = (gate.rare_targets if gate.rare[y] else gate.nonrare_targets).clone()
             gamma[y] = 1.0
+        grad_offset[i] = error[y]
+        error = error * slope
         grad_hidden[i] = error @ weight
         grad_weight += torch.outer(gamma * error, hidden[i])
-        grad_offset[i] = error[y]
-    return loss, grad_hidden, grad_weight, grad_offset
+        grad_bias += error
+    return loss, grad_hidden, grad_weight, grad_offset, grad_bias
 
 
 def gate_of(seed: int, n: int) -> Gate:
@@ -56,32 +64,45 @@ def gate_of(seed: int, n: int) -> Gate:
 @given(
     seed=st.integers(0, 10**6), m=st.integers(1, 20), n=st.integers(2, 30), d=st.integers(1, 8), chunk=st.integers(1, 30),
     gated=st.booleans(), eps=st.sampled_from([0.0, 0.1, 0.7]), offsets=st.booleans(), weights=st.booleans(),
+    bias=st.booleans(), scale=st.sampled_from([1.0, 0.3]), softcap=st.sampled_from([None, 1.5]),
+    z_loss=st.sampled_from([0.0, 0.2]),
 )  # fmt: skip
-def test_gradients_equal_the_dense_formula(seed, m, n, d, chunk, gated, eps, offsets, weights):
+def test_gradients_equal_the_dense_formula(
+    seed, m, n, d, chunk, gated, eps, offsets, weights, bias, scale, softcap, z_loss
+):
     hidden, weight, targets = world(seed, m, n, d)
     gate = gate_of(seed, n) if gated else None
+    head = Head(torch.randn(n, dtype=torch.float64).requires_grad_() if bias else None, scale, softcap)
+    offsets &= scale == 1.0 and softcap is None  # otherwise refused
     offset = torch.randn(m, dtype=torch.float64).requires_grad_() if offsets else None
-    token_weight = torch.rand(n, dtype=torch.float64) if weights else None
+    token_weight = torch.rand(n, dtype=torch.float64).requires_grad_() if weights else None
     summed = gated_linear_cross_entropy(
         hidden,
         weight,
         targets,
         gate=gate,
+        head=head,
         label_smoothing=eps,
+        z_loss=z_loss,
         target_offset=offset,
         token_weight=token_weight,
         chunk=chunk,
     )
     (3.0 * summed.loss).backward()
     with torch.no_grad():
-        loss, grad_hidden, grad_weight, grad_offset = dense(hidden, weight, targets, gate, eps, offset, token_weight)
-        plain = dense(hidden, weight, targets, None, 0.0, None, None)[0]
+        loss, grad_hidden, grad_weight, grad_offset, grad_bias = dense(
+            hidden, weight, targets, gate, eps, offset, token_weight, head, z_loss
+        )
+        plain = dense(hidden, weight, targets, None, head=head)[0]
     assert float(summed.loss.detach()) == pytest.approx(float(loss), abs=1e-9)
     assert float(summed.nll) == pytest.approx(float(plain), abs=1e-9)
     torch.testing.assert_close(hidden.grad, 3 * grad_hidden, atol=1e-9, rtol=1e-9)
     torch.testing.assert_close(weight.grad, 3 * grad_weight, atol=1e-9, rtol=1e-9)
     if offsets:
         torch.testing.assert_close(offset.grad, 3 * grad_offset, atol=1e-9, rtol=1e-9)
+    if bias:
+        torch.testing.assert_close(head.bias.grad, 3 * grad_bias, atol=1e-9, rtol=1e-9)
+    assert token_weight is None or token_weight.grad is None
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 4, 6, 12, 100])
@@ -97,7 +118,7 @@ def test_rare_targets_begin_inside_a_chunk_and_at_its_ends_and_fill_several(chun
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
         gated_linear_cross_entropy(hidden, weight, targets, gate=gate, chunk=chunk).loss.backward()
     with torch.no_grad():
-        expected = dense(hidden, weight, targets, gate, 0.0, None, None)[1:3]
+        expected = dense(hidden, weight, targets, gate)[1:3]
     exact = 1e-12 if dtype == torch.float64 else 0.05
     for gradient, truth in zip((hidden.grad, weight.grad), expected, strict=True):
         torch.testing.assert_close(gradient, truth, atol=exact, rtol=exact)
@@ -154,6 +175,29 @@ def test_a_bfloat16_pass_errs_no_more_than_the_naive_one():
         assert (own - t).norm() <= 1.1 * (p - t).norm()
 
 
+def test_float16_leaves_no_row_without_its_gradient():
+    """Most of a rare row's gradient is below float16's smallest number; a scaler of gradients acts before it is rounded."""
+    random = torch.Generator().manual_seed(0)
+    hidden, weight = torch.randn(64, 32, generator=random), torch.randn(3000, 32, generator=random)
+    hidden[:, 0] = 30.0
+    weight[100:, 0] = -0.3  # types of a probability of about 1e-8
+    targets = torch.randint(0, 100, (64,), generator=random)
+
+    def gradients(dtype, hidden_type, scale):
+        h, w = hidden.to(hidden_type, copy=True).requires_grad_(), weight.clone().requires_grad_()
+        with torch.autocast("cpu", dtype=dtype, enabled=dtype != torch.float32):
+            loss = gated_linear_cross_entropy(h, w, targets).loss
+        (loss * scale).backward()
+        return h.grad.float() / scale, w.grad / scale
+
+    truth = gradients(torch.float32, torch.float32, 1.0)
+    halves = gradients(torch.float16, torch.float32, 1.0), gradients(torch.float16, torch.float16, 256.0)
+    for half in halves:
+        assert (half[1][100:] != 0).any(1).all()
+        for own, exact in zip(half, truth, strict=True):
+            assert (own - exact).norm() <= 0.01 * exact.norm()
+
+
 def test_sums_are_float32_under_autocast():
     hidden, weight, targets = (x.detach() for x in world(1, 40, 50, 8, 0.0))
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -187,6 +231,8 @@ def test_no_gradient_is_computed_where_none_is_wanted():
     hidden, weight, targets = world(6, 5, 7, 3)
     with torch.no_grad():
         assert not gated_linear_cross_entropy(hidden, weight, targets).loss.requires_grad
+    summed = gated_linear_cross_entropy(hidden, weight, targets)
+    assert summed.loss.requires_grad and not summed.nll.requires_grad
     only = gated_linear_cross_entropy(hidden.detach(), weight, targets).loss
     only.backward()
     assert hidden.grad is None and weight.grad is not None
@@ -205,6 +251,18 @@ def test_what_it_cannot_do_is_refused():
         gated_linear_cross_entropy(hidden[:, :2], weight, targets)
     with pytest.raises(IndexError, match=r"targets lie in \d+\.\.5; allowed: 0\.\.4"):
         gated_linear_cross_entropy(hidden, weight, torch.tensor([0, 1, 2, 5]))
+    with pytest.raises(IndexError, match=r"targets lie in -1\.\.\d+; allowed: 0\.\.4"):
+        gated_linear_cross_entropy(hidden, weight, torch.tensor([0, 1, -1, 2]))
+    with pytest.raises(ValueError, match=r"target_offset \(3,\) is not of the targets' shape \(4,\)"):
+        gated_linear_cross_entropy(hidden, weight, targets, target_offset=torch.zeros(3))
+    for head in (Head(scale=0.5), Head(softcap=30.0)):
+        with pytest.raises(ValueError, match="target_offset is of plain logits"):
+            gated_linear_cross_entropy(hidden, weight, targets, target_offset=torch.zeros(4), head=head)
+    for head in (Head(scale=0.0), Head(scale=float("nan")), Head(softcap=-1.0), Head(softcap=0.0)):
+        with pytest.raises(ValueError, match="head: scale .*; allowed: positive numbers"):
+            gated_linear_cross_entropy(hidden, weight, targets, head=head)
+    with pytest.raises(ValueError, match="bias has shape"):
+        gated_linear_cross_entropy(hidden, weight, targets, head=Head(torch.ones(4)))
     with pytest.raises(ValueError, match="token_weight has shape"):
         gated_linear_cross_entropy(hidden, weight, targets, token_weight=torch.ones(4))
     with pytest.raises(ValueError, match="rare has shape"):

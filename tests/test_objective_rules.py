@@ -5,7 +5,28 @@ import copy
 import numpy as np
 import pytest
 import torch
-from tiny.update import PAD, D, N, build, gradients, update
+from tiny.update import PAD, D, N, build, facts, gradients, update
+
+from raretokens.errors import UserError
+from raretokens.loss.objective import Objective
+from raretokens.loss.terms import Head
+
+ADAM = {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "weight_decay": 0.1}
+
+
+def table_and_another(seed: int):
+    """A table, another parameter, its twin, and their groups; a function that gives the table a random gradient."""
+    random = np.random.default_rng(seed)
+    table, other = (torch.nn.Parameter(torch.from_numpy(random.normal(size=size))) for size in ((7, 3), (2, 2)))
+    twin = torch.nn.Parameter(other.detach().clone())
+
+    def draw() -> np.ndarray:
+        gradient = random.normal(size=(7, 3))
+        table.grad, other.grad = torch.from_numpy(gradient), torch.from_numpy(random.normal(size=(2, 2)))
+        twin.grad = other.grad.clone()
+        return gradient
+
+    return table, other, twin, [{"params": [table], "table": True}, {"params": [other], "table": False}], draw
 
 
 @pytest.fixture(autouse=True)
@@ -95,20 +116,12 @@ def test_aggs_window_is_that_of_the_paper_or_of_the_code():
 @pytest.mark.parametrize("scale", [1.0, 0.25])
 def test_coupled_adam_divides_by_the_vocabulary_s_mean(scale):
     """Ten steps against a plain loop over the rule."""
-    random = np.random.default_rng(0)
-    table = torch.nn.Parameter(torch.from_numpy(random.normal(size=(7, 3))))
-    other = torch.nn.Parameter(torch.from_numpy(random.normal(size=(2, 2))))
+    table, other, twin, groups, draw = table_and_another(0)
     expected, m, v = table.detach().numpy().copy(), np.zeros((7, 3)), np.zeros((7, 3))
-    groups = [{"params": [table], "table": True}, {"params": [other], "table": False}]
-    twin = torch.nn.Parameter(other.detach().clone())
-    settings = {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "weight_decay": 0.1}
-    optimizer = build("coupled_adam", {"average_scale": scale}).optimizer(groups, **settings)
-    plain = torch.optim.AdamW([twin], **settings)
+    optimizer = build("coupled_adam", {"average_scale": scale}).optimizer(groups, **ADAM)
+    plain = torch.optim.AdamW([twin], **ADAM)
     for step in range(1, 11):
-        gradient = random.normal(size=(7, 3))
-        table.grad = torch.from_numpy(gradient)
-        other.grad = torch.from_numpy(random.normal(size=(2, 2)))
-        twin.grad = other.grad.clone()
+        gradient = draw()
         optimizer.step()
         plain.step()
         m, v = 0.9 * m + 0.1 * gradient, 0.98 * v + 0.02 * gradient**2
@@ -116,6 +129,117 @@ def test_coupled_adam_divides_by_the_vocabulary_s_mean(scale):
         expected = expected * (1 - 0.01 * 0.1) - 0.01 * (m / (1 - 0.9**step)) / (np.sqrt(mean) + 1e-8)
     np.testing.assert_allclose(table.detach().numpy(), expected, atol=1e-12)
     torch.testing.assert_close(other, twin, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("beta2", [0.999, 0.5])
+def test_ember_divides_by_the_product_of_row_and_column(beta2):
+    """Ten steps against a plain loop over the rule, which is exact where squared gradients are such a product."""
+    table, other, twin, groups, draw = table_and_another(1)
+    expected, r, c = table.detach().numpy().copy(), np.zeros(7), np.zeros(3)
+    optimizer = build("ember", {"beta2": beta2}).optimizer(groups, **ADAM)
+    plain = torch.optim.AdamW([twin], **ADAM)
+    for step in range(1, 11):
+        gradient = draw()
+        gradient[5:] = 0.0  # rows without a gradient are no part of the columns' means
+        optimizer.step()
+        plain.step()
+        for i in range(7):
+            r[i] = beta2 * r[i] + (1 - beta2) * sum(gradient[i] ** 2) / 3
+        for j in range(3):
+            c[j] = beta2 * c[j] + (1 - beta2) * sum(gradient[:5, j] ** 2) / 5
+        expected *= 1 - 0.01 * 0.1
+        for i, j in np.ndindex(7, 3):
+            v = r[i] * c[j] / r.mean() / (1 - beta2**step)
+            expected[i, j] -= 0.01 * gradient[i, j] / (np.sqrt(v) + 1e-8)
+    np.testing.assert_allclose(table.detach().numpy(), expected, atol=1e-12)
+    torch.testing.assert_close(other, twin, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["coupled_adam", "ember"])
+def test_rules_of_the_table_resume_from_their_state_and_see_unscaled_gradients(name):
+    both = [table_and_another(2), table_and_another(2)]
+    kept, fresh = (build(name, {}).optimizer(groups, **ADAM) for _, _, _, groups, _ in both)
+    for number in range(6):
+        for *_, draw in both:
+            draw()
+        if number == 3:
+            fresh.load_state_dict(copy.deepcopy(kept.state_dict()))
+        kept.step()
+        if number >= 3:
+            fresh.step()
+        else:
+            for here, there in zip(both[1][:2], both[0][:2], strict=True):
+                here.data.copy_(there.data)
+    torch.testing.assert_close(both[0][0], both[1][0], atol=0, rtol=0)
+    assert not kept._step_supports_amp_scaling  # GradScaler then takes its factor off before the step
+
+
+def test_centring_an_output_table_of_its_own_changes_no_loss_under_plain_descent():
+    """The softmax does not see a vector that is added to all rows."""
+    losses = []
+    for name in ("mle", "mu_centering"):
+        objective, weight = build(name, {}), update(0)[1].detach().clone().requires_grad_()
+        losses.append([])
+        for seed in range(8):
+            hidden, _, targets, counts = update(seed)
+            objective.begin_update(counts)
+            loss = objective.loss(hidden, weight, targets).loss / counts.sum()
+            weight.data -= 0.5 * torch.autograd.grad(loss, weight)[0]
+            objective.end_update(weight)
+            losses[-1].append(float(loss.detach()))
+    np.testing.assert_allclose(losses[0], losses[1], atol=1e-12, rtol=0)
+    used = objective.facts.used
+    assert weight[used].mean(0).abs().max() < 1e-12 < weight.mean(0).abs().max()  # padding and fillers do not count
+
+
+class Everywhere(Objective):
+    """Terms of hidden states and of rows that are looked up."""
+
+    def hidden_term(self, hidden, targets):
+        return 0.3 * hidden[targets != self.facts.pad].square().sum()
+
+    def input_term(self, table, inputs):
+        return sum(0.2 * table[ids[ids != self.facts.pad]].norm(dim=1).sum() for ids in inputs)
+
+
+@pytest.mark.parametrize("untied", [False, True])
+def test_terms_of_hidden_states_and_inputs_join_the_loss(untied):
+    hidden, weight, targets, counts = update(3)
+    table = torch.randn(N, D, requires_grad=True) if untied else weight
+    inputs = targets.flip(1), targets[:, :4]
+    objective, more = Everywhere(facts()), {"input_table": table} if untied else {}
+    ours = objective.loss(hidden, weight, targets, inputs=inputs, **more)
+    plain = build("mle", {}, label_smoothing=0.1).loss(hidden, weight, targets)
+    expected = plain.loss
+    for states, target in zip(hidden.reshape(-1, D), targets.reshape(-1), strict=True):
+        expected = expected + 0.3 * (states @ states if target != PAD else 0.0)
+    for one in torch.cat([ids.reshape(-1) for ids in inputs]).tolist():
+        expected = expected + (0.2 * (table[one] @ table[one]).sqrt() if one != PAD else 0.0)
+    for own, truth in zip(gradients(ours.loss, hidden, weight, table), gradients(expected, hidden, weight, table), strict=True):
+        torch.testing.assert_close(own, truth, atol=1e-12, rtol=1e-12)
+    assert torch.equal(ours.nll, plain.nll)
+    with torch.no_grad():
+        assert torch.equal(objective.loss(hidden, weight, targets, inputs=inputs).loss, plain.loss)
+
+
+@pytest.mark.parametrize("name", ["mle", "agg"])
+def test_the_head_of_a_model_reaches_every_loss(name):
+    """Soft-capped logits with a bias, also where padding trains the states (AGG's slip)."""
+    hidden, weight, targets, counts = update(4)
+    head = Head(torch.randn(N, requires_grad=True), 0.5, 2.0)
+    objective = build(name, {"unmasked_pad": True} if name == "agg" else {}, label_smoothing=0.0)
+    objective.begin_update(counts)
+    ours = objective.loss(hidden, weight, targets, head=head)
+    logits = 2.0 * torch.tanh(0.5 * (hidden @ weight.T + head.bias) / 2.0)
+    real = targets != PAD
+    nll = torch.nn.functional.cross_entropy(logits[real], targets[real], reduction="sum")
+    states = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+    torch.testing.assert_close(ours.nll, nll.detach(), atol=1e-12, rtol=0)
+    own_states, own_bias = gradients(ours.loss, hidden, head.bias)
+    (expected_bias,) = torch.autograd.grad(nll, head.bias, retain_graph=True)  # padding never trains table or bias
+    torch.testing.assert_close(own_bias, expected_bias, atol=1e-12, rtol=0)
+    expected = gradients(nll if name == "mle" else states, hidden)[0]
+    torch.testing.assert_close(own_states, expected, atol=1e-12, rtol=0)
 
 
 def test_weight_decay_acts_on_the_table_alone():
@@ -132,3 +256,10 @@ def test_freeze_until_lets_go_after_that_update():
         objective.begin_update(torch.zeros(N, dtype=torch.int64))
         held.append(objective.frozen_rows() is not None)
     assert held == [True, True, True, False, False]
+
+
+def test_groups_of_types_that_are_empty_are_told():
+    with pytest.raises(UserError, match="^objective frage: 23 types are popular and 0 rare; both are needed$"):
+        build("frage", {"popular_types": 30})
+    assert build("agps", {"first_rare": 30}).remarks() == ["warning: none of the 23 types is rare: nothing is gated"]
+    assert build("agps", {}).remarks() == []

@@ -26,12 +26,15 @@ VARIANTS = [
     ("agps", {"variant": "alg1"}), ("agps", {"first_rare": 18, "mu1": 40.0, "mu2": 15.0}),
     ("ul", {"flatten_batch": True}), ("weight_decay", {"form": "l2"}), ("frage", {"hidden": True}),
     ("cosreg", {"gamma": 2.5}), ("frage", {"strength": 0.4}), ("frage", {"popular": 0.5}), ("ul", {"alpha_ul": 0.3}),
+    ("mu_loss", {"strength": 2.0}), ("z_loss", {"strength": 0.3}),
     ("spectrum_control", {"strength": 0.3}), ("spectrum_control", {"decay": 0.5}), ("weight_decay", {"form": "l2", "rate": 0.5}),
 ]  # fmt: skip
 SHIPPED = {"mle", "freeze", "freeze_b", "freeze_c", "freeze_bc", "agg", "agps", "cosreg", "frage", "ul", "ul_agg",
-           "adversarial", "spectrum_control", "reweight", "weight_decay", "coupled_adam"}  # fmt: skip
+           "adversarial", "spectrum_control", "reweight", "weight_decay", "coupled_adam", "ember", "mu_loss", "mu_centering",
+           "z_loss"}  # fmt: skip
 # What acts beside the loss: on rows that are frozen, steps of a discriminator, the optimizer. Tests of their own.
-BESIDE = {"freeze": {"until", "rows"}, "frage": {"lr", "steps", "moves_table"}, "coupled_adam": {"average_scale"}}
+BESIDE = {"freeze": {"until", "rows"}, "frage": {"lr", "steps", "moves_table"}, "coupled_adam": {"average_scale"},
+          "ember": {"beta2"}}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +109,50 @@ def test_what_is_not_there_is_named_with_the_nearest():
         building.build("ag", facts())
     with pytest.raises(UserError, match="^objective agg: no option 'alhpa'; the nearest is alpha$"):
         building.build("agg", facts(), alhpa=0.1)
-    with pytest.raises(UserError, match="^objective agps: agps.variant: 'eq16' is not allowed; allowed: eq15, alg1$"):
+    with pytest.raises(UserError, match="^objective agps: variant: 'eq16' is not allowed: should be eq15 or alg1$"):
         building.build("agps", facts(), variant="eq16")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("agg", {"alpha": bad}) for bad in (float("nan"), float("inf"), -1.0, "0.1", True, None)]
+    + [("agg", {"alpha_scale": -2.0}), ("agg", {"alpha_scale": 0.0}), ("agg", {"g1": 1}), ("ul_agg", {"alpha_ul": -1.0}),
+       ("agps", {"mu1": 0.0}), ("agps", {"mu2": -3}), ("agps", {"first_rare": -1}), ("agps", {"first_rare": 2.0}),
+       ("frage", {"lr": -1.0}), ("frage", {"steps": -1}), ("frage", {"steps": 0}), ("frage", {"popular": 2.0}),
+       ("frage", {"popular": 0.0}), ("frage", {"start": -1}), ("frage", {"popular_types": 10**30}),
+       ("weight_decay", {"rate": -5.0}), ("weight_decay", {"form": "l1"}), ("spectrum_control", {"decay": -1.0}),
+       ("freeze", {"until": -1}), ("freeze", {"until": 9.0}), ("freeze_b", {"b": -0.1}), ("cosreg", {"gamma": -1.0}),
+       ("adversarial", {"a": -1.0}), ("ember", {"beta2": 1.0}), ("coupled_adam", {"average_scale": 0.0}),
+       ("mu_loss", {"strength": -1.0}), ("z_loss", {"strength": float("inf")})],
+)  # fmt: skip
+def test_a_value_out_of_range_is_refused_with_what_is_allowed(name, options):
+    ((option, value),) = options.items()
+    with pytest.raises(UserError) as error:
+        building.build(name, facts(), **options)
+    start = f"objective {name}: {option}: {value!r} is not allowed: should be "
+    assert str(error.value).startswith(start) and "\n" not in str(error.value)
+
+
+def test_every_default_is_allowed_and_whole_numbers_serve_as_real_ones():
+    for name, objective in known().items():
+        assert all(option.accepts(option.default) for option in objective.options.values()), name
+    assert declared("agg").options["alpha"].accepts(1) and not declared("freeze").options["until"].accepts(1.0)
+
+
+@pytest.mark.parametrize("name", ["agg", "agps", "freeze", "frage"])
+def test_a_loop_that_does_not_tell_of_an_update_is_refused(name):
+    hidden, weight, targets, counts = update(0)
+    objective = build(name, {})
+    with pytest.raises(RuntimeError, match=r"begin_update\(counts\) was not called"):
+        objective.loss(hidden, weight, targets)
+    with pytest.raises(ValueError, match=rf"counts of shape \({N - 1},\); the facts have {N} types"):
+        objective.begin_update(counts[1:])
+    with torch.no_grad():  # validation needs none
+        objective.loss(hidden, weight, targets)
+    objective.begin_update(counts)
+    with pytest.raises(ValueError, match=f"the table has {N - 1} rows, the facts have counts of {N} types"):
+        objective.loss(hidden, weight[1:], targets)
+    objective.loss(hidden, weight, targets)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -115,7 +160,7 @@ def test_switched_off_it_is_maximum_likelihood(name):
     options = {key: value for key, value in NEUTRAL.items() if key in declared(name).options}
     objective = building.build(name, facts(rare=torch.zeros(N, dtype=torch.bool)), **options)
     if not options and name not in ("mle", "freeze", "freeze_b", "freeze_c", "freeze_bc", "agps"):
-        return  # reweight, weight_decay and coupled_adam have no neutral setting
+        return  # reweight, weight_decay and rules of the optimizer have no neutral setting
     for seed in range(3):
         hidden, weight, targets, counts = update(seed)
         own = gradients(whole(objective, hidden, weight, targets, counts), hidden, weight)

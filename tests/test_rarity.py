@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny.update import facts
 
+from raretokens.loss.facts import Facts
+from raretokens.loss.facts import facts as facts_of
 from raretokens.objectives.building import build
-from raretokens.objectives.rarity import rare_share, threshold_for
+from raretokens.objectives.rarity import alpha_for, rare_share, threshold_for
 from raretokens.objectives.window import Window
 
 COUNTS = np.array([50, 40, 1000, 500, 100, 40, 20, 10, 10, 5, 5, 0])  # the first two are markers
@@ -40,9 +42,15 @@ def test_an_alpha_that_hardly_gates_or_gates_nearly_all_is_told_with_a_better_on
         assert share == pytest.approx(0.2, abs=0.06)
 
 
+def told(types: int, updates: int) -> Facts:
+    """Of a text that has each of so many types about once an update."""
+    return facts_of(torch.full((types,), updates), width=4, updates_per_epoch=updates)
+
+
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 8))
 def test_the_window_is_a_queue_that_survives_a_resume(sizes, updates):
-    window, queue = Window(updates), []
+    """Also where updates have more types than the text let expect, and where the ring's end lies inside an update."""
+    window, queue = Window(told(4, updates)), []
     for number, size in enumerate(sizes):
         entry = torch.arange(size, dtype=torch.int32), torch.full((size,), number, dtype=torch.int32)
         window.push(*entry)
@@ -50,18 +58,33 @@ def test_the_window_is_a_queue_that_survives_a_resume(sizes, updates):
         if len(window) > updates:
             found, expected = window.pop(), queue.pop(0)
             assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-    again = Window(updates)
+    again = Window(told(4, updates))
     again.restore(window.state())
     assert len(again) == len(queue)
     for expected in queue:
         assert all(torch.equal(a, b) for a, b in zip(again.pop(), expected, strict=True))
 
 
-def test_the_window_stops_growing_after_an_epoch():
-    window, sizes = Window(21), []  # one more before the oldest goes
-    for _ in range(200):
-        window.push(torch.ones(100, dtype=torch.int32), torch.ones(100, dtype=torch.int32))
+def test_the_window_is_one_ring_that_is_allocated_once():
+    random = torch.Generator().manual_seed(0)
+    targets = (torch.rand(200, 256, generator=random) ** 3 * 400).long()
+    counts = torch.bincount(targets.flatten(), minlength=400)
+    window, places = Window(facts_of(counts, width=4, updates_per_epoch=20)), set()
+    for update in [*targets, *targets.flip(0)]:
+        types, seen = update.unique(return_counts=True)
+        window.push(types.int(), seen.int())
         if len(window) > 20:
             window.pop()
-        sizes.append(len(window.types))
-    assert sizes[0] == sizes[-1]  # allocated once
+        places.add((window.ring.data_ptr(), window.ring.shape))
+    assert len(places) == 1
+
+
+def test_alpha_from_a_wanted_share_of_rare_types():
+    known = facts_of(torch.arange(100), width=4, updates_per_epoch=10, types=90, markers=[0, 1, 89], specials=0)
+    for share in (0.1, 0.25, 0.5):
+        objective = build("agg", known, alpha=alpha_for(known, share))
+        assert objective.about()["rare_types"] == pytest.approx(share, abs=1 / 87)
+    objective.begin_update(known.counts)  # ids 0 and 1 hardly occur, but are markers
+    assert not objective.rare[[0, 1, 89]].any()
+    with pytest.raises(ValueError, match="share 1.2 is not allowed: should lie between 0 and 1"):
+        alpha_for(known, 1.2)

@@ -2,6 +2,8 @@
 
     from raretokens import build, facts, gated_linear_cross_entropy
 
+    raretokens.objectives()    # what there is, with options
+
 The public names are those of raretokens.public; they are loaded when they are first used, so importing the package costs nothing.
 """
 

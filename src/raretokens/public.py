@@ -4,36 +4,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from raretokens.errors import UserError
     from raretokens.loss.counts import target_counts
     from raretokens.loss.facts import Facts, facts
-    from raretokens.loss.gated_cross_entropy import Gate, SummedLoss, gated_linear_cross_entropy
+    from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
     from raretokens.loss.objective import Objective, keep_frozen_rows
+    from raretokens.loss.terms import Gate, Head, SummedLoss
+    from raretokens.loss.text_facts import facts_of_text
     from raretokens.loss.unlikelihood import Unlikelihood
     from raretokens.objectives.building import build
+    from raretokens.objectives.listing import objectives
+    from raretokens.objectives.rarity import alpha_for
 
 _HOMES = {
     "Facts": "raretokens.loss.facts",
-    "Gate": "raretokens.loss.gated_cross_entropy",
+    "Gate": "raretokens.loss.terms",
+    "Head": "raretokens.loss.terms",
     "Objective": "raretokens.loss.objective",
-    "SummedLoss": "raretokens.loss.gated_cross_entropy",
+    "SummedLoss": "raretokens.loss.terms",
     "Unlikelihood": "raretokens.loss.unlikelihood",
+    "UserError": "raretokens.errors",
+    "alpha_for": "raretokens.objectives.rarity",
     "build": "raretokens.objectives.building",
     "facts": "raretokens.loss.facts",
+    "facts_of_text": "raretokens.loss.text_facts",
     "gated_linear_cross_entropy": "raretokens.loss.gated_cross_entropy",
     "keep_frozen_rows": "raretokens.loss.objective",
+    "objectives": "raretokens.objectives.listing",
     "target_counts": "raretokens.loss.counts",
 }
 
 __all__ = [
     "Facts",
     "Gate",
+    "Head",
     "Objective",
     "SummedLoss",
     "Unlikelihood",
+    "UserError",
+    "alpha_for",
     "build",
     "facts",
+    "facts_of_text",
     "gated_linear_cross_entropy",
     "keep_frozen_rows",
+    "objectives",
     "target_counts",
 ]
 

@@ -30,7 +30,7 @@ def update(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.T
 
 def settings(name: str, options: dict) -> dict:
     """All options of the objective: alpha, where it has one, high enough that some types are rare."""
-    defaults = declared(name).options
+    defaults = declared(name).defaults
     return {**defaults, **({"alpha": 0.6} if "alpha" in defaults else {}), **options}
 
 

@@ -11,6 +11,7 @@ from raretokens.corpora.names import corpora, sources
 from raretokens.errors import UserError, nearest
 from raretokens.models.shapes import shape_of
 from raretokens.objectives.registry import known
+from raretokens.options import Option, option
 from raretokens.subword.groups import Groups
 from raretokens.subword.job import Subword
 from raretokens.tasks.parameters import Parameters, PreparedCorpus, value_at
@@ -135,7 +136,8 @@ def _size(key: str, architecture: str, values: dict[str, Any]) -> Iterator[str]:
 
 def _rule(key: str, rule: RuleChoice) -> Iterator[str]:
     if rule.name in known_rules():
-        yield from _options(key, rule.options, known_rules()[rule.name], ["name"])
+        declared = {name: option(value) for name, value in known_rules()[rule.name].items()}
+        yield from _options(key, rule.options, declared, ["name"])
     else:
         yield f"{key}.name: {rule.name!r} has no file; {nearest(rule.name, known_rules())}"
 
@@ -176,28 +178,24 @@ def _text(key: str, parameters: Parameters, task: str, tokens: str) -> Iterator[
         yield f"{key}: {tokens!r} is not aligned; name it under alignments"
 
 
-def _options(key: str, given: dict[str, Any], declared: dict[str, Any], keys: list[str]) -> Iterator[str]:
+def _options(key: str, given: dict[str, Any], declared: dict[str, Option], keys: list[str]) -> Iterator[str]:
     """keys: what may stand there that is no option."""
     for name, value in given.items():
         if name not in declared:
             yield f"{key}.{name}: unknown key (value {value!r}); {nearest(name, [*keys, *declared])}"
-        elif not _like(value, declared[name]):
-            yield f"{key}.{name}: {value!r} is not allowed: should be a {type(declared[name]).__name__}"
+        elif not declared[name].accepts(value):
+            yield f"{key}.{name}: {value!r} is not allowed: should be {declared[name].allowed}"
 
 
-def _knob(key: str, parameters: Parameters, line: Line, declared: dict[str, Any]) -> Iterator[str]:
+def _knob(key: str, parameters: Parameters, line: Line, declared: dict[str, Option]) -> Iterator[str]:
     tree = parameters.model_dump()
+    wanted = declared.get(line.knob.rsplit(".", 1)[-1])
+    if wanted is None:
+        yield f"{key}: {line.knob!r} is no option of {line.objective}; allowed: {', '.join(declared) or 'none'}"
     try:
-        value_at(tree, line.knob)
+        value = value_at(tree, line.knob)
     except (KeyError, TypeError):
         yield f"{key}: {line.knob!r} is no key of params.yaml; {nearest(line.knob, tree)}"
-    if line.knob.rsplit(".", 1)[-1] not in declared:
-        yield f"{key}: {line.knob!r} is no option of {line.objective}; allowed: {', '.join(declared) or 'none'}"
-
-
-def _like(value: Any, default: Any) -> bool:
-    if isinstance(default, bool) or isinstance(value, bool):
-        return isinstance(default, bool) and isinstance(value, bool)
-    if isinstance(default, float):
-        return isinstance(value, int | float)
-    return default is None or isinstance(value, type(default))
+        return
+    if wanted is not None and not wanted.accepts(value):
+        yield f"{key}: {line.knob} is {value!r}; should be {wanted.allowed}"

@@ -55,8 +55,10 @@ class Candidates:
         chosen = before & self.may[sequence] & (ids != column)
         return ids.masked_fill(~chosen, 0), chosen
 
-    def apply(self, softmax: Tensor, rows: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss (rows x 1), and the softmax plus the loss's gradient in the logits (rows x N, in its place).
+    def apply(
+        self, softmax: Tensor, rows: Tensor, column: Tensor, share: Tensor | float = 1.0
+    ) -> tuple[Tensor, Tensor]:
+        """The loss (rows x 1), and `share` of the softmax plus the loss's gradient in the logits (rows x N, in its place).
 
         With r_c = p_c / (1 - p_c) on candidates that are not cut off, the gradient is alpha * (r - p * sum of r).
         """
@@ -65,5 +67,5 @@ class Candidates:
         rest = 1.0 - p
         loss = self.alpha * torch.where(chosen, -rest.clamp(min=SMALLEST).log(), 0.0).sum(1, keepdim=True)
         ratio = torch.where(chosen & (rest > SMALLEST), p / rest, 0.0)
-        softmax.mul_(1.0 - self.alpha * ratio.sum(1, keepdim=True)).scatter_add_(1, ids, self.alpha * ratio)
+        softmax.mul_(share - self.alpha * ratio.sum(1, keepdim=True)).scatter_add_(1, ids, self.alpha * ratio)
         return loss, softmax

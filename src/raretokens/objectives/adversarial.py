@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from raretokens.loss import objective
 
-OPTIONS = {"a": 0.005, "shared_direction": False}
+OPTIONS = {"a": (0.005, ">= 0"), "shared_direction": False}
 
 
 class Objective(objective.Objective):

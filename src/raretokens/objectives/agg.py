@@ -13,19 +13,21 @@ UL + AGG (table 4) is one adaptive gate on the gradient of likelihood and unlike
 public; gating d(NLL + UL)/dz is our reading.
 """
 
-import numpy as np
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from raretokens.loss import objective
-from raretokens.loss.gated_cross_entropy import Gate, SummedLoss, gated_linear_cross_entropy
+from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
+from raretokens.loss.terms import PLAIN, Gate, Head, SummedLoss
 from raretokens.loss.unlikelihood import Unlikelihood
 from raretokens.objectives import rarity
 from raretokens.objectives.window import Window
 
 OPTIONS = {
-    "alpha": 0.03,
-    "alpha_scale": 1.0,  # alpha counts appearances per update: an update of half the tokens wants half of it
+    "alpha": (0.03, ">= 0"),
+    "alpha_scale": (1.0, "> 0"),  # alpha counts appearances per update: an update of half the tokens wants half of it
     "g1": True,
     "g2": True,
     "static": False,  # the rare group stays as it is after one epoch,
@@ -33,7 +35,7 @@ OPTIONS = {
     "include_current": True,  # the window holds the current update (public code); False: only those before it (paper)
     "full_divisor": False,  # in the first epoch counts are divided by the updates seen (public code); True: by K (paper)
     "unmasked_pad": False,  # True, as the public code: padded positions train the states, not the table, to emit <pad>
-    "alpha_ul": 0.0,  # weight of token-level unlikelihood beside the likelihood
+    "alpha_ul": (0.0, ">= 0"),  # weight of token-level unlikelihood beside the likelihood
     "flatten_batch": False,  # of unlikelihood, as in objectives/ul.py
 }
 VARIANTS = {"agg": {}, "ul_agg": {"alpha_ul": 1.0}}  # tables 9 and 10 are options of the first
@@ -61,11 +63,12 @@ class Objective(objective.Objective):
         self.include_current, self.full_divisor, self.unmasked_pad = include_current, full_divisor, unmasked_pad
         self.settings = Unlikelihood(alpha_ul, flatten_batch) if alpha_ul else None
         self.update = 0
-        self.window = Window(facts.updates_per_epoch + 1)
+        self.window = Window(facts)
         self.pending: tuple[Tensor, Tensor] | None = None
         ones = torch.ones(len(facts.counts), device=facts.counts.device)
         self.register_buffer("appearances", torch.zeros_like(facts.counts, dtype=torch.int32))
         self.register_buffer("rare", torch.zeros_like(facts.rare))  # N: the rare types of this update
+        self.register_buffer("special", facts.special, persistent=False)
         self.register_buffer("towards_nonrare", ones, persistent=False)  # N: A and B follow from the other two
         self.register_buffer("towards_rare", ones, persistent=False)
 
@@ -79,7 +82,7 @@ class Objective(objective.Objective):
         mean = self.appearances / (epoch if self.full_divisor else max(len(self.window), 1))
         if not is_fixed:
             self.rare = mean < self.threshold
-            self.rare[: self.facts.specials] = False
+            self.rare[self.special] = False
         if self.g1:
             self.towards_nonrare = torch.where(self.rare, mean.clamp(max=1.0), 1.0)
         if self.g2:
@@ -105,13 +108,17 @@ class Objective(objective.Objective):
     def unlikelihood(self) -> Unlikelihood | None:
         return self.settings
 
-    def loss(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> SummedLoss:
-        summed = super().loss(hidden, weight, targets)
+    def loss(self, hidden: Tensor, weight: Tensor, targets: Tensor, *, head: Head = PLAIN, **inputs: Any) -> SummedLoss:
+        summed = super().loss(hidden, weight, targets, head=head, **inputs)
         if not (self.unmasked_pad and torch.is_grad_enabled()):
             return summed
         padded = targets == self.facts.pad
         extra = gated_linear_cross_entropy(
-            hidden[padded], weight.detach(), targets[padded], label_smoothing=self.facts.label_smoothing
+            hidden[padded],
+            weight.detach(),
+            targets[padded],
+            head=head if head.bias is None else head._replace(bias=head.bias.detach()),
+            label_smoothing=self.facts.label_smoothing,
         )
         return SummedLoss(summed.loss + extra.loss, summed.nll)
 
@@ -126,14 +133,11 @@ class Objective(objective.Objective):
         low, high = rarity.SENSIBLE
         if low <= types <= high:
             return [means]
-        usual = rarity.threshold_for(rarity.USUAL, *self._seen(), self.facts.specials) / self.scale
+        usual = rarity.alpha_for(self.facts, rarity.USUAL) / self.scale
         return [f"warning: {means}; alpha {usual:.3g} would make {rarity.USUAL:.0%} of the types rare"]
 
     def _share(self) -> rarity.Share:
-        return rarity.rare_share(*self._seen(), self.threshold, self.facts.specials)
-
-    def _seen(self) -> tuple[np.ndarray, int]:
-        return self.facts.counts[: self.facts.types].cpu().numpy(), self.facts.updates_per_epoch
+        return rarity.rare_share(*rarity.seen(self.facts), self.threshold, rarity.never(self.facts))
 
     def report(self) -> dict[str, float]:
         return {"rare_group_size": int(self.rare.sum())}

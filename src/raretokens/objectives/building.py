@@ -11,14 +11,18 @@ from raretokens.objectives.registry import declared
 def build(name: str, facts: Facts, **options: object) -> Objective:
     """The objective of that name; options not given take their defaults.
 
-    Raises UserError where there is no objective or option of that name, or a value is none that the objective takes.
+    `raretokens.objectives()` lists names and options. Raises UserError where there is no objective or option of that name, or a
+    value is not allowed.
     """
     known = declared(name)
-    for option in options:
+    for option, value in options.items():
         if option not in known.options:
             raise UserError(f"objective {name}: no option {option!r}; {nearest(option, known.options)}")
+        if not known.options[option].accepts(value):
+            allowed = known.options[option].allowed
+            raise UserError(f"objective {name}: {option}: {value!r} is not allowed: should be {allowed}")
     module = import_module(f"raretokens.objectives.{known.module}")
     try:
-        return module.Objective(facts, **{**known.options, **options})
+        return module.Objective(facts, **{**known.defaults, **options})
     except ValueError as error:
         raise UserError(f"objective {name}: {error}") from None

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from raretokens.loss import objective
 
-OPTIONS = {"gamma": 1.0}
+OPTIONS = {"gamma": (1.0, ">= 0")}
 
 
 class Objective(objective.Objective):

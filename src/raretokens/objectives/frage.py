@@ -15,13 +15,16 @@ from torch.func import functional_call
 from raretokens.loss import objective
 
 OPTIONS = {
-    "strength": 0.1,  # lambda; public code of language models 0.02, of translation 0.1 to 20
-    "popular": 0.2,  # share of the types, the most frequent ones
-    "popular_types": 0,  # their number instead; public code 1000 to 8000
+    "strength": (0.1, ">= 0"),  # lambda; public code of language models 0.02, of translation 0.1 to 20
+    "popular": (0.2, "> 0", "< 1"),  # share of the types, the most frequent ones
+    "popular_types": (0, ">= 0"),  # their number instead; public code 1000 to 8000
     "hidden": False,  # one hidden layer of 1.5 d instead of a logistic regression
-    "lr": 0.1,  # of the discriminator's gradient steps
-    "steps": 1,  # of the discriminator after an update; public code of translation up to 20
-    "start": 0,  # the game begins after this update; 50000 in translation (table 8), from the baseline's weights
+    "lr": (0.1, "> 0"),  # of the discriminator's gradient steps
+    "steps": (1, ">= 1"),  # of the discriminator after an update; public code of translation up to 20
+    "start": (
+        0,
+        ">= 0",
+    ),  # the game begins after this update; 50000 in translation (table 8), from the baseline's weights
     "rare_only": False,  # True, as the public code of language models: only rare rows receive the adversary's gradient
     "balanced": True,  # False, as the public code of translation: CE is the mean over all rows, popular or rare
     "moves_table": False,  # True, as the public code of translation: the discriminator's step moves the table too
@@ -50,6 +53,10 @@ class Objective(objective.Objective):
         is_popular = ids < (popular_types or round(popular * facts.types))
         self.register_buffer("popular", facts.used & is_popular, persistent=False)
         self.register_buffer("rare", facts.used & ~is_popular, persistent=False)
+        if not (self.popular.any() and self.rare.any()):
+            raise ValueError(
+                f"{int(self.popular.sum())} types are popular and {int(self.rare.sum())} rare; both are needed"
+            )
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         middle = facts.width * 3 // 2
         layers = (

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from raretokens.loss import objective
-from raretokens.loss.gated_cross_entropy import Gate
+from raretokens.loss.terms import Gate
 
 OPTIONS = {
-    "until": 0,  # of frozen rows; 0: for the whole run
+    "until": (0, ">= 0"),  # of frozen rows; 0: for the whole run
     "rows": True,
-    "b": 1.0,  # what part (b) is multiplied by
-    "c": 1.0,  # what part (c) is multiplied by
+    "b": (1.0, ">= 0"),  # what part (b) is multiplied by
+    "c": (1.0, ">= 0"),  # what part (c) is multiplied by
 }
 VARIANTS = {
     "freeze": {},

@@ -1,7 +1,7 @@
 """Which objectives there are, read from their files without importing them: importing would load torch.
 
-A file declares OPTIONS (name -> default). Its own name is that of an objective, unless it declares VARIANTS: names of a family,
-each with the options that make it so.
+A file declares OPTIONS (options.py). Its own name is that of an objective, unless it declares VARIANTS: names of a family, each
+with the options that make it so.
 """
 
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from raretokens.declared import literal
 from raretokens.errors import UserError, nearest
+from raretokens.options import Option, option
 
 FOLDER = Path(__file__).parent
 
@@ -17,7 +18,11 @@ class Declared(NamedTuple):
     """An objective by its name."""
 
     module: str  # of this folder
-    options: dict[str, Any]  # -> default
+    options: dict[str, Option]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return {name: one.default for name, one in self.options.items()}
 
 
 def known() -> dict[str, Declared]:
@@ -26,7 +31,9 @@ def known() -> dict[str, Declared]:
     for path in FOLDER.glob("*.py"):
         options = literal(path, "OPTIONS")
         for name, own in (literal(path, "VARIANTS") or {path.stem: {}}).items() if options is not None else ():
-            objectives[name] = Declared(path.stem, {**options, **own})
+            known = {key: option(value) for key, value in options.items()}
+            known |= {key: known[key]._replace(default=value) for key, value in own.items()}
+            objectives[name] = Declared(path.stem, known)
     return dict(sorted(objectives.items()))
 
 

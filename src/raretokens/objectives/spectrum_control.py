@@ -13,7 +13,7 @@ from torch import Tensor
 
 from raretokens.loss import objective
 
-OPTIONS = {"strength": 1.0, "decay": 0.3}
+OPTIONS = {"strength": (1.0, ">= 0"), "decay": (0.3, ">= 0")}
 
 
 class Objective(objective.Objective):

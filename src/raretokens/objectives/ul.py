@@ -3,7 +3,7 @@
 from raretokens.loss import objective
 from raretokens.loss.unlikelihood import Unlikelihood
 
-OPTIONS = {"alpha_ul": 1.0, "flatten_batch": False}
+OPTIONS = {"alpha_ul": (1.0, ">= 0"), "flatten_batch": False}
 
 
 class Objective(objective.Objective):

@@ -7,14 +7,12 @@ from torch import Tensor
 
 from raretokens.loss import objective
 
-OPTIONS = {"rate": 0.2, "form": "decoupled"}  # or l2
+OPTIONS = {"rate": (0.2, ">= 0"), "form": ("decoupled", "l2")}
 
 
 class Objective(objective.Objective):
     def __init__(self, facts: objective.Facts, rate: float, form: str) -> None:
         super().__init__(facts)
-        if form not in ("decoupled", "l2"):
-            raise ValueError(f"weight_decay.form: {form!r} is not allowed; allowed: decoupled, l2")
         self.rate, self.form = rate, form
 
     def penalty(self, weight: Tensor) -> Tensor | None:

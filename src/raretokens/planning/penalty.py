@@ -24,5 +24,5 @@ def penalty(run: Run, rows: int, width: int) -> float:
 
 
 def from_the_start(options: dict) -> dict:
-    """Options with which an objective that waits for an update (`start`) acts in the first one."""
-    return {**options, "start": 0} if "start" in options else options
+    """Options with which an objective that waits for an update (`start`) acts in the first one, on a table of any size."""
+    return {name: 0 if name in ("start", "popular_types") else value for name, value in options.items()}

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from raretokens.loss.gated_cross_entropy import SummedLoss
 from raretokens.loss.objective import Objective
+from raretokens.loss.terms import SummedLoss
 from raretokens.training.updates import Batch
 
 
@@ -23,7 +23,7 @@ class Criterion:
 
     def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:
         """Sums over the batch's targets: what is minimised, and the NLL. forward: the model, shared by several processes."""
-        return self.objective.loss(forward(*batch.inputs), self.model.table, batch.targets)
+        return self.objective.loss(forward(*batch.inputs), self.model.table, batch.targets, inputs=batch.inputs)
 
     def count(self, batch: Batch) -> Tensor:
         """How many targets that NLL is of."""

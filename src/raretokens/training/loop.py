@@ -12,8 +12,8 @@ from accelerate.utils import gather_object
 from torch import nn
 
 from raretokens.errors import UserError
-from raretokens.loss.gated_cross_entropy import SummedLoss
 from raretokens.loss.objective import Objective, keep_frozen_rows
+from raretokens.loss.terms import SummedLoss
 from raretokens.training import rule
 from raretokens.training.criterion import Criterion
 from raretokens.training.execution import Execution

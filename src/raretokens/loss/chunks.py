@@ -1,0 +1,164 @@
+"""The loss and its gradients, some positions at a time.
+
+The gradients are computed in the forward pass, in buffers of one chunk, so no positions x vocabulary matrix ever exists.
+Positions whose target is not rare share one gate vector, so A multiplies the finished N x d sum once. They come first; the few
+positions with a rare target follow, in the same chunks (a product of a few rows is slow), and are gated entry by entry.
+"""
+
+import torch
+from torch import Tensor
+
+from raretokens.loss.terms import Head, Terms
+
+
+class Chunks:
+    """Sums and gradients of M positions over N types, filled chunk by chunk."""
+
+    def __init__(
+        self, hidden: Tensor, weight: Tensor, targets: Tensor, terms: Terms, wants_gradient: bool, chunk: int
+    ) -> None:
+        kind = hidden.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+        exact = torch.promote_types(dtype, torch.float32)  # of sums: float32 under autocast, float64 stays
+        self.hidden, self.weight = hidden.detach().to(dtype), weight.detach().to(dtype)
+        self.targets, self.terms, self.exact, self.chunk = targets, terms, exact, chunk
+        self.loss = torch.zeros((), dtype=exact, device=hidden.device)
+        self.nll = torch.zeros_like(self.loss)
+        size = min(chunk, len(hidden)), len(weight)
+        self.product = torch.empty(size, dtype=dtype, device=hidden.device)
+        self.logits = self.product if dtype == exact else torch.empty(size, dtype=exact, device=hidden.device)
+        self.grad_hidden = self.grad_weight = self.grad_offset = self.grad_bias = None
+        if wants_gradient:
+            is_half = dtype == torch.float16  # too coarse for gradients
+            self.left = self.hidden.to(exact) if is_half else self.hidden  # factors of the gradients' products
+            self.right = weight.detach().to(exact) if is_half else self.weight
+            self.grad_hidden = torch.empty_like(self.left)
+            self.grad_weight = torch.zeros_like(weight, dtype=exact)
+            self.grad_offset = None if terms.offset is None else torch.empty_like(terms.offset, dtype=exact)
+            self.grad_bias = None if terms.head.bias is None else torch.zeros_like(terms.head.bias, dtype=exact)
+
+    def walk(self) -> None:
+        """All positions, those with a rare target last: a chunk may hold some of both."""
+        order, first_rare = self._order()
+        for start in range(0, len(order), self.chunk):
+            self._chunk(order[start : start + self.chunk], first_rare - start)
+
+    def gradients(self) -> tuple[Tensor | None, ...]:
+        """Of the loss in the hidden states, the table, the offset and the bias."""
+        return self.grad_hidden, self.grad_weight, self.grad_offset, self.grad_bias
+
+    def _order(self) -> tuple[Tensor, int]:
+        """Positions in the order of the walk, and the place among them of the first with a rare target."""
+        if self.terms.gate is None:
+            return torch.arange(len(self.targets), device=self.targets.device), len(self.targets)
+        rare = self.terms.gate.rare[self.targets]
+        others = (~rare).nonzero().squeeze(1)
+        return torch.cat((others, rare.nonzero().squeeze(1))), len(others)
+
+    def _chunk(self, rows: Tensor, first_rare: int) -> None:
+        """rows: positions; first_rare: as in `_table_gradient`."""
+        column, terms = self.targets[rows, None], self.terms
+        logits, slope = self._logits(rows)
+        plain = None
+        if terms.offset is not None:
+            plain = _logsumexp(logits) - logits.gather(1, column)
+            logits.scatter_add_(1, column, terms.offset[rows, None].detach().to(self.exact))
+        normaliser = _logsumexp(logits)
+        nll = normaliser - logits.gather(1, column)
+        loss, eps = nll, terms.smoothing
+        if eps:
+            loss = (1 - eps) * nll + eps * (normaliser - logits.mean(1, keepdim=True))
+        if terms.z_loss:
+            loss = loss + terms.z_loss * normaliser.square()
+        self.nll += (nll if plain is None else plain).sum()
+        if self.grad_weight is None and terms.candidates is None:
+            self.loss += self._weighted(loss, column).sum()
+            return
+        error = logits.sub_(normaliser).exp_()  # the softmax; becomes dL/dz
+        share = 1.0 + 2.0 * terms.z_loss * normaliser if terms.z_loss else 1.0
+        if terms.candidates is not None:
+            extra, error = terms.candidates.apply(error, rows, column, share)
+            loss = loss + extra
+        elif terms.z_loss:
+            error.mul_(share)
+        self.loss += self._weighted(loss, column).sum()
+        if self.grad_weight is not None:
+            self._gradients(rows, column, self._less_target(error, column), slope, first_rare)
+
+    def _logits(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """rows x N, and their slope in hidden table^T where that is not 1 everywhere."""
+        product = torch.mm(self.hidden[rows], self.weight.T, out=self.product[: len(rows)])
+        logits = self.logits[: len(rows)]
+        if logits.dtype != product.dtype:
+            logits.copy_(product)
+        return logits, _apply(self.terms.head, logits, self.grad_weight is not None)
+
+    def _weighted(self, values: Tensor, column: Tensor) -> Tensor:
+        weight = self.terms.token_weight
+        return values if weight is None else values.mul_(weight.detach()[column].to(self.exact))
+
+    def _less_target(self, error: Tensor, column: Tensor) -> Tensor:
+        eps = self.terms.smoothing
+        if eps:
+            error.sub_(eps / error.shape[1])
+        error.scatter_add_(1, column, torch.full_like(column, -(1 - eps), dtype=error.dtype))
+        return self._weighted(error, column)
+
+    def _gradients(self, rows: Tensor, column: Tensor, error: Tensor, slope: Tensor | None, first_rare: int) -> None:
+        if self.grad_offset is not None:
+            self.grad_offset[rows] = error.gather(1, column).squeeze(1)
+        if slope is not None:
+            error.mul_(slope)
+        if self.grad_bias is not None:
+            self.grad_bias += error.sum(0)
+        hidden, low = self.left[rows], error
+        if hidden.dtype != error.dtype:
+            # The one-hot is subtracted in float32 before the cast: in bfloat16 the difference would vanish where p is near 1.
+            low = self.product[: len(rows)].copy_(error)
+        self.grad_hidden[rows] = low @ self.right
+        self._table_gradient(hidden, column, error, low, first_rare)
+
+    def _table_gradient(self, hidden: Tensor, column: Tensor, error: Tensor, low: Tensor, first_rare: int) -> None:
+        """first_rare: place of the first rare target of all, counted from this chunk: it may lie in a chunk before or behind."""
+        size = len(hidden)
+        split = min(max(first_rare, 0), size)
+        self._add(low[:split], hidden[:split])
+        if 0 < first_rare <= size:  # that was the last of the positions before it
+            self._gate_table()
+        if split < size:
+            self._add(self._gated(error[split:], column[split:]).to(hidden.dtype), hidden[split:])
+
+    def _gate_table(self) -> None:
+        """Multiply the sum over all positions whose target is not rare by A."""
+        if self.terms.gate is not None:
+            self.grad_weight.mul_(self.terms.gate.nonrare_targets[:, None].to(self.exact))
+
+    def _gated(self, error: Tensor, column: Tensor) -> Tensor:
+        """error, of positions with a rare target, times B but at the target; in its place."""
+        own = error.gather(1, column)
+        return error.mul_(self.terms.gate.rare_targets.to(error.dtype)).scatter_(1, column, own)
+
+    def _add(self, error: Tensor, hidden: Tensor) -> None:
+        if error.dtype == self.exact:
+            self.grad_weight.addmm_(error.T, hidden)
+        elif len(error):
+            self.grad_weight += error.T @ hidden
+
+
+def _apply(head: Head, logits: Tensor, wants_slope: bool) -> Tensor | None:
+    """The head, in place of hidden table^T; its slope there, or None where that is 1."""
+    if head.bias is not None:
+        logits += head.bias.detach().to(logits.dtype)
+    if head.scale != 1.0:
+        logits *= head.scale
+    if head.softcap is None:
+        return torch.full_like(logits[:, :1], head.scale) if head.scale != 1.0 and wants_slope else None
+    logits.div_(head.softcap).tanh_()
+    slope = logits.square().neg_().add_(1.0).mul_(head.scale) if wants_slope else None
+    logits *= head.softcap
+    return slope
+
+
+def _logsumexp(logits: Tensor) -> Tensor:
+    """Of each row (rows x 1); in parts, for torch's own takes as much memory as the logits again."""
+    return torch.cat([part.logsumexp(1, keepdim=True) for part in logits.split(max(len(logits) // 8, 64))])
