@@ -19,7 +19,8 @@ from records import keep
 from torch import Tensor
 from torch.nn import functional as F
 
-from raretokens.loss.gated_cross_entropy import Gate, gated_linear_cross_entropy
+from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
+from raretokens.loss.terms import Gate
 
 # positions x vocabulary x width: vocabularies of 8 thousand, of AGG's WikiText-103 in pieces, and of that text in whole words.
 SHAPES = {
