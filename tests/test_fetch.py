@@ -173,6 +173,16 @@ def test_a_copy_in_another_archive_serves_where_the_file_cannot_be_had(place, se
         get(path)
 
 
+def test_md5_serves_where_no_sha256_is_published(place, server):
+    weak, url = hashlib.md5(DATA).hexdigest(), f"{server.root}/data.bin"
+    assert (get(table(urls=[url], sha256=None, md5=weak)) / "data.bin").read_bytes() == DATA
+    with pytest.raises(UserError, match=f"expected md5 {'0' * 32}.*wrong content, its md5 is {weak}"):
+        get(table(urls=[url], sha256=None, md5="0" * 32))
+    for more in ({"sha256": None}, {"md5": weak}):
+        with pytest.raises(ValueError, match="data.bin: declare sha256, or md5"):
+            get(table(urls=[url], **more))
+
+
 def test_a_member_with_another_number_of_lines_is_refused(place):
     data = zipped(("in/text", b"a\nb\n", 0))
     Path("mirror/tiny").mkdir(parents=True)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raretokens import tasks
-from raretokens.metrics.bleu import chrf, sacre_bleu, sacre_bleu_interval, split_compounds, tokenised_bleu
+from raretokens.metrics.bleu import Tokens, chrf, sacre_bleu, sacre_bleu_interval, split_compounds, tokenised_bleu
 from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
 from raretokens.metrics.paired import paired_bootstrap
@@ -150,21 +150,27 @@ def test_tokenised_bleu_is_multi_bleu_of_compound_split_moses_tokens(pairs, esca
         [split_compounds(moses.tokenize(line, escape=escape, return_str=True)) for line in text]
         for text in (hypotheses, references)
     ]
-    value = tokenised_bleu(hypotheses, references, "en")[0]
+    value = tokenised_bleu(hypotheses, references, Tokens("en"))[0]
     assert value == pytest.approx(naive_bleu(*tokens), abs=1e-9)  # with and without escaping
 
 
 def test_bleu_known_answers():
     same = ["The well-known cat, in 1,000 words, isn't here.", "A b c d e-f g."]
-    value, signature = tokenised_bleu(same, same, "en")
+    value, signature = tokenised_bleu(same, same, Tokens("en"))
     assert value == pytest.approx(100)
     assert signature.startswith("nrefs:1|case:mixed|tok:moses-en|compounds:split|smooth:none")
     assert (
         split_compounds("a state-of-the-art x - y")
         == "a state ##AT##-##AT## of ##AT##-##AT## the ##AT##-##AT## art x - y"
     )
-    assert tokenised_bleu(["the the the the the the the"], ["the cat is on the mat"], "en")[0] == 0.0  # no smoothing
-    assert tokenised_bleu(["A B C D E"], ["a b c d e"], "en")[0] == 0.0  # case counts
+    assert (
+        tokenised_bleu(["the the the the the the the"], ["the cat is on the mat"], Tokens("en"))[0] == 0.0
+    )  # no smoothing
+    assert tokenised_bleu(["A B C D E"], ["a b c d e"], Tokens("en"))[0] == 0.0  # case counts
+    lower = tokenised_bleu(["A-B C D E F"], ["a-b c d e f"], Tokens("en", case="lower", compounds="kept"))
+    assert lower[0] == pytest.approx(100) and lower[1].startswith("nrefs:1|case:lower|tok:moses-en|compounds:kept|")
+    halved = tokenised_bleu(["a-b c d e f"], ["a-x c d e f"], Tokens("en", compounds="kept"))[0]
+    assert halved == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)  # a compound is one token
     value, signature = sacre_bleu(["the cat is on the mat"], ["The cat is on the mat"])
     assert 0 < value < 100
     assert signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")

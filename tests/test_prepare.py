@@ -146,7 +146,7 @@ def test_unequal_files_are_an_error(german, found):
             (),
             "corpora.out.corpus: 'wikitext' is not known; known: bible, own, wikitext-103, wikitext-2",
         ),
-        ("bitext", "wikitext-2", (), "known: bible, multi30k, own, wmt14"),
+        ("bitext", "wikitext-2", (), "known: bible, iwslt14, multi30k, own, wmt14"),
         (
             "bitext",
             "multi30k",
@@ -203,6 +203,36 @@ def test_wmt14_keeps_every_hundredth_pair_for_validation():
         assert read(f"tokenised/{test}.source") == [f"It &apos;s {name} @-@ news ."]
         assert read(f"tokenised/{test}.target") == ["„ Nachrichten “"]
     assert list(counts()["splits"]) == ["train", "valid", "test", "newstest2013"]
+
+
+def talks(language: str) -> str:
+    """The training file of IWSLT14 in small: 60 pairs of text, the first two with tags, five that cleaning leaves out."""
+    text = ["<title>Well-known</title>", "<description>Mr. Müller’s & Co.</description>"]
+    text += [f"{language} line {number}." for number in range(2, 55)]
+    longer = {"de": ("a " * 7, "b ", "w " * 176, "w " * 176, ""), "en": ("a " * 4, "b b ", "w " * 176, "w", "x")}
+    about = "<url>http://a</url>", "<keywords>talks, Europe</keywords>", "<talkid>1</talkid>"
+    return "\n".join((*about, *text[:20], *longer[language], *about, *text[20:])) + "\n"
+
+
+def test_iwslt14_is_lower_case_cleaned_in_words_and_parted():
+    tests = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+    for language in ("de", "en"):
+        put(f"iwslt14/train.tags.de-en.{language}", talks(language))
+        for name in tests:
+            segments = f'<seg id="1"> {name} Isn’t, A-b. </seg>\n<seg id="2">Zwei</seg>\n'
+            put(f"iwslt14/IWSLT14.{name}.de-en.{language}.xml", f"<doc>\n<title>No</title>\n{segments}</doc>\n")
+    prepare("bitext", "iwslt14", RAW, OUT, processes=2, **SMALL)
+    left = ["well-known", "mr. müller ’ s &amp; co .", *(f"en line {number} ." for number in range(2, 55))]
+    assert read("tokenised/valid.target") == left[22::23]
+    assert read("tokenised/train.target") == [line for number, line in enumerate(left, 1) if number % 23]
+    assert read("tokenised/train.source")[0] == "well-known" and read("tokenised/train.source")[2] == "de line 2 ."
+    cleaned = {"no partner": 0, "empty": 1, "longer than 175 words": 2, "length ratio above 1.5": 2}
+    dropped = [counts()["splits"][split]["dropped"] for split in ("train", "valid")]
+    assert dropped == [cleaned | {"in the validation text": 2}, cleaned | {"in the training text": 53}]
+    assert read("test.target")[::2] == [f"{name} isn’t, a-b.".lower() for name in tests]
+    assert read("tokenised/test.target")[:2] == ["ted.dev2010 isn &apos;t , a-b .", "zwei"]
+    assert counts()["bleu"] == {"case": "lower", "compounds": "kept"}
+    assert counts()["languages"] == {"source": "de", "target": "en"}
 
 
 def own(**files: str | bytes) -> None:

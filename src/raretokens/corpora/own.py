@@ -11,7 +11,6 @@ from raretokens.files import whole
 
 SERVES = {"text": ("own",), "bitext": ("own",)}
 LANGUAGES = {"text": "own", "source": "own", "target": "own"}
-FILTER = LongestAndRatio(longest=250, ratio=9.0)
 SPLITS = ("train", "valid", "test")
 LM = tuple(f"lm-{split}" for split in SPLITS)
 NMT = tuple(f"nmt-{split}-{side}" for split in SPLITS for side in ("source", "target"))
@@ -52,6 +51,10 @@ def text(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
 def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
     files = _files(raw, NMT)
     return {split: pairs(files[f"nmt-{split}-source"], files[f"nmt-{split}-target"]) for split in SPLITS}
+
+
+def filters() -> dict[str, LongestAndRatio]:
+    return {"train": LongestAndRatio(longest=250, ratio=9.0)}
 
 
 def has_test(raw: Path, name: str) -> bool:

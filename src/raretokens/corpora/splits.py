@@ -6,15 +6,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from raretokens.errors import UserError
 
 Pair = tuple[str | None, str | None]
 
 
+class Filter(Protocol):
+    """Which pairs of a split are left out, told the words (white space) of both sides, pair by pair in their order."""
+
+    def reasons(self) -> list[str]:
+        """Every reason that there may be."""
+
+    def __call__(self, source: int, target: int) -> str | None:
+        """Why this pair is left out; None where it stays."""
+
+
 @dataclass(frozen=True)
 class LongestAndRatio:
-    """Filter of training pairs, as Moses' clean-corpus-n: words (white space) of a side, and longer over shorter."""
+    """As Moses' clean-corpus-n: words of a side, and longer over shorter."""
 
     longest: int
     ratio: float
@@ -47,10 +58,11 @@ def _lines(file: Path) -> Iterator[str]:
 
 def pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     """Line by line; UserError if one file has more lines than the other."""
-    return _pairs(source, lines(source), target, lines(target))
+    return together(source, lines(source), target, lines(target))
 
 
-def _pairs(source: Path, left: Iterator[str], target: Path, right: Iterator[str]) -> Iterator[tuple[str, str]]:
+def together(source: Path, left: Iterator[str], target: Path, right: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """Lines that two files gave, in pairs; UserError if there are more of one."""
     count = 0
     for count, one in enumerate(left, 1):
         other = next(right, None)
@@ -76,7 +88,7 @@ def write_text(out: Path, split: str, text: Iterable[str]) -> dict:
     return {"lines": count, "tokens": {"text": tokens}, "dropped": {}}
 
 
-def write_pairs(out: Path, split: str, bitext: Iterable[Pair], drop: LongestAndRatio | None) -> dict:
+def write_pairs(out: Path, split: str, bitext: Iterable[Pair], drop: Filter | None) -> dict:
     """<split>.source and <split>.target; pairs without a partner or text are dropped, and those that `drop` refuses."""
     dropped = Counter({"no partner": 0, "empty": 0} | dict.fromkeys(drop.reasons() if drop else (), 0))
     count, tokens = 0, Counter(source=0, target=0)
@@ -99,7 +111,7 @@ def write_pairs(out: Path, split: str, bitext: Iterable[Pair], drop: LongestAndR
     return {"lines": count, "tokens": dict(tokens), "dropped": dict(dropped)}
 
 
-def _judge(source: str | None, target: str | None, drop: LongestAndRatio | None) -> tuple[str | None, tuple[int, int]]:
+def _judge(source: str | None, target: str | None, drop: Filter | None) -> tuple[str | None, tuple[int, int]]:
     if source is None or target is None:
         return "no partner", (0, 0)
     lengths = len(source.split()), len(target.split())
@@ -127,6 +139,8 @@ class Folder:
             shutil.rmtree(self.path)
 
 
-def write_counts(out: Path, corpus: str, languages: dict[str, str], splits: dict[str, dict]) -> None:
-    counts = {"corpus": corpus, "languages": languages, "splits": splits}
+def write_counts(
+    out: Path, corpus: str, languages: dict[str, str], splits: dict[str, dict], bleu: dict[str, str] | None = None
+) -> None:
+    counts = {"corpus": corpus, "languages": languages, **({"bleu": bleu} if bleu else {}), "splits": splits}
     (out / "counts.json").write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""HTTP download into a `.part` file that a later call goes on with, and the check of size and sha256."""
+"""HTTP download into a `.part` file that a later call goes on with, and the check of size and digest."""
 
 import hashlib
 import sys
@@ -23,7 +23,7 @@ class Refused(Exception):
     """One address did not give the file; the message says why. The caller tries the next address."""
 
 
-def get(url: str, part: Path, size: int, sha256: str, session: requests.Session | None = None) -> None:
+def get(url: str, part: Path, size: int, digest: str, session: requests.Session | None = None) -> None:
     """Download `url` so that `part` holds exactly `size` bytes with that digest; Refused otherwise.
 
     Bytes already in `part` are kept and the rest is asked for with a Range request. A short file stays for the next
@@ -32,24 +32,30 @@ def get(url: str, part: Path, size: int, sha256: str, session: requests.Session 
     resumed = part.exists()
     _fill(url, part, size, session or requests.Session())
     try:
-        verify(part, size, sha256)
+        verify(part, size, digest)
     except Refused:
         part.unlink(missing_ok=True)
         if not resumed:
             raise
-        get(url, part, size, sha256, session)
+        get(url, part, size, digest, session)
 
 
-def verify(path: Path, size: int | None, sha256: str | None) -> None:
+def algorithm(digest: str) -> str:
+    """Which hash function gives a digest of that length in hexadecimal: sha256, or md5 where no more is published."""
+    return {64: "sha256", 32: "md5"}[len(digest)]
+
+
+def verify(path: Path, size: int | None, digest: str | None) -> None:
     """Refused unless the file has that size in bytes and that digest (None: not known, not checked)."""
     found = path.stat().st_size
     if size is not None and found != size:
         raise Refused(f"{found} bytes instead of {size}")
-    if sha256 is not None:
+    if digest is not None:
+        name = algorithm(digest)
         with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        if digest != sha256:
-            raise Refused(f"wrong content, its sha256 is {digest}")
+            of_file = hashlib.file_digest(stream, name).hexdigest()
+        if of_file != digest:
+            raise Refused(f"wrong content, its {name} is {of_file}")
 
 
 def bare(url: str) -> str:

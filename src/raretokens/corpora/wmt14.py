@@ -9,11 +9,12 @@ from itertools import chain
 from pathlib import Path
 
 from raretokens.corpora import newstest
+from raretokens.corpora.moses import Recipe
 from raretokens.corpora.splits import pairs
 
 SERVES = {"bitext": ("wmt14",)}
 LANGUAGES = {"source": "en", "target": "de"}
-TOKENISE = True
+TOKENISE = Recipe(normalise=True, hyphens=True)
 PARTS = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v9.de-en")
 EVERY = 100
 

@@ -1,7 +1,9 @@
-"""BLEU twice: tokenised with compounds split, as the papers print it, and sacreBLEU on detokenised text; chrF besides."""
+"""BLEU twice: of tokens, as the papers print it, and sacreBLEU on detokenised text; chrF besides."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import sacremoses
 from sacrebleu.metrics import BLEU, CHRF
@@ -10,19 +12,28 @@ TOKENISED = {"tokenize": "none", "smooth_method": "none"}  # settings of sacreBL
 RESAMPLES = 1000  # of a bootstrap, sacreBLEU's default
 
 
-def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> tuple[float, str]:
-    """BLEU-4 in percent of Moses-tokenised, compound-split text: one reference, case kept, no smoothing.
+@dataclass(frozen=True)
+class Tokens:
+    """How plain text is cut before its BLEU: as of WMT14, unless its corpus says otherwise."""
 
-    Equal to multi-bleu on the same tokens, as the papers use it after Vaswani et al. (2017). hypotheses and references
-    are plain text, line by line; language is that of both. Raises ValueError when their numbers differ. A corpus
-    without a single common 4-gram scores 0, as there is no smoothing.
+    language: str
+    case: Literal["mixed", "lower"] = "mixed"
+    compounds: Literal["split", "kept"] = "split"  # Vaswani et al. (2017) split them
+
+
+def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], how: Tokens) -> tuple[float, str]:
+    """BLEU-4 in percent of Moses-tokenised text: one reference, no smoothing.
+
+    Equal to multi-bleu on the same tokens, as the papers use it. hypotheses and references are plain text, line by line.
+    Raises ValueError when their numbers differ. A corpus without a single common 4-gram scores 0, as there is no smoothing.
     """
     _same_length(hypotheses, references)
     metric = BLEU(**TOKENISED, force=True)
-    system, truth = (split_tokens(text, language) for text in (hypotheses, references))
+    system, truth = (split_tokens(text, how) for text in (hypotheses, references))
     score = metric.corpus_score(system, [truth]).score
     version = sacremoses.__version__
-    return score, f"nrefs:1|case:mixed|tok:moses-{language}|compounds:split|smooth:none|sacremoses:{version}"
+    tokens = f"case:{how.case}|tok:moses-{how.language}|compounds:{how.compounds}"
+    return score, f"nrefs:1|{tokens}|smooth:none|sacremoses:{version}"
 
 
 def sacre_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
@@ -50,17 +61,18 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, s
     return metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())
 
 
-def split_tokens(text: Sequence[str], language: str) -> list[str]:
+def split_tokens(text: Sequence[str], how: Tokens) -> list[str]:
     """Lines as tokenised_bleu compares them."""
-    moses = sacremoses.MosesTokenizer(lang=language)
-    return [_tokenise(moses, line) for line in text]
+    moses = sacremoses.MosesTokenizer(lang=how.language)
+    return [_tokenise(moses, line, how) for line in text]
 
 
-def _tokenise(moses: sacremoses.MosesTokenizer, line: str) -> str:
+def _tokenise(moses: sacremoses.MosesTokenizer, line: str, how: Tokens) -> str:
     # Escaped (' becomes &apos;) as the Moses script does by itself, so that these are the tokens multi-bleu was given;
     # escaping changes tokens one by one, hence not the score. Hyphens stay inside tokens here and are split below.
     tokens = moses.tokenize(line, escape=True, aggressive_dash_splits=False, return_str=True)
-    return split_compounds(tokens)
+    tokens = tokens.lower() if how.case == "lower" else tokens
+    return split_compounds(tokens) if how.compounds == "split" else tokens
 
 
 def split_compounds(tokens: str) -> str:

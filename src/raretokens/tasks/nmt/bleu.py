@@ -6,7 +6,15 @@ from pathlib import Path
 from raretokens.decoding.job import Decoding
 from raretokens.errors import UserError
 from raretokens.metrics import resampling
-from raretokens.metrics.bleu import TOKENISED, chrf, sacre_bleu, sacre_bleu_interval, split_tokens, tokenised_bleu
+from raretokens.metrics.bleu import (
+    TOKENISED,
+    Tokens,
+    chrf,
+    sacre_bleu,
+    sacre_bleu_interval,
+    split_tokens,
+    tokenised_bleu,
+)
 from raretokens.metrics.resampling import Replicates
 from raretokens.scoring.artifacts import lines
 from raretokens.scoring.layout import Signed
@@ -18,7 +26,7 @@ def bleu(texts: Texts, corpus: Path, folder: Path, ending: str, reverse: bool = 
 
     corpus: folder of the prepared text.
     """
-    side, language = _side(corpus, reverse)
+    side, how = _side(corpus, reverse)
     signed: Signed = {}
     for test in ("test", *texts.extra_tests):
         if test != "test" and not (corpus / f"{test}.{side}").exists():
@@ -26,7 +34,7 @@ def bleu(texts: Texts, corpus: Path, folder: Path, ending: str, reverse: bool = 
         system, truth, suffix = paired_lines(texts.decoding, folder / f"{test}{ending}", corpus / f"{test}.{side}")
         prefix = "bleu." if test == "test" else f"bleu.{test}."
         values: Signed = {
-            prefix + "tokenised": tokenised_bleu(system, truth, language),
+            prefix + "tokenised": tokenised_bleu(system, truth, how),
             prefix + "sacrebleu": sacre_bleu(system, truth),
         }
         if test == "test":
@@ -37,20 +45,20 @@ def bleu(texts: Texts, corpus: Path, folder: Path, ending: str, reverse: bool = 
 
 def drawn_bleu(texts: Texts, corpus: Path, system: Path, reverse: bool = False) -> Replicates:
     """Both BLEUs of a file of translations of the test set, on drawn test sets."""
-    side, language = _side(corpus, reverse)
+    side, how = _side(corpus, reverse)
     translated, truth, _ = paired_lines(texts.decoding, system, corpus / f"test.{side}")
-    split = (split_tokens(text, language) for text in (translated, truth))
+    split = (split_tokens(text, how) for text in (translated, truth))
     return {
         "bleu.tokenised": resampling.bleu(*split, TOKENISED),
         "bleu.sacrebleu": resampling.bleu(translated, truth, {"tokenize": "13a"}),
     }
 
 
-def _side(corpus: Path, reverse: bool) -> tuple[str, str]:
-    """Which files hold the references, and their language."""
+def _side(corpus: Path, reverse: bool) -> tuple[str, Tokens]:
+    """Which files hold the references, and how they are cut."""
     side = "source" if reverse else "target"
-    languages = json.loads((corpus / "counts.json").read_text(encoding="utf-8"))["languages"]
-    return side, languages[side].split("-")[0]  # en-ylt is English to a tokeniser
+    counts = json.loads((corpus / "counts.json").read_text(encoding="utf-8"))
+    return side, Tokens(counts["languages"][side].split("-")[0], **counts.get("bleu", {}))  # en-ylt is English
 
 
 def paired_lines(decoding: Decoding, system: Path, reference: Path) -> tuple[list[str], list[str], str]:
