@@ -225,7 +225,7 @@ def test_iwslt14_is_lower_case_cleaned_in_words_and_parted():
     left = ["well-known", "mr. müller ’ s &amp; co .", *(f"en line {number} ." for number in range(2, 55))]
     assert read("tokenised/valid.target") == left[22::23]
     assert read("tokenised/train.target") == [line for number, line in enumerate(left, 1) if number % 23]
-    assert read("tokenised/train.source")[0] == "well-known" and read("tokenised/train.source")[2] == "de line 2 ."
+    assert read("tokenised/train.source")[0] == "well-known" and read("tokenised/train.source")[2] == "de line 2."
     cleaned = {"no partner": 0, "empty": 1, "longer than 175 words": 2, "length ratio above 1.5": 2}
     dropped = [counts()["splits"][split]["dropped"] for split in ("train", "valid")]
     assert dropped == [cleaned | {"in the validation text": 2}, cleaned | {"in the training text": 53}]

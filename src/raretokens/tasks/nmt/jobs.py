@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from raretokens.decoding.job import TranslateJob
+from raretokens.decoding.job import Decoding, TranslateJob
 from raretokens.run import Run
 from raretokens.sections import Section
 from raretokens.tasks.nmt.job import Baseline, Compare, Compared, Score, Texts
@@ -12,13 +12,13 @@ from raretokens.tasks.parameters import Parameters
 
 def of_run(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
     """Stage and job of what follows training; score: what scoring is told in every task."""
-    texts = _texts(parameters, settings, parameters.tokens[run.tokens].corpus)
+    texts = _texts(parameters, settings.decoding_of(run.size), parameters.tokens[run.tokens].corpus)
     training = score["training"]
     yield (
         "translate",
         TranslateJob(
             run=run,
-            decoding=settings.decoding,
+            decoding=texts.decoding,
             tests=["test", *texts.extra_tests],
             longest=training.block,
             keep=training.keep,
@@ -32,18 +32,21 @@ def of_run(parameters: Parameters, settings: Settings, run: Run, score: dict) ->
 def baseline(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
     """None where the text is not cut into pieces."""
     pieces = next((name for name, declared in parameters.tokens.items() if declared.corpus == corpus), None)
-    name, texts = parameters.corpora[corpus].baseline, _texts(parameters, settings, corpus)
+    name, texts = parameters.corpora[corpus].baseline, _texts(parameters, settings.decoding, corpus)
     return Baseline(name=name, task="nmt", pieces=pieces, texts=texts) if pieces else None
 
 
 def whole(parameters: Parameters, settings: Settings) -> Iterator[tuple[str, Section]]:
     """Jobs of stages that see all runs."""
     runs = [parameters.run("nmt", name) for name in parameters.lines("nmt")]
-    texts = {
-        name: _texts(parameters, settings, parameters.tokens[name].corpus) for name in {run.tokens for run in runs}
-    }
-    yield "compare", Compare(task="nmt", runs=[Compared(run=run, texts=texts[run.tokens]) for run in runs])
+    compared = [
+        Compared(
+            run=run, texts=_texts(parameters, settings.decoding_of(run.size), parameters.tokens[run.tokens].corpus)
+        )
+        for run in runs
+    ]
+    yield "compare", Compare(task="nmt", runs=compared)
 
 
-def _texts(parameters: Parameters, settings: Settings, corpus: str) -> Texts:
-    return Texts(corpus=corpus, decoding=settings.decoding, extra_tests=parameters.corpora[corpus].extra_tests)
+def _texts(parameters: Parameters, decoding: Decoding, corpus: str) -> Texts:
+    return Texts(corpus=corpus, decoding=decoding, extra_tests=parameters.corpora[corpus].extra_tests)
