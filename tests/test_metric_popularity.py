@@ -70,6 +70,9 @@ def test_a_separable_table_and_a_random_one():
     assert noise["accuracy"] == pytest.approx(50, abs=4) and noise["auc"] == pytest.approx(0.5, abs=0.04)
     table[: n // 5] += random.normal(size=20) * 5
     assert popularity_accuracy(table, falling(n), groups)[0] == {"accuracy": 100.0, "auc": 1.0}
+    control, signature = popularity_accuracy(table, falling(n), groups, shuffled=True)
+    assert control["accuracy"] == pytest.approx(50, abs=4) and control["auc"] == pytest.approx(0.5, abs=0.04)
+    assert signature.startswith("popular:0.2-shuffled|")
     # The scale, a shift and a constant column change nothing, and neither does the order of the ids.
     order = np.concatenate((np.arange(4), 4 + random.permutation(n - 4)))
     moved = np.column_stack((1e-3 * table[order] + 7, np.ones(n)))

@@ -35,13 +35,15 @@ def popularity_accuracy(
     popular: float = POPULAR,
     seed: int = 0,
     limit: int = LIMIT,
+    shuffled: bool = False,
 ) -> tuple[dict[str, float | None], str]:
     """How well a logistic regression tells popular from rare rows (the discriminator of FRAGE, section 4, trained anew).
 
     `accuracy` is balanced, in percent: the mean of the share of popular rows and the share of rare rows that are put on
     their side, so 50 says that the table does not tell. `auc` is the chance that a popular row scores above a rare one,
     the mean over folds. Both are of held-out rows: FOLDS folds, each with its share of both classes, drawn by the seed.
-    None where a class has fewer rows than folds. Above `limit` rows, evenly spaced ones stand for all.
+    With `shuffled`, the control: rows are called popular at random, as many as are; what the table can seem to tell then is
+    chance. None where a class has fewer rows than folds. Above `limit` rows, evenly spaced ones stand for all.
 
     Each discriminator minimises 1/2 (mean cross-entropy over popular rows + the same over rare rows)
     + PENALTY / 2 |v|^2 over its weights v (d) and a bias, on rows that are standardised column by column. That is
@@ -49,7 +51,10 @@ def popularity_accuracy(
     """
     ids = evenly(members(groups)["total"], limit)
     is_popular = popular_types(counts, groups, popular)[ids]
-    signature = f"popular:{popular:g}|logistic|l2:{PENALTY:g}|folds:{FOLDS}|seed:{seed}|rows:no-pad-no-fillers"
+    if shuffled:
+        is_popular = np.random.default_rng(seed).permutation(is_popular)
+    signature = f"popular:{popular:g}{'-shuffled' if shuffled else ''}|logistic|l2:{PENALTY:g}"
+    signature += f"|folds:{FOLDS}|seed:{seed}|rows:no-pad-no-fillers"
     if len(ids) < len(members(groups)["total"]):
         signature += f"|evenly-spaced:{limit}"
     if min(is_popular.sum(), (~is_popular).sum()) < FOLDS:

@@ -30,6 +30,7 @@ def geometry(artifacts: Artifacts) -> Signed:
         "cosine.mean": group_cosine(table, groups),
         "cosine.positive": positive_cosine(table, groups),
         "popularity": popularity_accuracy(table, counts, groups),
+        "popularity_shuffled": popularity_accuracy(table, counts, groups, shuffled=True),
         "popularity_10": popularity_accuracy(table, counts, groups, popular=0.1),
         "popularity_25": popularity_accuracy(table, counts, groups, popular=0.25),
         "neighbours_of_rare": rare_among_neighbours_of_rare(table, counts, groups),

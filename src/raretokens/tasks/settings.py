@@ -14,6 +14,7 @@ INSTEAD = (
     "tokens_per_update",
     "block",
     "peak_lr",
+    "warmup",
     "rule",
     "betas",
     "weight_decay",
@@ -32,6 +33,7 @@ class Size(Strict):
     tokens_per_update: PositiveInt | None = None
     block: PositiveInt | None = None
     peak_lr: PositiveFloat | None = None
+    warmup: PositiveInt | None = None
     rule: RuleChoice | None = None
     betas: list[Beta] | None = None
     weight_decay: Annotated[float, Field(ge=0.0)] | None = None

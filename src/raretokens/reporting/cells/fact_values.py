@@ -21,9 +21,10 @@ def ours_of(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absen
     if fact.parts:
         return _several(fact, subject, scores, why_absent)
     names = fact.names(subject)
-    run = scores.choose(names, data=subject.data or _is_data(fact))
+    data = subject.data or _is_data(fact) or any(name in scores.baselines for name in names)
+    run = scores.choose(names, data=data)
     if run is None or not scores.read(run):
-        return Ours(reason=_why_no_run(names, run, subject.data or _is_data(fact), why_absent))
+        return Ours(reason=_why_no_run(names, run, data, subject.absent or why_absent))
     value, remark = _value(fact, fact.path.replace("{part}", subject.part), run, scores)
     reason = "" if value is not None else fact.absent or f"{run} names no {fact.path}"
     return Ours(value, f"{scores.task}/{run}", reason, remark if value is not None else "")
@@ -32,7 +33,7 @@ def ours_of(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absen
 def _why_not(fact: Fact, subject: Subject, corpus: str) -> str:
     """Why there can be no value at this scale, or at any."""
     known = {fact.corpus, subject.corpus} - {None}
-    if subject.absent or not (fact.names(subject) or not fact.absent):
+    if not fact.names(subject) and (subject.absent or fact.absent):
         return subject.absent or fact.absent or ""
     return f"the text of this scale is {corpus}" if known - {corpus} else ""
 

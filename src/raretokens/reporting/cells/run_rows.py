@@ -24,7 +24,9 @@ def _is_comparable(table: Table, line: SheetLine) -> bool:
 
 def _other_row(table: Table, run: str, line: SheetLine) -> RunRow:
     """The row of a run that the table does not name: in the columns of its own size or direction, so once."""
-    sides = [column.side for column in table.columns if column.side and column.reverse == line.reverse]
+    sides = [
+        column.side for column in table.columns if column.side and not column.absent and column.reverse == line.reverse
+    ]
     if sides:
         return RunRow(title=run, runs={side: [run] for side in sides})
     sizes = list(dict.fromkeys(column.size for column in table.columns if column.size))

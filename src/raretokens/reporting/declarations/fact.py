@@ -22,7 +22,7 @@ class Subject(Section):
     corpus: str | None = Field(None, description="the only text that it speaks of")
     part: str = Field("", description="fills {part} in the paths of facts")
     data: bool = Field(False, description="its numbers need no model")
-    absent: str | None = Field(None, description="why it cannot run")
+    absent: str | None = Field(None, description="why it cannot run, or why its runs are on no run sheet")
 
 
 class Part(Section):

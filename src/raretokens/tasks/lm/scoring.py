@@ -9,7 +9,7 @@ from raretokens.decoding.job import Continuation
 from raretokens.metrics import resampling, similarity
 from raretokens.metrics.all_but_top import all_but_top
 from raretokens.metrics.continuation import continuation, of_printed
-from raretokens.metrics.perplexity import perplexity
+from raretokens.metrics.perplexity import perplexity, token_share
 from raretokens.metrics.uniq import uniq
 from raretokens.scoring.artifacts import Artifacts
 from raretokens.scoring.geometry import geometry
@@ -29,6 +29,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
     continued = np.load(probe / "continuation.npy")
     return {
         "ppl": perplexity(np.load(probe / "logprob.npy"), targets, groups, **reach),
+        "token_share": token_share(targets, groups),
         "uniq": uniq(np.load(probe / "prediction.npy"), groups, block=settings.block),
         "continuation": continuation(continued, prefix=settings.continuation.prefix),
         **_of_printed(artifacts, targets, settings.continuation),
