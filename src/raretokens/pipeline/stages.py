@@ -108,6 +108,16 @@ def translate(name: str) -> None:
     translate_tests(settings, paths.tokens(run.tokens), paths.trained(run.task, name), into, batch)
 
 
+def evaluate(name: str) -> None:
+    """Read validation and test text with a recurrent language model."""
+    from raretokens.decoding.evaluate import evaluate as evaluate_run
+    from raretokens.decoding.evaluation_job import EvaluateJob
+
+    settings = job(EvaluateJob, "evaluate", name)
+    run = settings.run
+    evaluate_run(settings, paths.tokens(run.tokens), paths.trained(run.task, name), paths.output("evaluations", name))
+
+
 def score(task: str, name: str) -> None:
     """Measure a run."""
     from raretokens import tasks

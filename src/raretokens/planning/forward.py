@@ -65,10 +65,17 @@ def kept(model: nn.Module, sequences: int, positions: int, sides: int, is_half: 
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor), torch.autocast("cpu", torch.bfloat16, enabled=is_half):
-        states = model(*inputs)
-    storages.add(states.untyped_storage())
+        states = _head(model, model(*inputs), inputs[-1])
+    storages.update(tensor.untyped_storage() for tensor in states)
     own = {tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers(), *inputs)}
     return float(sum(storage.nbytes() for storage in storages - own))
+
+
+def _head(model: nn.Module, output: Any, targets: Tensor) -> tuple[Tensor, ...]:
+    """What the loss is given; a recurrent model makes it of its output."""
+    if not isinstance(output, tuple):
+        return (output,)
+    return (*output, *([model.nll(output.hidden, targets)] if hasattr(model, "nll") else model.softmax(output.hidden)))
 
 
 @contextmanager

@@ -1,0 +1,139 @@
+"""AWD-LSTM (Merity et al., 2018): a recurrent language model with many kinds of dropout, one table for input and softmax.
+
+Inner layers are `hidden` wide; the last is as wide as the table. A mask of locked dropout is one for all positions of a sequence.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+SHAPE = {
+    "layers": "count",
+    "width": "count",  # of the table
+    "hidden": "count",  # of all layers but the last
+    "word_dropout": "probability",  # of whole types in the input
+    "embedding_dropout": "probability",  # locked, of the input
+    "hidden_dropout": "probability",  # locked, between layers
+    "context_dropout": "probability",  # locked, of the last layer
+    "recurrent_dropout": "probability",  # of the matrix from state to state
+    "activation_penalty": "positive",  # mean square of the last layer after dropout
+    "slowness_penalty": "positive",  # mean square of its change from a position to the next, before dropout
+}
+INITIAL = 0.1  # the table is uniform in +-
+
+
+class Output(NamedTuple):
+    """Of sequences x positions."""
+
+    hidden: Tensor  # sequences x positions x width, after dropout
+    states: Tensor  # the same before it
+    carried: Tensor  # sequences x state, detached: what the layers are in after the last position
+
+
+class WeightDroppedLSTM(nn.LSTM):
+    """One layer, batch first, whose recurrent weights lose some of their numbers, the same ones at all positions."""
+
+    def __init__(self, inputs: int, width: int, dropped: float) -> None:
+        super().__init__(inputs, width, batch_first=True)
+        self.dropped = dropped
+
+    def forward(self, inputs: Tensor, carried: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:  # type: ignore[override]
+        """inputs: sequences x positions x inputs; carried: two of 1 x sequences x width."""
+        recurrent = nn.functional.dropout(self.weight_hh_l0, self.dropped, self.training)
+        weights = [self.weight_ih_l0, recurrent, self.bias_ih_l0, self.bias_hh_l0]
+        is_differentiated = torch.is_grad_enabled()  # dynamic evaluation too, which cuDNN would take for inference
+        states, h, c = torch._VF.lstm(inputs, carried, weights, True, 1, 0.0, is_differentiated, False, True)
+        return states, (h, c)
+
+
+class AWDLSTM(nn.Module):
+    """`table` (vocabulary x width) is the input embedding and the softmax weight; the softmax has a bias."""
+
+    def __init__(
+        self,
+        vocabulary: int,
+        layers: int,
+        width: int,
+        hidden: int,
+        word_dropout: float,
+        embedding_dropout: float,
+        hidden_dropout: float,
+        context_dropout: float,
+        recurrent_dropout: float,
+        activation_penalty: float,
+        slowness_penalty: float,
+        positions: int,
+        last: int | None = None,
+    ) -> None:
+        """last: width of the last layer, where it is not that of the table."""
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(vocabulary, width).uniform_(-INITIAL, INITIAL))
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        widths = [width, *[hidden] * (layers - 1), last or width]
+        pairs = zip(widths, widths[1:], strict=False)
+        self.layers = nn.ModuleList(WeightDroppedLSTM(before, after, recurrent_dropout) for before, after in pairs)
+        self.word_dropout, self.embedding_dropout = word_dropout, embedding_dropout
+        self.hidden_dropout, self.context_dropout = hidden_dropout, context_dropout
+        self.penalties = activation_penalty, slowness_penalty
+
+    @property
+    def state(self) -> int:
+        """Numbers that the layers carry from a position to the next."""
+        return sum(2 * layer.hidden_size for layer in self.layers)
+
+    def forward(self, inputs: Tensor, carried: Tensor | None = None) -> Output:
+        """Ids of sequences x positions; carried: sequences x state, zeros where nothing was before."""
+        carried = self.table.new_zeros(len(inputs), self.state) if carried is None else carried
+        states, after = self._locked(self._embed(inputs), self.embedding_dropout), []
+        parts = carried.split([layer.hidden_size for layer in self.layers for _ in "hc"], dim=1)
+        for layer, h, c in zip(self.layers, parts[::2], parts[1::2], strict=True):
+            if after:
+                states = self._locked(states, self.hidden_dropout)
+            before = h[None].to(states.dtype).contiguous(), c[None].to(states.dtype).contiguous()
+            states, left = layer(states, before)
+            after += [part[0].detach().to(self.table.dtype) for part in left]
+        return Output(self._locked(states, self.context_dropout), states, torch.cat(after, dim=1))
+
+    def _embed(self, inputs: Tensor) -> Tensor:
+        found = nn.functional.embedding(inputs, self.table)
+        if not self.training or not self.word_dropout:
+            return found
+        return found * nn.functional.dropout(self.table.new_ones(len(self.table), 1), self.word_dropout)[inputs]
+
+    def _locked(self, states: Tensor, dropped: float) -> Tensor:
+        if not self.training or not dropped:
+            return states
+        return states * nn.functional.dropout(states.new_ones(len(states), 1, states.shape[2]), dropped)
+
+    def penalty(self, output: Output, kept: Tensor) -> Tensor:
+        """Sum over the positions that are kept (sequences x positions, bool), so that the mean is that of the paper."""
+        activation, slowness = self.penalties
+        change = (output.states[:, 1:] - output.states[:, :-1]).square().mean(2)[kept[:, 1:]].sum()
+        longer = kept.shape[1] / max(kept.shape[1] - 1, 1)  # the mean change is over one position less
+        return activation * output.hidden.square().mean(2)[kept].sum() + slowness * longer * change
+
+    def softmax(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """States and weights without a bias, whose products are the logits: with a column more."""
+        ones = hidden.new_ones(*hidden.shape[:-1], 1)
+        return torch.cat((hidden, ones), dim=-1), torch.cat((self.table, self.bias[:, None]), dim=1)
+
+    def log_probabilities(self, hidden: Tensor) -> Tensor:
+        """Positions x width -> positions x vocabulary."""
+        return nn.functional.linear(hidden, self.table, self.bias).log_softmax(1)
+
+
+def layer_weights(layers: int, width: int, hidden: int, last: int) -> int:
+    """Weights of the matrix products of one step of all layers."""
+    widths = [width, *[hidden] * (layers - 1), last]
+    return sum(4 * after * (before + after) for before, after in zip(widths, widths[1:], strict=False))
+
+
+def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
+    """Positions follow each other, so that the time of a step is that of starting its products, far above what they count."""
+    layers, width, hidden = shape["layers"], shape["width"], shape["hidden"]
+    return 6.0 * (layer_weights(layers, width, hidden, width) + vocabulary * width)
+
+
+MODEL = AWDLSTM
