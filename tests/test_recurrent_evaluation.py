@@ -1,0 +1,117 @@
+"""Cache pointer and dynamic evaluation against plain loops in float64, position by position."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from tiny.recurrent_trainer import MODELS, N, text
+
+from raretokens.decoding import dynamic, pointer
+from raretokens.decoding.carried import read
+from raretokens.decoding.evaluation_job import Dynamic, Evaluation, Pointer
+from raretokens.models.building import build
+from raretokens.subword.vocabulary import EOS, PAD
+
+DYNAMIC = Dynamic(sizes=[], rate=[0.02], decay=[0.3], epsilon=[0.01], length=5, sequences=4, batches=6)
+
+
+@pytest.fixture(params=MODELS)
+def model(request) -> Iterator[torch.nn.Module]:
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield build(request.param, MODELS[request.param], N, 1).eval()
+    torch.set_default_dtype(torch.float32)
+
+
+def scores(model, ids: list[int]) -> torch.Tensor:
+    """Log-probabilities of what follows the last of the ids, read from their start."""
+    return model.log_probabilities(model(torch.tensor([ids])).hidden[0, -1:])[0]
+
+
+def test_reading_carries_its_state_from_the_first_token_to_the_last(model, monkeypatch):
+    monkeypatch.setattr("raretokens.decoding.carried.POSITIONS", 7)
+    words = text()[:40]
+    found = read(model, words)
+    for place in range(40):
+        with torch.no_grad():
+            expected = scores(model, [EOS, *words[:place]])
+        assert found.logprob[place] == pytest.approx(float(expected[words[place]]), rel=1e-6)
+        expected[PAD] = -torch.inf
+        assert found.prediction[place] == int(expected.argmax())
+
+
+def test_a_cache_pointer_is_its_formula(model, monkeypatch):
+    """p = weight * p_cache + (1 - weight) * p_model, the cache summed over the window; silent before a whole one."""
+    monkeypatch.setattr(pointer, "ROWS", 9)
+    words, window, theta, weight = text()[:60], 8, 0.7, 0.3
+    found = read(model, words)
+    mixed = pointer.pointed(found, words, pointer.Chosen(window, theta, weight))
+    states = found.states.double().numpy()
+    for place in range(60):
+        expected = math.exp(float(found.logprob[place]))
+        if place >= window:
+            remembered = range(place - window, place)
+            near = {i: math.exp(theta * float(states[place] @ states[i])) for i in remembered}
+            of_cache = sum(near[i] for i in remembered if words[i] == words[place]) / sum(near.values())
+            expected = weight * of_cache + (1 - weight) * expected
+        assert math.exp(float(mixed[place])) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_settings_of_a_cache_are_the_best_on_the_text_that_they_are_chosen_on(model):
+    words = text()[:200]
+    found, declared = read(model, words), Pointer(sizes=[], window=[5, 50], theta=[0.1, 1.0], weight=[0.05, 0.5])
+    chosen = pointer.choose(found, words, declared)
+    nll = {
+        (window, theta, weight): -pointer.pointed(found, words, pointer.Chosen(window, theta, weight)).mean(dtype=float)
+        for window in declared.window
+        for theta in declared.theta
+        for weight in declared.weight
+    }
+    assert tuple(chosen) == min(nll, key=nll.get)
+
+
+def test_statistics_are_those_of_the_training_text_read_in_order(model):
+    words = text()[:400]
+    rms = dynamic.statistics(model, words, DYNAMIC)
+    sums, carried = [torch.zeros_like(weight) for weight in model.parameters()], None
+    columns = torch.from_numpy(words.reshape(4, 100))
+    inputs = torch.cat((torch.tensor([[EOS], *[[row[-1]] for row in columns[:-1]]]), columns[:, :-1]), dim=1)
+    for start in range(0, 30, 5):
+        output = model(inputs[:, start : start + 5], carried)
+        carried = output.carried
+        scored = model.log_probabilities(output.hidden.flatten(0, 1))
+        loss = torch.nn.functional.nll_loss(scored, columns[:, start : start + 5].flatten())
+        for total, gradient in zip(sums, torch.autograd.grad(loss, list(model.parameters())), strict=True):
+            total += gradient**2
+    for total, found in zip(sums, rms, strict=True):
+        torch.testing.assert_close(found, (total / 6).sqrt())
+
+
+def test_dynamic_evaluation_is_its_formula_and_leaves_the_weights_as_they_were(model):
+    words = text()[:23]  # the last segment is shorter
+    weights = list(model.parameters())
+    trained = [weight.detach().clone() for weight in weights]
+    rms = dynamic.statistics(model, text()[100:500], DYNAMIC)
+    found = dynamic.followed(model, words, rms, dynamic.Chosen(0.02, 0.3, 0.01), 5)
+    assert all(torch.equal(weight, start) for weight, start in zip(weights, trained, strict=True))
+    mean, logprob, carried = float(torch.cat([part.flatten() for part in rms]).mean()), [], None
+    for start in range(0, 23, 5):
+        ids, targets = [EOS, *words][start : start + 5], torch.from_numpy(words[start : start + 5])
+        output = model(torch.tensor([ids[: len(targets)]]), carried)
+        carried = output.carried
+        scored = model.log_probabilities(output.hidden[0])[torch.arange(len(targets)), targets]
+        logprob += scored.tolist()
+        for weight, before, part, gradient in zip(
+            weights, trained, rms, torch.autograd.grad(-scored.mean(), weights), strict=True
+        ):
+            back = 0.3 * (part / mean).clamp(max=1 / 0.3) * (before - weight.data)
+            weight.data = weight.data - 0.02 * gradient / (part + 0.01) + back
+    np.testing.assert_allclose(found, logprob, rtol=1e-6)
+    assert not all(torch.equal(weight, before) for weight, before in zip(weights, trained, strict=True))
+
+
+def test_a_run_is_evaluated_as_its_size_asks():
+    whole = Evaluation(pointer=Pointer(sizes=["a"], window=[1], theta=[1.0], weight=[0.5]), dynamic=DYNAMIC)
+    assert whole.of("a") == Evaluation(pointer=whole.pointer) and whole.of("b") == Evaluation()
