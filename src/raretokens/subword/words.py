@@ -5,33 +5,37 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
+import regex
 from tokenizers.pre_tokenizers import Whitespace
 
 from raretokens.subword.text import blocks
 
 UNKNOWN = 0
 SPLITTER = Whitespace()
+LETTERS = regex.compile(r"\p{L}+")
 
 
 class Words:
     """A vocabulary of words by falling count (ties: first seen first); number 0 stands for all others.
 
-    tokenise: words and punctuation marks are split apart; without it, text is split at white space alone.
+    tokenise: words and punctuation marks are split apart; "letters": runs of letters in lower case, and nothing else; without it,
+    text is split at white space alone.
     """
 
-    def __init__(self, words: Iterable[str], tokenise: bool) -> None:
+    def __init__(self, words: Iterable[str], tokenise: bool | str) -> None:
         self.pieces = ["<unk>", *words]
         self.numbers = {word: number for number, word in enumerate(self.pieces)}
         self.size, self.unknown = len(self.pieces), UNKNOWN
-        self.split = _marks_apart if tokenise else str.split
+        self.split = _letters if tokenise == "letters" else _marks_apart if tokenise else str.split
 
     @classmethod
-    def learn(cls, files: Sequence[Path], size: int | None, tokenise: bool) -> "Words":
-        """The `size` most frequent words of the files; all of them without a size."""
+    def learn(cls, files: Sequence[Path], size: int | None, tokenise: bool | str, least_count: int = 1) -> "Words":
+        """The `size` most frequent words of the files, all of them without a size, that occur `least_count` times."""
         counter, split = Counter[str](), cls((), tokenise).split
         for block in chain.from_iterable(map(blocks, files)):
             counter.update(chain.from_iterable(map(split, block)))
-        return cls([word for word, _ in counter.most_common(size) if word != "<unk>"], tokenise)
+        frequent = [word for word, count in counter.most_common(size) if word != "<unk>" and count >= least_count]
+        return cls(frequent, tokenise)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
         find = self.numbers.get
@@ -43,3 +47,7 @@ class Words:
 
 def _marks_apart(line: str) -> list[str]:
     return [word for word, _ in SPLITTER.pre_tokenize_str(line)]
+
+
+def _letters(line: str) -> list[str]:
+    return LETTERS.findall(line.lower())

@@ -1,0 +1,63 @@
+"""enwik9 as plain words: a to z in lower case, digits spelt out, of the text that a reader of the articles sees.
+
+What is left out and what is kept follows the description of the script that its author publishes beside it ("wikifil"): tables,
+templates, references, pictures but for their captions, addresses, and links to other languages go; the text of links stays.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens.corpora.splits import lines
+
+SERVES = {"text": ("enwik9",)}
+LANGUAGES = {"text": "en"}
+EVERY, HELD_OUT = 1000, {"valid": 998, "test": 999}  # of so many lines of the file, which one goes to which split
+
+DIGITS = dict(zip("0123456789", "zero one two three four five six seven eight nine".split(), strict=True))
+ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&"))
+MARKUP = tuple(
+    (re.compile(pattern, re.IGNORECASE), instead)
+    for pattern, instead in (
+        (r"<ref[^<]*</ref>", ""),
+        (r"<[^>]*>", ""),
+        (r"\[https?:[^\] ]*", "["),  # an address; what it is called stays
+        (r"\|(?:thumb|left|right|center|\d+px)\b", ""),
+        (r"\[\[image:[^\[\]]*\|", ""),
+        (r"\[\[category:([^|\]]*)[^\]]*\]\]", r"[[\1]]"),
+        (r"\[\[[a-z-]*:[^\]]*\]\]", ""),  # the article in another language
+        (r"\[\[[^|\]]*\|", "[["),
+        (r"\{\{[^}]*\}\}", ""),
+        (r"\{[^}]*\}", ""),
+        (r"[\[\]]", ""),
+        (r"&[^;\s]*;", " "),
+    )
+)
+OTHER = re.compile(r"[^a-z]+")
+
+
+def text(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
+    file = raw / corpus / "enwik9"
+    return {split: _split(file, split) for split in ("train", "valid", "test")}
+
+
+def _split(file: Path, split: str) -> Iterator[str]:
+    train = set(range(EVERY)) - set(HELD_OUT.values())
+    wanted = train if split == "train" else {HELD_OUT[split]}
+    inside = False
+    for number, line in enumerate(lines(file)):
+        inside = inside or "<text " in line
+        if inside and number % EVERY in wanted and "#redirect" not in line.lower() and (words := plain(line)):
+            yield words
+        inside = inside and "</text>" not in line
+
+
+def plain(line: str) -> str:
+    """Words of a line of the dump, separated by single blanks."""
+    line = re.sub("<[^>]*>", "", line)  # tags of the dump itself; those of the article are still escaped
+    for entity, character in ENTITIES:
+        line = line.replace(entity, character)
+    for pattern, instead in MARKUP:
+        line = pattern.sub(instead, line)
+    line = "".join(f" {DIGITS[character]} " if character in DIGITS else character for character in line.lower())
+    return " ".join(OTHER.sub(" ", line).split())

@@ -1,0 +1,48 @@
+"""Skip-gram with negative sampling (Mikolov et al., 2013): the row of a word in one table predicts, by its products with the rows
+of another, which words stand around it.
+
+Start as in the TensorFlow tutorial that FRAGE table 9 follows: rows of the first table uniform in +-1/(2d), the second one zero.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+# window: words on each side at most; negatives: counted for each pair; drawn: words that a block of positions shares for them;
+# subsample: relative frequency from which on occurrences are left out
+SHAPE = {"width": "count", "window": "count", "negatives": "count", "drawn": "count", "subsample": "probability"}
+
+
+class SkipGram(nn.Module):
+    """Blocks of words and what stands around them to their products."""
+
+    def __init__(
+        self, vocabulary: int, positions: int, width: int, window: int, negatives: int, drawn: int, subsample: float
+    ) -> None:
+        super().__init__()
+        self.window, self.negatives, self.drawn = window, negatives, drawn
+        self.table = nn.Parameter(torch.empty(vocabulary, width).uniform_(-0.5 / width, 0.5 / width))
+        self.outputs = nn.Parameter(torch.zeros(vocabulary, width))
+
+    def forward(self, centres: Tensor, others: Tensor) -> Tensor:
+        """blocks x positions and blocks x others, ids -> products (blocks x positions x others).
+
+        The gradients of both tables are sparse: an update costs what it reads, not what the vocabulary holds.
+        """
+        rows = nn.functional.embedding(centres, self.table, sparse=True)
+        return rows @ nn.functional.embedding(others, self.outputs, sparse=True).transpose(1, 2)
+
+    def example(self, sequences: int, positions: int) -> tuple[Tensor, Tensor]:
+        """Inputs of so many blocks, for who wants to know what a pass takes."""
+        others = positions + 2 * self.window + self.drawn
+        return torch.zeros(sequences, positions, dtype=torch.int64), torch.zeros(sequences, others, dtype=torch.int64)
+
+
+def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
+    """Of products with all that a block reads, forward and twice backward; subsampling leaves fewer tokens."""
+    return float(6 * shape["width"] * (positions + 2 * shape["window"] + shape["drawn"]))
+
+
+MODEL = SkipGram

@@ -1,0 +1,1 @@
+"""Skip-gram word embeddings: each word from one near it."""
