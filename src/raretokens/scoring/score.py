@@ -36,7 +36,7 @@ def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates,
         **training(artifacts),
         **course(artifacts, history),
         **_of_queries(job, artifacts, near, ranks),
-    }
+    } | metrics  # a task may say otherwise
     facts = hyperparameters(artifacts, job.training, further)
     written = layout(identity(run), signed, near, run.options, facts)
     written["mark"] = job.mark

@@ -22,6 +22,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
     likelihood = artifacts.summary["kept"]["valid_nll"]
     return {
         "valid_nll": (likelihood, f"log:e|unit:pair|negatives:{job.run.shape['negatives']}|checkpoint:scored|split:valid"),
+        "training.nll_to_uniform": (None, "no-likelihood:negatives-are-sampled"),
         "spearman": (dict.fromkeys(sets) | value, signature.replace("pairs:all", "pairs:known")),
         "pairs": ({name: len(pairs) for name, pairs in known.items()}, "of:both-words-known"),
         "coverage": similarity.coverage(sets, partial(_row, rows), form=FORM),
