@@ -1,17 +1,29 @@
 """Skip-gram with negative sampling: its pairs, its draws and its loss, each against the formula written out."""
 
 from collections import Counter
+from pathlib import Path
 
+import gensim
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
+from scipy.stats import spearmanr
 
 from raretokens.errors import UserError
 from raretokens.loss.facts import facts
 from raretokens.loss.negative_sampling import negative_sampling
 from raretokens.models.skip_gram import SkipGram
 from raretokens.objectives.building import build
-from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
+from raretokens.run import Run
+from raretokens.subword import streams
+from raretokens.subword.groups import Groups
+from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.tasks.skipgram import training as task
+from raretokens.training.execution import Execution
+from raretokens.training.job import Job, RuleChoice, Training
+from raretokens.training.observer import Observer
+from raretokens.training.run import train
 from raretokens.training.windows import Windows, kept_share, negative_distribution
 
 WORDS = 40
@@ -63,7 +75,9 @@ def test_pairs_are_those_of_a_double_loop(text, vocabulary):
     cut = windows(text, vocabulary, subsample=0.0, window=1)
     number = cut.update(2)
     words = [int(word) for word in text[200:300] if word not in (EOS, UNK)]
-    expected = Counter(pair for one, other in zip(words, words[1:], strict=False) for pair in ((one, other), (other, one)))
+    expected = Counter(
+        pair for one, other in zip(words, words[1:], strict=False) for pair in ((one, other), (other, one))
+    )
     assert pairs_of(cut, number) == expected
     assert cut.targets(number) == expected.total()
     by_type = cut.counts(number, len(vocabulary))
@@ -122,7 +136,9 @@ def test_loss_and_gradients_are_those_of_a_loop_over_pairs(text, vocabulary):
 
 def test_minibatch_of_frage_is_drawn_once_an_update_and_moves_only_its_rows():
     counts = torch.arange(50, 0, -1)
-    objective = build("frage", facts(counts, width=4, updates_per_epoch=1, pad=49), minibatch=9, hidden=True, popular=0.2).double()
+    objective = build(
+        "frage", facts(counts, width=4, updates_per_epoch=1, pad=49), minibatch=9, hidden=True, popular=0.2
+    ).double()
     table = torch.randn(50, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     seen = []
     for _ in range(2):
@@ -144,3 +160,95 @@ def test_minibatch_of_frage_is_drawn_once_an_update_and_moves_only_its_rows():
         assert any(not torch.equal(value, fixed[name]) for name, value in objective.discriminator.named_parameters())
         seen.append(drawn)
     assert seen[0] != seen[1]
+
+
+def job(objective: str = "mle", seed: int = 1, updates: int = 12, **other) -> Job:
+    shape = {"width": 16, "window": 3, "negatives": 5, "drawn": 5, "subsample": 0.0} | other.pop("shape", {})
+    run = Run(
+        name=objective, task="skipgram", tokens="t", objective=objective, size="s", architecture="skip_gram", shape=shape,
+        seed=seed, options=other.pop("options", {}),
+    )  # fmt: skip
+    recipe = {"tokens_per_update": 200, "block": 8, "peak_lr": 0.05, "rule": RuleChoice(name="linear_sgd"), "weight_decay": 0.0,
+              "label_smoothing": 0.0, "validate_every": updates, "keep": 1, "snapshot_every": updates}  # fmt: skip
+    return Job(run=run, training=Training(updates=updates, **recipe | other), groups=Groups(fractions=[0.2, 0.3, 0.5]))
+
+
+def written(folder: Path, text: np.ndarray, vocabulary: Vocabulary) -> Path:
+    folder.mkdir()
+    for split in ("train", "valid"):
+        text.astype("<u2").tofile(folder / f"{split}.bin")
+    streams.write_meta(folder, {"dtype": "<u2"})
+    vocabulary.write(folder / VOCABULARY)
+    return folder
+
+
+class Killed(Observer):
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def updated(self, row: dict, tokens: int) -> None:
+        if row["update"] == self.after:
+            raise KeyboardInterrupt
+
+
+def trained(job: Job, folder: Path, into: Path, observer: Observer | None = None) -> torch.Tensor:
+    train(job, b"told", task, Execution(save_updates=4), observer or Observer(), folder, into / "scratch", into / "out")
+    return load_file(into / "out/model.safetensors")["table"]
+
+
+def test_a_killed_run_resumes_to_the_bit(tmp_path, text, vocabulary):
+    folder = written(tmp_path / "tokens", text, vocabulary)
+    told = job("frage", options={"minibatch": 10, "hidden": True})
+    with pytest.raises(KeyboardInterrupt):
+        trained(told, folder, tmp_path / "killed", Killed(7))
+    resumed, whole = trained(told, folder, tmp_path / "killed"), trained(told, folder, tmp_path / "whole")
+    assert torch.equal(resumed, whole)
+    assert not torch.equal(whole, trained(job("mle"), folder, tmp_path / "mle"))
+
+
+def test_what_needs_a_softmax_is_refused(tmp_path, text, vocabulary):
+    folder = written(tmp_path / "tokens", text, vocabulary)
+    with pytest.raises(UserError, match="objective agg: its gate.* needs a softmax"):
+        trained(job("agg"), folder, tmp_path)
+    with pytest.raises(UserError, match="weight_decay: 0.1; .* allowed: 0.0"):
+        trained(job(weight_decay=0.1), folder, tmp_path)
+
+
+def topics(tokens: int) -> tuple[np.ndarray, Vocabulary, np.ndarray]:
+    """A text whose words come from one of eight topics for a while, its vocabulary, and how like two words' topics are."""
+    random, words, length = np.random.default_rng(7), 80, 12
+    near = np.minimum((np.arange(8)[:, None] - np.arange(8)) % 8, (np.arange(8) - np.arange(8)[:, None]) % 8)
+    topic = random.integers(0, 8, tokens // length).repeat(length)
+    topic = (topic + random.choice((-1, 0, 1), len(topic), p=(0.2, 0.6, 0.2))) % 8  # a word may be of a topic beside
+    ids = len(SPECIALS) + 8 * (random.random(len(topic)) ** 1.5 * words / 8).astype(int) + topic
+    counts = np.bincount(ids, minlength=words + len(SPECIALS))
+    order = np.concatenate((np.arange(4), 4 + np.argsort(-counts[4:], kind="stable")))
+    place = np.argsort(order)
+    pieces = (*SPECIALS, *(f"w{i}" for i in range(words)))
+    likeness = -near[np.ix_((order[4:] - 4) % 8, (order[4:] - 4) % 8)]
+    return place[ids], Vocabulary(pieces, counts[order], counts[order], 0), likeness
+
+
+def rank_correlation(rows: np.ndarray, likeness: np.ndarray) -> float:
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    upper = np.triu_indices(len(rows), 1)
+    return 100 * spearmanr((rows @ rows.T)[upper], likeness[upper]).statistic
+
+
+def test_word_similarity_is_that_of_gensim(tmp_path):
+    """The same text and settings, three seeds each: the means differ by less than their spread and two points."""
+    text, vocabulary, likeness = topics(24_000)
+    folder = written(tmp_path / "tokens", text, vocabulary)
+    ours, theirs = [], []
+    for seed in (1, 2, 3):
+        told = job(seed=seed, updates=240, shape={"window": 4}, tokens_per_update=200, peak_lr=0.025, block=2)
+        rows = trained(told, folder, tmp_path / str(seed)).numpy()[len(SPECIALS) :]
+        ours.append(rank_correlation(rows, likeness))
+        model = gensim.models.Word2Vec(
+            [[vocabulary.pieces[word] for word in text[start : start + 9000]] for start in range(0, len(text), 9000)],
+            vector_size=16, window=4, min_count=1, sg=1, negative=5, sample=0, workers=1, epochs=2, alpha=0.025, seed=seed,
+        )  # fmt: skip
+        theirs.append(rank_correlation(model.wv[vocabulary.pieces[len(SPECIALS) :]], likeness))
+    spread = max(np.ptp(ours), np.ptp(theirs))
+    assert min(theirs) > 30
+    assert abs(np.mean(ours) - np.mean(theirs)) < spread + 2, (ours, theirs)

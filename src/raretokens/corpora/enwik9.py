@@ -14,7 +14,9 @@ SERVES = {"text": ("enwik9",)}
 LANGUAGES = {"text": "en"}
 EVERY, HELD_OUT = 1000, {"valid": 998, "test": 999}  # of so many lines of the file, which one goes to which split
 
-DIGITS = dict(zip("0123456789", "zero one two three four five six seven eight nine".split(), strict=True))
+DIGITS = dict(
+    zip("0123456789", ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"], strict=True)
+)
 ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&"))
 MARKUP = tuple(
     (re.compile(pattern, re.IGNORECASE), instead)

@@ -14,4 +14,6 @@ PARTS = 7  # of the training text
 def text(raw: Path, corpus: str) -> dict[str, Iterable[str]]:
     folder = raw / corpus
     train = [lines(folder / f"train-{part:02}.txt") for part in range(PARTS)]
-    return {"train": chain.from_iterable(train)} | {split: lines(folder / f"{split}.txt") for split in ("valid", "test")}
+    return {"train": chain.from_iterable(train)} | {
+        split: lines(folder / f"{split}.txt") for split in ("valid", "test")
+    }

@@ -86,7 +86,9 @@ class Objective(objective.Objective):
         generator, half = torch.Generator().manual_seed(int(self.updates)), self.minibatch // 2
         sizes = (half, self.minibatch - half)
         places = [
-            torch.nonzero(group).squeeze(1)[torch.randint(int(group.sum()), (size,), generator=generator).to(weight.device)]
+            torch.nonzero(group).squeeze(1)[
+                torch.randint(int(group.sum()), (size,), generator=generator).to(weight.device)
+            ]
             for group, size in zip((self.popular, self.rare), sizes, strict=True)
         ]
         rows = nn.functional.embedding(torch.cat(places), weight, sparse=True)

@@ -5,7 +5,7 @@ Tensors of torch's FakeTensorMode have sizes and types and no memory; saved_tens
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -57,7 +57,7 @@ def follow(architecture: str, shape: str, rows: int, positions: int, sides: int,
 
 def kept(model: nn.Module, sequences: int, positions: int, sides: int, is_half: bool) -> float:
     """Bytes of the tensors on a CPU that outlive a forward pass; several views of one memory count once."""
-    inputs = [torch.zeros(sequences, positions, dtype=torch.int64) for _ in range(sides)]
+    inputs = _inputs(model, sequences, positions, sides)
     storages = set()
 
     def keep(tensor: Tensor) -> Tensor:
@@ -76,6 +76,12 @@ def _head(model: nn.Module, output: Any, targets: Tensor) -> tuple[Tensor, ...]:
     if not isinstance(output, tuple):
         return (output,)
     return (*output, *([model.nll(output.hidden, targets)] if hasattr(model, "nll") else model.softmax(output.hidden)))
+
+
+def _inputs(model: nn.Module, sequences: int, positions: int, sides: int) -> Sequence[Tensor]:
+    """One of ids a side, unless the architecture says what else it is given."""
+    example = getattr(model, "example", None)
+    return example(sequences, positions) if example else [torch.zeros(sequences, positions, dtype=torch.int64)] * sides
 
 
 @contextmanager

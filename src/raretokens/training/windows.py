@@ -45,8 +45,8 @@ def _words_alone(vocabulary: Vocabulary, values: np.ndarray) -> np.ndarray:
 
 
 class Windows:
-    """The text in its own order, some tokens an update: of them frequent words are thinned out, each of the rest is paired with the
-    words up to a distance drawn from 1 to `window`. Blocks of `block` words share `drawn` negatives.
+    """The text in its own order, some tokens an update: of them frequent words are thinned out, each of the rest is paired with
+    the words up to a distance drawn from 1 to `window`. Blocks of `block` words share `drawn` negatives.
 
     Words of different updates make no pairs. first: only so many tokens from the start of the text.
     """

@@ -21,7 +21,10 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
     value, signature = similarity.word_similarity(artifacts.table, enough, partial(_row, rows), form=FORM)
     likelihood = artifacts.summary["kept"]["valid_nll"]
     return {
-        "valid_nll": (likelihood, f"log:e|unit:pair|negatives:{job.run.shape['negatives']}|checkpoint:scored|split:valid"),
+        "valid_nll": (
+            likelihood,
+            f"log:e|unit:pair|negatives:{job.run.shape['negatives']}|checkpoint:scored|split:valid",
+        ),
         "training.nll_to_uniform": (None, "no-likelihood:negatives-are-sampled"),
         "spearman": (dict.fromkeys(sets) | value, signature.replace("pairs:all", "pairs:known")),
         "pairs": ({name: len(pairs) for name, pairs in known.items()}, "of:both-words-known"),
@@ -44,7 +47,8 @@ def drawn(job: Score, artifacts: Artifacts) -> resampling.Replicates:
 
 
 def hyperparameters(job: Score) -> dict:
-    return {"least_count": job.least_count, "rule": job.training.rule.name, **job.training.rule.options}
+    adversary = {"hidden_times_width": 1.5} if job.run.options.get("hidden") else {}
+    return {**adversary, "least_count": job.least_count, "rule": job.training.rule.name, **job.training.rule.options}
 
 
 def _sets(artifacts: Artifacts) -> dict[str, list[similarity.Pair]]:

@@ -17,7 +17,14 @@ from raretokens.training.job import Job
 from raretokens.training.updates import Batch
 from raretokens.training.windows import Windows
 
-SOFTMAX = ("gate", "target_offset", "token_weight", "unlikelihood", "loss", "frozen_rows")  # what has no meaning without one
+SOFTMAX = (
+    "gate",
+    "target_offset",
+    "token_weight",
+    "unlikelihood",
+    "loss",
+    "frozen_rows",
+)  # what has no meaning without one
 
 
 class NegativeSampling(Criterion):
@@ -28,7 +35,9 @@ class NegativeSampling(Criterion):
         changed = [name for name in SOFTMAX if getattr(type(objective), name) is not getattr(Objective, name)]
         if changed:
             name = type(objective).__module__.rsplit(".", 1)[-1]
-            raise UserError(f"objective {name}: its {', '.join(changed)} needs a softmax, which skip-gram does not have")
+            raise UserError(
+                f"objective {name}: its {', '.join(changed)} needs a softmax, which skip-gram does not have"
+            )
 
     def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:
         loss = negative_sampling(forward(*batch.inputs), batch.targets, self.model.negatives)
@@ -45,7 +54,10 @@ def data(job: Job, folder: Path) -> tuple[Windows, Windows]:
     """Training and validation text."""
     training, shape = job.training, job.run.shape
     cut = {name: shape[name] for name in ("window", "drawn", "subsample")} | {"block": training.block}
-    vocabulary, (train, valid) = Vocabulary.read(folder / VOCABULARY), (tokens(folder, split) for split in ("train", "valid"))
+    vocabulary, (train, valid) = (
+        Vocabulary.read(folder / VOCABULARY),
+        (tokens(folder, split) for split in ("train", "valid")),
+    )
     size, most = training.tokens_per_update, training.validation_tokens or len(valid)
     updates = Windows(train, vocabulary, **cut, tokens_per_update=size, seed=job.run.seed)
     return updates, Windows(valid, vocabulary, **cut, tokens_per_update=min(size, len(valid), most), first=most)

@@ -18,9 +18,8 @@ class LinearSGD(Rule):
     def over(self, groups: list[dict]) -> torch.optim.Optimizer:
         without_own_optimizer(self.objective, self.training.rule.name)
         if self.training.weight_decay:
-            raise UserError(
-                f"training.weight_decay: {self.training.weight_decay}; linear_sgd moves only rows that an update has read; allowed: 0.0"
-            )
+            rate = self.training.weight_decay
+            raise UserError(f"training.weight_decay: {rate}; linear_sgd moves only rows that it has read; allowed: 0.0")
         return torch.optim.SGD(groups, lr=0.0)
 
     def rate(self, update: int, targets: int) -> float:
