@@ -19,7 +19,7 @@ from raretokens.yaml_files import checked
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/raretokens"
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-RUNS = {"lm": ("mle", "agg", "ul-agg", "word-mle"), "nmt": ("base-mle", "base-agg")}
+RUNS = {"lm": ("mle", "agg", "ul-agg", "word-mle"), "nmt": ("base-mle", "base-agg"), "skipgram": ("sg-mle", "sg-frage")}
 
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
@@ -154,8 +154,9 @@ def written(file: Path, source: str) -> None:
 @pytest.fixture(scope="module")
 def parameters():
     """A run sheet of few kinds of runs."""
-    sheet, tree = yaml.safe_load((ROOT / "params.yaml").read_text())["runs"], world.parameters()
-    tree["runs"] = {task: {name: sheet[task][name] for name in names} for task, names in RUNS.items()}
+    demo, tree = yaml.safe_load((ROOT / "params.yaml").read_text()), world.parameters()
+    tree["runs"] = {task: {name: demo["runs"][task][name] for name in names} for task, names in RUNS.items()}
+    tree["tokens"]["skipgram"] = demo["tokens"]["skipgram"]
     return checked(schema(), tree, "params.yaml")
 
 
@@ -191,9 +192,10 @@ def test_a_remark_in_every_file_makes_nothing_run_again(package, before, paramet
         assert stale(before, parameters) == set()
 
 
-TRAIN, SCORE = {"train-lm", "train-nmt"}, {"score-lm", "score-nmt"}
+TRANSFORMERS = {"train-lm", "train-nmt"}
+TRAIN, SCORE = TRANSFORMERS | {"train-skipgram"}, {"score-lm", "score-nmt", "score-skipgram"}
 TOKENS = TRAIN | SCORE | {"encode", "align", "baseline", "probe", "translate"}  # stages that read token files
-MODELS = TRAIN | {"probe", "translate"}
+MODELS = TRANSFORMERS | {"probe", "translate"}
 RUNNING = {
     "alignment/links.py": {"align"},
     "cli/plan.py": set(),
@@ -206,6 +208,7 @@ RUNNING = {
     "decoding/probe.py": {"probe"},
     "decoding/translate.py": {"translate"},
     "loss/gated_cross_entropy.py": TRAIN,
+    "loss/negative_sampling.py": {"train-skipgram"},
     "machine/settings.py": set(),
     "machine/watch.py": set(),
     "machine/launch.py": set(),
@@ -214,10 +217,12 @@ RUNNING = {
     "metrics/bleu.py": {"score-nmt", "baseline@nmt", "compare"},
     "models/shapes.py": set(),
     "models/transformer.py": MODELS,
+    "models/skip_gram.py": {"train-skipgram"},
     "models/decoder.py": MODELS - {"train-nmt"},
     "models/encoder_decoder.py": MODELS - {"train-lm"},
     "objectives/agg.py": {"train-lm@agg", "train-lm@ul-agg", "train-nmt@base-agg"},
-    "objectives/mle.py": {"train-lm@mle", "train-lm@word-mle", "train-nmt@base-mle"},
+    "objectives/mle.py": {"train-lm@mle", "train-lm@word-mle", "train-nmt@base-mle", "train-skipgram@sg-mle"},
+    "objectives/frage.py": {"train-skipgram@sg-frage"},
     "objectives/freeze.py": set(),
     "pipeline/around.py": set(),
     "pipeline/code.py": set(),
@@ -229,18 +234,22 @@ RUNNING = {
     "scoring/geometry.py": SCORE,
     "scoring/layout.py": SCORE | {"baseline", "compare"},
     "subword/words.py": {"encode"},
-    "subword/streams.py": TOKENS - {"score-nmt"},
+    "subword/streams.py": TOKENS - {"score-nmt", "score-skipgram"},
     "subword/encoder.py": {"encode", "score-lm", "translate"},
     "tasks/parameters.py": set(),
     "tasks/lm/settings.py": set(),
     "tasks/lm/training.py": {"train-lm"},
     "tasks/nmt/scoring.py": {"score-nmt"},
+    "tasks/skipgram/training.py": {"train-skipgram"},
+    "tasks/skipgram/scoring.py": {"score-skipgram"},
     "tasks/nmt/comparing.py": {"compare"},
     "training/pairs.py": {"train-nmt"},
+    "training/windows.py": {"train-skipgram"},
     "training/loop.py": TRAIN,
     "training/criterion.py": TRAIN,
     "training/known_rules.py": set(),
-    "training/rules/warmup_adam.py": TRAIN,
+    "training/rules/warmup_adam.py": TRANSFORMERS,
+    "training/rules/linear_sgd.py": {"train-skipgram"},
     "training/rules/sgd.py": set(),
     "training/rules/nt_asgd.py": set(),
     "paths.py": set(),

@@ -62,6 +62,7 @@ def parameters() -> dict:
     tree["lm"]["probe"]["continuation"] = {"samples": 4, "prefix": 10, "length": 12}
     tree["lm"]["sizes"]["word"].pop("updates")
     tree["sources"] = ["mangoes"]
+    tree["tokens"].pop("skipgram")  # no run of it here
     tree["own"] = {f"lm-{split}": f"texts/{split}.source" for split in ("train", "valid", "test")}
     tree["own"] |= {
         f"nmt-{split}-{side}": f"texts/{split}.{side}"

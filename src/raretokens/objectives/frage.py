@@ -60,6 +60,8 @@ class Objective(objective.Objective):
             raise ValueError(
                 f"{int(self.popular.sum())} types are popular and {int(self.rare.sum())} rare; both are needed"
             )
+        self.register_buffer("popular_ids", self.popular.nonzero().squeeze(1), persistent=False)
+        self.register_buffer("rare_ids", self.rare.nonzero().squeeze(1), persistent=False)
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         middle = facts.width * 3 // 2
         layers = (
@@ -84,13 +86,11 @@ class Objective(objective.Objective):
         It follows from the number of the update alone, so a resumed run draws the same. The gradient is sparse.
         """
         generator, half = torch.Generator().manual_seed(int(self.updates)), self.minibatch // 2
-        sizes = (half, self.minibatch - half)
-        places = [
-            torch.nonzero(group).squeeze(1)[
-                torch.randint(int(group.sum()), (size,), generator=generator).to(weight.device)
-            ]
-            for group, size in zip((self.popular, self.rare), sizes, strict=True)
+        drawn = [
+            torch.randint(len(ids), (size,), generator=generator)
+            for ids, size in ((self.popular_ids, half), (self.rare_ids, self.minibatch - half))
         ]
+        places = [ids[rows.to(ids.device)] for ids, rows in zip((self.popular_ids, self.rare_ids), drawn, strict=True)]
         rows = nn.functional.embedding(torch.cat(places), weight, sparse=True)
         is_popular = torch.arange(self.minibatch, device=weight.device) < half
         return rows, is_popular, ~is_popular
