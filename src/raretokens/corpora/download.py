@@ -49,6 +49,8 @@ def fetch(name: str, into: Path, mirror: Path | None = None, table: Path = TABLE
 def _deliver(file: File, whole: Path, ready: Path, limit: int) -> int:
     if file.unpack:
         return unpack(whole, file.unpack, ready, limit)
+    if (ready / file.name).exists():  # one archive may stand for several files
+        return 0
     return whole.rename(ready / file.name).stat().st_size
 
 

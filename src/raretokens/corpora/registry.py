@@ -5,6 +5,7 @@
 * filters() returns {split: filter of its pairs} (splits.py), made anew; it may be left out
 * TOKENISE, a recipe, where the text is cut into words by Moses (moses.py); then pairs are filtered by their words
 * BLEU, where translations of it are not scored as those of WMT14 are (metrics/bleu.py)
+* documents(raw, name) returns {split: (class, text) of each}; images(raw, name) returns {split: (pixels, classes)}
 * TESTS and test(raw, name), pairs of lines: test sets that other corpora of the same languages may borrow
 """
 
@@ -15,11 +16,13 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 
 from raretokens.corpora import names, own
+from raretokens.corpora.labelled import write_documents, write_images
 from raretokens.corpora.sources import TABLE, check_counts
 from raretokens.corpora.splits import Filter, Folder, Pair, write_counts, write_pairs, write_text
 from raretokens.errors import UserError
 
-SIDES = {"text": ("text",), "bitext": ("source", "target"), "similarity": ("text",)}  # of each kind
+KINDS = ("text", "bitext", "similarity", "documents", "images")
+SIDES = {kind: ("source", "target") if kind == "bitext" else ("text",) for kind in KINDS}
 MODELS = ("gpt2-bpe",)  # sources that hold no text but how to cut it; encode finds them beside the text
 
 
@@ -46,10 +49,10 @@ def prepare(
             lenders = {name: _lender(module, name, raw, f"corpora.{out.name}.extra_tests") for name in extra_tests}
             splits = _bitext(module, corpus, raw, folder, lenders, processes)
         else:
-            splits = {"text": _text, "similarity": _similarity}[kind](module, corpus, raw, folder)
+            splits = WRITERS[kind](module, corpus, raw, folder)
         check_counts(kind, corpus, splits, out, table)
         for model in MODELS:
-            if kind != "similarity" and (raw / model).is_dir():
+            if kind in ("text", "bitext") and (raw / model).is_dir():
                 shutil.copytree(raw / model, folder / model)
         sides = {side: module.LANGUAGES[side] for side in SIDES[kind]} | dict(languages)
         write_counts(folder, corpus, sides, splits, getattr(module, "BLEU", None) if kind == "bitext" else None)
@@ -107,6 +110,17 @@ def _similarity(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[s
         (out / f"{name}.tsv").write_text(table, encoding="utf-8", newline="\n")
         splits[name] = {"lines": len(rows), "tokens": {"text": 2 * len(rows)}, "dropped": {}}
     return splits
+
+
+def _documents(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
+    return {split: write_documents(out, split, rows) for split, rows in module.documents(raw, corpus).items()}
+
+
+def _images(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
+    return {split: write_images(out, split, *rows) for split, rows in module.images(raw, corpus).items()}
+
+
+WRITERS = {"text": _text, "similarity": _similarity, "documents": _documents, "images": _images}
 
 
 def _lender(module: ModuleType, name: str, raw: Path, key: str) -> ModuleType:

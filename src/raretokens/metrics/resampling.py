@@ -76,6 +76,11 @@ def bleu(system: Sequence[str], references: Sequence[str], settings: Mapping[str
     return np.array([score.score for score in scores])
 
 
+def mean(values: np.ndarray) -> np.ndarray:
+    """The mean over the units (examples) of drawn test sets; values: one number a unit."""
+    return np.array([values[rows].mean() for rows in drawn(len(values))])
+
+
 def _blocks(length: int) -> np.ndarray:
     """Number of the block of each position."""
     return np.arange(length) * min(BLOCKS, length) // length

@@ -144,6 +144,8 @@ def _named(stage: str, job: Section) -> Iterator[str]:
         yield f"raretokens.tasks.{run.task}.training"
         yield f"raretokens.objectives.{declared(run.objective).module}"
         yield f"raretokens.training.rules.{job.training.rule.name}"
+    if stage == "predict" and run:
+        yield f"raretokens.tasks.{run.task}.predicting"
     if stage == "score" and run:
         yield f"raretokens.tasks.{run.task}.scoring"
     if stage == "baseline":

@@ -52,10 +52,12 @@ def similarity() -> None:
 
 def encode(name: str, corpus: str) -> None:
     """Cut a prepared corpus into tokens."""
+    from raretokens.subword.beside import carry
     from raretokens.subword.encode import encode as encode_corpus
     from raretokens.subword.job import Job
 
     meta = encode_corpus(job(Job, "encode", name), paths.corpus(corpus), paths.tokens(name))
+    carry(paths.corpus(corpus), paths.tokens(name))
     print(f"encode {name}: {meta['vocabulary']} types;",
           ", ".join(f"{split} {facts['tokens']:,}" for split, facts in meta["splits"].items()))  # fmt: skip
 
@@ -116,6 +118,17 @@ def evaluate(name: str) -> None:
     settings = job(EvaluateJob, "evaluate", name)
     run = settings.run
     evaluate_run(settings, paths.tokens(run.tokens), paths.trained(run.task, name), paths.output("evaluations", name))
+
+
+def predict(task: str, name: str) -> None:
+    """Ask a classifier about the test set."""
+    from raretokens import tasks
+    from raretokens.decoding.predict import predict as predict_run
+    from raretokens.decoding.predict_job import PredictJob
+
+    settings, part = job(PredictJob, f"predict-{task}", name), tasks.part(task, "predicting")
+    places = paths.tokens(settings.run.tokens), paths.trained(task, name), paths.output("predictions", name)
+    predict_run(settings, part.log_probabilities, *places)
 
 
 def score(task: str, name: str) -> None:

@@ -92,7 +92,8 @@ def plan(job: Job, text: Text, device: str, processes: int = 1) -> Planned:
     """Needs of a run on `device` (cpu or cuda), shared by that many processes."""
     run, training = job.run, job.training
     share = max(training.tokens_per_update // processes, training.block)
-    micro, model = min(micro_batch(device), share), forward(job, text.rows, device)
+    micro = share if record(run.task).whole_updates else min(micro_batch(device), share)
+    model = forward(job, text.rows, device)
     step = memory.Step(
         name=f"{run.task}/{run.name}",
         forward=model,

@@ -10,7 +10,6 @@ from raretokens.tasks.record import record
 
 TASKS = {name: record(name) for name in names()}
 WAITING = {  # tasks that papers have and this code has not: why no run of theirs is on a run sheet
-    "classify": "text classifiers are not built yet",
 }
 USUAL = "lm"  # of a table that says nothing
 HEADLINES = {short: number for task in TASKS.values() for short, number in task.headline.items()}

@@ -13,7 +13,7 @@ from raretokens.run import Run
 from raretokens.scoring.job import Score
 from raretokens.scoring.places import Places
 from raretokens.subword.groups import Groups
-from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.subword.vocabulary import FILLER, SPECIALS, VOCABULARY, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ class Artifacts:
         header, *rows = (line.split("\t") for line in lines(places.trained / "log.tsv"))
         summary = json.loads((places.trained / "training.json").read_text(encoding="utf-8"))
         log = [dict(zip(header, row, strict=True)) for row in rows]
-        return cls(job.run, places, vocabulary, group_of(vocabulary, job.groups), table, log, summary)
+        groups = group_of(vocabulary, job.groups)
+        if not job.markers:
+            groups[: len(SPECIALS)] = FILLER
+        return cls(job.run, places, vocabulary, groups, table, log, summary)
 
     def snapshots(self) -> Iterator[tuple[int, np.ndarray]]:
         """Update and table (N x d, float16) of each snapshot, in order."""

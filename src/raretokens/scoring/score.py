@@ -31,12 +31,14 @@ def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates,
     near, signature = neighbours(*rows, job.queries)
     ranks = named_ranks(*rows, job.named)
     series, history = points(artifacts, job.pictures, job.queries, job.updates)
-    signed = {
-        **metrics,
+    common = {
         **training(artifacts),
         **course(artifacts, history),
         **_of_queries(job, artifacts, near, ranks),
-    } | metrics  # a task may say otherwise
+    }
+    signed = metrics | {
+        path: value for path, value in common.items() if path not in metrics
+    }  # a task may say otherwise
     facts = hyperparameters(artifacts, job.training, further)
     written = layout(identity(run), signed, near, run.options, facts)
     written["mark"] = job.mark

@@ -67,7 +67,7 @@ def id_map(model: Model, vocabulary: Vocabulary) -> np.ndarray:
 
 
 def name(model: Model, number: int) -> str:
-    """What the vocabulary calls a piece: where text happens to look like a special row or a filler, a backslash goes before it."""
+    """What the vocabulary calls a piece: where text looks like a special row or a filler, a backslash goes before it."""
     piece = model.piece(number)
     bare = piece.lstrip("\\")
     return f"\\{piece}" if number != model.unknown and (bare in SPECIALS or bare.startswith(FILLERS)) else piece

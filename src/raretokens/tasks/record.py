@@ -21,17 +21,14 @@ class Task:
 
     title: str
     text: str  # what its text is called
+    kind: str = "text"  # of it, which says what corpora can serve the task: text, bitext, documents or images
     sides: tuple[str, ...] = (".txt",)  # endings of the files of its prepared text: one, or source and target
     tokens: tuple[str, ...] = ()  # token files that tables are about; the first where a table says nothing
     output: str = ""  # folder of data/ with what a model says of the test text; empty: nothing is asked
     positions: int | None = None  # mean of a sequence, where most are shorter than the longest
+    whole_updates: bool = False  # an update is never cut into micro-batches
     pictures: Mapping[str, bool] = field(default_factory=dict)  # two-dimensional series -> whether they are centred
     headline: Mapping[str, Headline] = field(default_factory=dict)  # short name -> number
-
-    @property
-    def kind(self) -> str:
-        """Of its text: which corpora can serve it."""
-        return "bitext" if len(self.sides) == 2 else "text"
 
 
 def record(name: str) -> Task:

@@ -5,6 +5,7 @@ from raretokens.tasks.record import Headline, Task
 TASK = Task(
     title="Translation",
     text="Text of translation",
+    kind="bitext",
     sides=(".source", ".target"),
     tokens=("nmt",),
     output="hypotheses",

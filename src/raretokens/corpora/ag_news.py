@@ -1,0 +1,29 @@
+"""AG's News (Zhang et al. 2015): title and description of an article, one of four topics; one of twenty is for validation."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens.corpora.labelled import Document, held_out
+from raretokens.errors import UserError
+
+SERVES = {"documents": ("ag-news",)}
+LANGUAGES = {"text": "en"}
+CLASSES = ("world", "sports", "business", "sci-tech")  # numbered from 1 in the files
+EVERY = 20
+
+
+def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
+    train, test = (_rows(raw / corpus / f"{split}.csv") for split in ("train", "test"))
+    return held_out(train, EVERY) | {"test": list(test)}
+
+
+def _rows(file: Path) -> Iterator[Document]:
+    if not file.exists():
+        raise UserError(f"{file}: missing; fetch it first (key `sources` of params.yaml, stage fetch)")
+    with file.open(encoding="utf-8", newline="") as stream:
+        for number, row in enumerate(csv.reader(stream), 1):
+            if len(row) != 3 or row[0] not in ("1", "2", "3", "4"):
+                raise UserError(f"{file}: row {number} is not a class from 1 to 4, a title and a description")
+            # A backslash stands for a line break of the page.
+            yield CLASSES[int(row[0]) - 1], f"{row[1]} {row[2]}".replace("\\", " ")

@@ -1,0 +1,31 @@
+"""The World English Bible by kind of book: law and history, wisdom, prophets, New Testament.
+
+A document is a verse, or up to four verses on end of a chapter. Whole chapters are held out (bible.py), so that no test document
+has its neighbour in the training text. The books are those of the Protestant canon, from 1 (Genesis) to 66 (Revelation).
+"""
+
+from bisect import bisect
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from raretokens.corpora.bible import split, translation
+from raretokens.corpora.labelled import Document
+
+SERVES = {"documents": ("bible-passages", "bible-verses")}
+LANGUAGES = {"text": "en"}
+VERSES = {"bible-passages": 4, "bible-verses": 1}  # of a document
+CLASSES = ("law-and-history", "wisdom", "prophets", "new-testament")
+FIRST_BOOKS = (18, 23, 40)  # Job, Isaiah and Matthew begin the classes after the first
+
+
+def documents(raw: Path, corpus: str) -> dict[str, Iterator[Document]]:
+    verses = translation(raw / "bible-web")
+    return {name: _passages(verses, numbers, VERSES[corpus]) for name, numbers in split(verses).items()}
+
+
+def _passages(verses: dict[int, str], numbers: list[int], length: int) -> Iterator[Document]:
+    for chapter, inside in groupby(numbers, lambda number: number // 1000):
+        texts = [verses[number] for number in inside]
+        for first in range(0, len(texts), length):
+            yield CLASSES[bisect(FIRST_BOOKS, chapter // 1000)], " ".join(texts[first : first + length])

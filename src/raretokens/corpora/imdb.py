@@ -1,0 +1,39 @@
+"""IMDB's film reviews (Maas et al. 2011): negative or positive. `imdb-sample` has the first 2,000 of each class and split.
+
+One of twenty training reviews is for validation. The sample is read from files of its own, or from the whole archive.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens.corpora.labelled import Document, archived, held_out, rows_of
+
+SERVES = {"documents": ("imdb", "imdb-sample")}
+LANGUAGES = {"text": "en"}
+ARCHIVE = "aclImdb_v1.tar.gz"
+EVERY = 20  # of the training documents one is for validation
+CLASSES = {"neg": "negative", "pos": "positive"}
+FIRST = 2000  # ids of the sample
+ALTERED = ("train", "pos", 0)  # the file that the sample was made from has another text in its place
+
+
+def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
+    splits: dict[str, list[Document]] = {}
+    for split in ("train", "test"):
+        found = sorted(_documents(raw / corpus, split))
+        if corpus == "imdb-sample":
+            found = [row for row in found if row[1] < FIRST and (split, *row[:2]) != ALTERED]
+        splits[split] = [(CLASSES[side], text) for side, _, text in found]
+    return held_out(splits["train"], EVERY) | {"test": splits["test"]}
+
+
+def _documents(folder: Path, split: str) -> Iterator[tuple[str, int, str]]:
+    """Class, id and text; line breaks of the page become blanks."""
+    if (folder / f"{split}.jsonl").exists():
+        rows = ((row["id"], row["text"]) for row in rows_of(folder / f"{split}.jsonl"))
+    else:
+        below = tuple(f"aclImdb/{split}/{side}/" for side in CLASSES)
+        rows = archived(folder / ARCHIVE, below, "utf-8")
+    for path, text in rows:
+        *_, side, file = path.split("/")  # 127_9.txt: the id and the reviewer's stars
+        yield side, int(file.partition("_")[0]), text.replace("<br />", " ")

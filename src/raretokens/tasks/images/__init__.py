@@ -1,0 +1,1 @@
+"""Classification of images: a table with a row a class, which is the softmax."""
