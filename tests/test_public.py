@@ -3,9 +3,14 @@
 import ast
 import importlib.util
 import math
+import re
 import subprocess
 import sys
+import venv
+import zipfile
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -47,21 +52,56 @@ def test_all_lists_of_public_names_agree():
     assert set(public.__all__) <= everything.keys()
 
 
-def test_objectives_can_be_chosen_from_outside_the_pipeline():
-    """Without the libraries of the pipeline: pip install raretokens brings torch and numpy alone."""
+def test_a_wheel_gives_every_public_name_in_a_bare_environment(tmp_path):
+    """Torch, numpy and what they need themselves are all that is there: what pip install brings."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT]
+    before = set(ROOT.iterdir()) | set((ROOT / "src").iterdir())
+    built = subprocess.run(pip, capture_output=True, text=True)
+    assert before == set(ROOT.iterdir()) | set((ROOT / "src").iterdir())  # nothing is left behind
+    if built.returncode and "hatchling" in built.stderr:
+        pytest.skip(f"no package index has the builder of wheels: {built.stderr.strip().splitlines()[-1]}")
+    assert built.returncode == 0, built.stderr
+    venv.create(tmp_path / "bare", with_pip=False)
+    (place,) = (tmp_path / "bare").glob("lib/python*/site-packages")
+    for distribution in needed({"torch", "numpy"}):
+        for top in {file.parts[0] for file in metadata.files(distribution) or () if file.parts[0] not in ("..", "__pycache__")}:
+            if not (place / top).exists():
+                (place / top).symlink_to(metadata.distribution(distribution).locate_file(top))
+    zipfile.ZipFile(next(tmp_path.glob("*.whl"))).extractall(place)
     code = """
-import sys
-class Refusing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"pydantic", "yaml", "accelerate", "safetensors", "ctranslate2"}:
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Refusing())
-import torch
+import importlib.util, raretokens, torch
+assert not any(importlib.util.find_spec(name) for name in ("yaml", "pydantic", "accelerate", "safetensors"))
+assert all(getattr(raretokens, name).__doc__ for name in raretokens.__all__)
 from raretokens import *
-objective = build("agg", facts(torch.ones(8, dtype=torch.int64), width=4, updates_per_epoch=2))
-objective.begin_update(target_counts([torch.arange(8)], 8))
+known = facts_of_text(str.encode, ["abc" * 50], rows=256, width=4, tokens_per_update=16)
+for name in raretokens.objectives():
+    objective = build(name, known)
+    objective.begin_update(target_counts([torch.arange(8)], 256))
+print(objectives()["agg"].allowed["alpha"], alpha_for(known) > 0)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(ROOT / "src")})
+    bare = [tmp_path / "bare/bin/python", "-I", "-c", code]
+    assert subprocess.run(bare, check=True, capture_output=True, text=True).stdout == "a number >= 0 True\n"
+
+
+def needed(names: set[str]) -> set[str]:
+    """These distributions and all that they require here."""
+    seen: set[str] = set()
+    while names:
+        name = names.pop()
+        seen.add(name)
+        asked = [r for r in metadata.requires(name) or () if "extra ==" not in r]
+        installed = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in asked}
+        names |= {one for one in installed - seen if importlib.util.find_spec(one.replace("-", "_"))}
+    return seen
+
+
+def test_objectives_are_listed_with_their_options():
+    listed = raretokens.objectives()
+    assert list(listed) == list(known()) and "objectives" in dir(raretokens)
+    assert listed["agps"].allowed["variant"] == "eq15 or alg1" and listed["ul_agg"].defaults["alpha_ul"] == 1.0
+    text = repr(listed)
+    assert "mle: Maximum likelihood: the baseline of every table.\n" in text
+    assert "    popular=0.2  (a number > 0 and < 1)\n" in text and "    g1=True  (true or false)\n" in text
 
 
 @pytest.mark.parametrize("name", known())
@@ -76,6 +116,71 @@ def test_the_rare_group_of_facts_is_the_least_frequent_share():
     assert known.rare.tolist() == [False, False, False, False, True]
     with pytest.raises(ValueError, match=r"counts has shape \(2, 2\)"):
         raretokens.facts(torch.ones(2, 2), width=4, updates_per_epoch=3)
+
+
+def test_a_mark_of_padding_outside_the_table_leaves_no_row_out():
+    for size in (8, 101):
+        known = raretokens.facts(torch.ones(size, dtype=torch.int64), width=4, updates_per_epoch=3)
+        assert known.pad == -100 and known.used.all()
+        table = torch.randn(size, 4, requires_grad=True)
+        (gradient,) = torch.autograd.grad(raretokens.build("cosreg", known).penalty(table), table)
+        assert gradient.any(1).all()
+    assert raretokens.facts(torch.ones(8), width=4, updates_per_epoch=3, pad=2, types=6).used.tolist() == [
+        True, True, False, True, True, True, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"counts": torch.tensor([1, -1])}, "counts of types is not allowed: at least one, none negative"),
+        ({"rare": torch.ones(3, dtype=torch.bool)}, r"rare \(3,\) is not allowed: one entry for each of 9 types"),
+        ({"rare_share": 1.5}, "rare_share 1.5 is not allowed: 0 to 1"),
+        ({"types": 10}, "types 10 is not allowed: 1 to 9"),
+        ({"specials": -1}, "specials -1 is not allowed: 0 to 9"),
+        ({"markers": [9]}, r"markers \(9,\) is not allowed: ids in 0..8"),
+        ({"updates_per_epoch": 0}, "updates_per_epoch 0 is not allowed: 1 or more"),
+        ({"width": 0}, "width 0 is not allowed: 1 or more"),
+        ({"label_smoothing": 1.0}, "label_smoothing 1.0 is not allowed: 0 to less than 1"),
+    ],
+)
+def test_facts_that_do_not_fit_are_refused(wrong, message):
+    given = {"counts": torch.arange(9), "width": 4, "updates_per_epoch": 3, **wrong}
+    with pytest.raises(ValueError, match=f"^facts: {message}$"):
+        raretokens.facts(given.pop("counts"), **given)
+
+
+class Spelled:
+    """A tokenizer with the names of a library's: a letter is an id."""
+
+    def encode(self, line, **asked):
+        ids = [ord(letter) - 97 for letter in line]
+        return SimpleNamespace(ids=ids) if hasattr(self, "get_vocab_size") else ids
+
+
+def tokenizers() -> dict:
+    of_tokenizers = type("T", (Spelled,), {"get_vocab_size": lambda self: 26})()
+    of_sentencepiece = type("S", (Spelled,), {"get_piece_size": lambda self: 26})()
+    call = {"__call__": lambda self, line, add_special_tokens: {"input_ids": self.encode(line)}}
+    of_transformers = type("H", (Spelled,), {"__len__": lambda self: 26, "all_special_ids": [25], **call})()
+    return {"tokenizers": of_tokenizers, "sentencepiece": of_sentencepiece, "transformers": of_transformers}
+
+
+@pytest.mark.parametrize("library", [*tokenizers(), "function"])
+def test_facts_of_a_text_and_a_tokenizer(library, tmp_path):
+    (tmp_path / "text").write_text("abc\nabba\n" * 1500)
+    tokenizer = tokenizers().get(library, Spelled().encode)
+    settings = {"width": 4, "tokens_per_update": 1000, "rows": 32, "markers": [0]}
+    known = raretokens.facts_of_text(tokenizer, tmp_path / "text", **settings)
+    assert known.counts.tolist() == [4500, 4500, 1500] + [0] * 29
+    assert (known.updates_per_epoch, known.types) == (10, 32 if library == "function" else 26)
+    assert known.markers == ((0, 25) if library == "transformers" else (0,))
+    assert not known.rare[known.types :].any()
+    assert torch.equal(known.counts, raretokens.facts_of_text(tokenizer, ["abc", "abba"] * 1500, **settings).counts)
+    with pytest.raises(ValueError, match=r"ids 0\.\.2 do not fit a table of 2 rows"):
+        raretokens.facts_of_text(tokenizer, ["abc"], width=4, tokens_per_update=10, rows=2)
+    with pytest.raises(ValueError, match="has no tokens"):
+        raretokens.facts_of_text(tokenizer, [], width=4, tokens_per_update=10, rows=32)
 
 
 def test_gpt2_trains_with_agg_in_the_trainer_of_transformers(tmp_path):
