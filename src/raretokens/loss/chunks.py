@@ -63,18 +63,18 @@ class Chunks:
         if terms.offset is not None:
             plain = _logsumexp(logits) - logits.gather(1, column)
             logits.scatter_add_(1, column, terms.offset[rows, None].detach().to(self.exact))
-        normaliser = _logsumexp(logits)
-        nll = normaliser - logits.gather(1, column)
-        loss, eps = nll, terms.smoothing
-        if eps:
-            loss = (1 - eps) * nll + eps * (normaliser - logits.mean(1, keepdim=True))
+        wanted, eps = logits.gather(1, column), terms.smoothing
+        mean = logits.mean(1, keepdim=True) if eps else 0.0
+        is_loss_alone = self.grad_weight is None and terms.candidates is None
+        error, normaliser = (logits, _logsumexp(logits)) if is_loss_alone else _softmax(logits)
+        nll = normaliser - wanted
+        loss = (1 - eps) * nll + eps * (normaliser - mean) if eps else nll
         if terms.z_loss:
             loss = loss + terms.z_loss * normaliser.square()
         self.nll += (nll if plain is None else plain).sum()
-        if self.grad_weight is None and terms.candidates is None:
+        if is_loss_alone:
             self.loss += self._weighted(loss, column).sum()
             return
-        error = logits.sub_(normaliser).exp_()  # the softmax; becomes dL/dz
         share = 1.0 + 2.0 * terms.z_loss * normaliser if terms.z_loss else 1.0
         if terms.candidates is not None:
             extra, error = terms.candidates.apply(error, rows, column, share)
@@ -157,6 +157,19 @@ def _apply(head: Head, logits: Tensor, wants_slope: bool) -> Tensor | None:
     slope = logits.square().neg_().add_(1.0).mul_(head.scale) if wants_slope else None
     logits *= head.softcap
     return slope
+
+
+def _softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """In place of the logits, with the logarithm of each row's normaliser (rows x 1).
+
+    On a CPU torch's own kernel stays in the cache with a row; whether it may work in place on a GPU nobody has tried.
+    """
+    if logits.device.type != "cpu":
+        normaliser = _logsumexp(logits)
+        return logits.sub_(normaliser).exp_(), normaliser
+    top, place = logits.max(1, keepdim=True)
+    torch.softmax(logits, 1, out=logits)
+    return logits, top - logits.gather(1, place).log()
 
 
 def _logsumexp(logits: Tensor) -> Tensor:
