@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 UNKNOWN = "unknown_keys"
+# What folders, stages and runs are called: nothing in it means something to a shell or leaves a folder.
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+Seed = Annotated[int, Field(ge=0, lt=1 << 32)]
 Count = Annotated[int, Field(gt=0, le=10**9)]
 Length = Annotated[int, Field(gt=0, le=1 << 16)]  # tokens that a model sees at once
 

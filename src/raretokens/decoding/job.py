@@ -5,24 +5,24 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt
 
 from raretokens.run import Run
-from raretokens.sections import Section, Strict
+from raretokens.sections import Count, Length, Section, Strict
 
 
 class Continuation(Strict):
-    samples: PositiveInt
-    prefix: PositiveInt
-    length: PositiveInt
+    samples: Count
+    prefix: Length
+    length: Length
 
 
 class Probe(Strict):
-    window: PositiveInt  # tokens a forward pass sees when perplexity is measured
+    window: Length  # tokens a forward pass sees when perplexity is measured
     context: Annotated[int, Field(ge=0)]  # of which this many were scored before
-    block: PositiveInt  # tokens a teacher-forced block for Uniq
+    block: Length  # tokens a teacher-forced block for Uniq
     continuation: Continuation
 
 
 class Decoding(Strict):
-    beam: PositiveInt
+    beam: Annotated[int, Field(gt=0, le=1000)]
     length_penalty: Annotated[float, Field(ge=0.0)]
     length_penalty_form: Literal["fairseq", "gnmt"] = "fairseq"
     compute_type: Literal["float32", "bfloat16", "int8"] = "float32"

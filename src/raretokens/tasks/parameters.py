@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from raretokens import tasks
 from raretokens.alignment.job import Job as Alignment
@@ -10,12 +10,14 @@ from raretokens.corpora.job import Corpus
 from raretokens.errors import UserError
 from raretokens.models.shapes import shape_of
 from raretokens.run import Run
-from raretokens.sections import Strict
+from raretokens.sections import Name, Seed, Strict
 from raretokens.subword.groups import Groups
 from raretokens.subword.job import Vocabulary
 from raretokens.tasks.settings import Line, TaskSettings
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+TestSet = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+# A file of one's own is called by its place in the corpus.
+Own = Annotated[str, Field(pattern=r"^(lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9_-]*-(source|target))$")]
 
 
 class PreparedCorpus(Strict):
@@ -24,7 +26,7 @@ class PreparedCorpus(Strict):
     task: str
     corpus: Corpus  # a name that a file of corpora/ serves
     baseline: Name  # what its row of tables that needs no model is called
-    extra_tests: list[str] = []  # of a bitext: further test sets
+    extra_tests: list[TestSet] = []  # of a bitext: further test sets
     languages: dict[str, str] = {}  # of one's own corpus: text, or source and target, in two letters
 
 
@@ -41,12 +43,12 @@ class Parameters(Strict):
 
     root: str
     scale: str
-    threads: PositiveInt
-    seed: Annotated[int, Field(ge=0)]
+    threads: Annotated[int, Field(gt=0, le=1024)]
+    seed: Seed
     alpha: Annotated[float, Field(ge=0.0)]
     mirror: str | None
-    sources: list[str]
-    own: dict[str, str]
+    sources: list[Name]
+    own: dict[Own, str]
     corpora: dict[Name, PreparedCorpus]
     tokens: dict[Name, TokenFiles]
     alignments: dict[Name, Alignment] = {}

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, PositiveFloat
 
-from raretokens.sections import Strict
+from raretokens.sections import Count, Length, Name, Seed, Strict
 from raretokens.training.job import Beta, RuleChoice, Training
 
 Update = Annotated[int, Field(ge=0)]
@@ -29,16 +29,16 @@ class Size(Strict):
     model_config = ConfigDict(extra="allow")
 
     architecture: str
-    updates: PositiveInt | None = None
-    tokens_per_update: PositiveInt | None = None
-    block: PositiveInt | None = None
+    updates: Count | None = None
+    tokens_per_update: Count | None = None
+    block: Length | None = None
     peak_lr: PositiveFloat | None = None
     warmup: PositiveInt | None = None
     rule: RuleChoice | None = None
-    betas: list[Beta] | None = None
+    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] | None = None
     weight_decay: Annotated[float, Field(ge=0.0)] | None = None
-    snapshot_every: PositiveInt | None = None
-    stop_window: PositiveInt | None = None
+    snapshot_every: Count | None = None
+    stop_window: Count | None = None
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Size(Strict):
 class TaskSettings(Strict):
     """Section of params.yaml that is called like the task."""
 
-    sizes: dict[str, Size]
+    sizes: dict[Name, Size]
     training: Training
     curves: list[Update] = []  # updates at which the table is projected
     neighbours: list[str] = []  # queries of the nearest-neighbour tables and similarity curves
@@ -68,7 +68,7 @@ class Line(Strict):
     size: str
     objective: str
     knob: str | None = None  # a key of params.yaml whose value is the option of that name
-    seed: Annotated[int, Field(ge=0)] | None = None
+    seed: Seed | None = None
 
     @property
     def options(self) -> dict[str, Any]:
