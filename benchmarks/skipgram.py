@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 python benchmarks/skipgram.py --tokens data/tokens/skipgram [--out benchmarks/skipgram-cpu.csv]
 
-Speed is of processor time, so other work on the machine disturbs it little; ours is of the whole training loop with its files
-and validation, gensim's of `train` alone, its vocabulary built before. Each engine runs once a seed, in turn. Settings that one of the
-two does not have: ours shares `drawn` negatives in a block of `block` words, gensim draws anew for each pair.
+Speed is of processor time, so other work on the machine disturbs it little; ours is of the whole training loop with its
+files and validation, gensim's of `train` alone, its vocabulary built before. Each engine runs once a seed, in turn. Settings
+that one of the two does not have: ours shares `drawn` negatives in a block of `block` words, gensim draws anew for each pair.
 """
 
 import argparse
@@ -106,9 +106,9 @@ def main() -> None:
         ("width", 100),
         ("window", 5),
         ("negatives", 5),
-        ("drawn", 64),
+        ("drawn", 32),
         ("block", 32),
-        ("tokens-per-update", 512),
+        ("tokens-per-update", 640),
     ):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--subsample", type=float, default=0.001)

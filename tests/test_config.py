@@ -44,7 +44,7 @@ def test_the_parameters_of_every_scale_are_valid(folder):
         (
             "corpora/lm/corpus",
             "bibel",
-            "corpora.lm.corpus: 'bibel' is not known; allowed for lm: bible, own, wikitext-103, wikitext-2",
+            "corpora.lm.corpus: 'bibel' is not known; allowed for lm: bible, enwik9, enwiki-2014, own, wikitext-103, wikitext-2",
         ),
         ("corpora/lm/task", "ml", "corpora.lm.task: 'ml' is not known; allowed: lm, nmt"),
         ("corpora/lm/basline", "x", "corpora.lm.basline: unknown key (value 'x'); the nearest is baseline"),

@@ -199,7 +199,7 @@ def trained(job: Job, folder: Path, into: Path, observer: Observer | None = None
 def test_a_killed_run_resumes_to_the_bit(tmp_path, text, vocabulary):
     folder = written(tmp_path / "tokens", text, vocabulary)
     told = job("frage", options={"minibatch": 10, "hidden": True})
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(UserError, match="state after update 4 is kept"):
         trained(told, folder, tmp_path / "killed", Killed(7))
     resumed, whole = trained(told, folder, tmp_path / "killed"), trained(told, folder, tmp_path / "whole")
     assert torch.equal(resumed, whole)
