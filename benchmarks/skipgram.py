@@ -11,6 +11,7 @@ import argparse
 import platform
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -70,7 +71,8 @@ def gensims(text: np.ndarray, vocabulary: Vocabulary, seed: int, asked: argparse
 
 def similarity(rows: np.ndarray, vocabulary: Vocabulary, sets: Path) -> dict[str, str]:
     """Spearman x 100 over the pairs whose words both have rows."""
-    known = {word: row for row, word in enumerate(vocabulary.pieces[: vocabulary.types]) if row >= len(SPECIALS)}
+    words = np.flatnonzero(vocabulary.counts)
+    known = {vocabulary.pieces[row]: int(row) for row in words if row >= len(SPECIALS)}
     pairs = {file.stem: [(one.lower(), other.lower(), score) for one, other, score in read_pairs(file)]
              for file in sorted(sets.glob("*.tsv"))}  # fmt: skip
     pairs = {name: [pair for pair in listed if pair[0] in known and pair[1] in known] for name, listed in pairs.items()}
@@ -84,13 +86,17 @@ def _row(rows: dict[str, int], word: str) -> list[int]:
 
 
 def shortened(folder: Path, limit: int | None, into: Path) -> Path:
-    """The token files, with only so much of the training text; counts are those of the whole."""
+    """The token files, with only so much of the training text, and its counts; the ids stay."""
     if limit is None:
         return folder
     into.mkdir(parents=True)
-    streams.tokens(folder, "train")[:limit].tofile(into / "train.bin")
-    for name in ("valid.bin", VOCABULARY, streams.META):
+    text = streams.tokens(folder, "train")[:limit]
+    text.tofile(into / "train.bin")
+    for name in ("valid.bin", streams.META):
         (into / name).write_bytes((folder / name).read_bytes())
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    counts = np.bincount(text, minlength=len(vocabulary))
+    replace(vocabulary, counts=counts, target_counts=counts).write(into / VOCABULARY)
     return into
 
 
@@ -120,12 +126,12 @@ def main() -> None:
         folder = shortened(asked.tokens, asked.limit, Path(place) / "text")
         vocabulary = Vocabulary.read(folder / VOCABULARY)
         text = np.asarray(streams.tokens(folder, "train"))
-        text = text[text >= len(SPECIALS)]
+        text, types = text[text >= len(SPECIALS)], int(np.sum(vocabulary.counts[len(SPECIALS) :] > 0))
         rows: list[dict] = []
         for seed in map(int, asked.seeds.split(",")):
             of_gensim = gensims(text, vocabulary, seed, asked)
             for engine, (table, seconds) in (("gensim", of_gensim), ("ours", ours(folder, seed, asked))):
-                row = {"text": asked.name, "words": len(text), "types": vocabulary.types, "width": asked.width,
+                row = {"text": asked.name, "words": len(text), "types": types, "width": asked.width,
                        "negatives": asked.negatives, "epochs": asked.epochs, "drawn": asked.drawn if engine == "ours" else "",
                        "block": asked.block if engine == "ours" else "", "seed": seed, "engine": engine,
                        "words_per_second": round(len(text) * asked.epochs / seconds),

@@ -16,7 +16,7 @@ from raretokens.reporting.figures.write import write_figure
 from raretokens.reporting.scored import Scores
 from raretokens.reporting.tasks import TASKS, WAITING
 
-DATA = {"lm": "human", "nmt": "copy"}  # the line of the text itself
+DATA = {"lm": "human", "nmt": "copy", "skipgram": "text"}  # the line of the text itself
 GROUPS = ("freq", "med", "rare")
 EXPECTED = {
     *(f"agg-figure-{number}" for number in range(1, 6)),

@@ -29,7 +29,9 @@ def renamed(place: str, name: str) -> dict:
 def test_only_plain_names_pass(place, name):
     with pytest.raises(UserError) as error:
         checked(schema(), renamed(place, name), "params.yaml")
-    assert str(error.value).startswith(f"params.yaml: {place}.{name}: {name!r} is not allowed: string should match pattern")
+    assert str(error.value).startswith(
+        f"params.yaml: {place}.{name}: {name!r} is not allowed: string should match pattern"
+    )
 
 
 def test_dvc_neither_deletes_nor_runs_anything_by_a_bad_name(tmp_path):

@@ -215,7 +215,9 @@ def test_terms_of_hidden_states_and_inputs_join_the_loss(untied):
         expected = expected + 0.3 * (states @ states if target != PAD else 0.0)
     for one in torch.cat([ids.reshape(-1) for ids in inputs]).tolist():
         expected = expected + (0.2 * (table[one] @ table[one]).sqrt() if one != PAD else 0.0)
-    for own, truth in zip(gradients(ours.loss, hidden, weight, table), gradients(expected, hidden, weight, table), strict=True):
+    for own, truth in zip(
+        gradients(ours.loss, hidden, weight, table), gradients(expected, hidden, weight, table), strict=True
+    ):
         torch.testing.assert_close(own, truth, atol=1e-12, rtol=1e-12)
     assert torch.equal(ours.nll, plain.nll)
     with torch.no_grad():

@@ -33,7 +33,7 @@ SHIPPED = {"mle", "freeze", "freeze_b", "freeze_c", "freeze_bc", "agg", "agps", 
            "adversarial", "spectrum_control", "reweight", "weight_decay", "coupled_adam", "ember", "mu_loss", "mu_centering",
            "z_loss"}  # fmt: skip
 # What acts beside the loss: on rows that are frozen, steps of a discriminator, the optimizer. Tests of their own.
-BESIDE = {"freeze": {"until", "rows"}, "frage": {"lr", "steps", "moves_table"}, "coupled_adam": {"average_scale"},
+BESIDE = {"freeze": {"until", "rows"}, "frage": {"lr", "steps", "moves_table", "minibatch"}, "coupled_adam": {"average_scale"},
           "ember": {"beta2"}}  # fmt: skip
 
 

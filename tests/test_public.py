@@ -64,7 +64,9 @@ def test_a_wheel_gives_every_public_name_in_a_bare_environment(tmp_path):
     venv.create(tmp_path / "bare", with_pip=False)
     (place,) = (tmp_path / "bare").glob("lib/python*/site-packages")
     for distribution in needed({"torch", "numpy"}):
-        for top in {file.parts[0] for file in metadata.files(distribution) or () if file.parts[0] not in ("..", "__pycache__")}:
+        for top in {
+            file.parts[0] for file in metadata.files(distribution) or () if file.parts[0] not in ("..", "__pycache__")
+        }:
             if not (place / top).exists():
                 (place / top).symlink_to(metadata.distribution(distribution).locate_file(top))
     zipfile.ZipFile(next(tmp_path.glob("*.whl"))).extractall(place)

@@ -105,8 +105,16 @@ def test_ids_of_more_types_than_two_bytes_hold(tmp_path):
     assert [streams.dtype_for(types).itemsize for types in (65_536, 65_537, 267_744)] == [2, 4, 4]
     (tmp_path / "train.txt").write_text(" ".join(f"w{i}" for i in range(70_000)) + "\n", encoding="utf-8")
     meta = encode(words(None, False), tmp_path, tmp_path / "tokens")
-    ids, pieces = streams.tokens(tmp_path / "tokens", "train"), Vocabulary.read(tmp_path / "tokens/vocabulary.tsv").pieces
-    assert meta["dtype"] == "<u4" and [pieces[i] for i in ids[[0, 65_535, 69_999, 70_000]]] == ["w0", "w65535", "w69999", "</s>"]
+    ids, pieces = (
+        streams.tokens(tmp_path / "tokens", "train"),
+        Vocabulary.read(tmp_path / "tokens/vocabulary.tsv").pieces,
+    )
+    assert meta["dtype"] == "<u4" and [pieces[i] for i in ids[[0, 65_535, 69_999, 70_000]]] == [
+        "w0",
+        "w65535",
+        "w69999",
+        "</s>",
+    ]
 
 
 def test_special_rows_and_fillers_are_left_out_of_text(folders):
