@@ -3,6 +3,7 @@
 CTranslate2's own converters assume other position tables and special rows; by hand the two agree to rounding.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,10 @@ def export(model: EncoderDecoder, pieces: tuple[str, ...], activation: str, into
     _save(spec, into)
 
 
-def export_language_model(model: Decoder, activation: str, into: Path) -> list[str]:
-    """Write a CTranslate2 model folder of a language model; returns the token of each id, which is its number."""
+def export_language_model(
+    model: Decoder, activation: str, into: Path, pieces: Sequence[str] | None = None
+) -> list[str]:
+    """Write a CTranslate2 model folder of a language model; returns the token of each id: its number, without pieces."""
     layers = model.layers.layers
     spec = transformer_spec.TransformerDecoderModelSpec.from_config(
         len(layers), layers[0].self_attn.num_heads, pre_norm=True, activation=ACTIVATIONS[activation]
@@ -44,7 +47,7 @@ def export_language_model(model: Decoder, activation: str, into: Path) -> list[s
     _stack(spec.decoder, layers, model)
     _norm(spec.decoder.layer_norm, model.layers.norm)
     spec.decoder.projection.weight = _array(model.table)
-    names = [str(index) for index in range(len(model.table))]
+    names = list(pieces or map(str, range(len(model.table))))
     spec.register_vocabulary(names)
     spec.config.bos_token = spec.config.eos_token = names[EOS]
     spec.config.unk_token = names[UNK]

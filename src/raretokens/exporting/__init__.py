@@ -1,0 +1,1 @@
+"""Trained runs as folders that other programs load."""
