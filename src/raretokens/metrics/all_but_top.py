@@ -1,11 +1,14 @@
 """All-but-the-top: the table without what nearly all of its rows share, as a measure of how much that is."""
 
+from functools import singledispatch
+
 import numpy as np
 
 from raretokens.metrics.rows import BLOCK, members
 from raretokens.metrics.spectrum import eigenvectors, mean_row
 
 
+@singledispatch
 def all_but_top(table: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, str]:
     """The table (N x d, float32) less its mean row and less its first principal directions (Mu and Viswanath 2018).
 

@@ -1,5 +1,7 @@
 """How alike the rows of the table point: S(w), rare against frequent, and inner products inside a group."""
 
+from functools import singledispatch
+
 import numpy as np
 
 from raretokens.metrics.rows import blocks, members, unit
@@ -12,7 +14,7 @@ def mean_cosine(table: np.ndarray, groups: np.ndarray) -> tuple[float, str]:
     rows.
     """
     ids = members(groups)["total"]
-    total, diagonal = _unit_sum(table, ids)
+    total, diagonal = unit_sum(table, ids)
     return float((total @ total - diagonal) / len(ids) ** 2), "pairs:distinct|over:N^2|rows:no-pad-no-fillers"
 
 
@@ -22,7 +24,7 @@ def rare_freq_cosine(table: np.ndarray, groups: np.ndarray) -> tuple[float | Non
     rare, freq = kept["rare"], kept["freq"]
     if not (len(rare) and len(freq)):
         return None, signature
-    product = _unit_sum(table, rare)[0] @ _unit_sum(table, freq)[0]
+    product = unit_sum(table, rare)[0] @ unit_sum(table, freq)[0]
     return float(product / (len(rare) * len(freq))), signature
 
 
@@ -30,7 +32,7 @@ def group_cosine(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float
     """Mean cosine of two different rows of a group; None below two rows."""
     value = {}
     for name, ids in members(groups).items():
-        total, diagonal = _unit_sum(table, ids)
+        total, diagonal = unit_sum(table, ids)
         n = len(ids)
         value[name] = float((total @ total - diagonal) / (n * (n - 1))) if n > 1 else None
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
@@ -42,7 +44,8 @@ def mean_inner_product(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str,
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
 
 
-def _unit_sum(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
+@singledispatch
+def unit_sum(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
     """Sum of the unit rows (d) and sum of their squared lengths (their number, rows of zeros apart)."""
     total, diagonal = np.zeros(table.shape[1]), 0.0
     for block in blocks(table, ids):
@@ -52,9 +55,16 @@ def _unit_sum(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
     return total, diagonal
 
 
-def _mean_inner_product(table: np.ndarray, ids: np.ndarray) -> float | None:
-    total, squares, n = np.zeros(table.shape[1]), 0.0, len(ids)
+@singledispatch
+def raw_sum(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
+    """Sum of the rows (d) and sum of their squared lengths."""
+    total, squares = np.zeros(table.shape[1]), 0.0
     for block in blocks(table, ids):
         total += block.sum(axis=0)
         squares += float(np.sum(block * block))
+    return total, squares
+
+
+def _mean_inner_product(table: np.ndarray, ids: np.ndarray) -> float | None:
+    (total, squares), n = raw_sum(table, ids), len(ids)
     return float((total @ total - squares) / (n * (n - 1))) if n > 1 else None

@@ -1,6 +1,7 @@
 """I(W): how evenly the partition function behaves along the directions of the embedding space."""
 
 from collections.abc import Sequence
+from functools import singledispatch
 
 import numpy as np
 from scipy.special import logsumexp
@@ -19,7 +20,7 @@ def log_partitions(table: np.ndarray, groups: np.ndarray, names: Sequence[str] =
     share.
     """
     kept = members(groups)
-    return {name: _log_partitions(table, kept[name]) if len(kept[name]) else None for name in names}
+    return {name: of_rows(table, kept[name]) if len(kept[name]) else None for name in names}
 
 
 def isotropy(partitions: Partitions) -> tuple[dict[str, float | None], str]:
@@ -34,7 +35,9 @@ def isotropy_both_signs(partitions: Partitions) -> tuple[dict[str, float | None]
     return value, "directions:eigenvectors|sign:both|rows:no-pad-no-fillers"
 
 
-def _log_partitions(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+@singledispatch
+def of_rows(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log Z(a) and log Z(-a) of the rows `ids`."""
     vectors = eigenvectors(table, ids)[1]
     plus, minus = np.full((2, vectors.shape[1]), -np.inf)
     for block in blocks(table, ids):

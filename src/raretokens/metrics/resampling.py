@@ -7,7 +7,6 @@ runs is made of the differences of their replicates, number by number (Efron and
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from sacrebleu.metrics import BLEU
 from scipy.stats import rankdata
 
 from raretokens.subword.vocabulary import GROUP_NAMES
@@ -62,6 +61,8 @@ def spearman(cosine: np.ndarray, human: np.ndarray) -> np.ndarray:
 
 def bleu(system: Sequence[str], references: Sequence[str], settings: Mapping[str, str]) -> np.ndarray:
     """BLEU of drawn test sets, over sentences; settings: `tokenize` and `smooth_method` of sacreBLEU."""
+    from sacrebleu.metrics import BLEU  # only translation needs it
+
     metric = BLEU(**settings, effective_order=True)  # of sentences; the corpora below do without
     counted = [metric.sentence_score(line, [truth]) for line, truth in zip(system, references, strict=True)]
     counts = np.array([(*part.counts, *part.totals, part.sys_len, part.ref_len) for part in counted])  # sentences x 10

@@ -1,10 +1,13 @@
 """Eigenvectors of W^T W, and what is read off them: singular values, effective rank, IsoScore, two-dimensional pictures."""
 
+from functools import singledispatch
+
 import numpy as np
 
 from raretokens.metrics.rows import GROUPS, blocks, members
 
 
+@singledispatch
 def eigenvectors(table: np.ndarray, ids: np.ndarray, mean: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of W^T W (d, falling) and unit eigenvectors (d x d, columns), W being the rows `ids` of the table.
 
@@ -23,6 +26,7 @@ def eigenvectors(table: np.ndarray, ids: np.ndarray, mean: np.ndarray | None = N
     return np.maximum(values, 0.0), vectors * np.where(total @ vectors < 0, -1.0, 1.0)
 
 
+@singledispatch
 def mean_row(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Mean of the rows `ids` (d, float64)."""
     return sum((block.sum(axis=0) for block in blocks(table, ids)), np.zeros(table.shape[1])) / len(ids)

@@ -1,5 +1,7 @@
 """Metrics of the embedding table alone: every task has them."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from raretokens.metrics.all_but_top import all_but_top
@@ -10,13 +12,20 @@ from raretokens.metrics.norms import norms
 from raretokens.metrics.popularity import popularity_accuracy
 from raretokens.metrics.positive_cosine import positive_cosine
 from raretokens.metrics.spectrum import effective_rank, iso_score, singular_values
-from raretokens.scoring.artifacts import Artifacts
 from raretokens.scoring.layout import Signed
 
+if TYPE_CHECKING:
+    from raretokens.scoring.artifacts import Artifacts
 
-def geometry(artifacts: Artifacts) -> Signed:
+
+def geometry(artifacts: "Artifacts") -> Signed:
     """Metric -> (value, signature)."""
     table, groups, counts = artifacts.table, artifacts.groups, artifacts.vocabulary.counts
+    return {**of_rows(table, groups), **of_counts(table, groups, counts), **without_the_top(table, groups)}
+
+
+def of_rows(table: np.ndarray, groups: np.ndarray) -> Signed:
+    """What the table says by itself; groups without types have no value."""
     partitions = log_partitions(table, groups)
     return {
         "isotropy": isotropy(partitions),
@@ -29,13 +38,18 @@ def geometry(artifacts: Artifacts) -> Signed:
         "singular_value": _second_and_third(table, groups),
         "cosine.mean": group_cosine(table, groups),
         "cosine.positive": positive_cosine(table, groups),
+    }
+
+
+def of_counts(table: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> Signed:
+    """What it says of frequency: popular and rare types, told apart by their counts."""
+    return {
         "popularity": popularity_accuracy(table, counts, groups),
         "popularity_shuffled": popularity_accuracy(table, counts, groups, shuffled=True),
         "popularity_10": popularity_accuracy(table, counts, groups, popular=0.1),
         "popularity_25": popularity_accuracy(table, counts, groups, popular=0.25),
         "neighbours_of_rare": rare_among_neighbours_of_rare(table, counts, groups),
         "norm": norms(table, counts, groups),
-        **_without_the_top(artifacts),
     }
 
 
@@ -45,10 +59,11 @@ def _second_and_third(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, 
     return {str(rank): float(values[rank - 1]) for rank in (2, 3) if rank <= len(values)}, signature
 
 
-def _without_the_top(artifacts: Artifacts) -> Signed:
-    table, how = all_but_top(artifacts.table, artifacts.groups)
-    partitions, by_isotropy = isotropy(log_partitions(table, artifacts.groups, ["total"]))
-    cosine, by_cosine = mean_cosine(table, artifacts.groups)
+def without_the_top(whole: np.ndarray, groups: np.ndarray) -> Signed:
+    """The same of the table less its mean and first directions."""
+    table, how = all_but_top(whole, groups)
+    partitions, by_isotropy = isotropy(log_partitions(table, groups, ["total"]))
+    cosine, by_cosine = mean_cosine(table, groups)
     return {
         "all_but_top.isotropy": (partitions["total"], f"{how}|{by_isotropy}"),
         "all_but_top.mean_cosine": (cosine, f"{how}|{by_cosine}"),

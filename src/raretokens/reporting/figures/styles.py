@@ -2,15 +2,9 @@
 
 from typing import Any
 
+from raretokens.reporting.figures.look import GROUPS
 from raretokens.reporting.figures.panel_points import PanelPoints
 
-# Okabe and Ito's colours, safe for colour-blind readers; markers and dashes tell them apart in grey
-GROUPS = {
-    "freq": ("frequent", "#0072B2", "o", "solid"),
-    "med": ("medium", "#009E73", "s", "dashed"),
-    "rare": ("rare", "#D55E00", "^", "dashdot"),
-    "total": ("all", "#000000", "D", "dotted"),
-}
 CURVES: list[tuple[str, Any]] = [
     ("#000000", "solid"),
     ("#CC79A7", "dashed"),

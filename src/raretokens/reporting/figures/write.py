@@ -8,25 +8,9 @@ from matplotlib.figure import Figure as Canvas
 
 from raretokens.files import whole, write_text
 from raretokens.reporting.figures.draw import draw
+from raretokens.reporting.figures.look import STYLE
 from raretokens.reporting.figures.panel_points import HEADER, PanelPoints
 
-STYLE = {
-    "svg.hashsalt": "raretokens",
-    "svg.fonttype": "path",
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 9.5,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 8.5,
-    "axes.linewidth": 0.7,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "figure.facecolor": "white",
-}
 PICTURES = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}  # kind -> what would differ each time
 WIDTH = 7.6  # inches; 836 pixels, which a page of GitHub shows as they are
 COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2}
