@@ -6,17 +6,39 @@ from importlib import import_module
 
 from raretokens.errors import UserError
 
-PARTS = ("plan", "alpha", "reports")  # files of this folder, each of which adds its commands
+# Files of this folder, each of which adds its commands; and the extra whose libraries it needs.
+PARTS = {"measure": "", "export": "pipeline", "plan": "pipeline", "alpha": "pipeline", "reports": "pipeline"}
 
 
 def main() -> None:
     """Run the command that the arguments name; a user's mistake is one line and exits 1."""
-    parser = argparse.ArgumentParser(prog="python -m raretokens", description="Run from the folder of a scale.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for part in PARTS:
-        import_module(f"raretokens.cli.{part}").add(commands)
-    arguments = parser.parse_args()
+    arguments = parser().parse_args()
     try:
         arguments.act(arguments)
     except UserError as error:
         sys.exit(f"error: {error}")
+    except ModuleNotFoundError as error:
+        if (error.name or "raretokens").startswith("raretokens"):
+            raise
+        sys.exit(f"error: {error.name} is not installed: pip install 'raretokens[pipeline]'")
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands that can be had; the others are named with the extra that they need."""
+    made = argparse.ArgumentParser(
+        prog="raretokens",
+        description="Measure and train models whose rare tokens matter. All commands but measure work in the folder of a scale.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    missing = []
+    for part, extra in PARTS.items():
+        try:
+            import_module(f"raretokens.cli.{part}").add(commands)
+        except ModuleNotFoundError as error:
+            if (error.name or "raretokens").startswith("raretokens"):
+                raise
+            missing.append(f"{part}: pip install 'raretokens[{extra}]'")
+    if missing:
+        made.epilog = "Not installed:\n  " + "\n  ".join(missing)
+    return made

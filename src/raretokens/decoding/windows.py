@@ -52,17 +52,19 @@ def read(
     probe: "Probe",
     ends: Ends = Ends(),  # noqa: B008
     progress: Callable[[int], object] = lambda tokens: None,
+    at_once: int = TOKENS_AT_ONCE,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log-probability of each token (natural, float32), and the most probable id at each position (int32).
 
     Log-probabilities are measured in windows: `probe.window - probe.context` new tokens after up to `probe.context` that
     were scored before. Predictions are made in blocks of `probe.block` without overlap; the first input of a block is the
-    token before it (AGG's evaluation code). progress is told the sequences' tokens as they are read.
+    token before it (AGG's evaluation code). progress is told the sequences' tokens as they are read; at_once of
+    them pass the model together, which changes the speed and the memory alone.
     """
     logprob, prediction = np.empty(len(text), np.float32), np.empty(len(text), np.int32)
     for reading, starts in readings(len(text), probe).items():
         skipped = 0 if reading.predicted else reading.scored or 0
-        step = max(TOKENS_AT_ONCE // reading.length, 1)
+        step = max(at_once // reading.length, 1)
         for first in range(0, len(starts), step):
             chosen = starts[first : first + step]
             rows = [_inputs(text, start, start + reading.length, ends) for start in chosen]

@@ -36,7 +36,9 @@ def _body(finished: Finished, score: dict[str, Any], kind: str, cut: str) -> Ite
     yield from (f"* {name.replace('_', ' ')} (of the objective): {value}" for name, value in score["options"])
     yield "\n## Scores\n\n| metric | value | how it was measured |\n|---|---|---|"
     signatures = dict(map(tuple, score["signatures"]))
-    yield from (f"| {path} | {value:g} | {_escaped(_signature(signatures, path))} |" for path, value in _flat(score["metrics"]))
+    yield from (
+        f"| {path} | {value:g} | {_escaped(_signature(signatures, path))} |" for path, value in _flat(score["metrics"])
+    )
     yield f"\n## Licence\n\nThe weights: {LICENCE}, as the software that made them. The text has its own, above."
 
 

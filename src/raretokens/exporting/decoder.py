@@ -11,7 +11,7 @@ from torch import nn
 from raretokens.exporting.linears import Named, attention, both
 from raretokens.models.decoder import Decoder
 from raretokens.models.transformer import sinusoids
-from raretokens.subword.vocabulary import EOS, PAD
+from raretokens.subword.vocabulary import BOS, EOS, PAD
 
 CLASS, TYPE = "BioGptForCausalLM", "biogpt"
 UNUSED = 2  # rows before the first position
@@ -31,12 +31,13 @@ def config(shape: dict[str, Any], vocabulary: int, positions: int) -> dict[str, 
         "layer_norm_eps": 1e-5,
         "scale_embedding": True,
         "pad_token_id": PAD,
-        "bos_token_id": EOS,  # a text begins after the end of another
+        "bos_token_id": BOS,
         "eos_token_id": EOS,
     }
 
 
 def generation(shape: dict[str, Any], positions: int) -> dict[str, Any]:
+    """A text begins after the end of another."""
     return {"bos_token_id": EOS, "eos_token_id": EOS, "pad_token_id": PAD, "suppress_tokens": [PAD]}
 
 
@@ -55,5 +56,3 @@ def weights(model: Decoder, positions: int) -> Named:
     norm = model.layers.norm
     assert isinstance(norm, nn.LayerNorm)
     yield from both("biogpt.layer_norm", norm)
-
-

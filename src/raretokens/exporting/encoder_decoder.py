@@ -11,7 +11,7 @@ from torch import nn
 from raretokens.exporting.linears import Named, attention, both
 from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.models.transformer import sinusoids
-from raretokens.subword.vocabulary import EOS, PAD
+from raretokens.subword.vocabulary import BOS, EOS, PAD
 
 CLASS, TYPE = "MarianMTModel", "marian"
 
@@ -35,7 +35,7 @@ def config(shape: dict[str, Any], vocabulary: int, positions: int) -> dict[str, 
         "is_encoder_decoder": True,
         "pad_token_id": PAD,
         "eos_token_id": EOS,
-        "bos_token_id": None,
+        "bos_token_id": BOS,
         "decoder_start_token_id": EOS,
         "forced_eos_token_id": None,
     }

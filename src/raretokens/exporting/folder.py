@@ -41,7 +41,9 @@ def write(finished: Finished, into: Path, form: str = FORMS[0]) -> None:
         _ctranslate2(finished, model, vocabulary, into)
     else:
         cut = _transformers(finished, model, vocabulary, positions, into)
-        write_text(into / "README.md", card.card(finished, import_module(f"raretokens.exporting.{architecture}").CLASS, cut))
+        write_text(
+            into / "README.md", card.card(finished, import_module(f"raretokens.exporting.{architecture}").CLASS, cut)
+        )
 
 
 def _transformers(finished: Finished, model: nn.Module, vocabulary: Vocabulary, positions: int, into: Path) -> str:
@@ -60,6 +62,7 @@ def _transformers(finished: Finished, model: nn.Module, vocabulary: Vocabulary, 
     with whole(into / "model.safetensors") as part:
         tensors = {name: tensor.detach().contiguous().clone() for name, tensor in form.weights(model, positions)}
         save_file(tensors, part, metadata={"format": "pt"})
+        part.chmod(0o644)
     return pieces.write(finished, positions, into)
 
 
@@ -77,7 +80,8 @@ def _generation(finished: Finished, form: ModuleType, positions: int) -> dict:
 
 def _facts(finished: Finished) -> dict:
     """What a measurement needs to know: how a text is laid out, and the frequency groups."""
-    return {"task": finished.task, "run": finished.name, "lines_end_in_eos": True, "groups": finished.groups}
+    facts = {"task": finished.task, "run": finished.name, "lines_end_in_eos": True, "groups": finished.groups}
+    return facts | ({"probe": finished.told("probe")["probe"]} if finished.task == "lm" else {})
 
 
 def _ctranslate2(finished: Finished, model: nn.Module, vocabulary: Vocabulary, into: Path) -> None:

@@ -80,7 +80,9 @@ def npy(path: Path) -> Stored:
             raise UserError(f"{path}: not an array of NumPy ({error})") from None
         kind = next((kind for kind, known in KINDS.items() if known == dtype and kind != "BF16"), None)
         if kind is None or len(shape) != 2 or by_column:
-            raise UserError(f"{path}: {shape} of {dtype}: should be rows x width of float16, float32 or float64, by row")
+            raise UserError(
+                f"{path}: {shape} of {dtype}: should be rows x width of float16, float32 or float64, by row"
+            )
         return Stored(path, file.tell(), shape, kind)
 
 

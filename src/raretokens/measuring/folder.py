@@ -39,7 +39,8 @@ def find(folder: Path) -> Found:
     if tied and output is None and not _setting(config, "tie_word_embeddings", True):
         tables = {"input": given}  # an encoder, or a head under a name that is not known
     bias = any(
-        name.endswith(("lm_head.bias", "embed_out.bias", "output_projection.bias", "predictions.bias")) for name in tensors
+        name.endswith(("lm_head.bias", "embed_out.bias", "output_projection.bias", "predictions.bias"))
+        for name in tensors
     )
     return Found({name: checked(table) for name, table in tables.items() if table}, config, bias)
 
@@ -71,7 +72,9 @@ def single(path: Path) -> Stored:
     flat = [tensor for tensor in tensors.values() if len(tensor.shape) == 2]
     found = _named(tensors, INPUT, None) or (flat[0] if len(flat) == 1 else None)
     if found is None:
-        raise UserError(f"{path}: which of {', '.join(sorted(tensors)[:8])} is the table? None has a name that is known")
+        raise UserError(
+            f"{path}: which of {', '.join(sorted(tensors)[:8])} is the table? None has a name that is known"
+        )
     return checked(found)
 
 

@@ -155,7 +155,7 @@ def _(table: Ordered, groups: np.ndarray) -> tuple[Without, str]:
 
 @cosine.unit_sum.register
 def _(table: Without, ids: np.ndarray) -> tuple[np.ndarray, float]:
-    """float32, over evenly spaced rows, as much as they stand for."""
+    """float32, over evenly spaced rows; scaled so that the mean over pairs is theirs."""
     kept = evenly(ids, limit(table.shape[1]))
     total, count = np.zeros(table.shape[1]), 0
     for start in range(0, len(kept), BLOCK):
@@ -164,7 +164,7 @@ def _(table: Without, ids: np.ndarray) -> tuple[np.ndarray, float]:
         total += np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0) @ rows
         count += int((lengths > 0).sum())
     share = len(ids) / len(kept)
-    return total * share, count * share
+    return total * share, count * share**2
 
 
 def remark(width: int, rows: int, metric: str) -> str:

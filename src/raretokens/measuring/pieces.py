@@ -52,15 +52,13 @@ class Fast:
 
 
 class SentencePieces:
-    """tokenizer.model, or Marian's source.spm with vocab.json, which numbers the pieces anew."""
+    """A model of SentencePiece; ids number the pieces anew, as Marian and the pipeline do, and what they lack is unknown."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, path: Path, ids: dict[str, int] | None = None) -> None:
         from sentencepiece import SentencePieceProcessor
 
-        own = folder / "source.spm"
-        self.model = SentencePieceProcessor(model_file=str(own if own.is_file() else folder / "tokenizer.model"))
-        self.ids: dict[str, int] = tree(folder / "vocab.json") if own.is_file() else {}
-        self.ids = self.ids or {self.model.id_to_piece(i): i for i in range(self.model.get_piece_size())}
+        self.model = SentencePieceProcessor(model_file=str(path))
+        self.ids = ids or {self.model.id_to_piece(i): i for i in range(self.model.get_piece_size())}
         self.names = {number: piece for piece, number in self.ids.items()}
         self.size, self.unknown = max(self.names) + 1, self.ids.get("<unk>", 0)
 
@@ -80,8 +78,10 @@ def find(folder: Path) -> Pieces | None:
     try:
         if "tokenizer.json" in have or {"vocab.json", "merges.txt"} <= have:
             return Fast(folder)
-        if have & {"source.spm", "tokenizer.model"}:
-            return SentencePieces(folder)
+        if "source.spm" in have:  # Marian's
+            return SentencePieces(folder / "source.spm", tree(folder / "vocab.json"))
+        if "tokenizer.model" in have:
+            return SentencePieces(folder / "tokenizer.model")
     except ImportError as error:
         raise UserError(f"{folder}: its tokenizer needs {error.name}: pip install {error.name}") from None
     except Exception as error:  # the library's own, of files that it cannot read

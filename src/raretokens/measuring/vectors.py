@@ -16,7 +16,10 @@ def read(path: Path) -> tuple[Stored, list[str], tempfile.TemporaryDirectory]:
     """
     folder = tempfile.TemporaryDirectory()
     words, width, told = [], 0, None
-    with open(path, encoding="utf-8", newline="\n", errors="replace") as text, open(f"{folder.name}/rows", "wb") as rows:
+    with (
+        open(path, encoding="utf-8", newline="\n", errors="replace") as text,
+        open(f"{folder.name}/rows", "wb") as rows,
+    ):
         for number, line in enumerate(text, start=1):
             word, *values = line.rstrip(" \r\n").split(" ")
             if number == 1 and len(values) == 1 and word.isdigit() and values[0].isdigit():
