@@ -117,7 +117,7 @@ def generated(folder: Path, pairs: int) -> Path:
     os.chdir(folder)
     data.generate_pairs(Path("raw"), pairs * BYTES / 1e6)
     data.prepare("nmt", "wmt14")
-    data.encode("nmt")
+    data.encode_pieces("nmt")
     os.chdir(here)
     return folder / "tokens"
 
