@@ -116,7 +116,7 @@ def generated(folder: Path, pairs: int) -> Path:
     here = Path.cwd()
     os.chdir(folder)
     data.generate_pairs(Path("raw"), pairs * BYTES / 1e6)
-    data.prepare("nmt", "wmt14")
+    data.prepare("bitext", "wmt14")
     data.encode_pieces("nmt")
     os.chdir(here)
     return folder / "tokens"

@@ -10,7 +10,7 @@ from raretokens.errors import UserError
 from raretokens.machine.cards import card
 from raretokens.machine.settings import device as own_device
 from raretokens.pipeline.jobs import training
-from raretokens.planning import memory, refusal, table, trial
+from raretokens.planning import data, memory, refusal, table, trial
 from raretokens.planning.plan import UTILISATION, Planned, named, plan
 from raretokens.planning.vocabulary import text
 from raretokens.tasks.parameters import Parameters
@@ -60,6 +60,8 @@ def show_plan(arguments: argparse.Namespace) -> None:
         return table.write_csv(rows, sys.stdout)
     if arguments.csv:
         return table.save(rows, arguments.csv)
+    if not arguments.runs:
+        table.show_data([*data.needs(parameters)])
     return table.show(rows, planned, chosen, arguments.gpus, arguments.utilisation)
 
 
@@ -82,6 +84,8 @@ def _check(parameters: Parameters, jobs: list[Job], arguments: argparse.Namespac
             there = refusal.There(float("inf"), there.disk, chosen.memory)
         lacking += refusal.shortfalls(one, there)
     lacking += refusal.all_together(planned, refusal.here())
+    if not arguments.runs and not chosen:
+        lacking += refusal.before_training(data.needs(parameters), refusal.here())
     if lacking:
         raise UserError("\n".join(lacking))
     print(f"{len(jobs)} runs fit")

@@ -3,7 +3,7 @@
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,9 @@ import torch
 
 from raretokens.errors import UserError
 from raretokens.machine.settings import device
-from raretokens.paths import MACHINE, STATES, tokens, trained
+from raretokens.paths import MACHINE, STATES, alignment, corpus, tokens, trained
 from raretokens.planning import disk, memory
+from raretokens.planning.data import Need
 from raretokens.planning.plan import Planned, plan
 from raretokens.planning.vocabulary import Text, encoded
 from raretokens.run import Run
@@ -78,6 +79,20 @@ def all_together(planned: Sequence[Planned], there: There) -> Iterator[str]:
     needed = encoded + sum(one.disk_left for one in waiting) + max((one.disk_passing for one in waiting), default=0.0)
     if len(waiting) > 1 and needed > there.disk:
         yield f"{len(waiting)} runs together need {_gb(needed)} of disk, {_gb(there.disk)} are free; train fewer of them"
+
+
+def before_training(needs: Iterable[Need], there: There) -> Iterator[str]:
+    """A line for each stage of the data that has yet to run and that the memory will not do for."""
+    for need in needs:
+        if not _is_done(need.stage) and CERTAIN * need.memory > there.host:
+            way = "; align fewer pairs (alignments.<name>.pairs), or" if need.stage.startswith("align") else ";"
+            lacks = f"needs about {_gb(need.memory)} of memory, {_gb(there.host)} are free"
+            yield f"{need.stage}: {lacks}{way} take a machine with more"
+
+
+def _is_done(stage: str) -> bool:
+    kind, _, name = stage.partition("@")
+    return {"prepare": corpus, "encode": tokens, "align": alignment}[kind](name).exists()
 
 
 def _on_device(step: memory.Step) -> float:

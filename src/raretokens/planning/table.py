@@ -13,6 +13,7 @@ from rich.table import Table
 from raretokens.files import whole
 from raretokens.machine.cards import Card
 from raretokens.planning import disk, memory
+from raretokens.planning.data import Need
 from raretokens.planning.plan import Planned
 from raretokens.planning.refusal import CERTAIN
 
@@ -79,6 +80,18 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: in
                   f"{utilisation:.0%} of {card.flops / 1e12:g} TFLOP/s used; attention counted.")  # fmt: skip
     console.print(f"Disk: what the runs write takes {left / 1e9:.1f} GB (with their token files), "
                   f"{max(one.disk_passing for one in planned) / 1e9:.1f} GB more while the largest run trains.")  # fmt: skip
+
+
+def show_data(needs: Sequence[Need]) -> None:
+    """Print what the stages before training need."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title="Before training, on two cores", title_justify="left")
+    for heading in ("stage", "time", "host GB", "disk GB"):
+        table.add_column(heading, justify="left" if heading == "stage" else "right", no_wrap=True)
+    for need in needs:
+        sizes = (f"{value / 1e9:.1f}" for value in (need.memory, need.disk))
+        told = (need.stage, "unknown" if math.isnan(need.hours) else duration(need.hours), *sizes)
+        table.add_row(*(word.replace("nan", "unknown") for word in told))
+    Console(width=WIDTH, highlight=False).print(table)
 
 
 def duration(hours: float) -> str:

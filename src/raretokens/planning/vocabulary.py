@@ -36,6 +36,11 @@ def encoded(name: str, data: Path = TOKENS) -> Text | None:
     return Text(meta["vocabulary"], meta["splits"].get("train", {}).get("tokens"))
 
 
+def size(corpus: str) -> dict[str, float]:
+    """Expected megabytes and pairs of a corpus's training text; empty where nothing is expected of it."""
+    return read_yaml(EXPECTED).get(corpus, {}).get("size", {})
+
+
 def _expected(parameters: Parameters, name: str) -> Text:
     declared = parameters.tokens[name].vocabulary
     number, rows = _number(declared), getattr(declared, "rows", None)
