@@ -12,7 +12,8 @@ PARTS = {"measure": "", "export": "pipeline", "plan": "pipeline", "alpha": "pipe
 
 def main() -> None:
     """Run the command that the arguments name; a user's mistake is one line and exits 1."""
-    arguments = parser().parse_args()
+    asked = sys.argv[1] if sys.argv[1:] else ""
+    arguments = parser([asked] if asked in PARTS else list(PARTS)).parse_args()
     try:
         arguments.act(arguments)
     except UserError as error:
@@ -23,8 +24,8 @@ def main() -> None:
         sys.exit(f"error: {error.name} is not installed: pip install 'raretokens[pipeline]'")
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands that can be had; the others are named with the extra that they need."""
+def parser(parts: list[str]) -> argparse.ArgumentParser:
+    """The commands of some parts; those whose libraries are missing are named with the extra that they need."""
     made = argparse.ArgumentParser(
         prog="raretokens",
         description="Measure and train models whose rare tokens matter. All commands but measure work in the folder of a scale.",
@@ -32,13 +33,13 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     missing = []
-    for part, extra in PARTS.items():
+    for part in parts:
         try:
             import_module(f"raretokens.cli.{part}").add(commands)
         except ModuleNotFoundError as error:
             if (error.name or "raretokens").startswith("raretokens"):
                 raise
-            missing.append(f"{part}: pip install 'raretokens[{extra}]'")
+            missing.append(f"{part}: pip install 'raretokens[{PARTS[part]}]'")
     if missing:
         made.epilog = "Not installed:\n  " + "\n  ".join(missing)
     return made

@@ -1,4 +1,4 @@
-"""A process that has the libraries imported and forks for each stage that stages/run asks it for: python -m raretokens.pipeline.warm.
+"""A process that has the libraries imported and forks for each stage that stages/run asks it for.
 
 Importing torch and its kin takes a stage two to three seconds of processor time, as much as many stages work. Only libraries
 are imported here, which the environment pins: the project's own code is read anew by every stage, in a process, a folder and an

@@ -17,7 +17,11 @@ from raretokens.tasks.record import record
 
 PREPARED = {"text": 50e6, "bitext": 5e6}  # bytes a second; bitext as far as Moses cuts it into words
 ENCODED = {"text": 5e6, "words": 6e6, "bitext": 2.3e6}
-PEAK = {"text": 0.3e9, "words": 0.3e9, "bitext": 1.5e9}  # of a text of any size: blocks, and what merges are learnt from
+PEAK = {
+    "text": 0.3e9,
+    "words": 0.3e9,
+    "bitext": 1.5e9,
+}  # of a text of any size: blocks, and what merges are learnt from
 LEARNT = 10.0  # bytes that SentencePiece takes for each of the text that it learns from
 SECONDS = 0.06e-6  # of a pair of positions in a pass of the alignment
 
@@ -41,7 +45,12 @@ def needs(parameters: Parameters) -> Iterator[Need]:
         kind = "words" if isinstance(tokens.vocabulary, WordVocabulary) else kind
         learnt = LEARNT * there if isinstance(tokens.vocabulary, int) else 0.0
         left = disk.token_files(*found) if found and found.tokens else math.nan
-        yield Need(f"encode@{name}", PEAK.get(kind, PEAK["text"]) + learnt, left, there / ENCODED.get(kind, ENCODED["words"]) / 3600)
+        yield Need(
+            f"encode@{name}",
+            PEAK.get(kind, PEAK["text"]) + learnt,
+            left,
+            there / ENCODED.get(kind, ENCODED["words"]) / 3600,
+        )
     for name, alignment in parameters.alignments.items():
         every, found = size(parameters.corpus_of(name).corpus).get("pairs"), _text(parameters, name)
         if every and found and found.tokens:

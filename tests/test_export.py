@@ -1,0 +1,182 @@
+"""Exported runs are the runs: the same logits, texts and translations, in other people's programs."""
+
+import json
+import sys
+from pathlib import Path
+
+import ctranslate2
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny import finished as tiny
+
+from raretokens import finished
+from raretokens.cli.main import main
+from raretokens.decoding.job import Decoding
+from raretokens.decoding.translate import open_translator, search
+from raretokens.decoding.windows import teacher_forced
+from raretokens.errors import UserError
+from raretokens.exporting import folder
+from raretokens.measuring.predictions import Reach
+from raretokens.models.building import build
+from raretokens.subword.encoder import Encoder
+from raretokens.subword.streams import Bitext, tokens
+from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
+
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def scale(tmp_path_factory) -> Path:
+    return tiny.create(tmp_path_factory.mktemp("scale"))
+
+
+@pytest.fixture(scope="module")
+def exported(scale) -> Path:
+    for path in ("lm/pieces", "lm/words", "nmt/pairs"):
+        folder.write(finished.named(str(scale / "data/runs" / path)), scale / "out" / path)
+    return scale / "out"
+
+
+def own(scale: Path, path: str) -> torch.nn.Module:
+    run = finished.named(str(scale / "data/runs" / path))
+    types = len(Vocabulary.read(run.tokens / VOCABULARY))
+    model = build(run.run["architecture"], run.run["shape"], types, 64)
+    model.load_state_dict(load_file(run.model))
+    return model.eval()
+
+
+@pytest.mark.parametrize("name", ["pieces", "words"])
+@torch.no_grad()
+def test_a_language_model_has_the_same_logits_without_remote_code(scale, exported, name):
+    model, told = transformers.AutoModelForCausalLM.from_pretrained(exported / "lm" / name, output_loading_info=True)
+    assert not any(told.values())
+    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+    ours = own(scale, f"lm/{name}")
+    ids = torch.randint(0, len(ours.table), (3, 50), generator=torch.Generator().manual_seed(0))
+    assert (model.eval()(ids).logits - ours(ids) @ ours.table.T).abs().max() < 1e-5
+
+
+@torch.no_grad()
+def test_a_translator_has_the_same_logits_where_sentences_are_padded(scale, exported):
+    model, told = transformers.AutoModelForSeq2SeqLM.from_pretrained(exported / "nmt/pairs", output_loading_info=True)
+    assert not any(told.values())
+    ours, random = own(scale, "nmt/pairs"), torch.Generator().manual_seed(0)
+    source, target = (torch.randint(4, len(ours.table), (3, length), generator=random) for length in (20, 17))
+    source[1, 9:] = PAD
+    given = model.eval()(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target).logits
+    assert (given - ours(source, target) @ ours.table.T).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("name, corpus", [("lm/pieces", "lm/test.txt"), ("nmt/pairs", "nmt/test.source")])
+def test_the_tokenizer_cuts_and_joins_as_the_run_s_own(scale, exported, name, corpus):
+    cutter = transformers.AutoTokenizer.from_pretrained(exported / name)
+    ours = Encoder(finished.named(str(scale / "data/runs" / name)).tokens)
+    for line in [*(scale / "data/corpus" / corpus).read_text().splitlines(), "watch Žofie's  win"]:
+        assert cutter(line)["input_ids"] == [*ours.encode(line), EOS]
+    line = (scale / "data/corpus" / corpus).read_text().splitlines()[0]
+    assert cutter.decode(ours.encode(line)) == ours.decode(ours.encode(line)) == line
+
+
+def test_a_tokenizer_of_words_cuts_as_the_run_s_own(scale, exported):
+    cutter = transformers.AutoTokenizer.from_pretrained(exported / "lm/words")
+    lines = (scale / "data/corpus/lm/test.txt").read_text().splitlines()
+    assert [*np.concatenate([cutter(line)["input_ids"] for line in lines])] == [
+        *tokens(scale / "data/tokens/words", "test")
+    ]
+
+
+def test_generate_translates_as_the_run_does(scale, exported, tmp_path):
+    run = finished.named(str(scale / "data/runs/nmt/pairs"))
+    folder.write(run, tmp_path / "ct2", "ctranslate2")
+    encoder, pairs = Encoder(run.tokens), Bitext(run.tokens, "test")
+    names = encoder.vocabulary.pieces
+    sources = [pairs.pair(number)[0] for number in range(50)]
+    found = search(
+        open_translator(tmp_path / "ct2", "cpu", "float32", 1),
+        [[names[i] for i in source] for source in sources],
+        Decoding(**tiny.DECODING),
+        24,
+        1024,
+    )
+    expected = [encoder.decode(encoder.ids[piece] for piece in row) for row in found]
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(exported / "nmt/pairs").eval()
+    cutter = transformers.AutoTokenizer.from_pretrained(exported / "nmt/pairs")
+    lines = (scale / "data/corpus/nmt/test.source").read_text().splitlines()[:50]
+    made = cutter.batch_decode(
+        model.generate(**cutter(lines, return_tensors="pt", padding=True)), skip_special_tokens=True
+    )
+    assert made == expected and len(set(made)) > 10
+
+
+@torch.no_grad()
+def test_log_likelihoods_through_transformers_are_those_of_the_probe(scale, exported):
+    """What lm-evaluation-harness adds up: each piece of a text after those before it."""
+    ours, text = own(scale, "lm/pieces"), tokens(scale / "data/tokens/lm", "test")[:60]
+    logprob, _ = teacher_forced(ours, text, Reach(window=60, context=0, block=60))
+    model = transformers.AutoModelForCausalLM.from_pretrained(exported / "lm/pieces").eval()
+    cutter = transformers.AutoTokenizer.from_pretrained(exported / "lm/pieces")
+    ids = torch.tensor([[cutter.eos_token_id, *text.astype(int)]])
+    given = model(ids).logits.log_softmax(-1)[0, :-1].gather(1, ids[0, 1:, None])[:, 0]
+    assert (given - torch.from_numpy(logprob)).abs().max() < 1e-5
+
+
+def test_lm_evaluation_harness_finds_the_same_log_likelihood(scale, exported, tmp_path, monkeypatch):
+    lm_eval = pytest.importorskip("lm_eval", reason="optional: pip install lm-eval")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    lines = (scale / "data/corpus/lm/test.txt").read_text().splitlines()[:5]
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    (tmp_path / "lines.yaml").write_text(
+        f"task: lines\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {tmp_path}/lines.jsonl}}}}\n"
+        "test_split: test\noutput_type: loglikelihood_rolling\ndoc_to_text: ''\ndoc_to_target: '{{text}}'\n"
+        "metric_list: [{metric: byte_perplexity}]\n"
+    )
+    found = lm_eval.simple_evaluate(
+        model="hf",
+        model_args=f"pretrained={exported}/lm/pieces",
+        tasks=["lines"],
+        task_manager=lm_eval.tasks.TaskManager(include_path=str(tmp_path), include_defaults=False),
+        device="cpu",
+        bootstrap_iters=0,
+    )["results"]["lines"]["byte_perplexity,none"]
+    ours, encoder = own(scale, "lm/pieces"), Encoder(scale / "data/tokens/lm")
+    cut = [np.array([*encoder.encode(line), EOS]) for line in lines]
+    nll = -sum(teacher_forced(ours, row, Reach(window=48, context=0, block=48))[0].sum() for row in cut)
+    assert found == pytest.approx(np.exp(nll / sum(len(line.encode()) for line in lines)), rel=1e-5)
+
+
+@torch.no_grad()
+def test_ctranslate2_reads_a_language_model_by_its_pieces(scale, tmp_path):
+    run = finished.named(str(scale / "data/runs/lm/pieces"))
+    folder.write(run, tmp_path / "ct2", "ctranslate2")
+    pieces, text = Vocabulary.read(run.tokens / VOCABULARY).pieces, tokens(run.tokens, "test")[:30]
+    generator = ctranslate2.Generator(str(tmp_path / "ct2"), compute_type="float32")
+    (score,) = generator.score_batch([[SPECIALS[EOS], *(pieces[i] for i in text)]])
+    logprob, _ = teacher_forced(own(scale, "lm/pieces"), text, Reach(window=30, context=0, block=30))
+    assert np.abs(np.array(score.log_probs) - logprob).max() < 1e-4
+
+
+def test_the_card_says_what_it_is_what_it_read_and_how_it_was_measured(exported):
+    card = (exported / "lm/pieces/README.md").read_text()
+    assert card.startswith("---\nlicense: apache-2.0\n")
+    for part in (
+        "objective `agg`",
+        "public domain",
+        "* alpha (of the objective): 0.03",
+        "| ppl.total | 12.5 | log:e, unit:piece |",
+    ):
+        assert part in card
+
+
+def test_mistakes_are_one_line(scale, exported, monkeypatch):
+    run = finished.named(str(scale / "data/runs/lm/pieces"))
+    with pytest.raises(UserError, match="is there already; name a folder that is new or empty"):
+        folder.write(run, exported / "lm/pieces")
+    run.run["architecture"] = "gru"
+    with pytest.raises(UserError, match="gru: transformers has no such model; what can be exported: decoder"):
+        folder.write(run, scale / "gru")
+    monkeypatch.chdir(scale)
+    monkeypatch.setattr(sys, "argv", ["raretokens", "export", "lm/peices", "elsewhere"])
+    with pytest.raises(SystemExit, match="error: lm/peices: no trained run of that name; the nearest is lm/pieces"):
+        main()

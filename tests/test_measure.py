@@ -1,0 +1,339 @@
+"""Measuring models that are not ours: known answers, other people's models, files that are refused, tables too large for memory."""
+
+import csv
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+from tiny import finished as tiny
+
+from raretokens import finished
+from raretokens.cli.main import main
+from raretokens.decoding.job import Probe
+from raretokens.decoding.windows import teacher_forced
+from raretokens.errors import UserError
+from raretokens.exporting import folder as exporting
+from raretokens.measuring import large, measure, model
+from raretokens.measuring.compare import flat
+from raretokens.measuring.files import npy
+from raretokens.measuring.measure import Measured
+from raretokens.metrics.perplexity import perplexity
+from raretokens.metrics.undertrained import indicators
+from raretokens.metrics.uniq import uniq
+from raretokens.metrics.zipfian import norm_by_frequency, whitened
+from raretokens.models.building import build
+from raretokens.scoring.geometry import of_counts, of_rows, without_the_top
+from raretokens.subword.streams import tokens
+from raretokens.subword.vocabulary import FILLER, VOCABULARY, Vocabulary
+
+ROOT = Path(__file__).parents[1]
+RNG = np.random.default_rng(0)
+
+
+def found(name: Path | str, counts: np.ndarray | None = None, is_sorted: bool = False) -> list[Measured]:
+    """Every table of a model, measured."""
+    one = model.find(str(name))
+    return [
+        measure.table(one, kind, stored, measure.counted(one, stored.shape[0], counts, None, is_sorted), print)
+        for kind, stored in one.tables.items()
+    ]
+
+
+def numbers(one: Measured) -> dict[str, float]:
+    return {path: number for path, number, _ in flat(one.metrics)}
+
+
+def naive(table: np.ndarray) -> dict[str, float]:
+    """The formulas as they are printed, in float64."""
+    table = table.astype(np.float64)
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    cosines, (_, singular, right) = unit @ unit.T, np.linalg.svd(table, full_matrices=False)
+    right = right * np.sign((table @ right.T).sum(0))[:, None]
+    partition, share = np.exp(table @ right.T).sum(0), singular / singular.sum()
+    both = np.concatenate((partition, np.exp(-table @ right.T).sum(0)))
+    return {
+        "isotropy.total": partition.min() / partition.max(),
+        "isotropy_both_signs.total": both.min() / both.max(),
+        "mean_cosine": (cosines.sum() - len(table)) / len(table) ** 2,
+        "cosine.positive.total": np.mean(cosines[np.triu_indices(len(table), 1)] > 0),
+        "effective_rank.total": np.exp(-np.sum(share * np.log(share))),
+        "singular_value.2": singular[1] / singular[0],
+    }
+
+
+def close(given: dict[str, float], expected: dict[str, float], rel: float = 1e-6) -> None:
+    for path, number in expected.items():
+        assert given[path] == pytest.approx(number, rel=rel, abs=rel), path
+
+
+@pytest.fixture(scope="module")
+def scale(tmp_path_factory) -> Path:
+    folder = tiny.create(tmp_path_factory.mktemp("scale"))
+    exporting.write(finished.named(str(folder / "data/runs/lm/pieces")), folder / "out")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reported(scale) -> dict[str, dict]:
+    """The command on the run and on the exported run, in a process that has nothing of the pipeline's libraries."""
+    code = f"""
+import sys
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        refused = "pydantic yaml pandas ctranslate2 accelerate sacrebleu rich dvc requests psutil PIL".split()
+        if name.partition(".")[0] in refused and "transformers" not in sys.modules:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Refusing())
+sys.argv = ["raretokens", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare"]
+from raretokens.cli.main import main
+main()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=scale, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "isotropy.total" in done.stdout and "tokens/s" in done.stderr
+    return {one["model"]: one for one in json.loads((scale / "page/measure.json").read_text())}
+
+
+def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported):
+    known = Vocabulary.read(scale / "data/tokens/lm" / VOCABULARY)
+    table, groups = tiny.table(scale, "lm", "pieces"), known.groups(tiny.GROUPS)
+    expected = {**of_rows(table, groups), **of_counts(table, groups, known.counts), **without_the_top(table, groups)}
+    run, text, probe = (
+        finished.named(str(scale / "data/runs/lm/pieces")),
+        tokens(scale / "data/tokens/lm", "test"),
+        Probe(**tiny.PROBE),
+    )
+    trained = build("decoder", run.run["shape"], len(table), 64)
+    trained.load_state_dict({"table": torch.from_numpy(table)}, strict=False)
+    from safetensors.torch import load_file
+
+    trained.load_state_dict(load_file(run.model))
+    logprob, prediction = teacher_forced(trained.eval(), text, probe)
+    expected["ppl"] = perplexity(logprob, text, groups, window=32, context=16)
+    expected["uniq"] = uniq(prediction, groups)
+    wanted = {path: number for path, number, _ in flat(expected)}
+    for one in reported.values():
+        close(flattened(one["metrics"]), wanted)
+    assert {one["facts"]["measured rows"] for one in reported.values()} == {known.types - 1}
+
+
+def flattened(tree: dict, before: str = "") -> dict[str, float]:
+    parts = [
+        flattened(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
+        for key, value in tree.items()
+    ]
+    return {path: value for part in parts for path, value in part.items()}
+
+
+def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale, reported):
+    page = (scale / "page/index.html").read_text()
+    assert "lm/pieces" in page and page.count("data:image/svg+xml") == 3 and 'src="http' not in page
+    assert {path.name for path in (scale / "page").iterdir()} == {
+        "index.html", "measure.md", "measure.csv", "measure.json", "projection.svg", "norm.svg", "singular_values.svg"
+    }  # fmt: skip
+    rows = list(csv.DictReader((scale / "page/measure.csv").read_text().splitlines()))
+    one = next(row for row in rows if (row["model"], row["metric"]) == ("lm/pieces", "isotropy.total"))
+    assert float(one["value"]) == reported["lm/pieces"]["metrics"]["isotropy"]["total"]
+    assert one["signature"] == dict(map(tuple, reported["lm/pieces"]["signatures"]))["isotropy"]
+    text = (scale / "page/measure.md").read_text()
+    assert "## out less lm/pieces" in text and "| ppl.total |" in text and "| isotropy.total |" in text
+    line = next(line for line in text.splitlines() if line.startswith("| ppl.total |") and "[" in line)
+    assert "[0, 0]" in line.replace("-0", "0")  # the same model: every draw has the same perplexity
+    listed = reported["lm/pieces"]["candidates"]
+    assert listed[0].keys() >= {"piece", "count", "distance", "tokenizer makes it"}
+    assert [row["distance"] for row in listed] == sorted(row["distance"] for row in listed)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gpt_neox", "sharded"])
+def test_models_of_transformers_are_measured_in_place(tmp_path, name):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    shape = {"vocab_size": 300, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    if name == "gpt2":
+        made = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=300, n_embd=16, n_layer=1, n_head=2))
+    elif name == "gpt_neox":
+        made = transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**shape, intermediate_size=32))
+    else:
+        config = transformers.LlamaConfig(**shape, intermediate_size=32, tie_word_embeddings=name == "sharded")
+        made = transformers.LlamaForCausalLM(config).to(torch.bfloat16 if name == "sharded" else torch.float32)
+    with torch.no_grad():  # as narrow as a trained table
+        made.get_output_embeddings().weight += 0.05
+    made.save_pretrained(tmp_path, **({"max_shard_size": "5KB"} if name == "sharded" else {}))
+    tables = found(tmp_path)
+    tied = made.get_input_embeddings().weight is made.get_output_embeddings().weight
+    assert [one.table for one in tables] == (["input and output (tied)"] if tied else ["input", "output"])
+    for one, table in zip(tables[::-1], (made.get_output_embeddings(), made.get_input_embeddings()), strict=False):
+        close(numbers(one), naive(table.weight.detach().float().numpy()))
+        assert one.facts["stored as"] == ("bfloat16" if name == "sharded" else "float32")
+        assert "freq" not in one.metrics["isotropy"][0] and "ppl" not in one.metrics
+
+
+def test_word_vectors_of_gensim(tmp_path):
+    gensim = pytest.importorskip("gensim")
+    vectors = gensim.models.KeyedVectors(12)
+    vectors.add_vectors([f"word{i}" for i in range(200)], RNG.normal(0.3, 1, (200, 12)).astype(np.float32))
+    vectors.save_word2vec_format(str(tmp_path / "vectors.txt"))
+    (one,) = found(tmp_path / "vectors.txt", is_sorted=True)
+    close(numbers(one), naive(vectors.vectors))
+    assert "rare" in one.metrics["isotropy"][0]  # ids follow frequency
+    np.save(tmp_path / "vectors.npy", vectors.vectors)
+    close(numbers(found(tmp_path / "vectors.npy")[0]), naive(vectors.vectors))
+
+
+def test_published_isotropy_of_pythia():
+    """Where the model is: EleutherAI/pythia-70m in the folder that RARETOKENS_MODELS names."""
+    folder = Path(os.environ.get("RARETOKENS_MODELS", "")) / "pythia-70m"
+    if not folder.joinpath("config.json").is_file():
+        pytest.skip("a folder of models: name it in RARETOKENS_MODELS")
+    given, taken = (numbers(one)["isotropy_both_signs.total"] for one in found(folder))
+    assert (given, taken) == (pytest.approx(0.958, abs=5e-4), pytest.approx(0.083, abs=5e-4))
+
+
+class Program:
+    def __reduce__(self):
+        return (os.system, ("touch executed",))
+
+
+def test_nothing_is_unpickled_or_executed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("pytorch_model.bin").write_bytes(pickle.dumps(Program()))
+    Path("config.json").write_text(
+        json.dumps(
+            {"auto_map": {"AutoConfig": "evil.Config"}, "model_type": "evil", "architectures": ["EvilForCausalLM"]}
+        )
+    )
+    Path("evil.py").write_text("open('executed', 'w')")
+    np.save("objects.npy", np.array([[Program()]], dtype=object), allow_pickle=True)
+    for name, reason in ((".", "a program that runs when it is opened; save the model as safetensors"),
+                         ("pytorch_model.bin", "a program that runs"), ("objects.npy", "should be rows x width of float16")):  # fmt: skip
+        with pytest.raises(UserError, match=reason):
+            model.find(str(tmp_path / name))
+    save_file({"embed_tokens.weight": np.ones((4, 2), np.float32)}, "model.safetensors")
+    Path("text.txt").write_text("one two\n")
+    Path("vocab.json").write_text(json.dumps({"o": 0, "n": 1, "e": 2, "t": 3}))
+    Path("merges.txt").write_text("#version: 0.2\n")
+    monkeypatch.setattr(sys, "argv", ["raretokens", "measure", ".", "--text", "text.txt"])
+    with pytest.raises(SystemExit, match="transformers cannot load it as a causal model"):
+        main()
+    assert not Path("executed").exists()
+
+
+def test_files_that_do_not_fit_are_refused_with_the_reason(tmp_path):
+    np.save(tmp_path / "by-column.npy", np.asfortranarray(np.ones((3, 2))))
+    with pytest.raises(UserError, match="by row"):
+        npy(tmp_path / "by-column.npy")
+    save_file({"a": np.ones((4, 2), np.float32), "b": np.ones((4, 2), np.float32)}, tmp_path / "two.safetensors")
+    with pytest.raises(UserError, match="which of a, b is the table"):
+        model.find(str(tmp_path / "two.safetensors"))
+    save_file({"table": np.ones((400, 2), np.float32)}, tmp_path / "whole.safetensors")
+    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "whole.safetensors").read_bytes()[:-100])
+    with pytest.raises(UserError, match="is cut off"):
+        model.find(str(tmp_path / "cut.safetensors"))
+    save_file({"table": np.ones((4, 2), np.int8)}, tmp_path / "quantised.safetensors")
+    with pytest.raises(UserError, match="stored as I8; allowed: float64, float32, float16, bfloat16"):
+        model.find(str(tmp_path / "quantised.safetensors"))
+    (tmp_path / "vectors.vec").write_text("a 1 2\nb 1\n")
+    with pytest.raises(UserError, match="line 2: should be a word and 2 numbers"):
+        model.find(str(tmp_path / "vectors.vec"))
+
+
+def test_a_table_too_large_for_memory_has_the_same_numbers(tmp_path, monkeypatch):
+    table = (RNG.normal(0, 0.3, (3000, 24)) + 0.2 * RNG.normal(size=24)).astype(np.float32)
+    counts = (1e6 / np.arange(1, 3001)).astype(np.int64)
+    save_file({"table": table}, tmp_path / "table.safetensors")
+    (whole,) = found(tmp_path / "table.safetensors", counts)
+    monkeypatch.setattr(large, "WORK", 0)
+    monkeypatch.setattr(large, "BLOCK", 700)
+    (streamed,) = found(tmp_path / "table.safetensors", counts)
+    expected = {path: number for path, number in numbers(whole).items() if path != "all_but_top.isotropy"}
+    close(numbers(streamed), expected, 2e-5)
+    assert streamed.metrics["isotropy"][1] == whole.metrics["isotropy"][1] + "|arithmetic:float32"
+    assert numbers(streamed)["all_but_top.isotropy"] == pytest.approx(numbers(whole)["all_but_top.isotropy"], abs=0.02)
+    assert [row["id"] for row in streamed.candidates] == [row["id"] for row in whole.candidates]
+    monkeypatch.setattr(large, "limit", lambda width: 1500)
+    (thinned,) = found(tmp_path / "table.safetensors", counts)
+    assert thinned.metrics["isotropy"][1].endswith("|arithmetic:float32|evenly-spaced:1500")
+    assert numbers(thinned)["isotropy.total"] == pytest.approx(numbers(whole)["isotropy.total"], abs=0.02)
+
+
+def test_rows_are_read_from_the_file_in_any_order_and_in_pieces(tmp_path):
+    table = RNG.normal(size=(500, 6)).astype(np.float16)
+    np.save(tmp_path / "table.npy", table)
+    for rows in (np.array([3]), np.arange(0, 500, 7), np.sort(RNG.choice(500, 90, replace=False))):
+        assert np.array_equal(npy(tmp_path / "table.npy").read(rows), table[rows].astype(np.float32))
+
+
+def example(rows: int = 60, width: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A table whose last two rows are fillers, counts, groups."""
+    groups = np.repeat(np.array([0, 1, 2, FILLER], np.int8), (20, 20, 18, 2))
+    counts = np.array([0, 0, *RNG.integers(0, 90, rows - 4), 0, 0])
+    return RNG.normal(0.5, 1, (rows, width)), counts, groups
+
+
+def test_zipfian_whitening_makes_the_text_s_covariance_the_identity():
+    table, counts, groups = example()
+    rows, _ = whitened(table, counts, groups, np.arange(2, 58))
+    share = counts[2:58] / counts.sum()
+    mean = share @ rows
+    covariance = (rows - mean).T @ (share[:, None] * (rows - mean))
+    assert np.abs(mean).max() < 1e-12 and np.abs(covariance / covariance[0, 0] - np.eye(5)).max() < 1e-12
+    assert np.sum(rows**2) == pytest.approx(np.sum(table[2:58] ** 2))
+    _, singular, right = np.linalg.svd(
+        np.sqrt(share)[:, None] * (table[2:58] - share @ table[2:58]), full_matrices=False
+    )
+    expected = (table[2:58] - share @ table[2:58]) @ right.T / singular
+    assert np.abs(np.abs(rows @ np.linalg.pinv(expected) @ expected) - np.abs(rows)).max() < 1e-9
+
+
+def test_length_against_log_frequency():
+    table, counts, groups = example()
+    value, _ = norm_by_frequency(table, counts, groups)
+    seen = np.flatnonzero(counts)
+    length = np.linalg.norm(table, axis=1)
+    assert value["pearson"] == pytest.approx(np.corrcoef(length[seen], np.log(counts[seen]))[0, 1])
+    assert value["rare"] == pytest.approx(length[40:58].mean())
+    assert value["freq"] == pytest.approx(np.delete(length[:20], 1).mean())  # <pad> is no row
+
+
+def test_under_trained_rows_are_those_near_the_unused_ones():
+    table, _, groups = example()
+    table[17] = 1.5 * table[58:].mean(0)
+    found = indicators(table, groups, np.array([58, 59]), "unused")
+    used = np.delete(np.arange(58), 1)
+    mean, first = table[used].mean(0), np.linalg.svd(table[used])[2][0]
+
+    def distance(change) -> dict[int, float]:
+        rows, centre = change(table), change(table[58:].mean(0)[None])[0]
+        return {i: 1 - rows[i] @ centre / np.linalg.norm(rows[i]) / np.linalg.norm(centre) for i in used}
+
+    changes = {
+        "raw": lambda rows: rows,
+        "centred": lambda rows: rows - mean,
+        "turned": lambda rows: rows - np.outer(rows @ first, first),
+    }
+    for name, change in changes.items():
+        expected = distance(change)
+        assert getattr(found, name) == pytest.approx([expected[i] for i in found.ids], abs=1e-9)
+    assert found.ids[0] == 17 and found.candidates == 1
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["lm/pieces", "--compare"], "--compare: needs two models or more"),
+    (["lm/pieces", "--test", "data/corpus/lm/test.txt"], "--test: needs --text"),
+    (["lm/pieces", "--text", "nowhere.txt"], "nowhere.txt: no such text"),
+    (["lm/peices"], "the nearest is lm/pieces"),
+    (["nowhere.npy"], "no such file or folder"),
+])  # fmt: skip
+def test_mistakes_are_one_line(scale, monkeypatch, arguments, message):
+    monkeypatch.chdir(scale)
+    monkeypatch.setattr(sys, "argv", ["raretokens", "measure", *arguments])
+    with pytest.raises(SystemExit, match=message):
+        main()
