@@ -153,6 +153,23 @@ def test_unlikelihood_candidates_by_hand():
     assert sets(flatten_batch=True)[5] == {a, b, c}  # of the other sequence, but for the target d
 
 
+def test_unlikelihood_is_cut_off_where_a_candidate_is_nearly_certain():
+    """1 - p below 1e-5 counts as 1e-5 and has no gradient (Welleck et al.); just above it has its own."""
+    targets = torch.tensor([[0, 1]])
+    for certain, is_cut in ((1 - 5e-6, True), (1 - 2e-5, False)):
+        logits = torch.tensor([[0.0, 0.0], [certain, 1 - certain]], dtype=torch.float64).clamp(min=0.5 * (1 - certain)).log()
+        logits[0] = 0.0
+        weight, hidden = torch.eye(2, dtype=torch.float64), logits[None].clone().requires_grad_()
+        plain, whole = (
+            gated_linear_cross_entropy(hidden, weight, targets, unlikelihood=unlikelihood).loss
+            for unlikelihood in (None, Unlikelihood(0.7))
+        )
+        extra = 0.7 * -torch.tensor(1e-5 if is_cut else 1 - certain, dtype=torch.float64).log()
+        torch.testing.assert_close((whole - plain).detach(), extra, atol=1e-9, rtol=0)
+        (slope,) = torch.autograd.grad(whole - plain, hidden)
+        assert slope.abs().max() < 1e-12 if is_cut else slope[0, 1, 0] == pytest.approx(0.7 * certain, rel=1e-6)
+
+
 def test_a_bfloat16_pass_errs_no_more_than_the_naive_one():
     torch.manual_seed(0)
     hidden, weight = torch.randn(300, 64), torch.randn(500, 64) * 0.3

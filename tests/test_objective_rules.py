@@ -265,3 +265,22 @@ def test_groups_of_types_that_are_empty_are_told():
         build("frage", {"popular_types": 30})
     assert build("agps", {"first_rare": 30}).remarks() == ["warning: none of the 23 types is rare: nothing is gated"]
     assert build("agps", {}).remarks() == []
+
+
+def test_frages_game_begins_after_its_update_for_both_players():
+    objective, weight = build("frage", {"start": 2}), torch.randn(N, D, requires_grad=True)
+    moved = []
+    for _ in range(4):
+        before = copy.deepcopy(objective.discriminator.state_dict())
+        objective.begin_update(torch.ones(N, dtype=torch.int64))
+        plays = objective.penalty(weight) is not None
+        objective.end_update(weight)
+        after = objective.discriminator.state_dict()
+        moved.append((plays, any(not torch.equal(before[key], after[key]) for key in before)))
+    assert moved == [(False, False), (False, False), (True, True), (True, True)]
+
+
+def test_reweighting_is_by_the_mean_of_types_that_occur():
+    """omega is the mean count of the types that occur, over the type's own; a type that never occurs is not weighed."""
+    objective = build("reweight", {}, counts=torch.tensor([2, 0, 4, 6, *[0] * (N - 4)]))
+    assert objective.token_weight()[:4].tolist() == pytest.approx([2.0, 1.0, 1.0, 4 / 6])
