@@ -1,8 +1,8 @@
 """Centring by frequency: the squared length of the mean of all target rows in the text is added to the loss.
 
-Degenerate tables drift away from the origin together; this pulls the mean of what the text uses back, |sum over k of p_k w_k|^2 with
-p_k the share of type k among the targets. An example of an objective of one's own; it is nobody's published method (mu_loss.py,
-where every row weighs the same, is).
+Degenerate tables drift away from the origin together; this pulls the mean of what the text uses back: |sum over k of p_k w_k|^2,
+with p_k the share of type k among the targets. An example of an objective of one's own; it is nobody's published method
+(mu_loss.py, where every row weighs the same, is).
 """
 
 import torch
