@@ -15,6 +15,7 @@ from raretokens.config.load import load
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import frames, report
 from raretokens.reporting.cells.cell import Cell
+from raretokens.reporting.cells.printed_numbers import is_same
 from raretokens.reporting.cells.table_cells import table_cells
 from raretokens.reporting.declarations.printed import PrintedTable, is_suspicious, number
 from raretokens.reporting.page import table_sections
@@ -264,3 +265,10 @@ def test_a_row_says_that_it_is_not_the_paper_s_method(scores):
 )
 def test_numbers_as_printed(text, value):
     assert number(text) == value
+
+
+def test_a_number_printed_with_a_unit_is_rounded_and_no_other_is():
+    """32k stands for 32,768: what is off by three in a hundred at most."""
+    assert [is_same("32k", value, 0.0) for value in (31_040, 31_039, 32_768, 32_960, 32_961)] == [True, False, True, True, False]
+    assert is_same("1.5M", 1_540_000, 0.0) and not is_same("1.5M", 1_550_000, 0.0)
+    assert is_same("32000", 32_000, 0.0) and not is_same("32000", 32_001, 0.0) and is_same("32000", 32_001, 1.0)
