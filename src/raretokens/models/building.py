@@ -2,7 +2,7 @@
 
 SHAPE names what a size of it declares and the kind of each (shapes.py). MODEL is a module with a parameter `table` that maps
 ids to final hidden states; it is built from the number of types, `positions` (of the longest sequence) and what SHAPE names.
-flops_per_token(shape, vocabulary, positions) counts operations.
+flops_per_token(shape, vocabulary, positions) counts operations. TIME, where there is one, says why hours do not follow from them.
 """
 
 from collections.abc import Mapping

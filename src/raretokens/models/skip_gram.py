@@ -13,6 +13,8 @@ from torch import Tensor, nn
 # window: words on each side at most; negatives: counted for each pair; drawn: words that a block of positions shares for them;
 # subsample: relative frequency from which on occurrences are left out
 SHAPE = {"width": "count", "window": "count", "negatives": "count", "drawn": "count", "subsample": "probability"}
+# What a plan says of its hours.
+TIME = "rows are read and written one by one: memory and latency decide, and its hours are many times those of its operations"
 
 
 class SkipGram(nn.Module):

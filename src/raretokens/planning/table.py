@@ -10,8 +10,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from raretokens.declared import literal
 from raretokens.files import whole
 from raretokens.machine.cards import Card
+from raretokens.models.shapes import MODELS
 from raretokens.planning import disk, memory
 from raretokens.planning.data import Need
 from raretokens.planning.plan import Planned
@@ -78,6 +80,9 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: in
     left = sum(one.disk_left for one in planned) + sum(texts.values())
     console.print(f"{len(planned)} runs, {duration(hours)} on {cards} x {card.name} ({card.memory / 1e9:.0f} GB), "
                   f"{utilisation:.0%} of {card.flops / 1e12:g} TFLOP/s used; attention counted.")  # fmt: skip
+    for architecture in sorted({one.run.architecture for one in planned}):
+        if remark := literal(MODELS / f"{architecture}.py", "TIME"):
+            console.print(f"{architecture}: {remark}.")
     console.print(f"Disk: what the runs write takes {left / 1e9:.1f} GB (with their token files), "
                   f"{max(one.disk_passing for one in planned) / 1e9:.1f} GB more while the largest run trains.")  # fmt: skip
 
