@@ -9,6 +9,7 @@ import yaml
 
 from raretokens import tasks
 from raretokens.config.schema import schema
+from raretokens.paths import tokens as token_files
 from raretokens.pipeline.jobs import training
 from raretokens.planning import plan, random_tokens, trial
 from raretokens.planning.vocabulary import text
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 SHEET = yaml.safe_load((ROOT / "scales/paper/params.yaml").read_text())
 PARAMETERS = checked(schema(), SHEET, "params.yaml")
 VOCABULARY = cache(Vocabulary.read)  # most runs read the same one
-NARROW = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}
+NARROW = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}  # of what a shape has
 
 
 def planned(parameters: Parameters, task: str, name: str, tokens: int) -> plan.Planned:
@@ -71,9 +72,15 @@ def test_every_run_line_trains_with_a_narrow_model(task, name, tokens, tmp_path,
     """The run's objective and options on the vocabulary of its task: two updates and an evaluation."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Vocabulary, "read", VOCABULARY)
-    job = trial.shortened(planned(PARAMETERS, task, name, 64))
-    job = job.replaced(run=job.run.replaced(shape={**job.run.shape, **NARROW}))
-    data, here = tasks.part(task, "training").data, (Execution(), Observer())
-    train(job, b"", data, *here, tokens / job.run.tokens, tmp_path / "scratch", tmp_path / "out")
+    one = planned(PARAMETERS, task, name, 64)
+    job = trial.shortened(one)
+    job = job.replaced(
+        run=job.run.replaced(shape=job.run.shape | {key: NARROW[key] for key in NARROW if key in job.run.shape})
+    )
+    part, folder = tasks.part(task, "training"), tokens / job.run.tokens
+    if not folder.exists():  # of another kind than these
+        trial._prepare(tmp_path, one)
+        folder = tmp_path / token_files(job.run.tokens)
+    train(job, b"", part, Execution(), Observer(), folder, tmp_path / "scratch", tmp_path / "out")
     losses, evaluation = trial.results(tmp_path / "out")
     assert len(losses) == 2 and all(map(math.isfinite, (*losses, evaluation)))

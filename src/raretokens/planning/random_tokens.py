@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.subword import streams
+from raretokens.subword.beside import IMAGES, LABELS
 from raretokens.subword.vocabulary import EOS, SPECIALS, VOCABULARY, Vocabulary
 
 OCCURRENCES = 1e8  # of all types, that the vocabulary claims: about those of the full texts
@@ -30,6 +31,21 @@ def write(folder: Path, rows: int, splits: dict[str, int], longest: int | None =
         ids.astype(dtype).tofile(folder / f"{split}.bin")
     meta = {"dtype": dtype.str, "vocabulary": rows, "fillers": 0}
     streams.write_meta(folder, meta | {"splits": {name: {"tokens": count} for name, count in splits.items()}})
+
+
+def classify(folder: Path, kind: str, classes: int, pixels: int, seed: int = 1) -> None:
+    """Give each document of such token files a class, or make them images of so many pixels; other kinds stay as they are."""
+    random, meta = np.random.default_rng(seed), streams.read_meta(folder)
+    for split in meta["splits"] if kind in ("documents", "images") else ():
+        ids = np.array(streams.tokens(folder, split))
+        if kind == "documents":
+            labels = random.integers(0, classes, np.count_nonzero(ids == EOS))
+            labels.astype(meta["dtype"]).tofile(folder / f"{split}{LABELS}.bin")
+            continue
+        of_images = ids[: max(len(ids) // pixels, 1)]
+        np.stack((of_images, np.full_like(of_images, EOS)), 1).tofile(folder / f"{split}.bin")
+        random.integers(0, 256, (len(of_images), pixels)).astype(np.uint8).tofile(folder / f"{split}{IMAGES}.bin")
+    streams.write_meta(folder, meta | {"classes": [f"class{number}" for number in range(classes)], "pixels": pixels})
 
 
 def _paired(ids: np.ndarray, longest: int, random: np.random.Generator) -> np.ndarray:

@@ -20,6 +20,7 @@ from raretokens.planning import memory, random_tokens
 from raretokens.planning.penalty import from_the_start
 from raretokens.planning.plan import Planned, forward
 from raretokens.run import Run
+from raretokens.tasks.record import record
 from raretokens.training.job import Job
 from raretokens.training.pairs import SMALLEST_BUCKET
 
@@ -47,6 +48,8 @@ def shrunk(planned: Planned, tokens: int | None) -> Planned:
     tokens = min(tokens or training.tokens_per_update, training.tokens_per_update)
     if planned.sides == 2:
         tokens = max(tokens, SMALLEST_BUCKET)
+    if record(planned.run.task).kind == "images":
+        tokens = max(tokens, training.block)  # a whole image
     block = min(training.block, tokens)
     training = training.replaced(tokens_per_update=tokens, block=block)
     micro = max(min(planned.step.micro_batch, tokens), block)
@@ -91,9 +94,12 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
 def _prepare(folder: Path, planned: Planned) -> None:
     """The job of this run alone, machine.yaml, and random token files."""
     run, training, step = planned.run, planned.training, planned.step
-    longest = training.block if planned.sides == 2 else None
+    kind = record(run.task).kind
+    longest = training.block if kind in ("bitext", "documents") else None
     splits = {"train": planned.sides * SPARE * training.tokens_per_update, "valid": planned.sides * step.micro_batch}
     random_tokens.write(folder / token_files(run.tokens), planned.text.rows, splits, longest)
+    classes = run.shape.get("classes", 0)
+    random_tokens.classify(folder / token_files(run.tokens), kind, classes, training.block)
     write_text(folder / job_file(f"train-{run.task}", run.name), told.text(shortened(planned), {}))
     write_text(folder / MACHINE, f"micro_batch: {step.micro_batch}\n")
 
