@@ -8,6 +8,7 @@ import yaml
 
 from raretokens.config.load import load
 from raretokens.errors import UserError
+from raretokens.pipeline.jobs import every
 
 ROOT = Path(__file__).parents[1]
 
@@ -137,6 +138,20 @@ def test_a_knob_sets_the_option_of_its_name(tmp_path):
     parameters = load(edited(tmp_path, "nmt/alpha", 0.5))
     assert parameters.run("nmt", "base-agg").options["alpha"] == 0.5
     assert parameters.run("lm", "mle-2").seed == 2
+
+
+def test_a_size_of_translation_may_be_decoded_and_trained_otherwise(tmp_path):
+    decoding = {"beam": 8, "length_penalty": 1.1, "length_penalty_form": "gnmt"}
+    path = edited(tmp_path, "nmt/sizes/big/decoding", decoding)
+    path.write_text(path.read_text().replace("    big:\n", "    big:\n      warmup: 7\n", 1))
+    told = {(stage, name): job for stage, name, job in every(load(path))}
+    for run, beam, warmup in (("base-mle", 4, 80), ("big-mle", 8, 7)):
+        assert told["translate", run].decoding == told["score-nmt", run].texts.decoding
+        assert (told["translate", run].decoding.beam, told["train-nmt", run].training.warmup) == (beam, warmup)
+    compared = {one.run.name: one.texts.decoding.beam for one in told["compare", "all"].runs}
+    assert (compared["base-agg"], compared["big-agg"], told["baseline", "nmt"].texts.decoding.beam) == (4, 8, 4)
+    with pytest.raises(UserError, match="nmt.sizes.big.decoding.bean: unknown key .* the nearest is beam"):
+        load(edited(tmp_path, "nmt/sizes/big/decoding", {**decoding, "bean": 1}))
 
 
 def test_a_mistake_stops_the_pipeline_before_any_work(tmp_path):
