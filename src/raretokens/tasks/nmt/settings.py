@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from raretokens.decoding.job import Decoding
+from raretokens.sections import Name
 from raretokens.tasks import settings
 
 
@@ -17,7 +18,7 @@ class Size(settings.Size):
 
 
 class Settings(settings.TaskSettings):
-    sizes: dict[str, Size]
+    sizes: dict[Name, Size]
     alpha: Annotated[float, Field(ge=0.0)]  # of AGG
     decoding: Decoding
     named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is told
