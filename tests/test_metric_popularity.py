@@ -11,7 +11,7 @@ from tiny.tables import cosine, kept, worlds
 from raretokens.loss.facts import Facts
 from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.metrics.popularity import FOLDS, PENALTY, folds_of, popular_types, popularity_accuracy
-from raretokens.objectives.frage import OPTIONS, Objective
+from raretokens.objectives.building import build
 from raretokens.subword.vocabulary import FILLER, FREQ, PAD, RARE
 
 
@@ -104,7 +104,7 @@ def test_popular_types_are_those_that_frage_plays_with(world, share):
     table, groups = world
     counts, types = falling(len(groups)), int((groups != FILLER).sum())
     facts = Facts(torch.tensor(counts), torch.tensor(groups == RARE), types, 4, PAD, 10, table.shape[1])
-    objective = Objective(facts, **{**OPTIONS, "popular": share})
+    objective = build("frage", facts, popular=share)
     popular = popular_types(counts, groups, share)
     assert [i for i in kept(groups) if popular[i]] == objective.popular.nonzero().flatten().tolist()
     assert [i for i in kept(groups) if not popular[i]] == objective.rare.nonzero().flatten().tolist()

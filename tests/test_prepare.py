@@ -293,7 +293,7 @@ def test_the_stages():
     assert untold.stderr == "error: data/jobs/prepare/lm.json: no such file; dvc repro jobs makes it\n"
     assert stage("jobs").returncode == 0
     unknown = stage("prepare", "ml")
-    assert unknown.stderr == "error: data/jobs/prepare/ml.json: no such file; known: lm, nmt\n"
+    assert unknown.stderr == "error: data/jobs/prepare/ml.json: no such file; known: bible-verses, digits, lm, nmt\n"
     failed = stage("prepare", "lm")
     assert failed.returncode == 1 and failed.stderr.startswith("error: ") and failed.stderr.count("\n") == 1
 
