@@ -19,7 +19,12 @@ from raretokens.yaml_files import checked
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/raretokens"
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-RUNS = {"lm": ("mle", "agg", "ul-agg", "word-mle"), "nmt": ("base-mle", "base-agg"), "skipgram": ("sg-mle", "sg-frage")}
+RUNS = {
+    "lm": ("mle", "agg", "ul-agg", "word-mle"),
+    "nmt": ("base-mle", "base-agg"),
+    "recurrent": ("awd-mle", "mos-mle"),
+    "skipgram": ("sg-mle", "sg-frage"),
+}
 
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
@@ -196,8 +201,11 @@ def test_a_remark_in_every_file_makes_nothing_run_again(package, before, paramet
 
 
 TRANSFORMERS = {"train-lm", "train-nmt"}
-TRAIN, SCORE = TRANSFORMERS | {"train-skipgram"}, {"score-lm", "score-nmt", "score-skipgram"}
-TOKENS = TRAIN | SCORE | {"encode", "align", "baseline", "probe", "translate"}  # stages that read token files
+TRAIN = TRANSFORMERS | {"train-recurrent", "train-skipgram"}
+SCORE = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram"}
+TOKENS = (
+    TRAIN | SCORE | {"encode", "align", "baseline", "probe", "translate", "evaluate"}
+)  # stages that read token files
 MODELS = TRANSFORMERS | {"probe", "translate"}
 RUNNING = {
     "alignment/links.py": {"align"},
@@ -210,21 +218,26 @@ RUNNING = {
     "corpora/similarity.py": {"similarity"},
     "decoding/probe.py": {"probe"},
     "decoding/translate.py": {"translate"},
+    "decoding/pointer.py": {"evaluate"},
     "loss/gated_cross_entropy.py": TRAIN,
     "loss/negative_sampling.py": {"train-skipgram"},
     "machine/settings.py": set(),
     "machine/watch.py": set(),
     "machine/launch.py": set(),
     "metrics/isotropy.py": SCORE,
-    "metrics/uniq.py": {"score-lm", "baseline@lm"},
+    "metrics/uniq.py": {"score-lm", "score-recurrent", "baseline@lm"},
     "metrics/bleu.py": {"score-nmt", "baseline@nmt", "compare"},
     "models/shapes.py": set(),
     "models/transformer.py": MODELS,
     "models/skip_gram.py": {"train-skipgram"},
     "models/decoder.py": MODELS - {"train-nmt"},
     "models/encoder_decoder.py": MODELS - {"train-lm"},
+    "models/awd_lstm.py": {"train-recurrent", "evaluate"},
+    "models/awd_lstm_mos.py": {"train-recurrent@mos-mle", "evaluate@mos-mle"},
     "objectives/agg.py": {"train-lm@agg", "train-lm@ul-agg", "train-nmt@base-agg"},
-    "objectives/mle.py": {"train-lm@mle", "train-lm@word-mle", "train-nmt@base-mle", "train-skipgram@sg-mle"},
+    "objectives/mle.py": {
+        *("train-lm@mle", "train-lm@word-mle", "train-nmt@base-mle", "train-recurrent", "train-skipgram@sg-mle"),
+    },
     "objectives/frage.py": {"train-skipgram@sg-frage"},
     "objectives/freeze.py": set(),
     "pipeline/around.py": set(),
@@ -242,6 +255,10 @@ RUNNING = {
     "tasks/parameters.py": set(),
     "tasks/lm/settings.py": set(),
     "tasks/lm/training.py": {"train-lm"},
+    "tasks/recurrent/scoring.py": {"score-recurrent"},
+    "training/blocks.py": {"train-lm"},
+    "training/columns.py": {"train-recurrent"},
+    "training/carried.py": {"train-recurrent"},
     "tasks/nmt/scoring.py": {"score-nmt"},
     "tasks/skipgram/training.py": {"train-skipgram"},
     "tasks/skipgram/scoring.py": {"score-skipgram"},
@@ -253,8 +270,8 @@ RUNNING = {
     "training/known_rules.py": set(),
     "training/rules/warmup_adam.py": TRANSFORMERS,
     "training/rules/linear_sgd.py": {"train-skipgram"},
-    "training/rules/sgd.py": set(),
-    "training/rules/nt_asgd.py": set(),
+    "training/rules/sgd.py": {"train-recurrent"},
+    "training/rules/nt_asgd.py": {"train-recurrent"},
     "paths.py": set(),
     "told.py": set(),
     "files.py": {name for name in STAGES if not name.endswith("-continued")} - {"jobs", "fetch", "own"},

@@ -5,7 +5,6 @@ import math
 import os
 import subprocess
 import sys
-from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +22,7 @@ ROWS, POSITIONS, SEQUENCES = 40, 16, 6
 
 def sides(architecture: str) -> int:
     model = build(architecture, architectures.shape(architecture), ROWS, POSITIONS)
-    return len(signature(model.forward).parameters)
+    return architectures.sides(model)
 
 
 def followed(

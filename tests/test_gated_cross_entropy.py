@@ -157,7 +157,9 @@ def test_unlikelihood_is_cut_off_where_a_candidate_is_nearly_certain():
     """1 - p below 1e-5 counts as 1e-5 and has no gradient (Welleck et al.); just above it has its own."""
     targets = torch.tensor([[0, 1]])
     for certain, is_cut in ((1 - 5e-6, True), (1 - 2e-5, False)):
-        logits = torch.tensor([[0.0, 0.0], [certain, 1 - certain]], dtype=torch.float64).clamp(min=0.5 * (1 - certain)).log()
+        logits = (
+            torch.tensor([[0.0, 0.0], [certain, 1 - certain]], dtype=torch.float64).clamp(min=0.5 * (1 - certain)).log()
+        )
         logits[0] = 0.0
         weight, hidden = torch.eye(2, dtype=torch.float64), logits[None].clone().requires_grad_()
         plain, whole = (

@@ -103,7 +103,9 @@ def test_the_plan_of_a_scale_has_a_line_for_each_run(scale, tmp_path, monkeypatc
     main()
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     sheet = yaml.safe_load(declared)["runs"]
-    assert [row["run"] for row in rows] == [f"{task}/{name}" for task in ("lm", "nmt", "skipgram") for name in sheet[task]]
+    assert [row["run"] for row in rows] == [
+        f"{task}/{name}" for task in ("lm", "nmt", "skipgram") for name in sheet[task]
+    ]
     assert all(math.isfinite(float(row["hours"])) and row["fits"] == "yes" for row in rows)
 
 

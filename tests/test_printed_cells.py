@@ -269,6 +269,12 @@ def test_numbers_as_printed(text, value):
 
 def test_a_number_printed_with_a_unit_is_rounded_and_no_other_is():
     """32k stands for 32,768: what is off by three in a hundred at most."""
-    assert [is_same("32k", value, 0.0) for value in (31_040, 31_039, 32_768, 32_960, 32_961)] == [True, False, True, True, False]
+    assert [is_same("32k", value, 0.0) for value in (31_040, 31_039, 32_768, 32_960, 32_961)] == [
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
     assert is_same("1.5M", 1_540_000, 0.0) and not is_same("1.5M", 1_550_000, 0.0)
     assert is_same("32000", 32_000, 0.0) and not is_same("32000", 32_001, 0.0) and is_same("32000", 32_001, 1.0)

@@ -2,7 +2,10 @@
 
 import sys
 from importlib import import_module
+from inspect import signature
 from typing import Any
+
+from torch import nn
 
 from raretokens.models.shapes import architectures
 
@@ -12,6 +15,12 @@ SMALL = {"layers": 2, "width": 32, "heads": 4, "feedforward": 64}
 OTHERS = {"layers": 2, "count": 2, "positive": 1.0, "probability": 0.0, "flag": False}
 
 sys.modules[f"raretokens.models.{RECURRENT}"] = import_module("tests.tiny.recurrent")
+
+
+def sides(model: nn.Module) -> int:
+    """Inputs that a model needs; a recurrent one may also be given what it carries."""
+    given = signature(model.forward).parameters.values()
+    return sum(parameter.default is parameter.empty for parameter in given)
 
 
 def shape(architecture: str, **given: Any) -> dict[str, Any]:

@@ -71,6 +71,7 @@ def parameters() -> dict:
         for split in ("train", "valid", "test")
         for side in ("source", "target")
     }
+    tree["continued"] = {}
     tree["runs"] = {
         "lm": {name: tree["runs"]["lm"][name] for name in ("mle", "agg", "word-mle")},
         "nmt": {name: tree["runs"]["nmt"][name] for name in ("base-mle", "reverse-mle")},
