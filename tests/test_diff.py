@@ -1,11 +1,15 @@
 """The report diff in a real repository: what moved, out of which tolerance, and which parameter differs."""
 
+import contextlib
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+
+from raretokens.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"
@@ -21,7 +25,16 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def diff(folder: Path, *revision: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, sys.executable, "-m", "raretokens", "diff", *revision)
+    """The command in this process: another one each time would cost more than all that is tested."""
+    out, said, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
+        patch.setattr(sys, "argv", ["raretokens", "diff", *revision])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+            try:
+                main()
+            except SystemExit as end:
+                code = int(end.code or 0)
+    return subprocess.CompletedProcess([], code, out.getvalue(), said.getvalue())
 
 
 @pytest.fixture(params=[".", "scales/small"])
@@ -36,6 +49,9 @@ def world(request, tmp_path) -> Path:
     (folder / "reports/claims.csv").write_text(CLAIMS)
     (folder / "reports/figures/agg-figure-4.csv").write_text(FIGURE)
     (folder / "reports/figures/agg-figure-5.csv").write_text(SWEEP)
+    (folder / "reports/runs/lm").mkdir(parents=True)
+    for name in ("index.md", "runs/lm/mle.json"):
+        (folder / "reports" / name).write_text("{}")
     run(tmp_path, "git", "init", "-q")
     run(tmp_path, "git", "add", "-A")
     run(tmp_path, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "reports")
@@ -79,6 +95,11 @@ def test_unchanged_reports_pass(world):
         ("figures/agg-figure-4.csv", "AGG,AGG,,50,950", "AGG,AGG,,50,951", 0, "mean shift / range"),
         ("figures/agg-figure-5.csv", "0.03,1", "0.03,2", 0, "| (a) rare types alpha 0.03 | y | 1 | 2 | +1 |"),
         ("figures/agg-figure-5.csv", "0.03,1", "0.03,90", 1, "8 abs | **out** |"),
+        ("tables/agg-1.csv", "0.700", "nan", 1, "| MLE | I(W) | 0.700 | nan | +nan | 0.03 abs | **out** |"),
+        ("tables/agg-1.csv", "100.00", "inf", 1, "**out**"),
+        ("claims.csv", "holds,0.97,", "holds,nan,", 1, "| left | 0.97 | nan |"),
+        ("figures/agg-figure-4.csv", "AGG,AGG,,50,950", "AGG,AGG,,50,nan", 1, "| mean shift / range | 0 | nan |"),
+        ("figures/agg-figure-5.csv", "0.03,1", "0.03,nan", 1, "8 abs | **out** |"),
     ],
 )
 def test_a_moved_cell_is_judged_by_its_metric_s_tolerance(world, name, old, new, code, said):
@@ -86,6 +107,34 @@ def test_a_moved_cell_is_judged_by_its_metric_s_tolerance(world, name, old, new,
     done = diff(world)
     assert said in done.stdout, done.stdout + done.stderr
     assert done.returncode == code
+
+
+@pytest.mark.parametrize("name", ["tables/agg-1.csv", "figures/agg-figure-4.csv", "claims.csv", "index.md", "runs/lm/mle.json"])
+def test_a_report_that_is_gone_is_out(world, name):
+    (world / "reports" / name).unlink()
+    done = diff(world)
+    assert done.returncode == 1 and f"| {name} |  |  | present |  |  |  | **out** |" in done.stdout, done.stderr
+    assert "1 cells moved, 1 of them out" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["tables/agg-1.csv", "figures/agg-figure-4.csv", "claims.csv"])
+@pytest.mark.parametrize(
+    ("edited", "said"),
+    [
+        (lambda text: b"<<<<<<< HEAD\n" + text + b"=======\n" + text + b">>>>>>> other\n", "line 1 is the mark of an unresolved"),
+        (lambda text: text.decode().encode("utf-16"), "not as any version writes it: 'utf-8' codec can't decode"),
+        (lambda text: text.replace(b"metric", b"metrik").replace(b"panel", b"panl").replace(b"verdict", b"verd"), "no column"),
+        (lambda text: b"", "not as any version writes it: No columns"),
+        (lambda text: text + b'"never closed', "not as any version writes it"),
+    ],
+    ids=["merge", "utf-16", "column", "empty", "quote"],
+)
+def test_a_report_that_cannot_be_read_is_an_error_and_no_move(world, name, edited, said):
+    path = world / "reports" / name
+    path.write_bytes(edited(path.read_bytes()))
+    done = diff(world)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stdout + done.stderr
+    assert done.stderr.startswith(f"error: {name}: {said}")
 
 
 def test_a_parameter_that_differs_is_named(world):

@@ -1,5 +1,6 @@
 """Files in YAML that people write, read and checked: every mistake is one line with file, key, value and what is allowed."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,35 @@ from raretokens.errors import UserError, nearest
 from raretokens.sections import UNKNOWN
 
 
+class Loader(yaml.SafeLoader):
+    """YAML 1.1, with the floats of YAML 1.2, such as the 5e-05 that DVC writes; a key that stands twice is a mistake."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if twice := [key for key in keys if keys.count(key) > 1 and key != "<<"]:
+            raise yaml.constructor.ConstructorError(None, None, f"{twice[0]!r} stands twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+FLOAT = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$")
+Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
+
+
 def read_yaml(path: Path) -> Any:
     """The tree of a YAML file. Raises UserError where there is no such file, or it is not YAML."""
     try:
-        return parsed_yaml(path.read_text(encoding="utf-8"), path)
+        return parsed_yaml(path.read_bytes(), path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
 
 
-def parsed_yaml(text: str, place: object) -> Any:
-    """The tree of a text in YAML; place: where it is from. Raises UserError where it is not YAML."""
+def parsed_yaml(text: bytes, place: object) -> Any:
+    """The tree of a text in YAML; place: where it is from. Raises UserError where it is not YAML, or not UTF-8."""
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        return yaml.load(text.decode("utf-8"), Loader)  # noqa: S506 - a SafeLoader
+    except UnicodeDecodeError as error:
+        raise UserError(f"{place}: not UTF-8 at byte {error.start}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
 
 

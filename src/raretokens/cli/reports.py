@@ -7,7 +7,7 @@ from pathlib import Path
 from raretokens import paths
 from raretokens.config.load import load
 from raretokens.errors import UserError
-from raretokens.files import write_text
+from raretokens.files import failure, write_text
 from raretokens.pipeline.around import root
 from raretokens.pipeline.jobs import sheet
 from raretokens.reporting import report
@@ -58,8 +58,8 @@ def show_diff(arguments: argparse.Namespace) -> None:
         revision = Revision(arguments.revision)
         moves = compare(revision, _declared())
         print(to_markdown(revision, moves, revision.parameters()))
-    except UserError as error:  # 1 means that something moved
-        print(f"error: {error}", file=sys.stderr)
+    except (UserError, OSError) as error:  # 1 means that something moved
+        print(f"error: {failure(error) if isinstance(error, OSError) else error}", file=sys.stderr)
         sys.exit(2)
     sys.exit(any(move.out for move in moves))
 

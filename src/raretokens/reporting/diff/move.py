@@ -1,5 +1,6 @@
 """A cell of the reports that is not what it was."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ def number_moves(place: str, row: str, column: str, before: str, after: str, dri
         yield Move(place, row, column, before, after, "any", not (before and after))
         return
     old, new = number(before), number(after)
-    out = old is None or new is None or not drift.allows(old, new)
+    out = old is None or new is None or not math.isfinite(new) or not drift.allows(old, new)
     yield Move(place, row, column, before, after, drift.bound, out)
 
 

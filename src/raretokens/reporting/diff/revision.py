@@ -21,19 +21,19 @@ class Revision:
             "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}", error=f"{name}: no such revision"
         ).strip()
 
-    def read(self, path: str) -> str | None:
-        """Text of a file, or None where the revision has no such file."""
+    def read(self, path: str) -> bytes | None:
+        """Content of a file, or None where the revision has no such file."""
         done = subprocess.run(["git", "show", f"{self.commit}:./{path}"], cwd=self.folder, capture_output=True)
-        return None if done.returncode else done.stdout.decode("utf-8")
+        return None if done.returncode else done.stdout
 
     def files(self, folder: str) -> list[str]:
-        """Names of the files in a folder; none where the revision has no such folder."""
-        paths = self._git("ls-tree", "--name-only", "-z", self.commit, f"{folder}/").split("\0")[:-1]
-        return [path.rsplit("/", 1)[-1] for path in paths]
+        """Files in a folder and below it, seen from it; none where the revision has no such folder."""
+        paths = self._git("ls-tree", "-r", "--name-only", "-z", self.commit, f"{folder}/").split("\0")[:-1]
+        return [path.removeprefix(f"{folder}/") for path in paths]
 
     def parameters(self, path: str = "params.yaml") -> list[tuple[str, Any, Any]]:
         """Parameters that differ from the working tree's: (key, before, now), leaf by leaf."""
-        old = _leaves(parsed_yaml(self.read(path) or "", f"{self.name}:{path}") or {})
+        old = _leaves(parsed_yaml(self.read(path) or b"", f"{self.name}:{path}") or {})
         new = _leaves(read_yaml(self.folder / path) or {})
         return [
             (key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)
@@ -41,7 +41,7 @@ class Revision:
 
     def _git(self, *arguments: str, error: str = "") -> str:
         try:
-            done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True)
+            done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, errors="replace")
         except FileNotFoundError:
             raise UserError("git is not installed") from None
         if done.returncode and error:
