@@ -33,7 +33,7 @@ class Size(Strict):
     tokens_per_update: Count | None = None
     block: Length | None = None
     peak_lr: PositiveFloat | None = None
-    warmup: Length | None = None
+    warmup: Count | None = None
     rule: RuleChoice | None = None
     betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] | None = None
     weight_decay: Annotated[float, Field(ge=0.0)] | None = None
