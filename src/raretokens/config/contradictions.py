@@ -7,24 +7,29 @@ from collections.abc import Iterator
 from typing import Any
 
 from raretokens import tasks
-from raretokens.corpora.names import corpora, sources
+from raretokens.corpora.names import corpora, lenders, sources
 from raretokens.errors import UserError, nearest
 from raretokens.models.shapes import shape_of
 from raretokens.objectives.registry import known
 from raretokens.options import Option, option
 from raretokens.subword.groups import Groups
 from raretokens.subword.job import Subword
+from raretokens.subword.vocabulary import SPECIALS
 from raretokens.tasks.parameters import Parameters, PreparedCorpus, value_at
 from raretokens.tasks.record import record
 from raretokens.tasks.settings import Line, TaskSettings
-from raretokens.training.job import RuleChoice
+from raretokens.training.job import RuleChoice, Training
 from raretokens.training.known_rules import known_rules
+
+SPLITS = ("train", "valid", "test")
 
 
 def contradictions(parameters: Parameters) -> Iterator[str]:
     for name in parameters.sources:
         if name not in sources():
             yield f"sources: {name!r} is not known; {nearest(name, sources())}"
+    if twice := sorted({name for name in parameters.sources if parameters.sources.count(name) > 1}):
+        yield f"sources: {', '.join(twice)} stands there twice"
     yield from _corpora(parameters)
     yield from _tokens(parameters)
     for task in tasks.names():
@@ -53,6 +58,17 @@ def _corpora(parameters: Parameters) -> Iterator[str]:
             yield f"{key}.corpus: {declared.corpus!r} is not known; allowed for {declared.task}: {allowed}"
         else:
             yield from _languages(f"{key}.languages", declared)
+            yield from _tests(f"{key}.extra_tests", declared, parameters)
+
+
+def _tests(key: str, declared: PreparedCorpus, parameters: Parameters) -> Iterator[str]:
+    own = {name.removeprefix("nmt-").removesuffix("-source") for name in parameters.own if name.endswith("-source")}
+    known = [*lenders(), *sorted(own - {*SPLITS})]
+    for test in declared.extra_tests:
+        if test not in known:
+            yield f"{key}: {test!r} is not known; allowed: {', '.join(known)}"
+    if declared.extra_tests and record(declared.task).kind == "text":
+        yield f"{key}: {declared.extra_tests} are of pairs; not allowed in a text of one side"
 
 
 def _languages(key: str, declared: PreparedCorpus) -> Iterator[str]:
@@ -84,6 +100,8 @@ def _groups(key: str, groups: Groups) -> Iterator[str]:
         yield f"{key}: declare either fractions or boundaries, and only one of them"
     elif groups.fractions is not None and abs(sum(groups.fractions) - 1.0) > 1e-6:
         yield f"{key}.fractions: {groups.fractions} add to {sum(groups.fractions):g}; they must add to 1"
+    elif groups.boundaries is not None and not len(SPECIALS) <= groups.boundaries[0] < groups.boundaries[1]:
+        yield f"{key}.boundaries: {groups.boundaries} must rise, from {len(SPECIALS)} at least"
 
 
 def _subword(key: str, declared: Subword, parameters: Parameters, tokens: str) -> Iterator[str]:
@@ -107,21 +125,30 @@ def _task(name: str, task: TaskSettings) -> Iterator[str]:
         yield from _size(f"{name}.sizes.{size}", declared.architecture, declared.shape)
         if declared.rule:
             yield from _rule(f"{name}.sizes.{size}.rule", declared.rule)
+        mistakes = _recipe(f"{name}.training", declared.training(task.training))
+        yield from (f"{name}.sizes.{size}: {line}" for line in mistakes if line not in _recipe(f"{name}.training", task.training))
+        every = declared.snapshot_every
+        if every and task.curves and all(update % every for update in task.curves):
+            allowed = f"one of {name}.curves {task.curves} must be a multiple of it"
+            yield f"{name}.sizes.{size}.snapshot_every: {every} is not allowed: {allowed}"
     yield from _rule(f"{name}.training.rule", task.training.rule)
-    key, training = f"{name}.training", task.training
+    yield from _recipe(f"{name}.training", task.training)
+    every = task.training.snapshot_every  # the table can be projected only at updates at which it was kept
+    if wrong := [update for update in task.curves if update % every]:
+        yield f"{name}.curves: {wrong} are no multiples of {name}.training.snapshot_every ({every})"
+    probe = getattr(task, "probe", None)
+    if probe and probe.context >= probe.window:
+        yield (f"{name}.probe.context: {probe.context} leaves nothing to score in a window of {probe.window}; "
+               "it must be smaller")  # fmt: skip
+
+
+def _recipe(key: str, training: Training) -> Iterator[str]:
     if training.warmup > training.updates:
         yield f"{key}.warmup: {training.warmup} is more than the {training.updates} updates"
     if training.block > training.tokens_per_update:
         yield f"{key}.block: {training.block} is more than tokens_per_update {training.tokens_per_update}"
     if training.validate_every != "epoch" and training.validate_every > training.updates:
         yield f"{key}.validate_every: {training.validate_every} is more than the {training.updates} updates"
-    every = training.snapshot_every  # the table can be projected only at updates at which it was kept
-    if wrong := [update for update in task.curves if update % every]:
-        yield f"{name}.curves: {wrong} are no multiples of {key}.snapshot_every ({every})"
-    probe = getattr(task, "probe", None)
-    if probe and probe.context >= probe.window:
-        yield (f"{name}.probe.context: {probe.context} leaves nothing to score in a window of {probe.window}; "
-               "it must be smaller")  # fmt: skip
 
 
 def _size(key: str, architecture: str, values: dict[str, Any]) -> Iterator[str]:
