@@ -2,6 +2,7 @@
 
 import csv
 import math
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -107,6 +108,34 @@ def test_the_plan_of_a_scale_has_a_line_for_each_run(scale, tmp_path, monkeypatc
         f"{task}/{name}" for task in ("lm", "nmt", "skipgram") for name in sheet[task]
     ]
     assert all(math.isfinite(float(row["hours"])) and row["fits"] == "yes" for row in rows)
+
+
+def test_scratch_and_outputs_may_be_on_disks_of_their_own(paper):
+    """Each is asked for what it has to hold, and named."""
+    one = planned(paper, "nmt", "base-mle")
+    enough = replace(PLENTY, disk=one.disk_passing, left=one.disk_left)
+    assert list(refusal.shortfalls(one, enough)) == []
+    (line,) = refusal.shortfalls(one, replace(enough, left=one.disk_left - 1e9))
+    assert "of disk in data/runs, " in line
+    (line,) = refusal.shortfalls(one, replace(enough, disk=one.disk_passing - 1e9))
+    assert "of disk in data/scratch/runs, " in line
+    (line,) = refusal.all_together([one, one], enough)
+    assert line.startswith("2 runs together need ") and "data/runs" in line
+
+
+def test_free_space_is_that_of_the_disk_of_data_and_not_of_the_code(tmp_path, monkeypatch):
+    """data/ may be a link to another disk; what is not there yet will be made in the nearest folder that is."""
+    other = tmp_path / "other"
+    (other / "runs").mkdir(parents=True)
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    Path("data").symlink_to(other)
+    asked = []
+    monkeypatch.setattr(
+        refusal.shutil, "disk_usage", lambda place: asked.append(Path(place).resolve()) or shutil._ntuple_diskusage(9, 2, 7)
+    )
+    assert refusal.disks(Path("data/scratch/runs"), Path("data/runs")) == (7, None)
+    assert asked == [other, other / "runs"]
 
 
 def test_a_plan_to_read_says_what_the_runs_leave_on_the_disk(paper, capsys):

@@ -4,7 +4,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from raretokens.errors import UserError
+from raretokens.ending import one_line
 
 # Files of this folder, each of which adds its commands; and the extra whose libraries it needs.
 PARTS = {"measure": "", "export": "pipeline", "plan": "pipeline", "alpha": "pipeline", "reports": "pipeline"}
@@ -15,9 +15,8 @@ def main() -> None:
     asked = sys.argv[1] if sys.argv[1:] else ""
     arguments = parser([asked] if asked in PARTS else list(PARTS)).parse_args()
     try:
-        arguments.act(arguments)
-    except UserError as error:
-        sys.exit(f"error: {error}")
+        with one_line():
+            arguments.act(arguments)
     except ModuleNotFoundError as error:
         if (error.name or "raretokens").startswith("raretokens"):
             raise

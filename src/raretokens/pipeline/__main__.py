@@ -2,9 +2,8 @@
 
 import argparse
 import inspect
-import sys
 
-from raretokens.errors import UserError
+from raretokens.ending import one_line
 from raretokens.pipeline import stages
 
 NAMES = [name for name, function in vars(stages).items() if inspect.isfunction(function) and
@@ -14,12 +13,8 @@ NAMES = [name for name, function in vars(stages).items() if inspect.isfunction(f
 def main() -> None:
     arguments = vars(_parser().parse_args())
     stage = arguments.pop("stage")
-    try:
+    with one_line("dvc repro makes what this stage needs"):
         getattr(stages, stage)(**arguments)
-    except UserError as error:
-        sys.exit(f"error: {error}")
-    except FileNotFoundError as error:
-        sys.exit(f"error: {error.filename}: no such file; dvc repro makes what this stage needs")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -19,13 +19,14 @@ def left(training: Training, width: int, rows: int, parameters: int) -> float:
 
 
 def passing(training: Training, width: int, rows: int, parameters: int) -> float:
-    """data/scratch: the copies of the table, kept checkpoints and one more, and the resumable state beside the new one.
+    """data/scratch: the copies of the table, two resumable states beside the new one, and checkpoints.
 
-    The state holds weights and both of Adam's moments.
+    A state holds weights and both of Adam's moments. Each of the two and the training may keep other checkpoints, and one more is
+    being written.
     """
     kept = 1 if training.keep == "best" else training.keep
     state = 3 * FLOAT * parameters + LOG * training.updates
-    return snapshots(training, width, rows) + (kept + 1) * FLOAT * parameters + 2 * state
+    return snapshots(training, width, rows) + (3 * kept + 1) * FLOAT * parameters + 3 * state
 
 
 def token_files(rows: int, tokens: int | None) -> float:

@@ -12,7 +12,7 @@ import torch
 
 from raretokens.errors import UserError
 from raretokens.machine.settings import device
-from raretokens.paths import MACHINE, STATES, alignment, corpus, tokens, trained
+from raretokens.paths import DATA, MACHINE, RUNS, STATES, alignment, corpus, tokens, trained
 from raretokens.planning import disk, memory
 from raretokens.planning.data import Need
 from raretokens.planning.plan import Planned, plan
@@ -26,20 +26,37 @@ CERTAIN = 0.8  # estimates of memory are good to a quarter: refused is what woul
 
 @dataclass(frozen=True)
 class There:
-    """Bytes that are free. device: of the GPU, or None where there is none."""
+    """Bytes that are free. disk: where runs train; left: where their outputs go, if that is another disk.
+
+    device: of the GPU, or None where there is none.
+    """
 
     host: float
     disk: float
     device: float | None = None
+    left: float | None = None
 
 
 def here(run: Run | None = None) -> There:
     """What this machine has. Files of the run's own resumable state count as free: it goes on writing them."""
-    host, disk = psutil.virtual_memory().available, shutil.disk_usage(".").free
+    host, (disk, left) = psutil.virtual_memory().available, disks(STATES, RUNS)
     own = 0 if run is None else sum(path.stat().st_size for path in _state(run) if path.is_file())
     # Of several processes each asks about its own GPU: a question takes some memory of the one that it is about.
     number = int(os.environ.get("LOCAL_RANK", "0"))
-    return There(host, disk + own, torch.cuda.mem_get_info(number)[0] if torch.cuda.is_available() else None)
+    device = torch.cuda.mem_get_info(number)[0] if torch.cuda.is_available() else None
+    return There(host, disk + own, device, left)
+
+
+def disks(training: Path, outputs: Path) -> tuple[int, int | None]:
+    """Bytes that are free where runs train, and where they leave their outputs if that is another disk."""
+    places = [_there(path) for path in (training, outputs)]
+    scratch, left = (shutil.disk_usage(place).free for place in places)
+    return scratch, None if places[0].stat().st_dev == places[1].stat().st_dev else left
+
+
+def _there(path: Path) -> Path:
+    """The folder, or the nearest one above that there is: it will be made there."""
+    return next(place for place in (path, *path.parents) if place.exists())
 
 
 def _state(run: Run) -> Iterator[Path]:
@@ -65,10 +82,17 @@ def shortfalls(planned: Planned, there: There, beside: int = 1) -> Iterator[str]
     if there.device is not None:
         yield from _memory(name, step, _on_device, there.device, "GPU memory")
     yield from _memory(name, step, lambda step: beside * memory.total(memory.on_host(step)), there.host, "memory")
-    needed = planned.disk_left + planned.disk_passing
-    if needed > there.disk:
-        key = f"{planned.run.task}.training.snapshot_every"
-        yield f"{name}: needs {_gb(needed)} of disk, {_gb(there.disk)} are free; free some or raise {key}"
+    for needed, free, place in _needs(planned.disk_left, planned.disk_passing, there):
+        if needed > free:
+            key = f"{planned.run.task}.training.snapshot_every"
+            yield f"{name}: needs {_gb(needed)} of disk in {place}, {_gb(free)} are free; free some or raise {key}"
+
+
+def _needs(left: float, passing: float, there: There) -> list[tuple[float, float, Path]]:
+    """Bytes needed, bytes free and where, of each disk."""
+    if there.left is None:
+        return [(left + passing, there.disk, DATA)]
+    return [(passing, there.disk, STATES), (left, there.left, RUNS)]
 
 
 def all_together(planned: Sequence[Planned], there: There) -> Iterator[str]:
@@ -76,9 +100,12 @@ def all_together(planned: Sequence[Planned], there: There) -> Iterator[str]:
     waiting = [one for one in planned if not (trained(one.run.task, one.run.name) / "model.safetensors").exists()]
     texts = {one.run.tokens: one.text for one in waiting if not (tokens(one.run.tokens) / META).exists()}
     encoded = sum(disk.token_files(*text) for text in texts.values())
-    needed = encoded + sum(one.disk_left for one in waiting) + max((one.disk_passing for one in waiting), default=0.0)
-    if len(waiting) > 1 and needed > there.disk:
-        yield f"{len(waiting)} runs together need {_gb(needed)} of disk, {_gb(there.disk)} are free; train fewer of them"
+    left = encoded + sum(one.disk_left for one in waiting)
+    passing = max((one.disk_passing for one in waiting), default=0.0)
+    for needed, free, place in _needs(left, passing, there):
+        if len(waiting) > 1 and needed > free:
+            what = f"{_gb(needed)} of disk in {place}, {_gb(free)} are free"
+            yield f"{len(waiting)} runs together need {what}; train fewer of them"
 
 
 def before_training(needs: Iterable[Need], there: There) -> Iterator[str]:
