@@ -310,6 +310,70 @@ def test_an_evil_archive_leaves_nothing(place, name, data, reason):
     ]  # the archive, nothing out of it
 
 
+TWICE = [
+    (
+        "a.zip",
+        zipped(("in/text", b"one", 0), ("in/text", b"two", 0), ("in/more", b"", 0)),
+        {"in/text": {}, "in/more": {}},
+        "in/text is in it twice",
+    ),
+    (
+        "a.tar.gz",
+        tarred(*(("in/text", text, tarfile.REGTYPE) for text in (b"one", b"two")), ("in/more", b"", tarfile.REGTYPE)),
+        {"in/text": {}, "in/more": {}},
+        "in/text is in it twice",
+    ),
+    ("a.zip", zipped(("a/text", b"one", 0), ("b/text", b"two", 0)), {"a/text": {}, "b/text": {}}, "there is another text; name"),
+    ("a.zip", zipped(("in/..", b"one", 0)), {"in/..": {}}, "in/..: no name for a file; name it by `to`"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(("name", "data", "unpack", "reason"), TWICE)
+def test_no_member_takes_the_place_of_another_or_of_a_folder(place, name, data, unpack, reason):
+    Path("mirror/tiny").mkdir(parents=True)
+    Path("mirror/tiny", name).write_bytes(data)
+    with pytest.raises(UserError, match=reason) as caught:
+        get(table(data, name, unpack=unpack), Path("mirror"))
+    assert "\n" not in str(caught.value) and not Path("data/raw").exists()
+
+
+def test_members_are_counted_together_and_each_against_its_declared_size(place):
+    data = zipped(("in/one", bytes(600), 0), ("in/two", bytes(600), 0))
+    Path("mirror/tiny").mkdir(parents=True)
+    Path("mirror/tiny/a.zip").write_bytes(data)
+    unpack = {"in/one": {}, "in/two": {}}
+    with pytest.raises(UserError, match="in/two: unpacks to more than the 399 bytes allowed"):
+        get(table(data, "a.zip", limit=999, unpack=unpack), Path("mirror"))
+    with pytest.raises(UserError, match="in/one: unpacks to more than the 599 bytes allowed"):
+        get(table(data, "a.zip", unpack=unpack | {"in/one": {"bytes": 599}}), Path("mirror"))
+    with pytest.raises(UserError, match="in/one: 600 bytes instead of 601"):
+        get(table(data, "a.zip", unpack=unpack | {"in/one": {"bytes": 601}}), Path("mirror"))
+    assert (get(table(data, "a.zip", limit=1200, unpack=unpack), Path("mirror")) / "two").read_bytes() == bytes(600)
+
+
+def test_a_mirror_s_file_is_checked_like_any_other(place, server):
+    Path("mirror/tiny").mkdir(parents=True)
+    Path("mirror/tiny/data.bin").write_bytes(DATA[:-1] + b"x")
+    assert (get(table(urls=[f"{server.root}/data.bin"]), Path("mirror")) / "data.bin").read_bytes() == DATA
+    with pytest.raises(UserError, match="mirror mirror/tiny/data.bin: not readable .wrong content|data.bin: wrong content"):
+        get(table(), Path("mirror"))
+
+
+def test_a_source_is_fetched_anew_into_a_folder_that_is_there(place, server):
+    into = Path("data/raw/tiny")
+    into.mkdir(parents=True)
+    (into / "old").write_text("old")
+    assert [file.name for file in get(table(urls=[f"{server.root}/data.bin"])).iterdir()] == ["data.bin"]
+
+
+@pytest.mark.parametrize("url", ["no address", "http://[::1", "http://", "gopher://x/y", "http://..", "http://a b/\x00"])
+def test_an_address_that_is_none_is_one_line(place, url):
+    with pytest.raises(UserError, match="tiny: data.bin: not fetched") as caught:
+        get(table(urls=[url]))
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
 def test_only_the_wanted_members_are_written(place, kind):
     absolute = place / "elsewhere" / "absolute"

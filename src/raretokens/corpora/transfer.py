@@ -60,7 +60,10 @@ def verify(path: Path, size: int | None, digest: str | None) -> None:
 
 def bare(url: str) -> str:
     """The address without user name, password and query, fit to be printed."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that is none"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
@@ -96,7 +99,7 @@ def _append(url: str, part: Path, size: int, session: requests.Session) -> str:
             # Undecoded: a .gz file that the server labels as an encoding must arrive as it is stored.
             _write(response.raw.stream(CHUNK, decode_content=False), part, "ab" if begun else "wb", size)
             return "the connection ended early"
-    except (requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError) as error:
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError, ValueError) as error:
         return f"unreachable or broken off ({type(error).__name__})"
 
 

@@ -6,6 +6,7 @@ parent paths, links and devices in an archive have nowhere to act. What is writt
 
 import gzip
 import lzma
+import re
 import tarfile
 import zipfile
 import zlib
@@ -17,6 +18,7 @@ from raretokens.corpora.sources import Member
 from raretokens.corpora.transfer import CHUNK, Refused, verify
 
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile, RuntimeError)
+PLAIN = re.compile(r"[A-Za-z0-9_][^/\\\0]*")
 SINGLE = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -27,9 +29,13 @@ def unpack(archive: Path, members: dict[str, Member], into: Path, limit: int) ->
     """
     left, missing = limit, set(members)
     try:
-        for name, stream in _contents(archive, missing):
+        for name, stream in _contents(archive, set(members)):
+            if name not in missing:
+                raise Refused(f"{archive.name}: {name} is in it twice")
             member = members[name]
             target = into / target_name(name, member)
+            if target.exists():
+                raise Refused(f"{archive.name}: {name}: there is another {target.name}; name it by `to`")
             left -= copy(stream, target, min(left, member.bytes or left), f"{archive.name}: {name}")
             try:
                 verify(target, member.bytes, member.sha256)
@@ -55,7 +61,11 @@ def _verify_lines(path: Path, lines: int | None) -> None:
 
 
 def target_name(path: str, member: Member) -> str:
-    return member.to or PurePosixPath(path).name
+    """A plain name; Refused where the path ends in none."""
+    name = member.to or PurePosixPath(path).name
+    if not PLAIN.fullmatch(name):
+        raise Refused(f"{path}: no name for a file; name it by `to`")
+    return name
 
 
 def decompressed(path: Path) -> IO[bytes]:
