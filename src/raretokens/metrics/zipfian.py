@@ -49,7 +49,7 @@ def whitening(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tupl
         gram += centred.T @ centred
         start += len(block)
     values, vectors = np.linalg.eigh(gram)
-    kept = values > FLAT**2 * values[-1]
+    kept = values > max(FLAT**2 * values[-1], 0.0)
     return mean, vectors[:, kept] / np.sqrt(values[kept])
 
 
@@ -61,9 +61,8 @@ def whitened(table: np.ndarray, counts: np.ndarray, groups: np.ndarray, ids: np.
         before += float(np.sum(block * block))
         parts.append((block - mean) @ matrix)
     rows = np.concatenate(parts)
-    return rows * np.sqrt(
-        before / np.sum(rows * rows)
-    ), f"zipfian-whitening|directions:{matrix.shape[1]}|scale:as-before"
+    scale = np.sqrt(before / np.sum(rows * rows)) if rows.any() else 1.0
+    return rows * scale, f"zipfian-whitening|directions:{matrix.shape[1]}|scale:as-before"
 
 
 def zipfian_whitening(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> dict[str, tuple[float | None, str]]:
@@ -73,6 +72,8 @@ def zipfian_whitening(table: np.ndarray, counts: np.ndarray, groups: np.ndarray)
         return {}
     ids = evenly(every, LIMIT)
     rows, how = whitened(table, counts, groups, ids)
+    if not rows.size:  # all types that occur have the same row
+        return {}
     how += f"|evenly-spaced:{LIMIT}" if len(ids) < len(every) else ""
     # <pad> is left out already, so its place goes to a row of zeros that no group has.
     rows = np.insert(rows, 1, 0.0, axis=0)
