@@ -11,8 +11,10 @@ STAGE = """stages:
     foreach: ${runs}
     do:
       cmd: echo ran >> times-${key} && mkdir -p data && echo ${item} > data/${key}
-      params: [runs.${key}]
-      outs: [data/${key}]
+      params:
+        - runs.${key}
+      outs:
+        - data/${key}
 """
 
 
