@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 
@@ -113,7 +114,17 @@ def sacremoses_alone() -> None:
 def _cut(pairs: tuple[tuple[str, str], ...]) -> None:
     from raretokens.corpora import moses
 
-    moses._block(pairs, ("en", "de"), True)
+    for pair in pairs:
+        for text, (normaliser, tokeniser) in zip(pair, map(_library, ("en", "de")), strict=True):
+            text = moses.CONTROL.sub(" ", normaliser.normalize(text))
+            tokeniser.tokenize(text, aggressive_dash_splits=True, return_str=True)
+
+
+@cache
+def _library(language: str) -> tuple:
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+    return MosesPunctNormalizer(language, perl_parity=True), MosesTokenizer(language)
 
 
 def encode_pieces(task: str) -> None:

@@ -109,7 +109,9 @@ def test_a_moved_cell_is_judged_by_its_metric_s_tolerance(world, name, old, new,
     assert done.returncode == code
 
 
-@pytest.mark.parametrize("name", ["tables/agg-1.csv", "figures/agg-figure-4.csv", "claims.csv", "index.md", "runs/lm/mle.json"])
+@pytest.mark.parametrize(
+    "name", ["tables/agg-1.csv", "figures/agg-figure-4.csv", "claims.csv", "index.md", "runs/lm/mle.json"]
+)
 def test_a_report_that_is_gone_is_out(world, name):
     (world / "reports" / name).unlink()
     done = diff(world)
@@ -121,9 +123,15 @@ def test_a_report_that_is_gone_is_out(world, name):
 @pytest.mark.parametrize(
     ("edited", "said"),
     [
-        (lambda text: b"<<<<<<< HEAD\n" + text + b"=======\n" + text + b">>>>>>> other\n", "line 1 is the mark of an unresolved"),
+        (
+            lambda text: b"<<<<<<< HEAD\n" + text + b"=======\n" + text + b">>>>>>> other\n",
+            "line 1 is the mark of an unresolved",
+        ),
         (lambda text: text.decode().encode("utf-16"), "not as any version writes it: 'utf-8' codec can't decode"),
-        (lambda text: text.replace(b"metric", b"metrik").replace(b"panel", b"panl").replace(b"verdict", b"verd"), "no column"),
+        (
+            lambda text: text.replace(b"metric", b"metrik").replace(b"panel", b"panl").replace(b"verdict", b"verd"),
+            "no column",
+        ),
         (lambda text: b"", "not as any version writes it: No columns"),
         (lambda text: text + b'"never closed', "not as any version writes it"),
     ],

@@ -323,7 +323,12 @@ TWICE = [
         {"in/text": {}, "in/more": {}},
         "in/text is in it twice",
     ),
-    ("a.zip", zipped(("a/text", b"one", 0), ("b/text", b"two", 0)), {"a/text": {}, "b/text": {}}, "there is another text; name"),
+    (
+        "a.zip",
+        zipped(("a/text", b"one", 0), ("b/text", b"two", 0)),
+        {"a/text": {}, "b/text": {}},
+        "there is another text; name",
+    ),
     ("a.zip", zipped(("in/..", b"one", 0)), {"in/..": {}}, "in/..: no name for a file; name it by `to`"),
 ]
 
@@ -356,7 +361,9 @@ def test_a_mirror_s_file_is_checked_like_any_other(place, server):
     Path("mirror/tiny").mkdir(parents=True)
     Path("mirror/tiny/data.bin").write_bytes(DATA[:-1] + b"x")
     assert (get(table(urls=[f"{server.root}/data.bin"]), Path("mirror")) / "data.bin").read_bytes() == DATA
-    with pytest.raises(UserError, match="mirror mirror/tiny/data.bin: not readable .wrong content|data.bin: wrong content"):
+    with pytest.raises(
+        UserError, match="mirror mirror/tiny/data.bin: not readable .wrong content|data.bin: wrong content"
+    ):
         get(table(), Path("mirror"))
 
 
@@ -367,7 +374,9 @@ def test_a_source_is_fetched_anew_into_a_folder_that_is_there(place, server):
     assert [file.name for file in get(table(urls=[f"{server.root}/data.bin"])).iterdir()] == ["data.bin"]
 
 
-@pytest.mark.parametrize("url", ["no address", "http://[::1", "http://", "gopher://x/y", "http://..", "http://a b/\x00"])
+@pytest.mark.parametrize(
+    "url", ["no address", "http://[::1", "http://", "gopher://x/y", "http://..", "http://a b/\x00"]
+)
 def test_an_address_that_is_none_is_one_line(place, url):
     with pytest.raises(UserError, match="tiny: data.bin: not fetched") as caught:
         get(table(urls=[url]))

@@ -132,7 +132,9 @@ def test_free_space_is_that_of_the_disk_of_data_and_not_of_the_code(tmp_path, mo
     Path("data").symlink_to(other)
     asked = []
     monkeypatch.setattr(
-        refusal.shutil, "disk_usage", lambda place: asked.append(Path(place).resolve()) or shutil._ntuple_diskusage(9, 2, 7)
+        refusal.shutil,
+        "disk_usage",
+        lambda place: asked.append(Path(place).resolve()) or shutil._ntuple_diskusage(9, 2, 7),
     )
     assert refusal.disks(Path("data/scratch/runs"), Path("data/runs")) == (7, None)
     assert asked == [other, other / "runs"]

@@ -7,10 +7,10 @@ import pytest
 from tiny.world import lines
 
 from raretokens.errors import UserError
-from raretokens.subword import streams
+from raretokens.subword import packed, streams
 from raretokens.subword.encode import encode
 from raretokens.subword.encoder import Encoder
-from raretokens.subword.job import Job, WordVocabulary
+from raretokens.subword.job import Job, Subword, WordVocabulary
 from raretokens.subword.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
 
 SIDES = {"lm": (".txt",), "nmt": (".source", ".target")}
@@ -168,3 +168,27 @@ def test_shares_of_types_are_rounded_to_the_nearest():
 def test_too_many_pieces_for_the_text_is_one_clear_error(folders, tmp_path):
     with pytest.raises(UserError, match="vocabulary: 50000 pieces cannot be learnt"):
         encode(told("lm", 50_000), folders / "lm", tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_several_processes_and_a_dictionary_of_words_give_what_one_line_alone_gives(tmp_path, monkeypatch, kind):
+    """Also where the dictionary is full, and where other white space than single blanks parts the words."""
+    body = [line for pair in zip(*lines(3000, 1), strict=True) for line in pair] + ODD + ["zebra\u00a0x \x1c y\u2003z"]
+    for side in SIDES["nmt"]:
+        (tmp_path / f"train{side}").write_text("".join(f"{line}\n" for line in body), encoding="utf-8", newline="\n")
+    vocabulary = {
+        "words": WordVocabulary(model="words", size=20, tokenise=True),
+        "bpe": Subword(model="bpe", merges=40),
+    }
+    found = []
+    for size, most in ((packed.SMALL, packed.KNOWN), (0, packed.KNOWN), (packed.SMALL, 5)):
+        monkeypatch.setattr(packed, "SMALL", size)
+        monkeypatch.setattr(packed, "KNOWN", most)
+        folder = tmp_path / f"{size}-{most}"
+        encode(told("nmt", vocabulary[kind]), tmp_path, folder)
+        found.append({path.name: path.read_bytes() for path in folder.iterdir()})
+        assert len(found[-1]) > 2 and found[-1] == found[0]
+    if kind == "bpe":
+        encoder, ids = Encoder(folder), streams.tokens(folder, "train")
+        alone = [encoder.model.encode([line])[0] for line in body for _ in SIDES["nmt"]]
+        assert ids.tolist() == [i for line in alone for i in [*encoder._renumbered(line), EOS]]

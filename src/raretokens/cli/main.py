@@ -7,7 +7,14 @@ from importlib import import_module
 from raretokens.ending import one_line
 
 # Files of this folder, each of which adds its commands; and the extra whose libraries it needs.
-PARTS = {"measure": "", "export": "pipeline", "plan": "pipeline", "alpha": "pipeline", "reports": "pipeline"}
+PARTS = {
+    "measure": "",
+    "export": "pipeline",
+    "plan": "pipeline",
+    "alpha": "pipeline",
+    "cluster": "pipeline",
+    "reports": "pipeline",
+}
 
 
 def main() -> None:

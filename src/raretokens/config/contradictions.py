@@ -126,7 +126,11 @@ def _task(name: str, task: TaskSettings) -> Iterator[str]:
         if declared.rule:
             yield from _rule(f"{name}.sizes.{size}.rule", declared.rule)
         mistakes = _recipe(f"{name}.training", declared.training(task.training))
-        yield from (f"{name}.sizes.{size}: {line}" for line in mistakes if line not in _recipe(f"{name}.training", task.training))
+        yield from (
+            f"{name}.sizes.{size}: {line}"
+            for line in mistakes
+            if line not in _recipe(f"{name}.training", task.training)
+        )
         every = declared.snapshot_every
         if every and task.curves and all(update % every for update in task.curves):
             allowed = f"one of {name}.curves {task.curves} must be a multiple of it"

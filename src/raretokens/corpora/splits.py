@@ -91,7 +91,7 @@ def write_text(out: Path, split: str, text: Iterable[str]) -> dict:
 def write_pairs(out: Path, split: str, bitext: Iterable[Pair], drop: Filter | None) -> dict:
     """<split>.source and <split>.target; pairs without a partner or text are dropped, and those that `drop` refuses."""
     dropped = Counter({"no partner": 0, "empty": 0} | dict.fromkeys(drop.reasons() if drop else (), 0))
-    count, tokens = 0, Counter(source=0, target=0)
+    count, sources, targets = 0, 0, 0
     names = [out / f"{split}.{side}" for side in ("source", "target")]
     with (
         names[0].open("w", encoding="utf-8", newline="\n") as left,
@@ -105,10 +105,10 @@ def write_pairs(out: Path, split: str, bitext: Iterable[Pair], drop: Filter | No
             left.write(source + "\n")
             right.write(target + "\n")
             count += 1
-            tokens.update(source=lengths[0], target=lengths[1])
+            sources, targets = sources + lengths[0], targets + lengths[1]
     if not count:
         raise UserError(f"{split}: no pair left; dropped {dict(dropped)}")
-    return {"lines": count, "tokens": dict(tokens), "dropped": dict(dropped)}
+    return {"lines": count, "tokens": {"source": sources, "target": targets}, "dropped": dict(dropped)}
 
 
 def _judge(source: str | None, target: str | None, drop: Filter | None) -> tuple[str | None, tuple[int, int]]:

@@ -99,7 +99,13 @@ def _append(url: str, part: Path, size: int, session: requests.Session) -> str:
             # Undecoded: a .gz file that the server labels as an encoding must arrive as it is stored.
             _write(response.raw.stream(CHUNK, decode_content=False), part, "ab" if begun else "wb", size)
             return "the connection ended early"
-    except (requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError, ValueError) as error:
+    except (
+        requests.RequestException,
+        urllib3.exceptions.HTTPError,
+        ConnectionError,
+        TimeoutError,
+        ValueError,
+    ) as error:
         return f"unreachable or broken off ({type(error).__name__})"
 
 

@@ -14,15 +14,15 @@ EXAMPLE = "torchrun --standalone --nproc-per-node 8"
 def launch(command: str) -> None:
     """Replace this process by the command with the stage behind it; in the processes that it starts, only return.
 
-    The command must set RANK and its kin, as torchrun does. It is looked for beside this Python first. Without a command
-    nothing happens.
+    The command must set RANK and its kin, as torchrun does; variables of the environment in it ($SLURMD_NODENAME) are put in. It
+    is looked for beside this Python first. Without a command nothing happens.
     """
     if not command or "RANK" in os.environ:
         return
     if LAUNCHED in os.environ:
         raise UserError(f"{MACHINE}: launch: {command!r} started a process without a rank; allowed: such as {EXAMPLE}")
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", "")))
-    words = [*shlex.split(command), *sys.argv]
+    words = [*map(os.path.expandvars, shlex.split(command)), *sys.argv]
     sys.stdout.flush()
     try:
         os.execvpe(words[0], words, {**os.environ, "PATH": path, LAUNCHED: "1"})

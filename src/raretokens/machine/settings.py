@@ -18,6 +18,22 @@ def device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
+class Cluster(Strict):
+    """What stages/cluster asks Slurm for, of each run; memory and hours come from the plan where they are not said."""
+
+    partition: str = ""  # Slurm's own default
+    gpus: NonNegativeInt = 0  # of each node
+    gpu: str | None = None  # a card of cards.yaml, for hours; what torch sees, else an H200
+    nodes: PositiveInt = 1  # more than one: `launch` spreads the run over them
+    cpus: PositiveInt | None = None  # of each node
+    memory: PositiveFloat | None = None  # GB of each node
+    hours: PositiveFloat | None = None
+    at_once: PositiveInt | None = None  # runs
+    retries: NonNegativeInt = 3  # of a job that failed, before what waits for it is given up
+    options: list[str] = []  # more of sbatch, such as --account=mine
+    setup: str = ""  # shell commands before the work, such as: module load cuda
+
+
 class Machine(Strict):
     """Defaults follow the device."""
 
@@ -32,6 +48,7 @@ class Machine(Strict):
     save_seconds: PositiveFloat = 120.0  # between two saves of the resumable state
     save_updates: NonNegativeInt = 0  # saves by number of updates instead, if positive
     report_seconds: NonNegativeFloat = 5.0  # between two lines of progress
+    cluster: Cluster = Cluster()
     trackers: list[Literal["tensorboard", "dvclive"]] = []  # that the training log is also sent to
 
     def execution(self) -> Execution:

@@ -18,11 +18,14 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
+from raretokens.paths import TIMING
+
 LIBRARIES = (
     "accelerate", "ctranslate2", "numpy", "pydantic", "regex", "sacrebleu", "safetensors.torch", "scipy.optimize",
     "scipy.sparse", "scipy.stats", "sentencepiece", "tokenizers", "torch", "yaml",
 )  # fmt: skip
 WATCHED = "OMP_NUM_THREADS"  # read by libraries when they are imported, so a stage with another number is refused
+SPENT = TIMING / "stages.csv"  # what each stage took, for benchmarks/demo.py
 SECONDS = 1.0  # between two looks whether whoever started the server is still there
 
 
@@ -32,9 +35,15 @@ def serve(path: str) -> None:
         with suppress(ModuleNotFoundError):  # what needs it will say so
             import_module(name)
     gc.freeze()  # so that a collection in a stage does not copy the pages of all that
-    parent, children = os.getppid(), dict[int, socket.socket]()
-    with socket.socket(socket.AF_UNIX) as listener, _ended() as bell, selectors.DefaultSelector() as ready:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    parent, children = os.getppid(), dict[int, tuple[socket.socket, str]]()
+    SPENT.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        socket.socket(socket.AF_UNIX) as listener,
+        _ended() as bell,
+        selectors.DefaultSelector() as ready,
+        SPENT.open("w", buffering=1) as spent,
+    ):
+        spent.write("stage,processor_seconds\n")
         Path(path).unlink(missing_ok=True)  # of a server that was killed
         listener.bind(path)
         listener.listen()
@@ -44,16 +53,20 @@ def serve(path: str) -> None:
             for key, _ in ready.select(SECONDS):
                 if key.fileobj is listener:
                     asking, _ = listener.accept()
-                    if (pid := _answer(asking)) == 0:
+                    pid, stage = _answer(asking)
+                    if pid == 0:
                         return  # sockets are closed on the way out
                     if pid:
-                        children[pid] = asking
+                        children[pid] = asking, stage
                         ready.register(asking, selectors.EVENT_READ, pid)
                 elif key.fileobj is bell:
                     bell.recv(1024)
-                    for pid, code in _finished():
-                        ready.unregister(children[pid])
-                        _say(children.pop(pid), str(code))
+                    for pid, code, seconds in _finished():
+                        asking, stage = children.pop(pid)
+                        spent.write(f"{stage},{seconds:.2f}\n")
+                        with suppress(KeyError):  # whoever asked was gone before
+                            ready.unregister(asking)
+                        _say(asking, str(code))
                 elif key.data in children:  # it says nothing more, so it is gone
                     ready.unregister(key.fileobj)
                     _kill(key.data)
@@ -77,8 +90,8 @@ def _ended() -> Iterator[socket.socket]:
         signal.signal(signal.SIGCHLD, before)
 
 
-def _answer(asking: socket.socket) -> int | None:
-    """Fork for what is asked; the child's number, 0 in the child, None where it is refused."""
+def _answer(asking: socket.socket) -> tuple[int | None, str]:
+    """Fork for what is asked: the child's number, 0 in the child, None where it is refused; the stage."""
     _, files, _, _ = socket.recv_fds(asking, 1, 3)
     with asking.makefile("rb") as lines:
         asked = json.loads(lines.readline() or "null")
@@ -96,15 +109,15 @@ def _answer(asking: socket.socket) -> int | None:
         os.close(file)
     if not pid:
         asking.close() if pid == 0 else _say(asking, "no")
-    return pid
+    return pid, asked["arguments"][0] if asked else ""
 
 
-def _finished() -> Iterator[tuple[int, int]]:
-    """Number and exit code of children that have ended; as of a shell where a signal ended them."""
+def _finished() -> Iterator[tuple[int, int, float]]:
+    """Number, exit code (as of a shell where a signal ended it) and processor seconds of each child that has ended."""
     with suppress(ChildProcessError):
-        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+        while (found := os.wait4(-1, os.WNOHANG))[0]:
             code = os.waitstatus_to_exitcode(found[1])
-            yield found[0], code if code >= 0 else 128 - code
+            yield found[0], code if code >= 0 else 128 - code, found[2].ru_utime + found[2].ru_stime
 
 
 def _say(asking: socket.socket, word: str) -> None:

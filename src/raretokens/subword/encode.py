@@ -1,10 +1,7 @@
 """From a prepared corpus to token files: learn or take pieces, sort the vocabulary by training frequency, write all splits."""
 
 import json
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +12,8 @@ from raretokens.subword import encoder, streams
 from raretokens.subword.gpt2 import GPT2, SOURCE
 from raretokens.subword.job import Job, Subword, WordVocabulary
 from raretokens.subword.joint import Joint
+from raretokens.subword.packed import packed
 from raretokens.subword.sentence_piece import SentencePiece
-from raretokens.subword.text import blocks
 from raretokens.subword.vocabulary import EOS, FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.subword.words import Words
 
@@ -131,30 +128,18 @@ def _cut(model: encoder.Model, files: Sequence[Path], path: Path, keep: _Filter 
     end, sides, tokens, lines = model.size, len(files), 0, 0
     dtype, counts = streams.dtype_for(end + 1), np.zeros((2, end + 1), np.int64)
     with open(path, "wb") as out:
-        for block in _encoded(model, files):
-            if keep:
-                kept = np.repeat(keep(np.reshape([len(line) for line in block], (-1, sides))), sides)
-                block = [line for line, good in zip(block, kept, strict=True) if good]
-            for line in block:
-                line.append(end)
-            flat = np.fromiter(chain.from_iterable(block), dtype)
-            flat.tofile(out)
-            last = flat if sides == 1 else np.fromiter(chain.from_iterable(block[sides - 1 :: sides]), dtype)
-            counts += [np.bincount(part, minlength=end + 1) for part in (flat, last)]
-            tokens, lines = tokens + len(flat), lines + len(block) // sides
+        for numbers, lengths in packed(model, files, dtype):
+            kept = np.repeat(keep(lengths.reshape(-1, sides) - 1), sides) if keep else np.ones(len(lengths), bool)
+            if not kept.all():
+                numbers, lengths = numbers[np.repeat(kept, lengths)], lengths[kept]
+            numbers.tofile(out)
+            last = np.arange(len(lengths)) % sides == sides - 1
+            counts[0] += np.bincount(numbers, minlength=end + 1)
+            if sides > 1:
+                counts[1] += np.bincount(numbers[np.repeat(last, lengths)], minlength=end + 1)
+            tokens, lines = tokens + len(numbers), lines + len(lengths) // sides
     facts = {"tokens": tokens, "lines": lines}
-    return facts | ({"dropped": keep.dropped} if keep else {}), counts[:, :end]
-
-
-def _encoded(model: encoder.Model, files: Sequence[Path]) -> Iterator[list[list[int]]]:
-    """Blocks of lines as numbers of the model, the lines of several files taken in turn; the next is cut meanwhile."""
-    waiting: deque[Future[list[list[int]]]] = deque()
-    with ThreadPoolExecutor(1) as ahead:
-        for parts in zip(*map(blocks, files), strict=True):
-            waiting.append(ahead.submit(model.encode, [line for lines in zip(*parts, strict=True) for line in lines]))
-            if len(waiting) > 1:
-                yield waiting.popleft().result()
-        yield from (last.result() for last in waiting)
+    return facts | ({"dropped": keep.dropped} if keep else {}), counts[[0, int(sides > 1)], :end]
 
 
 def _sorted(model: encoder.Model, counts: np.ndarray, ends: int, target_ends: int) -> Vocabulary:

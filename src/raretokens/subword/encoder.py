@@ -22,6 +22,7 @@ class Model(Protocol):
 
     size: int  # numbers are 0 to size - 1
     unknown: int | None  # the number of what it has no piece for
+    by_words: bool  # packed.py
 
     def encode(self, lines: list[str]) -> list[list[int]]: ...
 

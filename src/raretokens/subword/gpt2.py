@@ -18,6 +18,7 @@ class GPT2:
 
     FILE = "gpt2.json"
     unknown = None
+    by_words = True  # a word with the blank in front is a unit
 
     def __init__(self, path: Path) -> None:
         self.model = Tokenizer.from_file(str(path))

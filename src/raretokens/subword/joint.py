@@ -5,7 +5,6 @@ where it occurs twice; among equally frequent pairs another one may win here. to
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from raretokens.errors import UserError
+from raretokens.subword.packed import counted
 from raretokens.subword.text import blocks
 
 END, CONTINUED, UNKNOWN = "</w>", "@@", "<unk>"
@@ -23,6 +23,7 @@ class Joint:
     """Learnt merges; words are what stands between blanks."""
 
     FILE = "merges.json"
+    by_words = True
 
     def __init__(self, path: Path) -> None:
         self.model = Tokenizer.from_file(str(path))
@@ -35,9 +36,7 @@ class Joint:
         Of more than TYPES different words the rarest take no part (they still are cut by the merges, and their characters
         are known), so that memory does not grow with the text. Raises UserError for more merges than the text gives.
         """
-        counts = Counter[str]()
-        for block in _blocks(files):
-            counts.update(word for line in block for word in line.split(" ") if word)
+        counts = counted(files, _words)
         alphabet = _alphabet(counts)
         kept = {word for word, _ in counts.most_common(TYPES)} if len(counts) > TYPES else None
         del counts
@@ -85,6 +84,10 @@ def _tokenizer(model: models.BPE) -> Tokenizer:
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", behavior="removed")
     return tokenizer
+
+
+def _words(line: str) -> Iterable[str]:
+    return filter(None, line.split(" "))
 
 
 def _blocks(files: Sequence[Path]) -> Iterator[list[str]]:

@@ -14,6 +14,7 @@ class SentencePiece:
     """A learnt model; a word is marked where it begins, and decoding gives the text back."""
 
     FILE = "spm.model"
+    by_words = False  # a piece of its learning may have blanks inside
 
     def __init__(self, path: Path) -> None:
         self.model = sentencepiece.SentencePieceProcessor(model_file=str(path))

@@ -1,18 +1,23 @@
 """Whole words instead of pieces (AGPS table 4)."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 
 import regex
 from tokenizers.pre_tokenizers import Whitespace
 
-from raretokens.subword.text import blocks
+from raretokens.subword.packed import counted
 
 UNKNOWN = 0
 SPLITTER = Whitespace()
 LETTERS = regex.compile(r"\p{L}+")
+
+
+class Numbers(dict[str, int]):
+    """Of words; UNKNOWN of a word that it does not have."""
+
+    def __missing__(self, word: str) -> int:
+        return UNKNOWN
 
 
 class Words:
@@ -22,24 +27,23 @@ class Words:
     text is split at white space alone.
     """
 
+    by_words = False  # to look up a word is all that there is to do
+
     def __init__(self, words: Iterable[str], tokenise: bool | str) -> None:
         self.pieces = ["<unk>", *words]
-        self.numbers = {word: number for number, word in enumerate(self.pieces)}
+        self.numbers = Numbers({word: number for number, word in enumerate(self.pieces)})
         self.size, self.unknown = len(self.pieces), UNKNOWN
         self.split = _letters if tokenise == "letters" else _marks_apart if tokenise else str.split
 
     @classmethod
     def learn(cls, files: Sequence[Path], size: int | None, tokenise: bool | str, least_count: int = 1) -> "Words":
         """The `size` most frequent words of the files, all of them without a size, that occur `least_count` times."""
-        counter, split = Counter[str](), cls((), tokenise).split
-        for block in chain.from_iterable(map(blocks, files)):
-            counter.update(chain.from_iterable(map(split, block)))
-        frequent = [word for word, count in counter.most_common(size) if word != "<unk>" and count >= least_count]
-        return cls(frequent, tokenise)
+        counts = counted(files, cls((), tokenise).split).most_common(size)
+        return cls([word for word, count in counts if word != "<unk>" and count >= least_count], tokenise)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
-        find = self.numbers.get
-        return [[find(word, UNKNOWN) for word in self.split(line)] for line in lines]
+        find = self.numbers.__getitem__
+        return [list(map(find, self.split(line))) for line in lines]
 
     def piece(self, number: int) -> str:
         return self.pieces[number]

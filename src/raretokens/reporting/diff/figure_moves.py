@@ -51,7 +51,9 @@ def _metric_moves(place: str, row: str, old: np.ndarray, new: np.ndarray, drift:
 
 def _shift_moves(place: str, row: str, shift: float, limit: float) -> Iterator[Move]:
     if shift:
-        yield Move(place, row, "mean shift / range", "0", f"{shift:.2g}", f"{limit:g}", not shift <= limit)  # NaN is none within
+        yield Move(
+            place, row, "mean shift / range", "0", f"{shift:.2g}", f"{limit:g}", not shift <= limit
+        )  # NaN is none within
 
 
 def _shift(old: np.ndarray, new: np.ndarray, span: np.ndarray) -> float:

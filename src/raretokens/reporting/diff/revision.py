@@ -41,7 +41,9 @@ class Revision:
 
     def _git(self, *arguments: str, error: str = "") -> str:
         try:
-            done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, errors="replace")
+            done = subprocess.run(
+                ["git", *arguments], cwd=self.folder, capture_output=True, text=True, errors="replace"
+            )
         except FileNotFoundError:
             raise UserError("git is not installed") from None
         if done.returncode and error:

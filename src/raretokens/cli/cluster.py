@@ -1,0 +1,40 @@
+"""runs and cluster: the stages of each run, and all of a scale given to Slurm."""
+
+import argparse
+import shlex
+from pathlib import Path
+
+from raretokens.config.load import load
+from raretokens.machine import settings
+from raretokens.pipeline import cluster, groups
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    one = commands.add_parser("runs", help="the DVC targets of each run, a line each")
+    one.set_defaults(act=show)
+    one.add_argument("--shared", action="store_true", help="what the runs share instead")
+    one.add_argument("--continued", action="store_true", help="the runs that start from others instead")
+    one = commands.add_parser("cluster", help="give the scale to Slurm: what runs share, an array of runs, the reports")
+    one.set_defaults(act=submit)
+    one.add_argument("--print", action="store_true", help="only show what would be submitted")
+
+
+def show(arguments: argparse.Namespace) -> None:
+    found = [" ".join(groups.SHARED)] if arguments.shared else groups.lines(load(), arguments.continued)
+    for line in found:
+        print(line)
+
+
+def submit(arguments: argparse.Namespace) -> None:
+    parameters, asked = load(), settings.read().cluster
+    root, made = Path(parameters.root).resolve(), cluster.jobs(parameters, asked)
+    if arguments.print:
+        print("\n".join(map(shlex.join, cluster.commands(made, asked, root))))
+        return
+    numbers = cluster.submit(made, asked, root)
+    for job, number in zip(made, numbers, strict=True):
+        print(f"{number}  {job.name}" + f", {len(job.targets)} tasks" * bool(job.array))
+    print(f"watch   squeue -r -j {','.join(numbers)}; tail -f {cluster.FOLDER}/*.log")
+    print(f"cancel  scancel {' '.join(numbers)}; submitted again, it goes on where it stopped")
+    print("Let no other DVC command run here until they have ended.")
