@@ -21,6 +21,8 @@ SHAPE = {
     "activation_penalty": "positive",  # mean square of the last layer after dropout
     "slowness_penalty": "positive",  # mean square of its change from a position to the next, before dropout
 }
+# What a plan says of its hours.
+TIME = "positions follow each other: starting each step decides, and its hours are many times those of its operations"
 INITIAL = 0.1  # the table is uniform in +-
 
 
@@ -131,7 +133,6 @@ def layer_weights(layers: int, width: int, hidden: int, last: int) -> int:
 
 
 def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
-    """Positions follow each other, so that the time of a step is that of starting its products, far above what they count."""
     layers, width, hidden = shape["layers"], shape["width"], shape["hidden"]
     return 6.0 * (layer_weights(layers, width, hidden, width) + vocabulary * width)
 

@@ -28,6 +28,7 @@ SHAPE = {
     "activation_penalty": "positive",
     "slowness_penalty": "positive",
 }
+TIME = "positions follow each other: starting each step decides, and its hours are many times those of its operations"
 ROWS = 1 << 24  # logits at a time
 
 
