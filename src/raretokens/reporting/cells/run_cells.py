@@ -139,7 +139,7 @@ def _reason(place: Place, crossing: Crossing) -> str:
         return column.lacking or f"{run} has no {row.metric(column)}"
     names = " or ".join(row.names(column))
     if row.data and names:
-        return f"{names} has no scores yet"
+        return row.absent or f"{names} has no scores yet"
     why = row.absent or column.absent or place.table.why_absent
     return why or (f"no run named {names} on the run sheet" if names else "no run is declared")
 
