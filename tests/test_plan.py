@@ -48,8 +48,7 @@ def test_every_paper_scale_run_costs_what_the_cost_model_says(paper):
     """Operations are 6 x parameters x tokens plus attention, which the published model leaves out."""
     h200 = card("h200")
     for run in paper.every_run():
-        if run.size not in PUBLISHED:  # no Transformer
-            assert run.task == "skipgram"
+        if run.task not in ("lm", "nmt"):  # no Transformer
             continue
         one = planned(paper, run.task, run.name)
         parameters, updates, tokens, flops, hours = PUBLISHED[run.size]
