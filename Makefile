@@ -39,11 +39,10 @@ lint: ## look for what ruff finds
 
 # The CPU build of torch names no CUDA packages; on a machine with a GPU, torch's own exact pins bring them. The hashes are those of
 # all files of a version, torch's those of the package index: whatever platform takes one is served.
-PINNED = UV_FIND_LINKS=$$(pip config get global.find-links 2>/dev/null) uv pip compile --quiet --no-annotate --no-header \
-	--generate-hashes --python-version 3.11
+PINNED = uv pip compile --quiet --no-annotate --no-header --generate-hashes --python-version 3.11
 lock: environment ## pin the dependencies anew
 	sed -i 's/^torch==\([0-9.]*\)\( \\\)*$$/torch==\1+cpu\2/' requirements.lock
-	$(PINNED) requirements.in -o requirements.lock
+	UV_FIND_LINKS=$$(pip config get global.find-links 2>/dev/null) $(PINNED) requirements.in -o requirements.lock
 	sed -n 's/^torch==\([0-9.]*\).*/torch==\1/p' requirements.lock | $(PINNED) --no-deps - > torch.lock
 	awk 'FNR == NR { torch = torch $$0 "\n"; next } /^[a-z]/ { own = /^torch==/; if (own) printf "%s", torch } !own' \
 		torch.lock requirements.lock > requirements.new
