@@ -304,3 +304,18 @@ def test_an_objective_needs_no_other_objective_s_file(package, objective):
     own = package / "objectives" / f"{known()[objective].module}.py"
     objectives = {package / "objectives" / f"{other.module}.py" for other in known().values()}
     assert code.closure([own]) & objectives == {own}
+
+
+def test_an_output_that_was_overwritten_comes_back_as_it_was(tmp_path):
+    """The cache is no other name of it."""
+    world.run(tmp_path, "git", "init", "-q")
+    world.run(tmp_path, "dvc", "init", "-q")
+    shutil.copy(ROOT / ".dvc/config", tmp_path / ".dvc/config")
+    (tmp_path / "dvc.yaml").write_text("stages: {one: {cmd: echo good > out, outs: [out]}}\n")
+    world.run(tmp_path, "dvc", "repro", "-q")
+    (tmp_path / "out").chmod(0o644)
+    (tmp_path / "out").write_text("evil\n")
+    world.run(tmp_path, "dvc", "repro", "-q")
+    assert (tmp_path / "out").read_text() == "good\n"
+    for scale in ("small", "paper"):
+        assert (ROOT / "scales" / scale / ".dvc/config").read_bytes() == (ROOT / ".dvc/config").read_bytes()
