@@ -27,6 +27,7 @@ PUBLISHED = {
     "gpt2m": (347.6, 50_000, 32_768, 3.42e18, 2.397),
     "lmw6": (156.0, 320_000, 4_096, 1.23e18, 0.861),
     "base": (64.9, 190_000, 65_536, 4.85e18, 3.403),
+    "iwslt": (17.2, 100_000, 4_096, 4.22e16, 0.0296),
     "big": (218.0, 190_000, 65_536, 1.63e19, 11.422),
 }
 PLENTY = refusal.There(host=1e15, disk=1e15, device=1e15)
@@ -102,9 +103,10 @@ def test_the_plan_of_a_scale_has_a_line_for_each_run(scale, tmp_path, monkeypatc
     monkeypatch.setattr(sys, "argv", ["plan", "plan", "--gpu", "a100", "--gpus", "2", "--csv", "-"])
     main()
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    sheet = yaml.safe_load(declared)["runs"]
+    tree = yaml.safe_load(declared)
+    sheet = {task: [*lines, *tree.get("continued", {}).get(task, {})] for task, lines in tree["runs"].items()}
     assert [row["run"] for row in rows] == [
-        f"{task}/{name}" for task in ("lm", "nmt", "skipgram") for name in sheet[task]
+        f"{task}/{name}" for task in sorted(sheet) for name in sheet[task]
     ]
     assert all(math.isfinite(float(row["hours"])) and row["fits"] == "yes" for row in rows)
 
