@@ -105,9 +105,7 @@ def test_the_plan_of_a_scale_has_a_line_for_each_run(scale, tmp_path, monkeypatc
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     tree = yaml.safe_load(declared)
     sheet = {task: [*lines, *tree.get("continued", {}).get(task, {})] for task, lines in tree["runs"].items()}
-    assert [row["run"] for row in rows] == [
-        f"{task}/{name}" for task in sorted(sheet) for name in sheet[task]
-    ]
+    assert [row["run"] for row in rows] == [f"{task}/{name}" for task in sorted(sheet) for name in sheet[task]]
     assert all(math.isfinite(float(row["hours"])) and row["fits"] == "yes" for row in rows)
 
 
