@@ -278,7 +278,8 @@ RUNNING = {
     "training/rules/nt_asgd.py": {"train-recurrent"},
     "paths.py": set(),
     "told.py": set(),
-    "files.py": {name for name in STAGES if not name.endswith("-continued")} - {"jobs", "fetch", "own"},
+    "files.py": {name for name in STAGES if not name.endswith(("-continued", "-classify", "-images"))}
+    - {"jobs", "fetch", "own"},
 }
 
 

@@ -14,7 +14,11 @@ def test_every_pinned_package_has_hashes_and_nothing_else_is_in_the_lock():
     lock = (ROOT / "requirements.lock").read_text()
     assert BLOCK.sub("", lock) == ""
     pinned = {name: hashes.count("sha256") for name, _, hashes in BLOCK.findall(lock)}
-    wanted = {line.split("==")[0].split("[")[0] for line in (ROOT / "requirements.in").read_text().split() if line[:1].isalpha()}
+    wanted = {
+        line.split("==")[0].split("[")[0]
+        for line in (ROOT / "requirements.in").read_text().split()
+        if line[:1].isalpha()
+    }
     assert {"torch", "numpy", "dvc"} < wanted & pinned.keys()
     assert pinned["torch"] > 10 and pinned["numpy"] > 10  # files of several platforms
 

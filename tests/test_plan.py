@@ -163,7 +163,7 @@ def test_an_unknown_card_names_the_known_ones():
 def test_a_run_that_cannot_fit_stops_before_any_work(tmp_path, monkeypatch):
     """The train stage itself: one line, and nothing written."""
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
-    tree["lm"]["sizes"]["demo"] |= {"layers": 12, "width": 65536, "feedforward": 262144}
+    tree["lm"]["sizes"]["demo"] |= {"layers": 48, "width": 65536, "feedforward": 65536}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
     random_tokens.write(tmp_path / "data/tokens/lm", 4000, {"train": 4000, "valid": 500})
     monkeypatch.chdir(tmp_path)

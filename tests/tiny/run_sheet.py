@@ -30,6 +30,9 @@ LM = (
 WORDS = ("word-mle", "word-cosreg", "word-agps", "word-other")
 METHODS = ("mle", "cosreg", "adversarial", "spectrum", "agg", "agps", "frage")
 NMT = (*(f"{size}-{method}" for size in ("base", "big") for method in METHODS), "base-freeze", "base-reweight")
+RECURRENT = [f"{model}-{method}" for model, method in (("awd", "mle"), ("awd", "cosreg"), ("awd", "frage"))]
+RECURRENT += ["mos-mle", "mos-frage"]
+RECURRENT += [f"{run}-finetune" for run in RECURRENT]
 REVERSE = ("reverse-mle", "reverse-cosreg", "reverse-other")
 FACTS = {"layers": 6, "width": 512, "heads": 4, "feedforward": 2048, "dropout": 0.1, "attention_dropout": 0.0}
 FACTS |= {"vocabulary": 44256, "parameters": 42_400_000, "updates": 40_000, "tokens_per_update": 32_768}
@@ -82,8 +85,8 @@ def write(folder: Path, task: str, name: str, content: dict) -> None:
     (folder / task / f"{name}.json").write_text(json.dumps(content))
 
 
-def world(folder: Path, lm: dict, nmt: dict) -> dict[str, Scores]:
-    sheet = Sheet(scale="demo", corpora=CORPORA, baselines=BASELINES, runs={"lm": lm, "nmt": nmt})
+def world(folder: Path, lm: dict, nmt: dict, **others: dict) -> dict[str, Scores]:
+    sheet = Sheet(scale="demo", corpora=CORPORA, baselines=BASELINES, runs={"lm": lm, "nmt": nmt, **others})
     return all_scores(sheet, folder)
 
 
@@ -97,13 +100,14 @@ def full(folder: Path) -> dict[str, Scores]:
     """Scores of nearly every run that a table names, and of some that none does."""
     sheet = {
         "lm": {**{name: line() for name in LM}, **{name: line(tokens="words") for name in WORDS}},
+        "recurrent": {name: line(tokens="words") for name in RECURRENT},
         "nmt": {
             **{name: line(tokens="nmt") for name in NMT},
             **{name: line(tokens="nmt", reverse=True) for name in REVERSE},
         },
     }
     for task, lines in sheet.items():
-        for number, name in enumerate((*lines, {"lm": "human", "nmt": "copy"}[task])):
+        for number, name in enumerate((*lines, *{"lm": ["human"], "nmt": ["copy"]}.get(task, []))):
             write(folder, task, name, score(10.0 + number))
     write(folder, "nmt", "paired", {"metrics": {"base-agg": {"delta": -0.5, "low": -1.0, "high": 0.1, "p": 0.04}}})
     return world(folder, **sheet)
