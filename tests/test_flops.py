@@ -22,11 +22,10 @@ def test_operations_are_those_that_torch_counts(architecture, monkeypatch):
     is_recurrent = any(isinstance(part, nn.RNNBase) for part in model.modules())
     ids = torch.randint(4, vocabulary, (rows, block))
     with FlopCounterMode(display=False) as counter, torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        hidden = model(
-            *(model.example(rows, block) if hasattr(model, "example") else [ids] * architectures.sides(model))
-        )
-        if "classes" in shape or hasattr(model, "outputs"):
-            scores = hidden  # of classes, or of words around others
+        example = getattr(model, "example", None)
+        hidden = model(*example(rows, block)) if example else model(*[ids] * architectures.sides(model))
+        if "classes" in shape or example:
+            scores = hidden  # of classes, or of sampled words
         elif hasattr(model, "nll"):
             scores = model.log_probabilities(hidden.hidden.flatten(0, 1))
         else:
