@@ -402,7 +402,9 @@ def test_the_table_is_sound():
     for path in TABLE.glob("*.yaml"):
         name, source = path.stem, Source.model_validate(yaml.safe_load(path.read_text()))
         for file in source.files:
-            assert source.urls or file.urls or file.package or (file.sacrebleu and file.lines), (name, file.name)
+            found = source.urls or file.urls or file.package or (file.sacrebleu and file.lines)
+            only_a_mirror = file.mirror and "Only a mirror has" in source.note
+            assert found or only_a_mirror or any(copy.urls for copy in file.copies), (name, file.name)
     with pytest.raises(ValueError, match="pattern"):
         Source.model_validate({"licence": "", "note": "", "files": [{"name": "../x", "bytes": 1, "sha256": "0" * 64}]})
 

@@ -86,7 +86,7 @@ def full(tmp_path_factory) -> dict[str, Scores]:
             if not panel.reason:
                 names[panel.task or figure.task] |= dict.fromkeys(runs[-1] for runs in panel.runs.values())
     folder = tmp_path_factory.mktemp("runs")
-    return waiting() | {task: world(folder, task, list(names[task]), DATA[task]) for task in TASKS}
+    return waiting() | {task: world(folder, task, list(names[task]), DATA.get(task, "text")) for task in TASKS}
 
 
 @pytest.fixture

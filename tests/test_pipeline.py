@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -50,7 +51,7 @@ def test_every_run_is_scored_and_in_the_tables(built):
 ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "baseline@nmt", "train-lm@agg", "probe@agg",
          "score-lm@agg", "train-nmt@base-mle", "translate@base-mle", "score-nmt@base-mle", "compare", "report")  # fmt: skip
 AROUND = "pipeline/stages.py: "
-LATE = {"corpora/moses.py"}  # imported only for a corpus that asks for it
+LATE = {"corpora/moses.py", "side_by_side.py"}  # imported only for a corpus that asks for it
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def alone(built, tmp_path_factory) -> Path:
         for path in paths(built, name, "deps"):
             (folder / name / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / name / path).symlink_to(built / path)
-        asked.append([str(folder / name), *locked(built, name)["cmd"].split()[2:]])
+        asked.append([str(folder / name), *shlex.split(locked(built, name)["cmd"])[2:]])
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "RAYON")}
     command = [sys.executable, ROOT / "tests/tiny/alone.py", built / "src"]
     subprocess.run(command, input=json.dumps(asked), text=True, check=True, env={**environment(), **threads})

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-SHAPE = {"layers": "count", "width": "count", "dropout": "probability"}
+SHAPE = {"layers": "layers", "width": "count", "dropout": "probability"}
 
 
 class GRU(nn.Module):

@@ -50,6 +50,8 @@ def make_parameters(root):
     tree["lm"] |= {"neighbours": ["sea", "policymakers"], "curves": [0, 2, 40]}  # no run has 40 updates
     tree["nmt"] |= {"neighbours": ["way"], "curves": [2], "named": {"way": ["sea"]}}
     tree["corpora"]["nmt"]["extra_tests"] = ["later", "absent"]
+    tree["own"] = {f"nmt-{test}-source": "texts/unused" for test in ("later", "absent")}
+    del tree["continued"]
     tree["tokens"]["words"]["groups"] = {"fractions": [0.3, 0.5, 0.2]}
     tree["lm"]["probe"]["continuation"] = {"samples": 5, "prefix": 4, "length": 6}
     for task in ("lm", "nmt"):

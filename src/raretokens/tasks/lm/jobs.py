@@ -23,6 +23,9 @@ def baseline(parameters: Parameters, settings: Settings, corpus: str) -> Baselin
     """None where the text is not cut into pieces."""
     tokens = [name for name, declared in parameters.tokens.items() if declared.corpus == corpus]
     pieces = [name for name in tokens if not _is_words(parameters, name)]
+    trained = {
+        line.tokens for line in parameters.lines("lm").values()
+    }  # another task may cut the text into other words
     if not pieces:
         return None
     return Baseline(
@@ -30,7 +33,7 @@ def baseline(parameters: Parameters, settings: Settings, corpus: str) -> Baselin
         task="lm",
         corpus=corpus,
         pieces=pieces[0],
-        words=next((name for name in tokens if name not in pieces), None),
+        words=next((name for name in tokens if name not in pieces and name in trained), None),
         groups=parameters.tokens[pieces[0]].groups,
         continuation=settings.probe.continuation,
     )
