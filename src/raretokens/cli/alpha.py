@@ -11,7 +11,8 @@ from rich.table import Table
 from raretokens import paths, tasks
 from raretokens.config.load import load
 from raretokens.errors import UserError
-from raretokens.objectives.rarity import USUAL, rare_share, threshold_for
+from raretokens.objectives.rarity import SENSIBLE, USUAL, rare_share, threshold_for
+from raretokens.objectives.registry import declared
 from raretokens.pipeline.jobs import training
 from raretokens.subword.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from raretokens.tasks.parameters import Parameters
@@ -44,6 +45,21 @@ def show(arguments: argparse.Namespace) -> None:
             alpha = f"{threshold:.3g}" if threshold > 1e-9 else "above 0"
             table.add_row(alpha, f"{types:.1%}", f"{tokens:.2%}", style=style)
         console.print(table)
+
+
+def shares(job: Job) -> str:
+    """What the alpha of a run makes rare, in a line; empty where it has none, or its text is not there yet."""
+    options = declared(job.run.objective).defaults | job.run.options
+    if "alpha_scale" not in options or not (paths.tokens(job.run.tokens) / VOCABULARY).exists():
+        return ""
+    threshold = options["alpha"] * options["alpha_scale"]
+    types, tokens = rare_share(*_seen(job), threshold, len(SPECIALS))
+    alpha = f"{job.run.task}/{job.run.name}: alpha {options['alpha']:g} x {options['alpha_scale']:g}"
+    line = f"{alpha} makes {types:.1%} of the types rare"
+    low, high = SENSIBLE
+    return f"{line}, {tokens:.2%} of the target tokens" + (
+        "" if low <= types <= high else "; python -m raretokens alpha"
+    )
 
 
 def _jobs(parameters: Parameters, names: list[str]) -> Iterator[Job]:

@@ -5,6 +5,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from raretokens.cli.alpha import shares
 from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.machine.cards import card
@@ -62,7 +63,10 @@ def show_plan(arguments: argparse.Namespace) -> None:
         return table.save(rows, arguments.csv)
     if not arguments.runs:
         table.show_data([*data.needs(parameters)])
-    return table.show(rows, planned, chosen, arguments.gpus, arguments.utilisation)
+    table.show(rows, planned, chosen, arguments.gpus, arguments.utilisation)
+    for line in filter(None, map(shares, jobs)):
+        print(line)
+    return None
 
 
 def _named(parameters: Parameters, names: list[str]) -> list[Job]:

@@ -1,6 +1,7 @@
 """Numbers read off the course of a training: when half of a fall was done, how much the rare group grew, how far rows moved."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from raretokens.metrics.norms import norms
 from raretokens.scoring.artifacts import Artifacts
@@ -21,7 +22,13 @@ def course(artifacts: Artifacts, history: Sequence[Moment]) -> Signed:
     if rise is not None:
         signed["rare_group.largest_rise"] = rise, f"updates:{RARE_GROUP_UPDATES}"
     signed["moved"] = _moved(artifacts)
-    return signed
+    return signed | _of_alpha(artifacts.summary)
+
+
+def _of_alpha(summary: Mapping[str, Any]) -> Signed:
+    """Which share AGG's alpha makes rare, by the counts of the training text."""
+    parts = {"rare_group.types": "rare_types", "rare_group.tokens": "rare_tokens"}
+    return {path: (summary[key], "by:alpha|split:train") for path, key in parts.items() if key in summary}
 
 
 def half_fall(curve: Sequence[tuple[int, float | None]], since: int) -> float | None:
