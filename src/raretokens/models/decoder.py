@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from raretokens.models.transformer import sinusoids
+from raretokens.models.transformer import initialise, sinusoids
 
 SHAPE = {
     "layers": "layers",
@@ -48,15 +48,7 @@ class Decoder(nn.Module):
         layer.self_attn.dropout = attention_dropout
         layer.dropout.p = 0.0  # after the activation: fairseq has none by default
         self.layers = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
-        self._initialise()
-
-    def _initialise(self) -> None:
-        for name, parameter in self.layers.named_parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-            elif name.endswith("bias"):
-                nn.init.zeros_(parameter)
-        nn.init.normal_(self.table, std=self.table.shape[1] ** -0.5)
+        initialise(self.layers, self.table)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Ids of sequences x positions -> final hidden states of sequences x positions x width."""

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from raretokens.models.transformer import sinusoids
+from raretokens.models.transformer import initialise, sinusoids
 from raretokens.subword.vocabulary import PAD
 
 SHAPE = {
@@ -50,15 +50,7 @@ class EncoderDecoder(nn.Module):
                 module.dropout = attention_dropout
             if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
                 module.dropout.p = 0.0  # after the activation: fairseq has none by default
-        self._initialise()
-
-    def _initialise(self) -> None:
-        for name, parameter in self.named_parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-            elif name.endswith("bias"):
-                nn.init.zeros_(parameter)
-        nn.init.normal_(self.table, std=self.table.shape[1] ** -0.5)
+        initialise(self, self.table)
 
     def embed(self, ids: Tensor) -> Tensor:
         width = self.table.shape[1]

@@ -1,23 +1,23 @@
 """AdamW with another rule for the tables: the groups with `table=True`."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
 
-class TableStep(torch.optim.AdamW):
+class TableStep(torch.optim.AdamW, ABC):
     """A rule of one's own is `step_table`; all other parameters, and decoupled weight decay of the tables, are AdamW's."""
 
     def __init__(self, groups: Iterable[dict], **adam: float) -> None:
         super().__init__(groups, fused=True, **adam)
-        self._step_supports_amp_scaling = (
-            False  # a scaler of gradients must undo itself before the step: ours sees them too
-        )
+        # A scaler of gradients must undo itself before the step: ours sees them too.
+        self._step_supports_amp_scaling = False
 
+    @abstractmethod
     def step_table(self, group: dict, table: Tensor, gradient: Tensor, state: dict) -> None:
         """Change the table in place, by group["lr"] and so on; `state` is empty at first and lives in the checkpoint."""
-        raise NotImplementedError
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:

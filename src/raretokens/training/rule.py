@@ -3,6 +3,7 @@
 A rule is a file of rules/, found by its name, so that a run depends on the file of its own rule alone.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -16,7 +17,7 @@ from raretokens.loss.objective import Objective
 from raretokens.training.job import Training
 
 
-class Rule:
+class Rule(ABC):
     """A constant rate of an optimizer that a subclass names; the weights are kept as they are.
 
     What must survive a resume beside the optimizer's own state is in state_dict().
@@ -30,9 +31,9 @@ class Rule:
         groups = [{"params": [model.table], "table": True}, {"params": rest, "table": False}]
         self.optimizer = self.over(groups)  # the trainer puts in its place what accelerate makes of it
 
+    @abstractmethod
     def over(self, groups: list[dict]) -> torch.optim.Optimizer:
         """The optimizer of these parameters; the group with `table=True` holds the table alone."""
-        raise NotImplementedError
 
     def rate(self, update: int, targets: int) -> float:
         """Of update `update`, counted from 1, of so many targets."""
@@ -46,7 +47,7 @@ class Rule:
         self.optimizer.step()
         return rate
 
-    def validated(self, nll: float) -> None:
+    def validated(self, nll: float) -> None:  # noqa: B027 - most rules do nothing then
         """The weights have this NLL on the validation text."""
 
     @contextmanager
@@ -57,7 +58,7 @@ class Rule:
     def state_dict(self) -> dict[str, Any]:
         return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027 - most have nothing
         """What state_dict() returned."""
 
 

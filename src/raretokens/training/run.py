@@ -76,7 +76,7 @@ def train(
         observer,
         criterion,
     )
-    for line in objective.remarks():
+    for line in [*_slow(training.precision, accelerator.device), *objective.remarks()]:
         observer.remarked(line)
     to_the_end(trainer)
     accelerator.wait_for_everyone()
@@ -112,6 +112,13 @@ def process(precision: str, execution: Execution) -> Accelerator:
         cpu=not torch.cuda.is_available(),
         dynamo_backend=COMPILER if execution.compile else "no",
     )
+
+
+def _slow(precision: str, device: torch.device) -> list[str]:
+    """A processor without instructions for bfloat16 carries it out in others, a word at a time."""
+    if precision != "bfloat16" or device.type != "cpu" or torch.cpu._is_avx512_bf16_supported():
+        return []
+    return ["warning: this processor has no avx512_bf16, precision bfloat16 may be 40 times slower than float32"]
 
 
 def _vocabulary(tokens: Path, reverse: bool) -> Vocabulary:

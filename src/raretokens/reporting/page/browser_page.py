@@ -45,6 +45,10 @@ def page(
     """
     tables = [table_sections.section(name, declared, inside) for name, inside in cells.items()]
     runs = run_sections.sections(declared, scores, reports.parent / run_sections.TIMES)
+    explained = {task: _explained(runs, task) for task in scores}
+    for run in runs:
+        for score in run["scores"]:
+            score["is_own"] = score["signature"] != explained[run["task"]][score["path"]]["signature"]
     jinja = environment("raretokens.reporting.page", autoescape=True, lstrip_blocks=True)
     terms = glossary.read()
     jinja.filters["hover"] = lambda text: glossary.hover(text, terms)
@@ -64,7 +68,7 @@ def page(
         claims=evidence.sections(declared, verdicts, scores),
         clearest=clearest.clearest(declared, verdicts),
         page_runs=runs,
-        explained={task: _explained(runs, task) for task in scores},
+        explained=explained,
         groups=metric_groups.GROUPS,
         glance={task: _columns(names, summary["headline"]) for task, names in summary["runs"].items()},
     )

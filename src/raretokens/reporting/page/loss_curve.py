@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 206, 48, 6, 12, 26  # of the drawing and its margins, in its own units
-POINTS = 100  # of a curve on the page; all of them are in the CSV file beside it
+POINTS = 60  # of a curve on the page; all of them are in the CSV file beside it
 
 Line = list[tuple[float, float]]
 

@@ -24,6 +24,7 @@ def _section(declared: Declarations, scores: Scores, name: str, times: Path) -> 
         "task": scores.task,
         "name": name,
         "data": name not in scores.lines,
+        "repeats": _repeated(scores, name),
         "score": score,
         "facts": list(_facts(score)),
         "scores": list(grouped(declared, scores, name)),
@@ -31,6 +32,11 @@ def _section(declared: Declarations, scores: Scores, name: str, times: Path) -> 
         "points": scores.points_file(name).is_file(),
         "time": _time(times / f"{scores.task}-{name}.json"),
     }
+
+
+def _repeated(scores: Scores, name: str) -> str | None:
+    """The run that it differs from in its seed alone: there the page shows all numbers, here where they are."""
+    return next((first for first, runs in scores.repetitions.items() if name in runs[1:]), None)
 
 
 def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:

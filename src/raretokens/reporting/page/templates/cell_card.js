@@ -74,7 +74,16 @@ function keepInTabOrder(button) {
   button.tabIndex = 0;
 }
 
+// A cell's mark says its status to who does not see it; written here, as thousands of cells would each bear the words.
+function describe(button) {
+  const mark = button.querySelector(".m"), { way } = button.dataset;
+  mark.setAttribute("role", "img");
+  mark.ariaLabel = button.parentElement.dataset.s + (way ? `, ${way} direction` : "");
+  button.tabIndex = -1;
+}
+
 for (const table of all(".grid")) {
+  all("td button", table).forEach(describe);
   const first = table.querySelector("td button");
   if (first) first.tabIndex = 0;
   table.addEventListener("keydown", moveByKey);
