@@ -168,7 +168,8 @@ def test_each_token_is_scored_and_predicted_once_with_its_context(window, contex
     model = build("decoder", shape(1, 16, "relu"), 40, 64).eval()
     text = RNG.integers(4, 40, 53).astype("<u2")
     probe = Probe(window=window, context=context, block=block, continuation=Continuation(samples=1, prefix=1, length=1))
-    logprob, prediction = teacher_forced(model, text, probe)
+    rare = np.arange(40) >= 30
+    logprob, prediction, of_rare = teacher_forced(model, text, probe, rare)
     stream = torch.from_numpy(np.concatenate(([EOS], text)).astype(np.int64))
 
     def scores(begin: int, place: int) -> torch.Tensor:
@@ -179,6 +180,8 @@ def test_each_token_is_scored_and_predicted_once_with_its_context(window, contex
         begin = place // (window - context) * (window - context)
         expected = scores(max(begin - context, 0), place).log_softmax(-1)[token]
         assert abs(float(expected) - logprob[place]) < 1e-5
+        given = scores(max(begin - context, 0), place).softmax(-1)[torch.from_numpy(rare)].sum()
+        assert abs(float(given.log()) - of_rare[place]) < 1e-5
         allowed = scores(place // block * block, place)
         allowed[PAD] = -np.inf
         assert int(allowed.argmax()) == prediction[place]

@@ -114,7 +114,7 @@ def test_generate_translates_as_the_run_does(scale, exported, tmp_path):
 def test_log_likelihoods_through_transformers_are_those_of_the_probe(scale, exported):
     """What lm-evaluation-harness adds up: each piece of a text after those before it."""
     ours, text = own(scale, "lm/pieces"), tokens(scale / "data/tokens/lm", "test")[:60]
-    logprob, _ = teacher_forced(ours, text, Reach(window=60, context=0, block=60))
+    logprob, *_ = teacher_forced(ours, text, Reach(window=60, context=0, block=60))
     model = transformers.AutoModelForCausalLM.from_pretrained(exported / "lm/pieces").eval()
     cutter = transformers.AutoTokenizer.from_pretrained(exported / "lm/pieces")
     ids = torch.tensor([[cutter.eos_token_id, *text.astype(int)]])
@@ -153,7 +153,7 @@ def test_ctranslate2_reads_a_language_model_by_its_pieces(scale, tmp_path):
     pieces, text = Vocabulary.read(run.tokens / VOCABULARY).pieces, tokens(run.tokens, "test")[:30]
     generator = ctranslate2.Generator(str(tmp_path / "ct2"), compute_type="float32")
     (score,) = generator.score_batch([[SPECIALS[EOS], *(pieces[i] for i in text)]])
-    logprob, _ = teacher_forced(own(scale, "lm/pieces"), text, Reach(window=30, context=0, block=30))
+    logprob, *_ = teacher_forced(own(scale, "lm/pieces"), text, Reach(window=30, context=0, block=30))
     assert np.abs(np.array(score.log_probs) - logprob).max() < 1e-4
 
 

@@ -116,7 +116,7 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     from safetensors.torch import load_file
 
     trained.load_state_dict(load_file(run.model))
-    logprob, prediction = teacher_forced(trained.eval(), text, probe)
+    logprob, prediction, _ = teacher_forced(trained.eval(), text, probe)
     expected["ppl"] = perplexity(logprob, text, groups, window=32, context=16)
     expected["uniq"] = uniq(prediction, groups)
     wanted = {path: number for path, number, _ in flat(expected)}

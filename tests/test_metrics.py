@@ -18,7 +18,7 @@ from raretokens.metrics.bleu import Tokens, chrf, sacre_bleu, sacre_bleu_interva
 from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
 from raretokens.metrics.paired import paired_bootstrap
-from raretokens.metrics.perplexity import perplexity, token_share
+from raretokens.metrics.perplexity import among_others, perplexity, rare_mass, token_share
 from raretokens.metrics.similarity import coverage, word_similarity
 from raretokens.metrics.uniq import uniq
 from raretokens.rounding import rounded
@@ -54,6 +54,24 @@ def test_perplexity_by_hand():
     assert perplexity(logprob[:1], np.array([4]), GROUPS, window=8, context=0)[0]["rare"] is None
     with pytest.raises(ValueError, match="4 log-probabilities for 3 targets"):
         perplexity(logprob, np.array([4, 5, 8]), GROUPS, window=8, context=0)
+
+
+def test_what_rare_types_are_given_and_perplexity_without_them():
+    """Both from the logits: the softmax over all types, and over those that are not rare."""
+    logits = np.random.default_rng(3).normal(size=(6, len(GROUPS)))
+    targets, is_rare = np.array([4, 5, 8, 4, 6, 7]), GROUPS == RARE
+    probability = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    rare, logprob = np.log(probability[:, is_rare].sum(1)), np.log(probability[np.arange(6), targets])
+    others = np.where(is_rare, -np.inf, logits)
+    expected = logits[np.arange(6), targets] - np.log(np.exp(others).sum(1))
+    kept = GROUPS[targets] != RARE
+    np.testing.assert_allclose(among_others(logprob, rare)[kept], expected[kept], rtol=1e-12)
+    mass, signature = rare_mass(rare, targets, GROUPS, window=8, context=0)
+    given = probability[:, is_rare].sum(1)
+    assert mass == pytest.approx(
+        {"total": given.mean(), "freq": given[[0, 3]].mean(), "med": given[[1, 4]].mean(), "rare": given[[2, 5]].mean()}
+    )
+    assert signature == "of:rare-types|window:8|context:0"
 
 
 @given(st.lists(st.tuples(st.floats(-30, 0), st.integers(2, 8)), min_size=1, max_size=60))

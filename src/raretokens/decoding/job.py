@@ -6,6 +6,7 @@ from pydantic import Field, PositiveInt
 
 from raretokens.run import Run
 from raretokens.sections import Count, Length, Section, Strict
+from raretokens.subword.groups import Groups
 
 
 class Continuation(Strict):
@@ -46,6 +47,7 @@ class Decoding(Strict):
 
 class ProbeJob(Section):
     run: Run
+    groups: Groups
     probe: Probe
     threads: PositiveInt
 

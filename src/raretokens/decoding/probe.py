@@ -14,12 +14,13 @@ from raretokens.files import whole
 from raretokens.models.building import build
 from raretokens.subword.printed_prefixes import located
 from raretokens.subword.streams import read_meta, tokens
-from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.subword.vocabulary import RARE, VOCABULARY, Vocabulary
 
 
 class Probed(NamedTuple):
     logprob: np.ndarray  # of each test token, natural logarithm, float32
     prediction: np.ndarray  # most probable id at each position, int32
+    rare: np.ndarray  # logarithm of the probability of the rare group at each position, float32
     continuation: np.ndarray  # samples x length, int32
     located: np.ndarray | None  # the same of the printed prefixes that the text has; None where it has none
 
@@ -45,8 +46,11 @@ def language_model(job: ProbeJob, folder: Path, checkpoint: Path) -> Probed:
     model.load_state_dict(load_file(checkpoint))
     text = tokens(folder, "test")
     needed, samples = asked.continuation.prefix + asked.continuation.length, asked.continuation.samples
-    printed = [*located(text, Vocabulary.read(folder / VOCABULARY).pieces, needed).values()]
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    printed = [*located(text, vocabulary.pieces, needed).values()]
     continued = continuations(model, run.shape.get("activation"), text, asked.continuation, job.threads, printed)
     spread, of_printed = continued[:samples], continued[samples:] if printed else None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return Probed(*teacher_forced(model.to(device).eval(), text, asked), spread, of_printed)
+    rare = vocabulary.groups(job.groups.model_dump()) == RARE
+    read = teacher_forced(model.to(device).eval(), text, asked, rare)
+    return Probed(*read, spread, of_printed)

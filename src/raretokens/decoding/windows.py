@@ -34,7 +34,15 @@ class Ends(NamedTuple):
     never: int | None = PAD
 
 
-def teacher_forced(model: nn.Module, text: np.ndarray, probe: "Probe") -> tuple[np.ndarray, np.ndarray]:
+class Read(NamedTuple):
+    logprob: np.ndarray  # of each token, natural logarithm, float32
+    prediction: np.ndarray  # the most probable id at each position, int32
+    rare: (
+        np.ndarray | None
+    )  # logarithm of the probability that all rare types have together there, float32; where asked for
+
+
+def teacher_forced(model: nn.Module, text: np.ndarray, probe: "Probe", rare: np.ndarray | None = None) -> Read:
     """read() by a model of models/: final hidden states times its table."""
     table = model.table
 
@@ -42,7 +50,7 @@ def teacher_forced(model: nn.Module, text: np.ndarray, probe: "Probe") -> tuple[
         hidden = model(inputs.to(table.device))[:, first:]
         return (hidden @ table.T).float()
 
-    return read(logits, text, probe)
+    return read(logits, text, probe, rare=rare)
 
 
 @torch.no_grad()
@@ -53,8 +61,9 @@ def read(
     ends: Ends = Ends(),  # noqa: B008
     progress: Callable[[int], object] = lambda tokens: None,
     at_once: int = TOKENS_AT_ONCE,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probability of each token (natural, float32), and the most probable id at each position (int32).
+    rare: np.ndarray | None = None,
+) -> Read:
+    """What a model gives each token of a text; rare: N, which types are rare.
 
     Log-probabilities are measured in windows: `probe.window - probe.context` new tokens after up to `probe.context` that
     were scored before. Predictions are made in blocks of `probe.block` without overlap; the first input of a block is the
@@ -62,6 +71,7 @@ def read(
     them pass the model together, which changes the speed and the memory alone.
     """
     logprob, prediction = np.empty(len(text), np.float32), np.empty(len(text), np.int32)
+    of_rare = None if rare is None else np.empty(len(text), np.float32)
     for reading, starts in readings(len(text), probe).items():
         skipped = 0 if reading.predicted else reading.scored or 0
         step = max(at_once // reading.length, 1)
@@ -77,12 +87,14 @@ def read(
                     place = reading.scored - skipped
                     scored = row[place : place + len(targets)]
                     logprob[begin:end] = -nn.functional.cross_entropy(scored, targets, reduction="none").cpu()
+                    if of_rare is not None:
+                        of_rare[begin:end] = (scored[:, rare].logsumexp(1) - scored.logsumexp(1)).cpu()
                 if reading.predicted:
                     if ends.never is not None:
                         row[:, ends.never] = -math.inf
                     prediction[start:end] = row[: end - start].argmax(1).cpu()
             progress(len(chosen) * reading.length)
-    return logprob, prediction
+    return Read(logprob, prediction, of_rare)
 
 
 def readings(length: int, probe: "Probe") -> dict[Reading, list[int]]:

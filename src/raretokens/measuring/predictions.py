@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from raretokens.decoding.windows import Ends, read, readings
+from raretokens.decoding.windows import Ends, Read, read, readings
 from raretokens.errors import UserError
 from raretokens.measuring.files import tree
 from raretokens.measuring.model import Model
@@ -63,7 +63,7 @@ def ask(
     """Metrics of a text, and the same on drawn texts. groups: frequency group of each id."""
     if len(text) and text.max() >= len(groups):
         raise UserError(f"{model.path}: the tokenizer has id {text.max()}, the table only {len(groups)} rows")
-    logprob, prediction = _read(model, predicting, text, reach)
+    logprob, prediction, _ = _read(model, predicting, text, reach)
     signed: Signed = {
         "ppl": perplexity(logprob, text, groups, window=reach.window, context=reach.context, split="text"),
         "uniq": _of_text(uniq(prediction, groups, block=reach.block)),
@@ -74,7 +74,7 @@ def ask(
     return signed, drawn | {f"uniq.{name}": values for name, values in resampling.uniq(prediction, groups).items()}
 
 
-def _read(model: Model, predicting: Predicting, text: np.ndarray, reach: Reach) -> tuple[np.ndarray, np.ndarray]:
+def _read(model: Model, predicting: Predicting, text: np.ndarray, reach: Reach) -> Read:
     begin = model.begin if model.begin is not None else 0
     ends = Ends(begin, model.line_end if model.line_end is not None else begin, model.marks[PAD])
     total = sum(reading.length * len(starts) for reading, starts in readings(len(text), reach).items())

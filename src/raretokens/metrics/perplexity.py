@@ -28,6 +28,26 @@ def perplexity(
     return value, f"log:e|unit:{unit}|window:{window}|context:{context}|split:{split}"
 
 
+def rare_mass(
+    rare: np.ndarray, targets: np.ndarray, groups: np.ndarray, **reach: int | str
+) -> tuple[dict[str, float | None], str]:
+    """Mean probability that positions give to all types of the rare group together, in total and by the group of the target.
+
+    rare: its natural logarithm, one a position; the rest as of perplexity().
+    """
+    group, mass = groups[targets], np.exp(np.asarray(rare, dtype=np.float64))
+    by_group = {name: mass[group == code] for name, code in GROUP_NAMES.items()}
+    value = {"total": float(mass.mean())} | {
+        n: float(part.mean()) if len(part) else None for n, part in by_group.items()
+    }
+    return value, "of:rare-types" + "".join(f"|{key}:{number}" for key, number in reach.items())
+
+
+def among_others(logprob: np.ndarray, rare: np.ndarray) -> np.ndarray:
+    """Log-probability of each target that is no rare type, among all types that are not: p / (1 - mass of the rare)."""
+    return np.asarray(logprob, np.float64) - np.log1p(-np.exp(np.minimum(np.asarray(rare, np.float64), -1e-12)))
+
+
 def token_share(targets: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
     """Share of the positions whose target is in each group; AGG's test text has 93.68, 6.12 and 0.20 percent."""
     group = groups[targets]

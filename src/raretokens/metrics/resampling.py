@@ -21,15 +21,18 @@ def drawn(units: int) -> np.ndarray:
     return np.random.default_rng(SEED).integers(0, units, (DRAWS, units))
 
 
-def perplexity(logprob: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> Replicates:
-    """By group of the target, over blocks of the text; arguments as of metrics.perplexity."""
+def perplexity(
+    logprob: np.ndarray, targets: np.ndarray, groups: np.ndarray, kept: np.ndarray | None = None
+) -> Replicates:
+    """By group of the target, over blocks of the text; arguments as of metrics.perplexity. kept: positions that count, bool."""
     block, group = _blocks(len(targets)), groups[targets]
     weights = _times_drawn(block[-1] + 1)  # DRAWS x blocks
     replicates = {}
-    members = {"total": np.ones(len(group), bool)} | {name: group == code for name, code in GROUP_NAMES.items()}
-    for name, kept in members.items():
-        nll = np.bincount(block[kept], -np.asarray(logprob, np.float64)[kept], minlength=weights.shape[1])
-        count = np.bincount(block[kept], minlength=weights.shape[1])
+    counted = np.ones(len(group), bool) if kept is None else kept
+    members = {"total": counted} | {name: counted & (group == code) for name, code in GROUP_NAMES.items()}
+    for name, member in members.items():
+        nll = np.bincount(block[member], -np.asarray(logprob, np.float64)[member], minlength=weights.shape[1])
+        count = np.bincount(block[member], minlength=weights.shape[1])
         with np.errstate(invalid="ignore", divide="ignore"):
             replicates[name] = np.exp((weights @ nll) / (weights @ count))
     return replicates

@@ -14,7 +14,8 @@ from raretokens.tasks.parameters import Parameters
 
 def of_run(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
     """Stage and job of what follows training; score: what scoring is told in every task."""
-    yield "probe", ProbeJob(run=run, probe=settings.probe, threads=parameters.threads)
+    groups = parameters.tokens[run.tokens].groups
+    yield "probe", ProbeJob(run=run, groups=groups, probe=settings.probe, threads=parameters.threads)
     unit = "word" if _is_words(parameters, run.tokens) else "piece"
     yield "score-lm", Score(**score, unit=unit, probe=settings.probe, english=_is_english(parameters, run.tokens))
 

@@ -9,7 +9,7 @@ from raretokens.decoding.job import Continuation
 from raretokens.metrics import resampling, similarity
 from raretokens.metrics.all_but_top import all_but_top
 from raretokens.metrics.continuation import continuation, of_printed
-from raretokens.metrics.perplexity import perplexity, token_share
+from raretokens.metrics.perplexity import among_others, perplexity, rare_mass, token_share
 from raretokens.metrics.uniq import uniq
 from raretokens.scoring.artifacts import Artifacts
 from raretokens.scoring.geometry import geometry
@@ -17,7 +17,7 @@ from raretokens.scoring.layout import Signed
 from raretokens.subword.encoder import Encoder
 from raretokens.subword.printed_prefixes import located
 from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import UNK
+from raretokens.subword.vocabulary import RARE, UNK
 from raretokens.tasks.lm.job import Score
 
 
@@ -26,9 +26,11 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
     settings, places, groups = job.probe, artifacts.places, artifacts.groups
     targets, probe = tokens(places.tokens, "test"), places.output
     reach = {"window": settings.window, "context": settings.context, "unit": job.unit}
-    continued = np.load(probe / "continuation.npy")
+    continued, logprob, rare = (np.load(probe / f"{name}.npy") for name in ("continuation", "logprob", "rare"))
     return {
-        "ppl": perplexity(np.load(probe / "logprob.npy"), targets, groups, **reach),
+        "ppl": perplexity(logprob, targets, groups, **reach),
+        "ppl_among_others": _among_others(logprob, rare, targets, groups, reach),
+        "rare_mass": rare_mass(rare, targets, groups, **reach),
         "token_share": token_share(targets, groups),
         "uniq": uniq(np.load(probe / "prediction.npy"), groups, block=settings.block),
         "continuation": continuation(continued, prefix=settings.continuation.prefix),
@@ -36,6 +38,15 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
         **geometry(artifacts),
         **(_similarity(artifacts, job.unit) if job.english else {}),
     }
+
+
+def _among_others(
+    logprob: np.ndarray, rare: np.ndarray, targets: np.ndarray, groups: np.ndarray, reach: dict
+) -> tuple[dict[str, float | None], str]:
+    """Perplexity of targets that are not rare, were no rare type in the softmax: the cost but for what those are given."""
+    others = groups[targets] != RARE
+    value, signature = perplexity(among_others(logprob, rare)[others], targets[others], groups, **reach)
+    return {name: number for name, number in value.items() if name != "rare"}, f"{signature}|softmax:without-rare"
 
 
 def _of_printed(artifacts: Artifacts, targets: np.ndarray, settings: Continuation) -> Signed:
@@ -51,8 +62,11 @@ def drawn(job: Score, artifacts: Artifacts) -> resampling.Replicates:
     """Metric -> its values on drawn test sets."""
     places, groups = artifacts.places, artifacts.groups
     targets = tokens(places.tokens, "test")
+    logprob, rare = (np.load(places.output / f"{name}.npy") for name in ("logprob", "rare"))
+    among = resampling.perplexity(among_others(logprob, rare), targets, groups, kept=groups[targets] != RARE)
     by_metric = {
-        "ppl": resampling.perplexity(np.load(places.output / "logprob.npy"), targets, groups),
+        "ppl": resampling.perplexity(logprob, targets, groups),
+        "ppl_among_others": {name: values for name, values in among.items() if name != "rare"},
         "uniq": resampling.uniq(np.load(places.output / "prediction.npy"), groups),
         "spearman": _drawn_similarity(artifacts, job.unit) if job.english else {},
     }
