@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from raretokens.models.transformer import initialise, sinusoids
 from raretokens.subword.vocabulary import PAD
@@ -61,10 +63,16 @@ class EncoderDecoder(nn.Module):
     def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
         """Padded ids of sentences x positions -> decoder states of sentences x target positions x width."""
         absent = source == PAD
-        memory = self.encoder(self.embed(source), src_key_padding_mask=absent)
-        hidden = self.embed(inputs)
-        mask = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1], device=inputs.device, dtype=hidden.dtype)
-        return self.decoder(hidden, memory, tgt_mask=mask, tgt_is_causal=True, memory_key_padding_mask=absent)
+        with _attention(source.device):
+            memory = self.encoder(self.embed(source), src_key_padding_mask=absent)
+            hidden = self.embed(inputs)
+            mask = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1], inputs.device, hidden.dtype)
+            return self.decoder(hidden, memory, tgt_mask=mask, tgt_is_causal=True, memory_key_padding_mask=absent)
+
+
+def _attention(device: torch.device) -> AbstractContextManager:
+    """On a processor the fused kernel spends a third of an update on the backward pass of sentences; products do not."""
+    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 from raretokens.errors import UserError
 from raretokens.files import write_text
+from raretokens.reporting import methods
 from raretokens.reporting.cells import needs
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.table_cells import table_cells
@@ -39,6 +40,9 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     write_text(reports / "claims.md", to_markdown(verdicts, declared))
     write_text(reports / "verdicts.csv", verdict_counts(verdicts))
     write_text(reports / "main.csv", main_claims(declared, verdicts))
+    compared = methods.changes(declared, scores)
+    write_text(reports / "methods.csv", methods.to_csv(compared))
+    write_text(reports / "methods.md", methods.to_markdown(compared))
     counts = in_words(verdicts)
     overview = summary(sheet, declared, cells, scores, counts)
     write_text(reports / "index.md", _index(overview))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from raretokens import tasks
 
@@ -13,6 +13,13 @@ class Headline(NamedTuple):
     metric: str
     title: str
     digits: int = 2
+
+
+class Weighed(NamedTuple):
+    """A number by which methods are compared."""
+
+    metric: str
+    kind: Literal["ratio", "difference"] = "difference"
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,7 @@ class Task:
     whole_updates: bool = False  # an update is never cut into micro-batches
     pictures: Mapping[str, bool] = field(default_factory=dict)  # two-dimensional series -> whether they are centred
     headline: Mapping[str, Headline] = field(default_factory=dict)  # short name -> number
+    weighed: Mapping[str, Weighed] = field(default_factory=dict)  # short title -> by what methods are compared
 
 
 def record(name: str) -> Task:

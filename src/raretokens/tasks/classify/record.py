@@ -1,6 +1,6 @@
 """The record of text classification."""
 
-from raretokens.tasks.record import Headline, Task
+from raretokens.tasks.record import Headline, Task, Weighed
 
 TASK = Task(
     title="Text classification",
@@ -13,5 +13,10 @@ TASK = Task(
     headline={
         "accuracy": Headline("accuracy.total", "accuracy"),
         "iw": Headline("isotropy.total", "I(W)", 3),
+    },
+    weighed={
+        "accuracy": Weighed("accuracy.total"),
+        "I(W)": Weighed("isotropy.total"),
+        "told apart": Weighed("popularity.accuracy"),
     },
 )

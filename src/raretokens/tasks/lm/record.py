@@ -1,6 +1,6 @@
 """The record of language modelling."""
 
-from raretokens.tasks.record import Headline, Task
+from raretokens.tasks.record import Headline, Task, Weighed
 
 TASK = Task(
     title="Language models",
@@ -14,5 +14,21 @@ TASK = Task(
         "iw": Headline("isotropy.total", "I(W)", 3),
         "iw_rare": Headline("isotropy.rare", "I(W) rare", 3),
         "men": Headline("spearman.men", "MEN"),
+    },
+    weighed={
+        "PPL": Weighed("ppl.total", "ratio"),
+        "PPL freq": Weighed("ppl.freq", "ratio"),
+        "PPL med": Weighed("ppl.med", "ratio"),
+        "PPL rare": Weighed("ppl.rare", "ratio"),
+        "PPL among others": Weighed("ppl_among_others.total", "ratio"),
+        "Uniq": Weighed("uniq.total"),
+        "Uniq rare": Weighed("uniq.rare"),
+        "I(W)": Weighed("isotropy.total"),
+        "I(W) freq": Weighed("isotropy.freq"),
+        "I(W) rare": Weighed("isotropy.rare"),
+        "cosine rare-freq": Weighed("rare_freq_cosine"),
+        "MEN": Weighed("spearman.men"),
+        "WS353": Weighed("spearman.ws353"),
+        "RW": Weighed("spearman.rw"),
     },
 )

@@ -1,6 +1,6 @@
 """The record of translation."""
 
-from raretokens.tasks.record import Headline, Task
+from raretokens.tasks.record import Headline, Task, Weighed
 
 TASK = Task(
     title="Translation",
@@ -15,5 +15,15 @@ TASK = Task(
         "bleu": Headline("bleu.tokenised", "BLEU"),
         "iw": Headline("isotropy.total", "I(W)", 3),
         "align": Headline("alignsim.total", "AlignSim", 4),
+    },
+    weighed={
+        "BLEU": Weighed("bleu.tokenised"),
+        "chrF2": Weighed("chrf"),
+        "I(W)": Weighed("isotropy.total"),
+        "I(W) freq": Weighed("isotropy.freq"),
+        "I(W) rare": Weighed("isotropy.rare"),
+        "S(w)": Weighed("mean_cosine"),
+        "AlignSim": Weighed("alignsim.total"),
+        "AlignSim rare": Weighed("alignsim.rare"),
     },
 )

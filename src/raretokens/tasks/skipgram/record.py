@@ -1,6 +1,6 @@
 """The record of skip-gram embeddings."""
 
-from raretokens.tasks.record import Headline, Task
+from raretokens.tasks.record import Headline, Task, Weighed
 
 TASK = Task(
     title="Skip-gram embeddings",
@@ -12,5 +12,13 @@ TASK = Task(
         "rw": Headline("spearman.rw", "RW"),
         "iw": Headline("isotropy.total", "I(W)", 3),
         "popularity": Headline("popularity.accuracy", "told apart", 1),
+    },
+    weighed={
+        "MEN": Weighed("spearman.men"),
+        "WS353": Weighed("spearman.ws353"),
+        "RW": Weighed("spearman.rw"),
+        "SimLex": Weighed("spearman.simlex"),
+        "I(W)": Weighed("isotropy.total"),
+        "told apart": Weighed("popularity.accuracy"),
     },
 )

@@ -1,0 +1,147 @@
+"""What each objective buys and costs beside maximum likelihood, on the same model and text.
+
+An effect and its verdict are made as those of claims are: a metric is better or worse where every interval that it has, over
+three seeds or more and over the test set, says so.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from raretokens.reporting import frames
+from raretokens.reporting.claims.judging import judge
+from raretokens.reporting.claims.main_claims import effect
+from raretokens.reporting.claims.verdict import Verdict
+from raretokens.reporting.declarations.claim import Claim, Side
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.scored import Scores
+from raretokens.reporting.tasks import TASKS
+
+PLAIN = "mle"
+WORDS = {"holds": "better", "does not hold": "worse", "undecided": "undecided"}  # of a claim that the metric is better
+MARKS = {"better": "▲", "worse": "▼", "undecided": ""}
+ABOUT = """\
+Each run beside the one of maximum likelihood with the same model, text and seeds: the ratio (x) or the difference of a metric.
+▲ better, ▼ worse: every interval that there is, over three seeds or more and over the test set, lies on that side; no mark: they
+do not, or there is none. *buys* and *costs* name the three largest changes that are marked, by their share of the number.
+"""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A metric of a run beside the same of maximum likelihood: one line of reports/methods.csv."""
+
+    task: str
+    run: str
+    beside: str
+    objective: str
+    metric: str
+    title: str
+    kind: str  # ratio or difference
+    ours: str
+    seeds_low: str  # 95 % intervals as those of claims
+    seeds_high: str
+    test_low: str
+    test_high: str
+    verdict: str  # better, worse or undecided
+    seeds: str
+    share: float  # of the number that changed; not in the CSV
+
+
+def changes(declared: Declarations, scores: dict[str, Scores]) -> list[Change]:
+    return [
+        change
+        for part in scores.values()
+        for run, beside in _pairs(part)
+        for change in _of(run, beside, part, declared)
+    ]
+
+
+def to_csv(found: list[Change]) -> str:
+    return frames.to_csv(found, [field.name for field in fields(Change)]).replace(",share\n", "\n", 1)
+
+
+def to_markdown(found: list[Change]) -> str:
+    """A table for each task: a row for each run, a column for each metric."""
+    lines = ["# What each method buys and costs", "", ABOUT]
+    for task in dict.fromkeys(change.task for change in found):
+        own = [change for change in found if change.task == task]
+        titles = dict.fromkeys(change.title for change in own)
+        head = ["run", "seeds", *titles, "buys", "costs"]
+        lines += [f"## {TASKS[task].title}", "", _row(head), _row(["---"] * len(head))]
+        for run in dict.fromkeys(change.run for change in own):
+            lines.append(_row(cells([change for change in own if change.run == run], list(titles))))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def cells(of_run: list[Change], titles: list[str]) -> list[str]:
+    """A run's row: name, seeds, the effect of each metric, what it buys and what it costs."""
+    by_title = {change.title: change for change in of_run}
+    shown = [_shown(by_title[title]) if title in by_title else "" for title in titles]
+    sums = [", ".join(_largest(of_run, verdict)) or "nothing measurable" for verdict in ("better", "worse")]
+    return [of_run[0].run, max(change.seeds for change in of_run), *shown, *sums]
+
+
+def _pairs(scores: Scores) -> Iterator[tuple[str, str]]:
+    """Each run but its repetitions, and the run of maximum likelihood that it stands beside."""
+    for run in scores.repetitions:
+        line = scores.lines[run]
+        as_plain = {"objective": PLAIN, "options": {}, "after": None}
+        plain = line.replaced(**as_plain)
+        others = (name for name in scores.repetitions if scores.lines[name].replaced(after=None).same_but_seed(plain))
+        beside = next(others, None)
+        if beside and line.objective != PLAIN:
+            yield run, beside
+
+
+def _of(run: str, beside: str, scores: Scores, declared: Declarations) -> Iterator[Change]:
+    for title, (metric, kind) in TASKS[scores.task].weighed.items():
+        claim = Claim(
+            place="",
+            statement="",
+            task=scores.task,
+            left=Side(runs=[run], metric=metric),
+            right=Side(runs=[beside], metric=metric),
+            effect=kind,
+            expect="higher" if declared.metric(metric).direction == "up" else "lower",
+            unprinted="no paper's",
+        )
+        verdict = judge(metric, claim, scores, declared)
+        if verdict.ours:
+            yield _change(run, beside, scores, title, verdict)
+
+
+def _change(run: str, beside: str, scores: Scores, title: str, verdict: Verdict) -> Change:
+    left, right = float(verdict.left), float(verdict.right)
+    share = abs(math.log(left / right)) if left > 0 < right else abs(left - right) / (max(abs(left), abs(right)) or 1.0)
+    return Change(
+        task=scores.task,
+        run=run,
+        beside=beside,
+        objective=scores.lines[run].objective,
+        metric=verdict.metric,
+        title=title,
+        kind=verdict.kind,
+        ours=verdict.ours,
+        seeds_low=verdict.seeds_low,
+        seeds_high=verdict.seeds_high,
+        test_low=verdict.test_low,
+        test_high=verdict.test_high,
+        verdict=WORDS[verdict.verdict],
+        seeds=verdict.seeds,
+        share=share,
+    )
+
+
+def _shown(change: Change) -> str:
+    return " ".join(filter(None, [effect(change.kind, change.ours), MARKS[change.verdict]]))
+
+
+def _largest(of_run: list[Change], verdict: str) -> list[str]:
+    marked = sorted((change for change in of_run if change.verdict == verdict), key=lambda change: -change.share)
+    return [f"{change.title} {effect(change.kind, change.ours)}" for change in marked[:3]]
+
+
+def _row(parts: list[str]) -> str:
+    return f"| {' | '.join(parts)} |"
