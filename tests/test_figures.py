@@ -11,6 +11,7 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.reporting.declarations.figure import Panel
 from raretokens.reporting.diff.figure_moves import figure_moves
 from raretokens.reporting.figures.draw import draw
+from raretokens.reporting.figures.effect_points import effect_points
 from raretokens.reporting.figures.panel_points import figure_points
 from raretokens.reporting.figures.write import write_figure
 from raretokens.reporting.scored import Scores
@@ -24,6 +25,7 @@ EXPECTED = {
     *(f"cosreg-figure-{number}" for number in range(1, 4)),
     "frage-figure-1",
     "frage-figure-3",
+    "raretokens-figure-1",
 }
 EARLY = (0, 20, 60, 200)
 QUERIES = ("one", "two", "three")
@@ -52,6 +54,7 @@ def series(shift: float) -> list[tuple]:
     rows += [("rare_group_size", "rare", update, 500 - update % 33) for update in range(1, 200)]
     for update in range(0, 201, 20):
         rows += [(name, group, update, 1 - update / 400) for name in ("isotropy", "inner_product") for group in GROUPS]
+        rows += [("isotropy", "total", update, 1 - shift), ("nll", "valid", update, 5 - shift * update / 200)]
         rows.append(("rare_freq_cosine", "rare", update, update / 1000))
     return rows
 
@@ -84,7 +87,9 @@ def full(tmp_path_factory) -> dict[str, Scores]:
     for figure in DECLARED.figures.values():
         for panel in figure.panels:
             if not panel.reason:
-                names[panel.task or figure.task] |= dict.fromkeys(runs[-1] for runs in panel.runs.values())
+                sides = DECLARED.claims[panel.claim].sides.values() if panel.claim else []
+                runs = [*panel.runs.values(), *(side.runs for side in sides)]
+                names[panel.task or figure.task] |= dict.fromkeys(tried[-1] for tried in runs)
     folder = tmp_path_factory.mktemp("runs")
     return waiting() | {task: world(folder, task, list(names[task]), DATA.get(task, "text")) for task in TASKS}
 
@@ -100,13 +105,13 @@ def test_every_figure_of_the_papers_is_declared():
 
 def test_every_figure_is_drawn_from_points_and_from_none(full, empty, tmp_path):
     for name, figure in DECLARED.figures.items():
-        drawn = figure_points(figure, full)
+        drawn = figure_points(figure, full, DECLARED)
         assert not any(panel.absent for panel in drawn if not panel.panel.reason), name
         assert all(len(panel.rows) or panel.panel.reason for panel in drawn), name
         assert not any("{of}" in text or "…" in text for panel in drawn for text in (panel.title, panel.y)), name
         write_figure(drawn, tmp_path, name)
         assert (tmp_path / f"{name}.svg").stat().st_size < 300_000, name
-        blank = figure_points(figure, empty)
+        blank = figure_points(figure, empty, DECLARED)
         assert all(panel.panel.reason or panel.absent for panel in blank), name
         if name in ("agg-figure-5", "agps-figure-1"):
             write_figure(blank, tmp_path, "blank")
@@ -117,22 +122,22 @@ def test_every_figure_is_drawn_from_points_and_from_none(full, empty, tmp_path):
 def test_a_figure_is_the_same_bytes_twice(full, tmp_path, name):
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
-        write_figure(figure_points(DECLARED.figures[name], full), tmp_path / folder, "f")
+        write_figure(figure_points(DECLARED.figures[name], full, DECLARED), tmp_path / folder, "f")
     for ending in ("csv", "svg", "png"):
         assert (tmp_path / f"one/f.{ending}").read_bytes() == (tmp_path / f"two/f.{ending}").read_bytes()
 
 
 def test_early_tables_go_by_update_and_queries_as_listed(full):
-    early = figure_points(DECLARED.figures["agg-figure-1"], full)
+    early = figure_points(DECLARED.figures["agg-figure-1"], full, DECLARED)
     assert [panel.title[4:] for panel in early] == [f"after update {update}" for update in EARLY]
     for number, query in enumerate(QUERIES):
-        panels = figure_points(DECLARED.figures[f"agps-figure-{5 + number}"], full)
+        panels = figure_points(DECLARED.figures[f"agps-figure-{5 + number}"], full, DECLARED)
         assert {panel.y for panel in panels} == {f"cosine with “{query}”"}
 
 
 def test_panels_to_be_compared_have_the_same_limits(full):
     canvas = Canvas()
-    draw(figure_points(DECLARED.figures["agg-figure-3"], full), canvas, 1, 3)
+    draw(figure_points(DECLARED.figures["agg-figure-3"], full, DECLARED), canvas, 1, 3)
     mle, agg, values = canvas.axes
     assert (mle.get_xlim(), mle.get_ylim()) == (agg.get_xlim(), agg.get_ylim())
     assert mle.get_xlim() != values.get_xlim()
@@ -143,15 +148,35 @@ def test_a_sweep_takes_x_from_the_options_and_names_what_is_missing(full):
     without = {**full["lm"].lines}
     del without["agg-a004"]
     scores = {**full, "lm": Scores("lm", without, full["lm"].folder)}
-    rare = figure_points(figure, scores)[0]
+    rare = figure_points(figure, scores, DECLARED)[0]
     assert list(rare.rows[rare.rows.group == ""].x) == ["0.01", "0.02", "0.03", "0.05"]
     assert rare.absent == {"larger alpha": "none of gpt2m-agg-a004, agg-a004 is scored"}
 
 
 def test_curves_are_of_one_group_and_bear_the_update_where_rows_thaw(full):
-    rare, frequent, _ = figure_points(DECLARED.figures["agg-figure-2"], full)
+    rare, frequent, _ = figure_points(DECLARED.figures["agg-figure-2"], full, DECLARED)
     assert set(rare.rows.group) == {"rare"} and set(frequent.rows.group) == {"freq"}
     assert set(rare.marks.values()) == {40}
+
+
+def test_the_effect_of_a_claim_is_followed_over_the_updates_of_all_its_curves(tmp_path):
+    """A ratio of validation perplexities, each seed and its mean on a logarithmic scale; print and turning point as lines."""
+    folder = tmp_path / "lm"
+    folder.mkdir()
+    nll = {"mle": [6, 5, 4], "mle-2": [6, 5, 5], "agg": [6, 6, 4], "agg-2": [6, 4, 6]}
+    for name, values in nll.items():
+        updates = (0, 10, 20) if name != "agg" else (0, 20, 30)  # validated at other moments
+        rows = "".join(f"nll,valid,{x},{y}\n" for x, y in zip(updates, values, strict=True))
+        (folder / f"{name}.csv").write_text("series,group,x,y\n" + rows)
+        (folder / f"{name}.json").write_text(json.dumps({"metrics": {}}))
+    sheet = {name: line(name[:3], seed=2 if name.endswith("2") else 1) for name in nll}
+    points = effect_points(DECLARED.claims["agg-keeps-total-perplexity"], Scores("lm", sheet, folder), DECLARED)
+    found = {group: rows.y.astype(float).tolist() for group, rows in points.groupby("group")}
+    first, second = [1, math.exp(6 - 4)], [1, math.exp(4 - 5), math.exp(6 - 5)]
+    assert found["seed"] == pytest.approx(first + second, rel=1e-5)
+    assert found[""] == pytest.approx([1, math.exp((2 + 1) / 2)], rel=1e-5)
+    assert points[points.group == ""].x.tolist() == ["0", "20"]
+    assert found["turn"] == [1, 1] and found["print"] == pytest.approx([15.51 / 15.51] * 2, abs=0.01)
 
 
 def test_a_panel_without_what_its_kind_needs_is_refused():

@@ -58,7 +58,7 @@ def changes(declared: Declarations, scores: dict[str, Scores]) -> list[Change]:
 
 
 def to_csv(found: list[Change]) -> str:
-    return frames.to_csv(found, [field.name for field in fields(Change)]).replace(",share\n", "\n", 1)
+    return frames.to_csv(found, [field.name for field in fields(Change) if field.name != "share"])
 
 
 def to_markdown(found: list[Change]) -> str:

@@ -81,7 +81,7 @@ def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str,
 
 def _write_figures(declared: Declarations, scores: dict[str, Scores], folder: Path) -> None:
     for name, figure in declared.figures.items():
-        write_figure(figure_points(figure, scores), folder, name)
+        write_figure(figure_points(figure, scores, declared), folder, name)
 
 
 def _write_plots(scores: dict[str, Scores], curves: Path, folder: Path) -> None:

@@ -7,17 +7,22 @@ from pydantic import Field, PositiveInt, model_validator
 from raretokens.reporting.tasks import TaskName
 from raretokens.sections import Section
 
-NEEDED = {"missing": ("reason",), "sweep": ("metric", "option", "runs")}  # of other kinds: series and runs
+NEEDED = {
+    "missing": ("reason",),
+    "sweep": ("metric", "option", "runs"),
+    "effect": ("claim",),
+}  # of other kinds: series and runs
 
 
 class Panel(Section):
     title: str = Field(description="above the panel; may hold {of}")
-    kind: Literal["scatter", "line", "sweep", "missing"] = Field(description="how it is drawn")
+    kind: Literal["scatter", "line", "sweep", "effect", "missing"] = Field(description="how it is drawn")
     series: str | None = Field(None, description="of the run's points; a beginning of names where nth is set")
     nth: PositiveInt | None = Field(None, description="of the series that begin so: by number, or as the file has them")
     groups: list[str] | None = Field(None, description="of the series; absent: all")
     metric: str | None = Field(None, description="of a sweep, against an option of the runs")
     option: str | None = Field(None, description="of a sweep: what stands on the x axis")
+    claim: str | None = Field(None, description="of an effect: whose effect is drawn over updates")
     runs: dict[str, list[str]] = Field({}, description="legend -> names of runs that are tried in order")
     data: bool = Field(False, description="the runs need no model")
     task: TaskName | None = Field(None, description="if not the figure's")

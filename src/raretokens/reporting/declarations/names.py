@@ -28,6 +28,16 @@ def unknown_needs(declared: Declarations) -> list[str]:
     ]
 
 
+def unknown_claims(declared: Declarations) -> list[str]:
+    """One line for each claim of a figure that no file of claims has."""
+    return [
+        f"figures.yaml: {name}: claim {panel.claim!r} is not declared; {nearest(panel.claim, declared.claims)}"
+        for name, figure in declared.figures.items()
+        for panel in figure.panels
+        if panel.claim and panel.claim not in declared.claims
+    ]
+
+
 def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
     for name, table in declared.tables.items():
         for column in table.columns:

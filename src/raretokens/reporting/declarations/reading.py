@@ -10,7 +10,7 @@ from raretokens.reporting.declarations.claim import Claim, Presupposition
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.declarations.figure import Figure
 from raretokens.reporting.declarations.metric import Metric
-from raretokens.reporting.declarations.names import unknown_metrics, unknown_needs, unknown_runs
+from raretokens.reporting.declarations.names import unknown_claims, unknown_metrics, unknown_needs, unknown_runs
 from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.declarations.row import Column
 from raretokens.reporting.declarations.scale import Scale
@@ -32,7 +32,9 @@ def read(folder: Path) -> Declarations:
         scales=_named(folder / "scales.yaml", Scale),
     )
     mistakes = [
-        f"{folder}/{line}" for line in (*unknown_metrics(declared), *unknown_runs(declared), *unknown_needs(declared))
+        f"{folder}/{line}"
+        for unknown in (unknown_metrics, unknown_runs, unknown_needs, unknown_claims)
+        for line in unknown(declared)
     ]
     if mistakes:
         raise UserError("\n".join(mistakes))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from raretokens.reporting.figures.legend import add_legend
 from raretokens.reporting.figures.limits import share_limits
 from raretokens.reporting.figures.panel_points import PanelPoints
-from raretokens.reporting.figures.styles import GROUPS, Styles, groups
+from raretokens.reporting.figures.styles import EFFECT, GROUPS, Styles, groups
 
 CROWD = 2500  # points of a figure above which clouds are stored as an image, to keep the SVG small
 
@@ -46,6 +46,8 @@ def _draw_points(panel: PanelPoints, axis: Axes, styles: Styles, crowded: bool) 
             _scatter(panel, axis, crowded)
         case "line":
             _lines(panel, axis, styles)
+        case "effect":
+            _effect(panel, axis)
         case _:
             _sweep(panel, axis)
     if "x" in panel.panel.log:
@@ -71,6 +73,13 @@ def _lines(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
     lowest, highest = axis.dataLim.intervaly
     if 0 <= lowest < highest / 2 and "y" not in panel.panel.log:
         axis.set_ylim(bottom=0)
+
+
+def _effect(panel: PanelPoints, axis: Axes) -> None:
+    for group, style in EFFECT.values():
+        rows = panel.rows[panel.rows.group == group]
+        for _, course in rows.groupby((rows.x.astype(int).diff() < 0).cumsum()):  # seeds stand one below the other
+            axis.plot(*_numbers(course), **style)
 
 
 def _sweep(panel: PanelPoints, axis: Axes) -> None:

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from raretokens.reporting.figures.panel_points import PanelPoints
-from raretokens.reporting.figures.styles import GROUPS, Styles, by_group, groups
+from raretokens.reporting.figures.styles import EFFECT, GROUPS, Styles, by_group, groups
 
 WIDEST = 5  # entries in a row
 BLANK = Line2D([], [], linestyle="none")
@@ -32,6 +32,10 @@ def _entries(panel: PanelPoints, styles: Styles) -> Iterator[tuple[str, Line2D]]
         yield from _clouds(panel)
     if panel.panel.kind == "line":
         yield from _curves(panel, styles)
+    if panel.panel.kind == "effect":
+        shown = set(panel.rows.group)
+        yield from ((name, Line2D([], [], **style)) for name, (group, style) in EFFECT.items() if group in shown)
+        return  # an empty panel says itself what is missing
     yield from ((f"{run}: not run", BLANK) for run in panel.absent)
 
 

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.declarations.figure import Figure, Panel
+from raretokens.reporting.figures.effect_points import effect_points
 from raretokens.reporting.scored import Scores, Value
 
 HEADER = ["panel", "run", "group", "x", "y"]
@@ -32,13 +34,15 @@ class PanelPoints:
     marks: dict[str, float]  # legend -> update
 
 
-def figure_points(figure: Figure, scores: dict[str, Scores]) -> list[PanelPoints]:
-    return [_panel_points(panel, scores[panel.task or figure.task]) for panel in figure.panels]
+def figure_points(figure: Figure, scores: dict[str, Scores], declared: Declarations) -> list[PanelPoints]:
+    return [_panel_points(panel, scores[panel.task or figure.task], declared) for panel in figure.panels]
 
 
-def _panel_points(panel: Panel, scores: Scores) -> PanelPoints:
+def _panel_points(panel: Panel, scores: Scores, declared: Declarations) -> PanelPoints:
     if panel.kind == "sweep":
         return _sweep_points(panel, scores)
+    if panel.kind == "effect":
+        return _effect_points(panel, scores, declared)
     runs = {legend: _run_points(panel, scores, names) for legend, names in panel.runs.items()}
     of = next((run.of for run in runs.values() if run.of), "…")
     title, y = (text.replace("{of}", of) for text in (panel.title, panel.y))
@@ -90,6 +94,14 @@ def _ending(panel: Panel, series: list[str]) -> str | None:
     if all(map(str.isdigit, endings)):  # updates
         endings.sort(key=int)
     return endings[panel.nth - 1] if panel.nth <= len(endings) else None
+
+
+def _effect_points(panel: Panel, scores: Scores, declared: Declarations) -> PanelPoints:
+    claim = declared.claims[panel.claim or ""]
+    rows = effect_points(claim, scores, declared).assign(panel=panel.title, run=panel.claim)
+    runs = " or ".join(dict.fromkeys(name for side in claim.sides.values() for name in side.runs))
+    absent = {panel.claim or "": f"no curves of {runs}"} if rows.empty else {}
+    return PanelPoints(panel, panel.title, panel.y, rows[HEADER], absent, {})
 
 
 def _sweep_points(panel: Panel, scores: Scores) -> PanelPoints:

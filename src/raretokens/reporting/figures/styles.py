@@ -14,6 +14,14 @@ CURVES: list[tuple[str, Any]] = [
 ]
 
 
+EFFECT: dict[str, tuple[str, dict[str, Any]]] = {  # legend -> group of the points, style
+    "where the claim turns": ("turn", {"color": "0.75", "linestyle": "solid", "linewidth": 0.8}),
+    "in print": ("print", {"color": "#D55E00", "linestyle": (0, (4, 2)), "linewidth": 1.1}),
+    "one seed": ("seed", {"color": "0.55", "linestyle": "solid", "linewidth": 0.7}),
+    "mean over seeds": ("", {"color": "#000000", "linestyle": "solid", "linewidth": 1.4}),
+}
+
+
 class Styles:
     """Colour and dashes of the curves of a figure."""
 
