@@ -25,7 +25,8 @@ test: environment lint ## lint and tests
 diff: environment ## every cell of the reports against a revision: make diff REV=main~3
 	python -m raretokens diff $(REV)
 
-readme: environment ## take the tables that texts include anew
+readme: environment ## make the pages anew that show what reports say
+	python -m raretokens scales docs
 	for text in README.md docs/benchmarks.md docs/glossary.md; do python -m raretokens readme $$text || exit; done
 
 # Where there is no git repository (a ZIP of this one, no git), DVC does without: all but experiments and comparisons works.

@@ -1,4 +1,4 @@
-"""table, needs, readme and diff: reports of the folder of a scale, from its score files."""
+"""table, needs, readme, scales, belongs and diff: reports of the folder of a scale, from its score files."""
 
 import argparse
 import sys
@@ -9,8 +9,9 @@ from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.files import failure, write_text
 from raretokens.pipeline.around import root
+from raretokens.pipeline.belonging import belonging, in_words
 from raretokens.pipeline.jobs import sheet
-from raretokens.reporting import report
+from raretokens.reporting import report, scales
 from raretokens.reporting.declarations import reading
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.diff.comparison import compare
@@ -31,6 +32,14 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     one.set_defaults(act=refresh)
     one.add_argument("file", type=Path)
     one = commands.add_parser(
+        "belongs",
+        help="whether the reports are those of this code and these parameters; exits 1 where they were changed",
+    )
+    one.set_defaults(act=show_belonging)
+    one = commands.add_parser("scales", help="every claim at every scale, from their reports, into a folder")
+    one.set_defaults(act=compare_scales)
+    one.add_argument("folder", type=Path)
+    one = commands.add_parser(
         "diff", help="every cell of the reports against a git revision; exits 1 where one left its tolerance"
     )
     one.set_defaults(act=show_diff)
@@ -50,6 +59,18 @@ def refresh(arguments: argparse.Namespace) -> None:
     if not text.is_file():
         raise UserError(f"{text}: no such file")
     write_text(text, include.refresh(text.read_text(encoding="utf-8"), text.parent))
+
+
+def show_belonging(arguments: argparse.Namespace) -> None:
+    found = belonging()
+    print(f"{Path.cwd().name}: {in_words(found)}")
+    sys.exit(bool(found.changed))
+
+
+def compare_scales(arguments: argparse.Namespace) -> None:
+    declared, claims = _declared(), scales.read(root())
+    write_text(arguments.folder / "evidence.md", scales.to_markdown(claims, declared))
+    write_text(arguments.folder / "verdict.md", scales.in_words(claims) + "\n")
 
 
 def show_diff(arguments: argparse.Namespace) -> None:

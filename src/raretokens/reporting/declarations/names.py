@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from string import Formatter
 
 from raretokens.errors import nearest
 from raretokens.reporting.declarations.declared import Declarations
@@ -29,12 +30,17 @@ def unknown_needs(declared: Declarations) -> list[str]:
 
 
 def unknown_claims(declared: Declarations) -> list[str]:
-    """One line for each claim of a figure that no file of claims has."""
+    """One line for each claim of a figure or of another claim's `why` that no file of claims has."""
     return [
         f"figures.yaml: {name}: claim {panel.claim!r} is not declared; {nearest(panel.claim, declared.claims)}"
         for name, figure in declared.figures.items()
         for panel in figure.panels
         if panel.claim and panel.claim not in declared.claims
+    ] + [
+        f"claims/{claim.paper}.yaml: {name}.why: claim {other!r} is not declared; {nearest(other, declared.claims)}"
+        for name, claim in declared.claims.items()
+        for _, other, _, _ in Formatter().parse(claim.why)
+        if other is not None and other not in declared.claims
     ]
 
 

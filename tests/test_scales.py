@@ -1,0 +1,68 @@
+"""The page over all scales, on claims.csv files made by hand."""
+
+from pathlib import Path
+
+import pytest
+from tiny.run_sheet import DECLARED
+
+from raretokens.reporting import scales
+from raretokens.reporting.claims.judging import judge
+from raretokens.reporting.claims.verdict import Verdict, to_csv
+from raretokens.reporting.scored import Scores
+
+COST, CONTROL, RARE = "agg-keeps-total-perplexity", "agg-keeps-perplexity-among-others", "agg-lowers-rare-perplexity"
+
+
+@pytest.fixture
+def claims(tmp_path) -> scales.Claims:
+    """Small: the cost does not hold, the control and the rare perplexity hold; demo: the latter does not; all else not run."""
+    found = {
+        "scales/small": {COST: ("does not hold", "1.06"), CONTROL: ("holds", "1.004"), RARE: ("holds", "0.3")},
+        ".": {RARE: ("does not hold", "1.2")},
+    }
+    for folder, verdicts in found.items():
+        reports = tmp_path / folder / "reports"
+        reports.mkdir(parents=True)
+        (reports / "claims.csv").write_text(
+            to_csv([verdict(name, *verdicts.get(name, ("not run", ""))) for name in DECLARED.claims])
+        )
+    return scales.read(tmp_path)
+
+
+def verdict(name: str, kind: str, ours: str) -> Verdict:
+    claim = DECLARED.claims[name]
+    empty = vars(judge(name, claim, Scores(claim.task, {}, Path("nowhere")), DECLARED))
+    return Verdict(**{**empty, "verdict": kind, "ours": ours, "seeds": "3", "seeds_low": ours, "seeds_high": ours})
+
+
+def test_the_largest_scale_leads_and_what_disagrees_comes_first(claims):
+    assert list(claims) == ["small", "demo"]
+    assert scales.in_words(claims).startswith(
+        "Of 3 conclusions that the small scale can test, 2 hold, 1 do not and 0 are undecided;"
+    )
+    parts = scales.to_markdown(claims, DECLARED).split("\n## ")
+    failing, turned = (part for part in parts if part.startswith("What "))
+    (row,) = [line for line in failing.splitlines() if line.startswith("| AGG")]
+    assert "x 1.06 [x 1.06, x 1.06] **does not hold**, 3 seeds" in row
+    assert row.endswith("among all other types the ratio is x 1 |"), "the control's effect stands in the reason"
+    assert [line.split(" | ")[0] for line in turned.splitlines()[4:]] == [f"| {DECLARED.claims[RARE].statement}"]
+
+
+def test_each_claim_has_a_row_below_its_paper(claims):
+    rows = [
+        line
+        for part in scales.to_markdown(claims, DECLARED).split("\n## ")[3:]
+        for line in part.splitlines()
+        if line[:2] == "| "
+    ]
+    papers = {claim.paper for claim in DECLARED.claims.values()}
+    assert len(rows) == len(DECLARED.claims) + 2 * len(papers)
+
+
+def test_the_committed_page_is_that_of_the_committed_reports():
+    root = Path(__file__).parents[1]
+    claims = scales.read(root)
+    assert (root / "docs/evidence.md").read_text(encoding="utf-8") == scales.to_markdown(claims, DECLARED), (
+        "run `make readme`"
+    )
+    assert (root / "docs/verdict.md").read_text(encoding="utf-8") == scales.in_words(claims) + "\n"
