@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dvc.utils.hydra import apply_overrides
 
 from raretokens.config.load import load
 from raretokens.errors import UserError
@@ -28,6 +29,17 @@ def edited(tmp_path: Path, key: str, value: object) -> Path:
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
 def test_the_parameters_of_every_scale_are_valid(folder):
     load(ROOT / folder / "params.yaml")
+
+
+@pytest.mark.parametrize("folder", [".", "scales/paper"])
+def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
+    """`dvc exp run -S` writes the whole file anew: in another form than DVC's it would come back as hundreds of changed lines."""
+    before = (ROOT / folder / "params.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "params.yaml"
+    path.write_text(before, encoding="utf-8")
+    apply_overrides(path, ["alpha=0.04"])
+    lines = zip(before.splitlines(), path.read_text(encoding="utf-8").splitlines(), strict=True)
+    assert [new.split("#")[0].strip() for old, new in lines if old != new] == ["alpha: 0.04"]
 
 
 @pytest.mark.parametrize(
