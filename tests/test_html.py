@@ -202,3 +202,14 @@ def test_it_is_readable_in_both_colours_and_on_a_small_screen(shown, scheme):
         parts = window.locator(selector)
         ratios = [contrast(parts.nth(i).evaluate(BACKGROUND)) for i in range(min(parts.count(), 12))]
         assert ratios and min(ratios) >= 4.5, (selector, ratios)
+
+
+@pytest.mark.parametrize(("width", "media"), [(1400, "screen"), (1047, "print")])  # A4 across, less the margins
+def test_every_table_fits_a_window_and_a_printed_page(shown, width, media):
+    window = shown(width)
+    window.emulate_media(media=media)
+    window.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+    widths = window.eval_on_selector_all(
+        "table", "all => all.map(one => [one.caption.textContent, one.scrollWidth - one.parentElement.clientWidth])"
+    )
+    assert [found for found in widths if found[1] > 0] == []
