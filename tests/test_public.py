@@ -1,6 +1,7 @@
 """The public names work in loops that are not ours."""
 
 import ast
+import difflib
 import importlib.util
 import math
 import re
@@ -193,3 +194,14 @@ def test_gpt2_trains_with_agg_in_the_trainer_of_transformers(tmp_path):
     text.write_text("\n".join(lines(600, 1)[0]))
     losses = example("transformers_trainer").main(str(text))
     assert len(losses) == 20 and losses[-1] < losses[0] - 0.5
+
+
+def test_a_loop_of_one_s_own_changes_in_the_six_lines_that_the_guide_shows():
+    before, after = (
+        (ROOT / f"examples/{name}.py").read_text().split("\n\n", 1)[1].replace('name: str = "agg"', "").splitlines()
+        for name in ("likelihood_loop", "plain_loop")
+    )
+    changed = [line for line in difflib.unified_diff(before, after, n=0) if line[0] in "+-" and line[1:].strip()]
+    ours = [line for line in changed if not line.startswith(("+++", "---")) and "sys" not in line]
+    assert "\n".join(ours) in (ROOT / "docs/train.md").read_text() and sum(line[0] == "+" for line in ours) == 6
+    assert example("likelihood_loop").main()[0] == pytest.approx(example("plain_loop").main("mle")[0])

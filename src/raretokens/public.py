@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from raretokens.loss.counts import target_counts
     from raretokens.loss.facts import Facts, facts
     from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
+    from raretokens.loss.loop import Loop
     from raretokens.loss.objective import Objective, keep_frozen_rows
     from raretokens.loss.terms import Gate, Head, SummedLoss
     from raretokens.loss.text_facts import facts_of_text
@@ -20,6 +21,7 @@ _HOMES = {
     "Facts": "raretokens.loss.facts",
     "Gate": "raretokens.loss.terms",
     "Head": "raretokens.loss.terms",
+    "Loop": "raretokens.loss.loop",
     "Objective": "raretokens.loss.objective",
     "SummedLoss": "raretokens.loss.terms",
     "Unlikelihood": "raretokens.loss.unlikelihood",
@@ -38,6 +40,7 @@ __all__ = [
     "Facts",
     "Gate",
     "Head",
+    "Loop",
     "Objective",
     "SummedLoss",
     "Unlikelihood",

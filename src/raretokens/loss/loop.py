@@ -1,0 +1,143 @@
+"""What a training loop that is not ours tells an objective, and when.
+
+    loop = Loop(objective, table)
+    optimizer = loop.optimizer(model.parameters(), lr=1e-3)
+    for batches in updates:
+        loop.begin(batch.targets for batch in batches)             # before the first loss of an update
+        for batch in batches:
+            loop.loss(model(batch.inputs), batch.targets).backward()
+        loop.step(optimizer)
+        optimizer.zero_grad()
+
+One process or several, with or without Accelerate, any number of micro-batches: the update is the same.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from raretokens.loss.counts import target_counts
+from raretokens.loss.objective import Objective, keep_frozen_rows
+from raretokens.loss.terms import PLAIN, Head
+
+
+class Loop:
+    """Updates of a table by an objective, in a loop of one's own.
+
+    table: the output table, N x d, a parameter of the optimizer's. head: what the model makes of hidden table^T. input_table:
+    where the model looks up, if not in the table. accelerator: that of Accelerate, where its backward() is called: it divides
+    by its accumulation steps, which the loss makes up for. Raises ValueError where the objective's facts are not the table's.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        table: Tensor,
+        *,
+        head: Head = PLAIN,
+        input_table: Tensor | None = None,
+        accelerator: Any = None,
+    ) -> None:
+        known = len(objective.facts.counts), objective.facts.width
+        if tuple(table.shape) != known:
+            raise ValueError(
+                f"the table is {' x '.join(map(str, table.shape))}, its facts are of {known[0]} x {known[1]}"
+            )
+        self.objective, self.table, self.head, self.input_table = objective, table, head, input_table
+        self.factor = 1 if accelerator is None else accelerator.gradient_accumulation_steps
+        self.left = self.micro_batches = 0  # of the update: without a loss so far, and all
+        self.processes, self.targets = 1, 1
+
+    def optimizer(self, parameters: Iterable[Any], **adam: Any) -> torch.optim.Optimizer:
+        """The objective's optimizer: AdamW, or a rule of its own for the table.
+
+        parameters: weights or groups of them, as torch's optimizers take them, the table among them; adam: lr, betas, eps,
+        weight_decay. Raises ValueError where the table is missing.
+        """
+        given = list(parameters)
+        groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
+        split = []
+        for group in groups:
+            weights = list(group["params"])
+            for is_table in (True, False):
+                chosen = [weight for weight in weights if (weight is self.table) == is_table]
+                split += [{**group, "params": chosen, "table": is_table}] if chosen else []
+        if not any(group["table"] for group in split):
+            raise ValueError("the table is not among the optimizer's parameters")
+        return self.objective.optimizer(split, **adam)
+
+    def begin(self, targets: Iterable[Tensor]) -> None:
+        """targets: of each micro-batch that this process takes in the update, int64, padding as in the facts.
+
+        Every process calls it, with or without micro-batches.
+        """
+        parts, known = list(targets), self.objective.facts
+        counts = torch.zeros_like(known.counts)
+        if parts:
+            counts = target_counts(parts, len(counts), known.pad)
+        counts = counts.to(self.table.device)
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.all_reduce(counts)
+            self.processes = distributed.get_world_size()
+        self.targets = max(int(counts.sum()), 1)
+        self.left = self.micro_batches = len(parts)
+        self.objective.to(self.table.device)
+        self.objective.begin_update(counts)
+
+    def loss(self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor] = ()) -> Tensor:
+        """A micro-batch's share of the update's loss: the gradients of all micro-batches add up to those of the mean.
+
+        Shapes as in Objective.loss. Where processes take the mean of their gradients, as torch's DistributedDataParallel does,
+        that is the mean over the targets of all of them. The objective's penalty is in the last one. Raises RuntimeError where
+        begin was told of fewer micro-batches.
+        """
+        if not self.left:
+            raise RuntimeError(f"begin(targets) was told of {self.micro_batches} micro-batches; this is one more")
+        self.left -= 1
+        summed = self.objective.loss(
+            hidden, self.table, targets, head=self.head, inputs=inputs, input_table=self.input_table
+        )
+        loss = summed.loss * (self.processes / self.targets)
+        if not self.left:
+            with torch.autocast(self.table.device.type, enabled=False):
+                penalty = self.objective.penalty(self.table)
+            loss = loss if penalty is None else loss + penalty
+        return loss * self.factor
+
+    def step(self, optimizer: Any) -> None:
+        """The optimizer's step, and what the objective does after it. Where gradients are clipped, `stepping` is for both."""
+        with self.stepping():
+            optimizer.step()
+
+    @contextmanager
+    def stepping(self) -> Iterator[None]:
+        """Around clipping and the optimizer's step: frozen rows stay, whatever decay and momentum do, and are not clipped.
+
+        Raises RuntimeError where a micro-batch that begin was told of had no loss.
+        """
+        if self.left:
+            raise RuntimeError(f"{self.left} of the update's {self.micro_batches} micro-batches had no loss")
+        with keep_frozen_rows(self.objective, self.table):
+            yield
+        self.objective.end_update(self.table)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What must survive a resume beside model and optimizer."""
+        return self.objective.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """What state_dict() returned, from whatever device."""
+        self.objective.to(self.table.device)
+        self.objective.load_state_dict(_moved(state, self.table.device))
+
+
+def _moved(tree: Any, device: torch.device) -> Any:
+    """Its tensors on the device."""
+    if isinstance(tree, Tensor):
+        return tree.to(device)
+    if isinstance(tree, dict):
+        return {key: _moved(value, device) for key, value in tree.items()}
+    return type(tree)(_moved(value, device) for value in tree) if isinstance(tree, (list, tuple)) else tree

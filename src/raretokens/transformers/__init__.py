@@ -1,0 +1,15 @@
+"""Training models of the transformers library: `pip install 'raretokens[transformers]'`.
+
+from raretokens.transformers import ObjectiveTrainer
+"""
+
+from raretokens.errors import UserError
+
+try:
+    from raretokens.transformers.trainer import ObjectiveTrainer
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("transformers", "accelerate"):
+        raise
+    raise UserError(f"raretokens.transformers needs {error.name}: pip install 'raretokens[transformers]'") from None
+
+__all__ = ["ObjectiveTrainer"]

@@ -1,0 +1,148 @@
+"""The table that a model of transformers makes its logits with: what comes before it, and what after.
+
+What a class does of its own is tried on a batch rather than known: that its logits follow from the states before the table, and
+whether its loss sets labels beside the position before them. A model that does something else is refused, never trained wrongly.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear
+
+from raretokens.errors import UserError
+from raretokens.loss.terms import Head
+
+IGNORED = -100  # label of a position without a target, in all of transformers
+LARGE, TOLERANCE = 100.0, 2.0  # of logits when a model is tried: a cap of 30 shows there, rounding of bfloat16 does not
+POSITIONS = 1024  # whose logits are in memory at once
+
+
+class OutputTable:
+    """Of a model with get_output_embeddings(), tied or not. UserError where there is none."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self.name = model, type(model).__name__
+        found = getattr(model, "get_output_embeddings", lambda: None)()
+        weight = getattr(found, "weight", None)
+        if not isinstance(weight, nn.Parameter) or weight.dim() != 2 or not weight.is_floating_point():
+            raise UserError(f"{self.name}: has no output table of types x width: get_output_embeddings() is {found!r}")
+        self.module = found
+
+    @property
+    def weight(self) -> nn.Parameter:
+        return self.module.weight
+
+    @property
+    def head(self) -> Head:
+        """As the configurations of transformers name its parts."""
+        config = getattr(self.model, "config", None)
+        config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        bias, added = getattr(self.module, "bias", None), getattr(self.model, "final_logits_bias", None)
+        if added is not None:
+            bias = added.squeeze(0) if bias is None else bias + added.squeeze(0)
+        scale = (getattr(config, "logit_scale", None) or 1.0) / (getattr(config, "logits_scaling", None) or 1.0)
+        return Head(bias, scale, getattr(config, "final_logit_softcapping", None))
+
+    def states(self, forward: Callable[..., Any], inputs: Mapping[str, Any], *, is_whole: bool) -> tuple[Tensor, Any]:
+        """Sequences x positions x d that the table is multiplied with, and what the model gives.
+
+        forward: the model, shared by several processes. is_whole: its logits are wanted; else they are those of the last
+        position only, which takes no memory.
+        """
+        seen: list[Tensor] = []
+
+        def look(_module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+            seen.append(given[0])
+            return None if is_whole else (given[0][:, -1:],)
+
+        with self._hooked(look):
+            outputs = forward(**inputs)
+        self._check_seen(seen)
+        return seen[0], outputs
+
+    @torch.no_grad()
+    def shifts(self, inputs: Mapping[str, Any], labels: Tensor) -> bool:
+        """Whether the model's own loss sets a label beside the position before it; tried on two sequences of a batch.
+
+        UserError where its logits are not what `head` says, or its loss is not their likelihood.
+        """
+        rows = (labels != IGNORED).sum(1).argsort(descending=True)[:2]
+        few = {
+            name: value[rows] if isinstance(value, Tensor) and len(value) == len(labels) else value
+            for name, value in inputs.items()
+        }
+        labels, seen, was_training = labels[rows], [], self.model.training
+
+        def enlarge(_module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            highest = linear(given[0].float(), self.weight.float()).abs().max()
+            seen.append(given[0] * (LARGE / highest.clamp(min=1e-6)).to(given[0].dtype))
+            return (seen[-1],)
+
+        self.model.eval()
+        try:
+            with self._hooked(enlarge):
+                outputs = self.model(**few, labels=labels)
+        finally:
+            self.model.train(was_training)
+        self._check_seen(seen)
+        return self._compared(logits(self.head, seen[0], self.weight), labels, outputs)
+
+    def _compared(self, expected: Tensor, labels: Tensor, outputs: Any) -> bool:
+        given, loss = outputs.get("logits"), outputs.get("loss")
+        if given is None or loss is None or given.shape != expected.shape:
+            raise UserError(f"{self.name}: gives no logits of all positions and no loss of labels")
+        difference = float((given.float() - expected).abs().max())
+        if not difference < TOLERANCE:
+            raise UserError(
+                f"{self.name}: its logits are not those of its output table, {self.head._replace(bias=None)}: where the "
+                f"highest is {LARGE:g} they differ by {difference:.3g}; a bias, a scale and a soft-cap are what is known"
+            )
+        means = {
+            True: float(cross_entropy(expected[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)),
+            False: float(cross_entropy(expected.flatten(0, 1), labels.flatten(), ignore_index=IGNORED)),
+        }
+        nearest = min(means, key=lambda shifts: abs(means[shifts] - float(loss)))
+        if not abs(means[nearest] - float(loss)) < TOLERANCE:
+            raise UserError(
+                f"{self.name}: its own loss is {float(loss):.4g} where the likelihood of the labels is {means[True]:.4g} "
+                f"(of the next position) or {means[False]:.4g} (of their own): it has terms that an objective would drop"
+            )
+        return nearest
+
+    def _check_seen(self, seen: list[Tensor]) -> None:
+        if len(seen) != 1 or seen[0].dim() != 3:
+            shapes = [tuple(states.shape) for states in seen]
+            raise UserError(
+                f"{self.name}: its output table met states {shapes}; known is once, sequences x positions x d"
+            )
+
+    @contextmanager
+    def _hooked(self, hook: Callable[..., Any]) -> Iterator[None]:
+        handle = self.module.register_forward_pre_hook(hook)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+
+def logits(head: Head, hidden: Tensor, weight: Tensor) -> Tensor:
+    """... x N, float32."""
+    product = linear(hidden.to(weight.dtype), weight).float()
+    if head.bias is not None:
+        product = product + head.bias.float()
+    product = product * head.scale
+    return product if head.softcap is None else head.softcap * torch.tanh(product / head.softcap)
+
+
+@torch.no_grad()
+def likelihoods(head: Head, hidden: Tensor, weight: Tensor, targets: Tensor, ignored: int) -> Tensor:
+    """-log p of each target, natural logarithm, of its shape; 0 where it is `ignored`."""
+    parts = zip(hidden.flatten(0, 1).split(POSITIONS), targets.flatten().split(POSITIONS), strict=True)
+    found = [
+        cross_entropy(logits(head, states, weight), wanted, ignore_index=ignored, reduction="none")
+        for states, wanted in parts
+    ]
+    return torch.cat(found).view(targets.shape)

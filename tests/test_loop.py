@@ -1,0 +1,89 @@
+"""What a loop of one's own calls: any number of micro-batches, Accelerate's own division, mistakes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import Accelerator
+from tiny.update import build, gradients, update, whole
+
+from raretokens import Loop
+
+HERE = Path(__file__).parent
+NAMES = ["mle", "agg", "cosreg", "frage", "ul_agg", "mu_loss"]
+
+
+@pytest.fixture(autouse=True)
+def exact(other_accelerator):
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("micro_batches", [1, 3])
+@pytest.mark.parametrize("is_accelerated", [False, True])
+def test_micro_batches_add_up_to_the_update_s_loss(name, micro_batches, is_accelerated):
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=micro_batches) if is_accelerated else None
+    ours, expected = build(name, {}), build(name, {})
+    for seed in range(6):
+        hidden, weight, targets, counts = update(seed)
+        wanted = gradients(whole(expected, hidden, weight, targets, counts), hidden, weight)
+        loop = Loop(ours, weight, accelerator=accelerator)
+        loop.begin(targets.chunk(micro_batches))
+        for states, part in zip(hidden.chunk(micro_batches), targets.chunk(micro_batches), strict=True):
+            loss = loop.loss(states, part)
+            loss.backward() if accelerator is None else accelerator.backward(loss)
+        torch.testing.assert_close([hidden.grad, weight.grad], wanted, atol=1e-12, rtol=1e-9)
+        with loop.stepping():
+            pass
+        expected.end_update(weight)
+
+
+def test_a_micro_batch_without_targets_adds_nothing():
+    hidden, weight, targets, counts = update(0)
+    wanted = gradients(whole(build("agg", {}), hidden, weight, targets, counts), hidden, weight)
+    loop = Loop(build("agg", {}), weight)
+    loop.begin([targets, torch.full_like(targets, loop.objective.facts.pad)])
+    (loop.loss(hidden, targets) + loop.loss(hidden, torch.full_like(targets, loop.objective.facts.pad))).backward()
+    torch.testing.assert_close([hidden.grad, weight.grad], wanted, atol=1e-12, rtol=1e-9)
+
+
+def test_a_loop_that_forgets_something_is_told():
+    hidden, weight, targets, _ = update(0)
+    loop = Loop(build("agg", {}), weight)
+    with pytest.raises(RuntimeError, match="was told of 0 micro-batches; this is one more"):
+        loop.loss(hidden, targets)
+    loop.begin([targets, targets])
+    loop.loss(hidden, targets)
+    with pytest.raises(RuntimeError, match="1 of the update's 2 micro-batches had no loss"), loop.stepping():
+        pass
+    with pytest.raises(ValueError, match="the table is 25 x 6, its facts are of 26 x 6"):
+        Loop(build("agg", {}), weight[1:])
+
+
+def test_its_state_is_the_objective_s_and_goes_through_accelerate(tmp_path):
+    one, other = build("agg", {}), build("agg", {})
+    hidden, weight, targets, _ = update(0)
+    loops = [Loop(objective, weight) for objective in (one, other)]
+    for _ in range(6):
+        loops[0].begin([targets])
+    accelerator = Accelerator(cpu=True)
+    accelerator.register_for_checkpointing(loops[0])
+    accelerator.save_state(str(tmp_path))
+    accelerator._custom_objects = [loops[1]]
+    accelerator.load_state(str(tmp_path))
+    assert str(one.state_dict()) == str(other.state_dict()) and other.update == 6
+
+
+def test_two_processes_of_accelerate_take_the_steps_of_one(tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = {"PYTHONPATH": f"{HERE.parent / 'src'}:{HERE}", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    script = [str(HERE / "tiny/accelerated.py"), str(tmp_path / "both.pt")]
+    done = subprocess.run([*command, *script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    subprocess.run([sys.executable, script[0], str(tmp_path / "one.pt")], env=environment, check=True)
+    one, both = torch.load(tmp_path / "one.pt"), torch.load(tmp_path / "both.pt")
+    torch.testing.assert_close(both, one, atol=1e-10, rtol=1e-8)
