@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 from tiny import trainer
+from tiny.applies import REFUSED, applying
 from tiny.classifiers import PIXELS, N, classifier, padded, write_tokens
 from torch import nn
 
 from raretokens.errors import UserError
 from raretokens.metrics.accuracy import accuracy, drawn_accuracy, mean_nll
 from raretokens.models import cnn, rcnn
-from raretokens.objectives.registry import known
 from raretokens.subword.beside import images_of, labels_of
 from raretokens.subword.streams import tokens
 from raretokens.tasks.classify.predicting import log_probabilities as of_documents
@@ -20,9 +20,7 @@ from raretokens.tasks.images.predicting import log_probabilities as of_images
 from raretokens.training.documents import Documents
 from raretokens.training.images import Images
 
-# Of a softmax over the table, which a classifier of documents does not have.
-SOFTMAX = {"adversarial", "agg", "agps", "freeze_b", "freeze_bc", "freeze_c", "reweight", "ul", "ul_agg"}
-RUNS = [("images", name) for name in known()] + [("classify", name) for name in known() if name not in SOFTMAX]
+RUNS = [(task, name) for task in ("images", "classify") for name in applying(task)]
 TEXTS = [[7, 9, 2], [5, 6, 7, 8, 11, 2], [4]]
 
 
@@ -192,7 +190,18 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, task, name):
     resumed.state.remove()
 
 
-@pytest.mark.parametrize("name", sorted(SOFTMAX))
+def test_each_objective_changes_the_words_of_documents(folder):
+    tables = {}
+    for name in applying("classify"):
+        trained = classifier(folder, "classify", name)
+        trained.run()
+        trained.state.remove()
+        tables[name] = trained.table.detach()
+    plain = tables.pop("mle")
+    assert [name for name, table in tables.items() if torch.equal(table, plain)] == []
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED["classify"]))
 def test_what_acts_on_a_softmax_is_refused_by_a_classifier_of_documents(folder, name):
     with pytest.raises(UserError, match="acts on a softmax over the table"):
         classifier(folder, "classify", name).run()

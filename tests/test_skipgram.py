@@ -9,12 +9,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from scipy.stats import spearmanr
+from tiny.applies import REFUSED, applying
 
 from raretokens.errors import UserError
 from raretokens.loss.facts import facts
 from raretokens.loss.negative_sampling import negative_sampling
 from raretokens.models.skip_gram import SkipGram
 from raretokens.objectives.building import build
+from raretokens.objectives.registry import declared
 from raretokens.run import Run
 from raretokens.subword import streams
 from raretokens.subword.groups import Groups
@@ -191,25 +193,49 @@ class Killed(Observer):
             raise KeyboardInterrupt
 
 
-def trained(job: Job, folder: Path, into: Path, observer: Observer | None = None) -> torch.Tensor:
-    train(job, b"told", task, Execution(save_updates=4), observer or Observer(), folder, into / "scratch", into / "out")
+def trained(
+    job: Job, folder: Path, into: Path, observer: Observer | None = None, micro_batch: int = 10_000
+) -> torch.Tensor:
+    how = Execution(micro_batch, save_updates=4)
+    train(job, b"told", task, how, observer or Observer(), folder, into / "scratch", into / "out")
     return load_file(into / "out/model.safetensors")["table"]
 
 
-def test_a_killed_run_resumes_to_the_bit(tmp_path, text, vocabulary):
+OPTIONS = {"frage": {"minibatch": 10, "hidden": True}}
+
+
+@pytest.mark.parametrize("name", applying("skip_gram"))
+def test_a_kill_changes_nothing_to_the_bit_but_the_objective_does(tmp_path, text, vocabulary, name):
     folder = written(tmp_path / "tokens", text, vocabulary)
-    told = job("frage", options={"minibatch": 10, "hidden": True})
+    told = job(name, options=OPTIONS.get(name, {}))
     with pytest.raises(UserError, match="state after update 4 is kept"):
         trained(told, folder, tmp_path / "killed", Killed(7))
     resumed, whole = trained(told, folder, tmp_path / "killed"), trained(told, folder, tmp_path / "whole")
     assert torch.equal(resumed, whole)
-    assert not torch.equal(whole, trained(job("mle"), folder, tmp_path / "mle"))
+    assert name == "mle" or not torch.equal(whole, trained(job("mle"), folder, tmp_path / "mle"))
 
 
-def test_what_needs_a_softmax_is_refused(tmp_path, text, vocabulary):
+@pytest.mark.parametrize("name", applying("skip_gram"))
+def test_micro_batches_change_nothing(tmp_path, text, vocabulary, name):
+    folder, told = written(tmp_path / "tokens", text, vocabulary), job(name, updates=6, options=OPTIONS.get(name, {}))
+    torch.set_default_dtype(torch.float64)
+    try:
+        whole, parts = (trained(told, folder, tmp_path / str(size), micro_batch=size) for size in (10_000, 24))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(parts, whole, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED["skip_gram"]))
+def test_what_needs_a_softmax_or_adam_is_refused(tmp_path, text, vocabulary, name):
     folder = written(tmp_path / "tokens", text, vocabulary)
-    with pytest.raises(UserError, match="objective agg: its gate.* needs a softmax"):
-        trained(job("agg"), folder, tmp_path)
+    expected = f"objective {declared(name).module}: its .* needs a softmax|so has the objective"
+    with pytest.raises(UserError, match=expected):
+        trained(job(name), folder, tmp_path)
+
+
+def test_decay_is_refused(tmp_path, text, vocabulary):
+    folder = written(tmp_path / "tokens", text, vocabulary)
     with pytest.raises(UserError, match="weight_decay: 0.1; .* allowed: 0.0"):
         trained(job(weight_decay=0.1), folder, tmp_path)
 
