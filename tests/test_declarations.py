@@ -62,6 +62,12 @@ def test_the_guide_s_examples_are_the_papers_own():
         ("tables/AGG", "agg-1", {"tokens": "word"}, "no task has such tokens; the nearest is words"),
         ("columns", "bleu", [{"title": "t", "metrik": "chrf"}], "columns.yaml: bleu.0.metrik: unknown key"),
         (
+            "columns",
+            "geometry",  # of many tables
+            [{"title": "t", "metric": "isoscor"}],
+            "tables/AGG.yaml: agg-1 and 7 more: metric 'isoscor' is not declared in metrics.yaml; the nearest is iso_sc",
+        ),
+        (
             "presuppositions",
             "not-collapsed",
             {"metric": "training.nll_to_unifrom"},
@@ -71,7 +77,7 @@ def test_the_guide_s_examples_are_the_papers_own():
             "claims/AGG",
             "rare-rows-degenerate-first",
             {"control": {side: {"runs": ["ml"], "metric": "isotropi.rare"} for side in ("left", "right")}},
-            "rare-rows-degenerate-first.control.right.runs: run 'ml' is in no table and on no run sheet; the nearest is",
+            "rare-rows-degenerate-first.control.left.runs and 1 more: run 'ml' is in no table and on no run sheet; the near",
         ),
         ("scales", "demo", {"corpora": {"lm": "bible", "mt": "bible"}}, "no such task; the nearest is nmt"),
     ],

@@ -64,6 +64,8 @@ def test_the_page_has_what_the_index_has(page, reports):
         assert said in run
     run = text.split('id="run-lm-freeze"')[1].split('<details class="run"')[0]
     assert "not recorded" in run and "<polyline" not in run
+    filters = text.split('data-for="claims-table"')[1].split("</fieldset>")[0]
+    assert all(f'value="{claim.paper}"' in filters for claim in DECLARED.claims.values())
     heads = [attrs for tag, attrs in page.tags if tag == "th"]
     assert all(attrs.get("scope") in ("col", "row") for attrs in heads)
     tags = Counter(tag for tag, _ in page.tags)

@@ -1,8 +1,9 @@
 """Names that declarations use: a metric or a run that nothing knows is a slip of the pen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 from raretokens.errors import nearest
 from raretokens.reporting.declarations.declared import Declarations
@@ -11,11 +12,11 @@ from raretokens.yaml_files import read_yaml
 
 
 def unknown_metrics(declared: Declarations) -> list[str]:
-    """One line for each metric that metrics.yaml does not have."""
+    """One line for each metric that metrics.yaml does not have, however many tables have a column of it."""
+    used = (found for found in _used_metrics(declared) if found[1] and declared.known_metric(found[1]) is None)
     return [
-        f"{place}: metric {metric!r} is not declared in metrics.yaml; {nearest(metric, declared.metrics)}"
-        for place, metric in _used_metrics(declared)
-        if metric and declared.known_metric(metric) is None
+        f"{places}: metric {metric!r} is not declared in metrics.yaml; {nearest(metric, declared.metrics)}"
+        for metric, places in _by_name(used).items()
     ]
 
 
@@ -59,14 +60,22 @@ def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
 
 
 def unknown_runs(declared: Declarations) -> list[str]:
-    """One line for each run of a claim or a figure that no table and no run sheet has."""
+    """One line for each run of claims and figures that no table and no run sheet has."""
     known = {task: _known_runs(declared, task) for task in (*TASKS, *WAITING)}
+    used = ((place, (task, name)) for place, task, names in _used_runs(declared) for name in names)
+    unknown = _by_name((place, (task, name)) for place, (task, name) in used if name not in known[task])
     return [
-        f"{place}: run {name!r} is in no table and on no run sheet; {nearest(name, sorted(known[task]))}"
-        for place, task, names in _used_runs(declared)
-        for name in names
-        if name not in known[task]
+        f"{places}: run {name!r} is in no table and on no run sheet; {nearest(name, sorted(known[task]))}"
+        for (task, name), places in unknown.items()
     ]
+
+
+def _by_name(used: Iterable[tuple[str, Any]]) -> dict[Any, str]:
+    """What is used -> its first place, and how many others there are."""
+    places: dict[Any, list[str]] = {}
+    for place, name in used:
+        places.setdefault(name, []).append(place)
+    return {name: where[0] + (f" and {len(where) - 1} more" if where[1:] else "") for name, where in places.items()}
 
 
 def _used_runs(declared: Declarations) -> Iterator[tuple[str, str, list[str]]]:
