@@ -7,6 +7,7 @@ three seeds or more and over the test set, says so.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from raretokens.reporting import frames
 from raretokens.reporting.claims.judging import judge
@@ -48,6 +49,12 @@ class Change:
     share: float  # of the number that changed; not in the CSV
 
 
+class Table(NamedTuple):
+    task: str
+    head: list[str]
+    rows: list[list[str]]
+
+
 def changes(declared: Declarations, scores: dict[str, Scores]) -> list[Change]:
     return [
         change
@@ -61,21 +68,26 @@ def to_csv(found: list[Change]) -> str:
     return frames.to_csv(found, [field.name for field in fields(Change) if field.name != "share"])
 
 
-def to_markdown(found: list[Change]) -> str:
-    """A table for each task: a row for each run, a column for each metric."""
-    lines = ["# What each method buys and costs", "", ABOUT]
+def tables(found: list[Change]) -> dict[str, Table]:
+    """Title of a task -> its table: a row for each run, a column for each metric."""
+    made = {}
     for task in dict.fromkeys(change.task for change in found):
         own = [change for change in found if change.task == task]
-        titles = dict.fromkeys(change.title for change in own)
-        head = ["run", "seeds", *titles, "buys", "costs"]
-        lines += [f"## {TASKS[task].title}", "", _row(head), _row(["---"] * len(head))]
-        for run in dict.fromkeys(change.run for change in own):
-            lines.append(_row(cells([change for change in own if change.run == run], list(titles))))
-        lines.append("")
+        titles = list(dict.fromkeys(change.title for change in own))
+        runs = dict.fromkeys(change.run for change in own)
+        rows = [_cells([change for change in own if change.run == run], titles) for run in runs]
+        made[TASKS[task].title] = Table(task, ["run", "seeds", *titles, "buys", "costs"], rows)
+    return made
+
+
+def to_markdown(found: list[Change]) -> str:
+    lines = ["# What each method buys and costs", "", ABOUT]
+    for title, table in tables(found).items():
+        lines += [f"## {title}", "", *map(_row, [table.head, ["---"] * len(table.head), *table.rows]), ""]
     return "\n".join(lines)
 
 
-def cells(of_run: list[Change], titles: list[str]) -> list[str]:
+def _cells(of_run: list[Change], titles: list[str]) -> list[str]:
     """A run's row: name, seeds, the effect of each metric, what it buys and what it costs."""
     by_title = {change.title: change for change in of_run}
     shown = [_shown(by_title[title]) if title in by_title else "" for title in titles]

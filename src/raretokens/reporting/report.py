@@ -46,7 +46,9 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     counts = in_words(verdicts)
     overview = summary(sheet, declared, cells, scores, counts)
     write_text(reports / "index.md", _index(overview))
-    write_text(reports / "index.html", page(overview, declared, cells, verdicts, scores, reports))
+    write_text(
+        reports / "index.html", page(overview, declared, cells, verdicts, scores, methods.tables(compared), reports)
+    )
     write_text(reports / "headline.json", json.dumps(overview["headline"], indent=1) + "\n")
     return counts
 

@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from raretokens.reporting import methods
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.claims.verdict import VERDICTS, Verdict
 from raretokens.reporting.declarations.declared import Declarations
@@ -37,6 +38,7 @@ def page(
     cells: dict[str, list[Cell]],
     verdicts: list[Verdict],
     scores: dict[str, Scores],
+    compared: dict[str, methods.Table],
     reports: Path,
 ) -> str:
     """The page; summary is what index.md shows. Figures are taken from reports/figures, so they are written before.
@@ -66,6 +68,7 @@ def page(
         page_tables=tables,
         page_figures=[figure_sections.section(figure, reports / "figures") for figure in summary["figures"]],
         claims=evidence.sections(declared, verdicts, scores),
+        methods=compared,
         clearest=clearest.clearest(declared, verdicts),
         page_runs=runs,
         explained=explained,
