@@ -102,7 +102,7 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
             [0.5, 0.4, 0.3],
             "tokens.words.groups.fractions: [0.5, 0.4, 0.3] add to 1.2; they must add",
         ),
-        ("lm/curves", [30], "lm.curves: [30] are no multiples of lm.training.snapshot_every (20)"),
+        ("lm/curves", [40], "lm.curves: [40] are no multiples of lm.training.snapshot_every (30)"),
         (
             "tokens/lm/vocabulary",
             {"model": "gpt2"},
