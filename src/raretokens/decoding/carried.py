@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from raretokens.subword.vocabulary import EOS, PAD
 
-POSITIONS = 256  # at a time; changes the speed alone
+POSITIONS = 256  # of the text at a time; changes the speed alone
+SCORES = 1 << 19  # positions x vocabulary that are scored at a time; a mixture needs as much for each of its experts
 
 
 class Read(NamedTuple):
@@ -23,16 +24,32 @@ class Read(NamedTuple):
 @torch.no_grad()
 def read(model: nn.Module, text: np.ndarray) -> Read:
     """model: in evaluation mode, of awd_lstm.py's kind."""
-    parts, carried = [], None
+    # All that is kept has its place beforehand: small pieces kept between the large scores would split the memory they leave.
+    states = torch.empty(len(text), model.layers[-1].hidden_size, dtype=torch.float32)
+    found, carried, place = Read(np.empty(len(text), np.float32), np.empty(len(text), np.int32), states), None, 0
     for inputs, targets in segments(text, POSITIONS, model.table.device):
         output = model(inputs, carried)
-        carried = output.carried
-        scores = model.log_probabilities(output.hidden[0]).float()
-        logprob = scores.gather(1, targets.T).squeeze(1)
+        carried, here = output.carried, slice(place, place + targets.shape[1])
+        found.states[here] = output.states[0]
+        _score(model, output.hidden[0], targets[0], found.logprob[here], found.prediction[here])
+        place = here.stop
+    return found
+
+
+def _score(model: nn.Module, hidden: Tensor, targets: Tensor, logprob: np.ndarray, prediction: np.ndarray) -> None:
+    """Fill in the log-probability of each target and the most probable id, few positions at a time."""
+    step = scored_at_once(model)
+    for start in range(0, len(targets), step):
+        few = slice(start, start + step)
+        scores = model.log_probabilities(hidden[few]).float()
+        logprob[few] = scores.gather(1, targets[few, None]).squeeze(1).cpu()
         scores[:, PAD] = -torch.inf
-        parts.append((logprob.cpu(), scores.argmax(1).int().cpu(), output.states[0].float().cpu()))
-    logprob, prediction, states = (torch.cat(part) for part in zip(*parts, strict=True))
-    return Read(logprob.numpy(), prediction.numpy(), states)
+        prediction[few] = scores.argmax(1).cpu()
+
+
+def scored_at_once(model: nn.Module) -> int:
+    """How many positions."""
+    return max(SCORES // len(model.table), 1)
 
 
 def segments(text: np.ndarray, positions: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from raretokens.decoding.carried import segments
+from raretokens.decoding.carried import scored_at_once, segments
 from raretokens.decoding.evaluation_job import Dynamic
 from raretokens.subword.vocabulary import EOS
 
@@ -84,7 +85,14 @@ def _gradient(
     """Gradient of the mean NLL, log-probability of each target (flat), and the states after."""
     with torch.enable_grad():
         output = model(inputs, carried)
-        scores = model.log_probabilities(output.hidden.flatten(0, 1))
-        scored = scores.gather(1, targets.reshape(-1, 1)).squeeze(1)
+        step = scored_at_once(model)
+        some = zip(output.hidden.flatten(0, 1).split(step), targets.flatten().split(step), strict=True)
+        # What has been scored is computed again in the backward pass, so that few positions' scores exist at a time.
+        scored = torch.cat([checkpoint(_scored, model, *few, use_reentrant=False) for few in some])
         gradient = torch.autograd.grad(-scored.mean(), list(model.parameters()))
     return gradient, scored.detach(), output.carried
+
+
+def _scored(model: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
+    """Log-probability of each target; hidden: positions x width."""
+    return model.log_probabilities(hidden).gather(1, targets[:, None]).squeeze(1)
