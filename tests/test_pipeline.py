@@ -115,6 +115,26 @@ def test_nothing_changed_does_nothing(built):
     assert "up to date" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda text: f"{text}alpah: 0.04\n", "alpah: unknown key (value 0.04); the nearest is alpha"),
+        (lambda text: re.sub(r"^mirror:.*\n", "", text, flags=re.M), "mirror: missing"),
+    ],
+    ids=["misspelt", "missing"],
+)
+def test_a_mistake_that_makes_nothing_run_is_refused_all_the_same(built, edit, said):
+    """No stage that is built depends on the key, and yet `dvc repro` says so and is not up to date."""
+    params = built / "params.yaml"
+    params.write_text(edit(params.read_text()))
+    done = run(built, "dvc", "repro", check=False)
+    assert done.returncode and f"error: params.yaml: {said}" in done.stderr
+    assert RUNNING.findall(done.stdout) == ["jobs"]
+    run(built, "git", "checkout", "-q", ".")
+    run(built, "dvc", "checkout")
+    assert not RUNNING.findall(run(built, "dvc", "repro").stdout)
+
+
 def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     done = run(built, "dvc", "exp", "run", "-S", "alpha=4.0")
     again = ["jobs", "train-lm@agg", "probe@agg", "score-lm@agg", "report"]
