@@ -180,7 +180,19 @@ def test_no_effect_at_all_rarely_holds(tmp_path):
 
 @pytest.mark.parametrize(
     ("at", "value"),
-    [("first", 0.9), ("last", 0.3), ("lowest", 0.2), ("highest", 0.95), ("until", 0.95), (0.1, 0.85), (0.75, 0.2)],
+    [
+        ("first", 0.9),
+        ("last", 0.3),
+        ("lowest", 0.2),
+        ("highest", 0.95),
+        ("until", 0.95),
+        (0.1, 0.85),
+        (0.75, 0.2),
+        (0.45, 0.95),
+        (0.7, 0.2),
+        (0.8, 0.2),
+        (0.9, 0.3),
+    ],
 )
 def test_a_side_may_be_read_off_a_curve(tmp_path, at, value):
     curve = {0: 0.9, 20: 0.85, 50: 0.95, 150: 0.2, 200: 0.3}

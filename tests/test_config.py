@@ -194,6 +194,15 @@ def test_a_size_of_translation_may_be_decoded_and_trained_otherwise(tmp_path):
         load(edited(tmp_path, "nmt/sizes/big/decoding", {**decoding, "bean": 1}))
 
 
+def test_tables_are_projected_where_a_size_keeps_them(tmp_path):
+    """Each size at those updates that are multiples of its own `snapshot_every`."""
+    told = {
+        (stage, name): job for stage, name, job in every(load(edited(tmp_path, "lm/sizes/word/snapshot_every", 40)))
+    }
+    assert told["score-lm", "word-mle"].updates == [40, 200]
+    assert told["score-lm", "mle"].updates == [20, 40, 100, 200]
+
+
 def test_a_mistake_stops_the_pipeline_before_any_work(tmp_path):
     edited(tmp_path, "alpah", 0.04)
     done = subprocess.run([ROOT / "stages/run", "1", "jobs"], cwd=tmp_path, capture_output=True, text=True)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from raretokens.cli.main import main
+from raretokens.reporting.declarations.metric import EXACT, Tolerance
 
 ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"
@@ -143,6 +144,16 @@ def test_a_report_that_cannot_be_read_is_an_error_and_no_move(world, name, edite
     done = diff(world)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stdout + done.stderr
     assert done.stderr.startswith(f"error: {name}: {said}")
+
+
+def test_a_share_is_of_the_older_number_and_the_wider_bound_counts():
+    share = Tolerance(rel=0.1)
+    assert [share.allows(*pair) for pair in ((100, 110), (100, 110.5), (110.5, 100), (-100, -110))] == [
+        True, False, True, True
+    ]  # fmt: skip
+    both = Tolerance(rel=0.1, abs=2.0)
+    assert [both.allows(*pair) for pair in ((10, 12), (10, 12.1), (100, 110), (100, 110.1))] == [True, False] * 2
+    assert EXACT.allows(1, 1) and not EXACT.allows(1, 1 + 1e-9)
 
 
 def test_a_parameter_that_differs_is_named(world):

@@ -134,6 +134,16 @@ def test_a_begun_download_ends_with_the_right_bytes(place, server, mode, start):
     assert not list(place.rglob("*.part"))
 
 
+def test_a_place_whose_file_is_shorter_than_what_was_begun_is_asked_for_all_of_it(place, server):
+    """It answers 416; what is here cannot be of its file, so nothing of it stays."""
+    server.files["/short.bin"] = DATA[:200_000]
+    begun(b"x" * 300_000)
+    into = get(table(urls=[f"{server.root}/short.bin", f"{server.root}/data.bin"]))
+    assert (into / "data.bin").read_bytes() == DATA
+    asked = [("/short.bin", "bytes=300000-"), ("/short.bin", None), ("/data.bin", "bytes=200000-")]
+    assert server.seen == asked
+
+
 def test_every_place_that_failed_is_named_in_one_line(place, server):
     server.files |= {"/wrong.bin": b"x" * len(DATA), "/long.bin": DATA + b"x"}
     urls = [f"{server.root}/{name}" for name in ("wrong.bin", "long.bin", "missing.bin")] + [

@@ -1,5 +1,7 @@
 """The primitive: exact against dense float64 formulas, honest about what it cannot do, usable inside torch's machinery."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -215,6 +217,17 @@ def test_float16_leaves_no_row_without_its_gradient():
         assert (half[1][100:] != 0).any(1).all()
         for own, exact in zip(half, truth, strict=True):
             assert (own - exact).norm() <= 0.01 * exact.norm()
+
+
+def test_a_scaler_acts_on_a_gradient_before_float16_rounds_it():
+    """The probability e^-20 of the other type is below float16's smallest number, and 2^16 of it is not."""
+    hidden = torch.tensor([[10.0, 0.0]], dtype=torch.float16, requires_grad=True)
+    weight = torch.tensor([[1.0, 0.0], [-1.0, 1.0]])
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = gated_linear_cross_entropy(hidden, weight, torch.tensor([0])).loss
+    (loss * 2.0**16).backward()
+    assert hidden.grad.dtype == torch.float16
+    assert float(hidden.grad[0, 1]) == pytest.approx(2.0**16 * math.exp(-20.0), rel=0.01)
 
 
 def test_sums_are_float32_under_autocast():

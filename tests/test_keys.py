@@ -1,4 +1,4 @@
-"""Every key of params.yaml reaches the jobs of the stages that read it: one that did not would leave an old value in their answer."""
+"""Every key of params.yaml reaches the jobs of the stages that read it: else an old value would stay in their answer."""
 
 import ast
 import copy
@@ -28,11 +28,12 @@ ELSEWHERE = {"root", "mirror"}
 NAMES = {"task", "tokens", "size", "architecture", "model"}
 # By the last part of a key; all else becomes another number, a longer word or a shorter list.
 OTHER: dict[str, Any] = {
-    "mirror": "elsewhere", "corpus": "own", "baseline": "another", "scale": "another", "activation": "gelu", "length_penalty_form": "gnmt",
-    "compute_type": "int8", "objective": "cosreg", "after": "mos-mle", "knob": "lm.sizes.demo.attention_dropout",
-    "validate_every": 7, "validation_tokens": 7, "keep": 7, "tokenise": False, "sentences": 7, "pairs": 7, "batches": 7,
-    "tokens": 7, "extra_tests": ["test_2017_flickr"], "fractions": [0.4, 0.4, 0.2], "betas": [0.8, 0.9], "name": "adam",
-    }  # fmt: skip
+    "mirror": "elsewhere", "corpus": "own", "baseline": "another", "scale": "another", "activation": "gelu",
+    "length_penalty_form": "gnmt", "compute_type": "int8", "objective": "cosreg", "after": "mos-mle", "name": "adam",
+    "knob": "lm.sizes.demo.attention_dropout", "validate_every": 7, "validation_tokens": 7, "keep": 7, "tokenise": False,
+    "sentences": 7, "pairs": 7, "batches": 7, "tokens": 7, "extra_tests": ["test_2017_flickr"],
+    "fractions": [0.4, 0.4, 0.2], "betas": [0.8, 0.9],
+}  # fmt: skip
 
 
 def leaves(tree: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

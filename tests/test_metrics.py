@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raretokens import tasks
+from raretokens.metrics import paired
 from raretokens.metrics.bleu import Tokens, chrf, sacre_bleu, sacre_bleu_interval, split_compounds, tokenised_bleu
 from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
@@ -241,6 +242,21 @@ def test_paired_bootstrap_tells_a_better_system_from_an_equal_one():
     assert "|bs:1000|seed:12345|" in signature
     with pytest.raises(ValueError, match="equal: 2 hypotheses for 60 references"):
         paired_bootstrap(baseline, {"equal": equal[:2]}, TRUTH)
+
+
+def test_paired_bootstrap_is_the_middle_of_differences_resampled_one_by_one(monkeypatch):
+    monkeypatch.setattr(paired, "RESAMPLES", 80)
+    baseline, system = noisy(TRUTH, 0.3, 1), noisy(TRUTH, 0.25, 2)
+    value, _ = paired_bootstrap(baseline, {"system": system}, TRUTH)
+    differences = []
+    for some in np.random.default_rng(12345).choice(60, (80, 60)):
+        one, other = (sacre_bleu([lines[i] for i in some], [TRUTH[i] for i in some])[0] for lines in (system, baseline))
+        differences.append(one - other)
+    low, high = np.percentile(differences, [2.5, 97.5])
+    below = sum(difference <= 0 for difference in differences)
+    assert 0 < below < 40  # so p is the share of one side, twice
+    found = value["system"]
+    assert (found["low"], found["high"], found["p"]) == pytest.approx((low, high, 2 * below / 80), abs=1e-9)
 
 
 def test_word_similarity_with_ties_by_hand():

@@ -14,7 +14,7 @@ from raretokens.corpora.registry import prepare
 from raretokens.errors import UserError
 from raretokens.metrics.bleu import sacre_bleu
 from raretokens.subword import streams
-from raretokens.subword.encode import encode
+from raretokens.subword.encode import _Filter, encode
 from raretokens.subword.encoder import Encoder
 from raretokens.subword.job import Job, Subword
 from raretokens.subword.joint import Joint
@@ -139,6 +139,18 @@ def test_pairs_of_unlike_lengths_are_left_out_of_training_and_validation(tmp_pat
     pairs = streams.Bitext(filtered, "train")
     targets = Counter(i for number in range(len(pairs)) for i in pairs.pair(number)[1].tolist())
     assert vocabulary.target_counts.tolist() == [targets[i] for i in range(len(vocabulary))]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_pair_at_the_limit_stays_and_one_beyond_it_goes():
+    lengths = np.array([[30, 30], [31, 30], [30, 20], [19, 30], [1, 0], [0, 0], [40, 4]])
+    both = _Filter(Subword(model="bpe", merges=1, longest=30, ratio=1.5))
+    assert both(lengths).tolist() == [True, False, True, False, False, True, False]
+    assert both.dropped == {"longer than 30 pieces": 2, "length ratio above 1.5": 2}  # too long is not counted twice
+    long = _Filter(Subword(model="bpe", merges=1, longest=30))
+    assert long(lengths).tolist() == [True, False, True, True, True, True, False]
+    uneven = _Filter(Subword(model="bpe", merges=1, ratio=1.5))
+    assert uneven(lengths).tolist() == [True, True, True, False, False, True, False]
 
 
 def test_what_a_tokenised_corpus_decodes_to_is_plain_text_of_the_right_language(tmp_path):

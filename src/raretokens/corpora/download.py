@@ -51,8 +51,6 @@ def _deliver(file: File, whole: Path, ready: Path, limit: int) -> int:
         return unpack(whole, file.unpack, ready, limit)
     if (ready / file.name).exists():  # one archive may stand for several files
         return 0
-    if (ready / file.name).exists():
-        raise Refused(f"there is another {file.name}")
     return whole.rename(ready / file.name).stat().st_size
 
 

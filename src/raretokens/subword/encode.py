@@ -104,7 +104,7 @@ class _Filter:
     """Leaves out pairs as the Moses script does, of lengths in pieces: too long, or one side much longer than the other."""
 
     def __init__(self, declared: Subword) -> None:
-        self.longest, self.ratio = declared.longest or np.inf, declared.ratio or np.inf
+        self.longest, self.ratio = declared.longest or np.inf, declared.ratio
         longest, ratio = f"longer than {declared.longest} pieces", f"length ratio above {declared.ratio or 0:g}"
         self.dropped = ({longest: 0} if declared.longest else {}) | ({ratio: 0} if declared.ratio else {})
         self.reasons = longest, ratio
@@ -113,7 +113,7 @@ class _Filter:
         """pairs x 2 -> which to keep."""
         most, least = lengths.max(1), lengths.min(1)
         long = most > self.longest
-        uneven = (most > self.ratio * least) & ~long
+        uneven = (most > self.ratio * least) & ~long if self.ratio else np.zeros_like(long)
         for reason, pairs in zip(self.reasons, (long, uneven), strict=True):
             if reason in self.dropped:
                 self.dropped[reason] += int(pairs.sum())
