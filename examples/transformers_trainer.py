@@ -27,9 +27,8 @@ def main(file: str, updates: int = 20) -> list[float]:
 
     text = torch.tensor([number for line in lines for number in tokenizer(line)])
     blocks = [{"input_ids": block, "labels": block} for block in text[: len(text) // LENGTH * LENGTH].view(-1, LENGTH)]
-    model = GPT2LMHeadModel(
-        GPT2Config(size, LENGTH, n_embd=WIDTH, n_layer=2, n_head=4, bos_token_id=None, eos_token_id=None)
-    )
+    shape = {"vocab_size": size, "n_positions": LENGTH, "n_embd": WIDTH, "n_layer": 2, "n_head": 4}
+    model = GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=None, eos_token_id=None))
     known = facts_of_text(
         tokenizer, lines, rows=size, width=WIDTH, tokens_per_update=ACCUMULATION * BATCH * (LENGTH - 1)
     )

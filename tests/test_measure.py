@@ -20,16 +20,18 @@ from raretokens.decoding.job import Probe
 from raretokens.decoding.windows import teacher_forced
 from raretokens.errors import UserError
 from raretokens.exporting import folder as exporting
-from raretokens.measuring import large, measure, model
+from raretokens.measuring import large, measure, model, similarity
 from raretokens.measuring.compare import flat
 from raretokens.measuring.files import npy
 from raretokens.measuring.measure import Measured
 from raretokens.metrics.perplexity import perplexity
+from raretokens.metrics.similarity import word_similarity
 from raretokens.metrics.undertrained import indicators
 from raretokens.metrics.uniq import uniq
 from raretokens.metrics.zipfian import norm_by_frequency, whitened
 from raretokens.models.building import build
 from raretokens.scoring.geometry import of_counts, of_rows, without_the_top
+from raretokens.subword.encoder import Encoder
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import FILLER, VOCABULARY, Vocabulary
 
@@ -83,6 +85,9 @@ def scale(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def reported(scale) -> dict[str, dict]:
     """The command on the run and on the exported run, in a process that has nothing of the pipeline's libraries."""
+    words = (scale / "data/corpus/lm/test.txt").read_text().split()[:60]
+    pairs = [f"{one}\t{other}\t{len(one) - len(other)}" for one, other in zip(words[::2], words[1::2], strict=True)]
+    (scale / "people.tsv").write_text("\n".join(pairs))
     code = f"""
 import sys
 class Refusing:
@@ -91,7 +96,8 @@ class Refusing:
         if name.partition(".")[0] in refused and "transformers" not in sys.modules:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Refusing())
-sys.argv = ["raretokens", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare"]
+sys.argv = ["raretokens", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare",
+            "--similarity", "people.tsv"]
 from raretokens.cli.main import main
 main()
 """
@@ -119,6 +125,8 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     logprob, prediction, _ = teacher_forced(trained.eval(), text, probe)
     expected["ppl"] = perplexity(logprob, text, groups, window=32, context=16)
     expected["uniq"] = uniq(prediction, groups)
+    sets, encode = similarity.read([scale / "people.tsv"]), Encoder(scale / "data/tokens/lm").encode
+    expected["spearman"] = word_similarity(table, sets, encode, form="leading-space")
     wanted = {path: number for path, number, _ in flat(expected)}
     for one in reported.values():
         close(flattened(one["metrics"]), wanted)
@@ -186,6 +194,38 @@ def test_word_vectors_of_gensim(tmp_path):
     assert "rare" in one.metrics["isotropy"][0]  # ids follow frequency
     np.save(tmp_path / "vectors.npy", vectors.vectors)
     close(numbers(found(tmp_path / "vectors.npy")[0]), naive(vectors.vectors))
+
+
+def test_word_similarity_is_gensim_s_and_that_of_the_whitened_rows(tmp_path):
+    gensim = pytest.importorskip("gensim")
+    names, rows = [f"word{i}" for i in range(200)], RNG.normal(0.3, 1, (200, 12)).astype(np.float32)
+    pairs = [(*RNG.choice([*names, "unseen"], 2), score) for score in RNG.random(90)]
+    (tmp_path / "people.tsv").write_text("".join(f"{one}\t{other}\t{score}\n" for one, other, score in pairs))
+    vectors = gensim.models.KeyedVectors(12)
+    vectors.add_vectors(names, rows)
+    vectors.save_word2vec_format(str(tmp_path / "vectors.txt"))
+    found, counts = model.find(str(tmp_path / "vectors.txt")), RNG.integers(1, 900, 200)
+    ((kind, stored),) = found.tables.items()
+    sets = similarity.read([tmp_path / "people.tsv"])
+    for is_large in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(large, "WORK", 0 if is_large else large.WORK)
+            one = measure.table(found, kind, stored, measure.counted(found, 200, counts, None, False), print, sets)
+        share = counts / counts.sum()
+        centred = rows - share @ rows
+        _, singular, right = np.linalg.svd(np.sqrt(share)[:, None] * centred, full_matrices=False)
+        expected = {}
+        for before, table in (("", rows), ("zipfian.", centred @ right.T / singular)):
+            judged = gensim.models.KeyedVectors(12)
+            judged.add_vectors(names, table)
+            spearman = judged.evaluate_word_pairs(str(tmp_path / "people.tsv"), case_insensitive=False)[1]
+            expected[f"{before}spearman.people"] = 100 * spearman[0]
+        close(numbers(one), expected, 1e-4)
+        assert numbers(one)["similarity_pairs.people"] == np.mean(["unseen" not in pair for pair in pairs])
+        assert numbers(one)["all_but_top.spearman.people"] != numbers(one)["spearman.people"]
+    (tmp_path / "bad.tsv").write_text("one\ttwo\n")
+    with pytest.raises(UserError, match="bad.tsv: should be lines of word, word and score"):
+        similarity.read([tmp_path / "bad.tsv"])
 
 
 def test_published_isotropy_of_pythia():

@@ -130,7 +130,7 @@ def test_a_resumed_training_is_the_same_to_the_bit(tmp_path, name):
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     assert resumed.state.global_step == 6
     close(tiny.weights(resumed), tiny.weights(whole), atol=0, rtol=0)
-    kept, expected = resumed.objective.state_dict(), whole.objective.state_dict()
+    kept, expected = resumed.loop.state_dict(), whole.loop.state_dict()
     assert str(kept) == str(expected)
     (tmp_path / "checkpoint-4/objective.pt").unlink()
     with pytest.raises(UserError, match="objective.pt: no such file"):

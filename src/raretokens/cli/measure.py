@@ -22,6 +22,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
                      "that causal models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt")  # fmt: skip
     one.add_argument("--test", type=Path, help="text that causal models read, where it is another than is counted")
     one.add_argument("--tokens", type=_count, help="tokens of it that are read at most")
+    one.add_argument("--similarity", type=Path, action="append", default=[], metavar="FILE", help="words, words and people's "
+                     "scores of both, separated by tabs: does the cosine rank them alike? may be repeated")  # fmt: skip
     one.add_argument(
         "--out", type=Path, help="folder for index.html, measure.md, measure.csv, measure.json and figures"
     )
@@ -64,7 +66,7 @@ def measure(arguments: argparse.Namespace) -> None:
 
 
 def _model(name: str, texts, arguments: argparse.Namespace):
-    from raretokens.measuring import measure, model, predictions, text
+    from raretokens.measuring import measure, model, predictions, similarity, text
 
     found = model.find(name)
 
@@ -72,10 +74,10 @@ def _model(name: str, texts, arguments: argparse.Namespace):
         print(f"{found.name}: {what}", file=sys.stderr, flush=True)
 
     counts = text.counts(found, texts.counted) if texts else None
-    tables = []
+    tables, sets = [], similarity.read(arguments.similarity)
     for kind, stored in found.tables.items():
         known = measure.counted(found, stored.shape[0], counts, arguments.groups, arguments.sorted)
-        tables.append(measure.table(found, kind, stored, known, say))
+        tables.append(measure.table(found, kind, stored, known, say, sets))
     if texts:
         own = {
             key: getattr(arguments, key)

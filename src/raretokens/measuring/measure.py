@@ -1,18 +1,19 @@
 """The measurement of a model: every table of it, and what it says of a text."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from raretokens.measuring import large, ordered
+from raretokens.measuring import large, ordered, similarity
 from raretokens.measuring.files import NAMES, Stored
 from raretokens.measuring.model import Model
 from raretokens.measuring.ordered import Ordered
 from raretokens.measuring.pieces import can_make
 from raretokens.metrics.resampling import Replicates
 from raretokens.metrics.rows import evenly, members
+from raretokens.metrics.similarity import Pair
 from raretokens.metrics.spectrum import projection, singular_values
 from raretokens.metrics.undertrained import Indicators, indicators
 from raretokens.metrics.zipfian import lengths, norm_by_frequency, zipfian_whitening
@@ -71,8 +72,10 @@ def _has_names(model: Model) -> bool:
     return model.names is not None or model.pieces is not None
 
 
-def table(model: Model, name: str, stored: Stored, known: Counted, say: Say) -> Measured:
-    """All metrics of one table."""
+def table(
+    model: Model, name: str, stored: Stored, known: Counted, say: Say, sets: Mapping[str, Sequence[Pair]] | None = None
+) -> Measured:
+    """All metrics of one table; sets: of word similarity, by name."""
     rows = ordered.order(len(known.used), model.marks, known.used, known.counts)
     names = [model.named(row) for row in range(len(known.used))]
     unused = int(np.sum(~known.used[rows[4:]]))
@@ -88,6 +91,10 @@ def table(model: Model, name: str, stored: Stored, known: Counted, say: Say) -> 
         metrics |= of_counts(read, groups, vocabulary.counts)
         metrics["norm_by_frequency"] = norm_by_frequency(read, vocabulary.counts, groups)
         metrics |= zipfian_whitening(read, vocabulary.counts, groups)
+    if sets:
+        say("word similarity")
+        counts = None if known.counts is None else vocabulary.counts
+        metrics |= similarity.measured(model, read, rows, groups, counts, sets)
     if is_large:
         width, height = stored.shape[1], len(members(groups)["total"])
         metrics = {path: (value, how + large.remark(width, height, path)) for path, (value, how) in metrics.items()}

@@ -23,16 +23,17 @@ POSITIONS = 1024  # whose logits are in memory at once
 class OutputTable:
     """Of a model with get_output_embeddings(), tied or not. UserError where there is none."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Any) -> None:
         self.model, self.name = model, type(model).__name__
         found = getattr(model, "get_output_embeddings", lambda: None)()
         weight = getattr(found, "weight", None)
         if not isinstance(weight, nn.Parameter) or weight.dim() != 2 or not weight.is_floating_point():
             raise UserError(f"{self.name}: has no output table of types x width: get_output_embeddings() is {found!r}")
-        self.module = found
+        self.module: Any = found
 
     @property
     def weight(self) -> nn.Parameter:
+        """N x d."""
         return self.module.weight
 
     @property

@@ -37,7 +37,8 @@ class ObjectiveTrainer(Trainer):
         super().__init__(*arguments, **settings)
         self.model_accepts_loss_kwargs = True  # before loss_is_scaled_for_ga that meant the same
         self.output = OutputTable(self.model)
-        self.loop = Loop(objective, self.output.weight, input_table=self._looked_up())
+        looked_up = getattr(self.output.model.get_input_embeddings(), "weight", None)
+        self.loop = Loop(objective, self.output.weight, input_table=looked_up)  # `objective` is a name of Trainer's own
         self.groups = by_group.groups(objective.facts)
         self.shifts: bool | None = None  # labels stand beside the position before them; None: not tried so far
         refused.check(self, self._has_own_optimizer())
@@ -48,17 +49,9 @@ class ObjectiveTrainer(Trainer):
         for remark in objective.remarks():
             (logger.warning if remark.startswith("warning") else logger.info)(remark)
 
-    @property
-    def objective(self) -> Objective:
-        return self.loop.objective
-
-    def _looked_up(self) -> Tensor | None:
-        found = self.model.get_input_embeddings()
-        return getattr(found, "weight", None)
-
     # An update: begin, losses, step.
 
-    def get_batch_samples(self, *arguments: Any) -> tuple[list, Any]:
+    def get_batch_samples(self, *arguments: Any) -> tuple[list[Any], Any]:
         """The micro-batches of an update, of which the objective is told."""
         batches, _ = super().get_batch_samples(*arguments)
         self.loop.begin([self._targets(self._inputs(batch)[1]) for batch in batches])
@@ -100,8 +93,8 @@ class ObjectiveTrainer(Trainer):
         labels = given.pop("labels", None)
         if labels is None:
             raise UserError("the batches have no labels: collators for language modelling and for Seq2Seq make them")
-        if getattr(self.model.config, "is_encoder_decoder", False) and "decoder_input_ids" not in given:
-            prepare = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
+        if getattr(self.output.model.config, "is_encoder_decoder", False) and "decoder_input_ids" not in given:
+            prepare = getattr(self.output.model, "prepare_decoder_input_ids_from_labels", None)
             if prepare is None:
                 raise UserError(
                     f"{self.output.name}: the batches need decoder_input_ids: the model makes none of labels"
@@ -115,29 +108,38 @@ class ObjectiveTrainer(Trainer):
     def _targets(self, labels: Tensor) -> Tensor:
         """Sequences x positions, beside the first positions of the states; padding as in the facts."""
         targets = labels[:, 1:] if self.shifts else labels
-        return targets.masked_fill(targets == IGNORED, self.objective.facts.pad)
+        return targets.masked_fill(targets == IGNORED, self.loop.objective.facts.pad)
 
     # Evaluation: the likelihood of every target by its group.
 
     def _evaluated(self, states: Tensor, targets: Tensor) -> Tensor:
-        ignored, code = self.objective.facts.pad, self.groups.to(targets.device)
+        ignored, code = self.loop.objective.facts.pad, self.groups.to(targets.device)
         nll = likelihoods(self.output.head, states, self.output.weight, targets, ignored)
         self._batch = by_group.sums(nll, targets, ignored, code)
         return (self._batch[..., 0].sum() / self._batch[..., 1].sum().clamp(min=1)).float()
 
-    def prediction_step(self, model: nn.Module, inputs: Any, prediction_loss_only: bool, **settings: Any) -> Any:
+    def prediction_step(
+        self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
+    ) -> Any:
         self._is_whole, self._batch = not prediction_loss_only, None
         try:
-            predicted = super().prediction_step(model, inputs, prediction_loss_only, **settings)
+            predicted = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         finally:
             self._is_whole = False
         if self._batch is not None:  # of all processes, each sequence once
             self._read.append(self.accelerator.gather_for_metrics(self._batch).sum(0))
         return predicted
 
-    def evaluation_loop(self, *arguments: Any, metric_key_prefix: str = "eval", **settings: Any) -> Any:
+    def evaluation_loop(
+        self,
+        dataloader: Any,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> Any:
         self._read = []
-        output = super().evaluation_loop(*arguments, metric_key_prefix=metric_key_prefix, **settings)
+        output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
         if self._read:
             found = by_group.metrics(torch.stack(self._read).sum(0))
             output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in found.items()})
@@ -147,8 +149,8 @@ class ObjectiveTrainer(Trainer):
 
     def create_optimizer(self, *model: nn.Module) -> torch.optim.Optimizer:
         if self.optimizer is None and self._has_own_optimizer():
-            asked, decaying = self.args, set(self.get_decay_parameter_names(self.model))
-            weights = [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
+            asked, decaying = self.args, set(self.get_decay_parameter_names(self.output.model))
+            weights = [(name, weight) for name, weight in self.output.model.named_parameters() if weight.requires_grad]
             groups = [
                 {"params": [weight for name, weight in weights if (name in decaying) == decays], "weight_decay": rate}
                 for decays, rate in ((True, asked.weight_decay), (False, 0.0))
@@ -158,10 +160,10 @@ class ObjectiveTrainer(Trainer):
         return super().create_optimizer(*model)
 
     def _has_own_optimizer(self) -> bool:
-        return type(self.objective).optimizer is not Objective.optimizer
+        return type(self.loop.objective).optimizer is not Objective.optimizer
 
     def log(self, logs: dict[str, float], *arguments: Any) -> None:
-        super().log({**logs, **(self.objective.report() if "loss" in logs else {})}, *arguments)
+        super().log({**logs, **(self.loop.objective.report() if "loss" in logs else {})}, *arguments)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
