@@ -10,6 +10,8 @@ from tiny.update import PAD, D, N, build, facts, gradients, update
 from raretokens.errors import UserError
 from raretokens.loss.objective import Objective
 from raretokens.loss.terms import Head
+from raretokens.metrics.popularity import popularity_accuracy
+from raretokens.objectives import building
 
 ADAM = {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "weight_decay": 0.1}
 
@@ -48,6 +50,31 @@ def test_the_discriminator_of_frage_learns_and_the_table_deceives_it():
     assert learnt < before - 0.05
     step = torch.autograd.grad(objective.penalty(weight), weight)[0]
     assert float(objective.cross_entropy((weight - 0.5 * step).detach(), parameters).detach()) > learnt
+
+
+def played(table: torch.Tensor, updates: int, **options) -> float:
+    """Balanced accuracy of a discriminator that is trained anew, after a game that Adam plays without a task."""
+    counts, table = torch.arange(len(table), 0, -1), torch.nn.Parameter(table.clone())
+    known = facts(counts=counts, rare=counts < 60, types=len(table), pad=-100, width=table.shape[1])
+    objective, adam = building.build("frage", known, hidden=True, **options), torch.optim.Adam([table], lr=0.01)
+    for _ in range(updates):
+        objective.begin_update(torch.zeros(len(table), dtype=torch.int64))
+        adam.zero_grad()
+        objective.penalty(table).backward()
+        adam.step()
+        objective.end_update(table)
+    groups = np.where(known.rare, 2, 0)
+    return popularity_accuracy(table.detach().numpy(), counts.numpy(), groups)[0]["accuracy"]
+
+
+def test_frage_hides_frequency_where_its_discriminator_keeps_up_and_shows_it_where_that_lags():
+    torch.manual_seed(0)
+    told = torch.randn(300, 8) * 0.3
+    plain = told.clone()
+    told[:60] += 0.5
+    assert played(told, 0) > 95 and played(plain, 0) < 60
+    assert played(told, 150, lr=1.0, steps=5) < 60
+    assert played(plain, 30) > 75
 
 
 def test_steps_of_frages_discriminator_are_those_of_plain_descent():
