@@ -43,4 +43,6 @@ def effect(kind: str, number: str) -> str:
     if not number:
         return ""
     value = float(number)
+    if kind == "ratio" and 0.9 < value < 1.1:
+        return f"x {value:.4g}"  # a small change is a few percent
     return f"x {value:.3g}" if kind == "ratio" else f"{value:+.3g}" if kind == "difference" else f"{value:.4g}"
