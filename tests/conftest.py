@@ -1,11 +1,16 @@
 """Fixtures of several test files."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from accelerate.state import AcceleratorState
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
 
 
 @pytest.fixture
@@ -23,3 +28,14 @@ def mirror() -> Path:
     if not folder:
         pytest.skip("real corpora: name a folder with them in RARETOKENS_MIRROR")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: no page is tried in a browser")
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine: no page is tried in a browser")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()

@@ -1,6 +1,5 @@
 """The page of the reports: whole and self-contained as text; in a browser (where there is one) it sorts, filters, enlarges."""
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -14,9 +13,6 @@ from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import report
 
 ROOT = Path(__file__).parents[1]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
-FLAGS += ["--disable-background-networking", "--disable-component-update"]
 
 
 @pytest.fixture(scope="module")
@@ -70,17 +66,6 @@ def test_the_page_has_what_the_index_has(page, reports):
     assert all(attrs.get("scope") in ("col", "row") for attrs in heads)
     tags = Counter(tag for tag, _ in page.tags)
     assert tags["caption"] == tags["table"] and tags["main"] == tags["nav"] == tags["h1"] == 1
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: the page is not tried in a browser")
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine: the page is not tried in a browser")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
