@@ -189,7 +189,7 @@ def test_md5_serves_where_no_sha256_is_published(place, server):
     with pytest.raises(UserError, match=f"expected md5 {'0' * 32}.*wrong content, its md5 is {weak}"):
         get(table(urls=[url], sha256=None, md5="0" * 32))
     for more in ({"sha256": None}, {"md5": weak}):
-        with pytest.raises(ValueError, match="data.bin: declare sha256, or md5"):
+        with pytest.raises(UserError, match="table/tiny.yaml: files.0: .* data.bin: declare sha256, or md5"):
             get(table(urls=[url], **more))
 
 
@@ -417,6 +417,23 @@ def test_the_table_is_sound():
             assert found or only_a_mirror or any(copy.urls for copy in file.copies), (name, file.name)
     with pytest.raises(ValueError, match="pattern"):
         Source.model_validate({"licence": "", "note": "", "files": [{"name": "../x", "bytes": 1, "sha256": "0" * 64}]})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"byte": 3}, "files.0.byte: unknown key (value 3); the nearest is bytes"),
+        ({"bytes": -1}, "files.0.bytes: -1 is not allowed: input should be greater than 0"),
+        (
+            {"unpack": {"in/text": {"too": "x"}}},
+            "files.0.unpack.in/text.too: unknown key (value 'x'); the nearest is to",
+        ),
+    ],
+)
+def test_a_mistake_in_the_entry_of_a_source_is_one_line(place, change, said):
+    with pytest.raises(UserError) as caught:
+        get(table(**change))
+    assert str(caught.value) == f"table/tiny.yaml: {said}"
 
 
 def test_the_stage_names_the_known_sources(place):

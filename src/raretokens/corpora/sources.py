@@ -21,10 +21,11 @@ and takes nothing whose size or digest differs from the ones written here.
 from pathlib import Path
 from typing import Annotated, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from raretokens.errors import UserError
+from raretokens.sections import Section
+from raretokens.yaml_files import checked, read_yaml
 
 TABLE = Path(__file__).with_name("table")
 
@@ -34,18 +35,14 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 MD5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
-class Row(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Package(Row):
+class Package(Section):
     """A file of a project on the Python package index; the name of the file is that of the `File`."""
 
     project: str
     version: str
 
 
-class TestSet(Row):
+class TestSet(Section):
     """A side (src or ref) of a test set that sacreBLEU knows how to download."""
 
     set: str
@@ -53,7 +50,7 @@ class TestSet(Row):
     side: str
 
 
-class Member(Row):
+class Member(Section):
     """A wanted member of an archive."""
 
     to: Name | None = None
@@ -62,7 +59,7 @@ class Member(Row):
     lines: PositiveInt | None = None
 
 
-class Archive(Row):
+class Archive(Section):
     name: Name
     bytes: PositiveInt
     sha256: Digest | None = None
@@ -93,14 +90,14 @@ class File(Archive):
         return self, *(File(unpack=self.unpack, **copy.model_dump()) for copy in self.copies)
 
 
-class Count(Row):
+class Count(Section):
     """Published counts of a split: lines, and words (separated by white space)."""
 
     lines: PositiveInt | None = None
     words: PositiveInt | None = None
 
 
-class Source(Row):
+class Source(Section):
     licence: str
     note: str
     urls: tuple[str, ...] = ()
@@ -128,8 +125,9 @@ def check_counts(kind: str, corpus: str, splits: dict[str, dict], folder: Path, 
 
 
 def source(name: str, table: Path = TABLE) -> Source:
-    """The source of that name; UserError names the known ones."""
+    """The source of that name; UserError names the known ones, or what is wrong in its file."""
     known = sorted(path.stem for path in table.glob("*.yaml"))
     if name not in known:
         raise UserError(f"sources: {name!r} is not known; known sources: {', '.join(known)}")
-    return Source.model_validate(yaml.safe_load((table / f"{name}.yaml").read_text(encoding="utf-8")))
+    path = table / f"{name}.yaml"
+    return checked(Source, read_yaml(path), path)

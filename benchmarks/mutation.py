@@ -1,0 +1,249 @@
+"""Do the tests notice small faults? Each mutant of the core is run against the tests that are about its module.
+
+    python benchmarks/mutation.py [--most 300] [--minutes 40] [--modules loss,metrics/bleu] [--out benchmarks/mutation.csv]
+
+A mutant is one operator, constant or condition of a module changed (`OPERATORS`). They are drawn over all modules, the same ones
+for the same `--most`; one that has a row in `--out` is not run again, so a run that was stopped goes on. Nothing is written to
+the package: a child process imports the changed source instead. Needs Linux (fork), and nothing else of the machine.
+"""
+
+import argparse
+import ast
+import contextlib
+import copy
+import csv
+import importlib
+import importlib.util
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from records import keep
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src/raretokens"
+METRICS = (
+    "metrics",
+    "metric_geometry",
+    "metric_popularity",
+    "metric_positive_cosine",
+    "metric_spectrum",
+    "known_answers",
+)
+# Folder or module -> the tests about it, the quickest first; the longest fitting name counts.
+TESTS: dict[str, tuple[str, ...]] = {
+    "loss": ("gated_cross_entropy", "objective_rules", "objectives", "public"),
+    "objectives": ("objective_rules", "rarity", "objectives", "public"),
+    "metrics": (*METRICS, "score", "measure"),
+    "metrics/undertrained": ("measure",),
+    "metrics/zipfian": ("measure",),
+    "scoring": ("score", "seeds", "classifiers", "skipgram"),
+    "reporting/claims": ("claims", "report", "seeds"),
+    "reporting/diff": ("diff",),
+}
+SWAPS: dict[type, type] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+MARGIN = 30.0  # seconds that a mutant may take beyond three times the tests without it
+
+
+class Mutant(NamedTuple):
+    module: str  # metrics/bleu
+    line: int
+    before: str
+    after: str
+    source: str  # of the whole module
+
+
+def mutants(module: str) -> Iterator[Mutant]:
+    """All of a module, in the order of its lines."""
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    for number, node in enumerate(_code(tree)):
+        for change in _changes(node):
+            changed = copy.deepcopy(tree)
+            place = next(other for at, other in enumerate(_code(changed)) if at == number)
+            change(place)
+            yield Mutant(module, node.lineno, _text(node), _text(place), ast.unparse(changed))
+
+
+def _code(tree: ast.AST) -> Iterator[ast.AST]:
+    """Nodes that act: no annotation, and nothing that only a type checker or a reader sees."""
+    for name, value in ast.iter_fields(tree):
+        if name in ("annotation", "returns", "decorator_list"):
+            continue
+        for node in value if isinstance(value, list) else [value]:
+            if isinstance(node, ast.AST) and "TYPE_CHECKING" not in ast.unparse(getattr(node, "test", ast.Pass())):
+                if hasattr(node, "lineno"):
+                    yield node
+                if not isinstance(node, ast.Raise | ast.FormattedValue):  # words for people
+                    yield from _code(node)
+
+
+def _changes(node: ast.AST) -> Iterator[Callable[[ast.AST], None]]:
+    """What can be done to a node, each to a copy of it."""
+    if isinstance(node, ast.Compare):
+        for at in range(len(node.ops)):
+            yield lambda other, at=at: other.ops.__setitem__(at, SWAPS[type(other.ops[at])]())
+    elif isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign) and type(node.op) in SWAPS:
+        if not _is_of_words(node):
+            yield lambda other: setattr(other, "op", SWAPS[type(other.op)]())
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
+        yield lambda other: setattr(
+            other, "value", not other.value if isinstance(other.value, bool) else other.value + 1
+        )
+    elif isinstance(node, ast.If | ast.IfExp | ast.While):
+        yield lambda other: setattr(other, "test", ast.UnaryOp(ast.Not(), other.test))
+    elif isinstance(node, ast.UnaryOp) and not isinstance(node.operand, ast.Constant):
+        yield lambda other: setattr(other, "op", ast.UAdd()) if not isinstance(other.op, ast.Not) else _doubled(other)
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        yield lambda other: setattr(other, "value", ast.Constant(None))
+
+
+def _is_of_words(node: ast.AST) -> bool:
+    """A text with another, a path with its part, X | None: no operator of numbers."""
+    parts = [getattr(node, name) for name in ("left", "right", "value") if hasattr(node, name)]
+    return any(isinstance(part, ast.JoinedStr) or isinstance(getattr(part, "value", 0), str | None) for part in parts)
+
+
+def _doubled(node: ast.AST) -> None:
+    node.operand = ast.UnaryOp(ast.Not(), node.operand)
+
+
+def _text(node: ast.AST) -> str:
+    """The first line of a node, as a row can hold it."""
+    return ast.unparse(node).split("\n")[0][:100]
+
+
+def tests_of(module: str) -> tuple[str, ...]:
+    """Paths of the tests about a module."""
+    names = [name for name in TESTS if module == name or module.startswith(f"{name}/")]
+    return tuple(str(ROOT / f"tests/test_{test}.py") for test in TESTS[max(names, key=len)])
+
+
+def modules(wanted: list[str]) -> list[str]:
+    found = (path.relative_to(PACKAGE).with_suffix("").as_posix() for name in TESTS for path in _files(name))
+    return sorted({name for name in found if not wanted or any(f"{name}/".startswith(f"{part}/") for part in wanted)})
+
+
+def _files(name: str) -> list[Path]:
+    path = PACKAGE / name
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+
+
+def outcome(mutant: Mutant | None, tests: tuple[str, ...], seconds: float = 3600.0) -> str:
+    """killed, survived or, where the tests went on and on, timeout; mutant: None for the package as it is."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(seconds))
+        os._exit(_run(mutant, tests))
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return "timeout" if os.WTERMSIG(status) == signal.SIGALRM else "killed"
+    if os.WEXITSTATUS(status) in (4, 5):  # pytest's: wrong call, no tests
+        raise SystemExit(f"{' '.join(tests)}: pytest ran nothing")
+    return "survived" if os.WEXITSTATUS(status) == 0 else "killed"
+
+
+def _run(mutant: Mutant | None, tests: tuple[str, ...]) -> int:
+    """In a child: the tests, with one module of the package changed; pytest's exit status."""
+    import pytest
+
+    os.chdir(ROOT)
+    if mutant:
+        sys.meta_path.insert(0, Changed(mutant))
+    with open(os.devnull, "w") as quiet:
+        os.dup2(quiet.fileno(), 1)
+        os.dup2(quiet.fileno(), 2)
+    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *tests]))
+
+
+class Changed:
+    """Finds the changed module instead of the one on disk."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.name = "raretokens." + mutant.module.removesuffix("/__init__").replace("/", ".")
+        if self.name in sys.modules:
+            raise SystemExit(f"{self.name} is imported already: its mutants would not be")
+        self.path, self.source = PACKAGE / f"{mutant.module}.py", mutant.source
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        if name != self.name:
+            return None
+        own = [str(self.path.parent)] if self.path.stem == "__init__" else None
+        return importlib.util.spec_from_file_location(name, self.path, loader=self, submodule_search_locations=own)
+
+    def create_module(self, spec: object) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self.source, str(self.path), "exec"), vars(module))
+
+
+def done(path: Path) -> set[tuple[str, ...]]:
+    if not path.exists():
+        return set()
+    with open(path, encoding="utf-8", newline="") as file:
+        return {key(row) for row in csv.DictReader(file)}
+
+
+def key(row: dict) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in ("module", "line", "before", "after"))
+
+
+def drawn(wanted: list[str], most: int) -> list[Mutant]:
+    """So many of all, in an order of chance, which is the same for more of them."""
+    every = [mutant for module in modules(wanted) for mutant in mutants(module)]
+    random.Random(0).shuffle(every)
+    print(f"{len(every)} mutants of {len(modules(wanted))} modules; {min(most, len(every))} drawn", flush=True)
+    return every[:most]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=int, default=300)
+    parser.add_argument("--minutes", type=float, default=1e6)
+    parser.add_argument("--modules", default="", help="folders or modules below src/raretokens; default: all of TESTS")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/mutation.csv")
+    arguments = parser.parse_args()
+    for library in ("hypothesis", "matplotlib", "pandas", "pytest", "sacrebleu", "scipy.stats", "torch"):
+        importlib.import_module(library)  # once for all children
+    end, usual, known = time.monotonic() + 60 * arguments.minutes, {}, done(arguments.out)
+    for mutant in drawn([*filter(None, arguments.modules.split(","))], arguments.most):
+        row = {name: getattr(mutant, name) for name in ("module", "line", "before", "after")}
+        if key(row) in known or time.monotonic() > end:
+            continue
+        tests = tests_of(mutant.module)
+        if tests not in usual:
+            start = time.monotonic()
+            if outcome(None, tests) != "survived":
+                raise SystemExit(f"{' '.join(tests)}: these fail without any mutant")
+            usual[tests] = time.monotonic() - start
+        row["outcome"] = outcome(mutant, tests, 3 * usual[tests] + MARGIN)
+        keep([row], arguments.out, ("module", "line", "before", "after"))
+        print(*row.values(), flush=True)
+    report(arguments.out)
+
+
+def report(path: Path) -> None:
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for folder in sorted({row["module"].rpartition("/")[0] for row in rows}):
+        counts = Counter(row["outcome"] for row in rows if row["module"].rpartition("/")[0] == folder)
+        print(f"{folder}: {counts.total() - counts['survived']} of {counts.total()} noticed")
+    noticed = sum(row["outcome"] != "survived" for row in rows)
+    print(f"all: {noticed} of {len(rows)} noticed, {noticed / len(rows):.1%}")
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()
