@@ -36,6 +36,7 @@ from raretokens.training.run import to_the_end  # noqa: E402
 
 OPTIONS = {"updates": 8, "validate_every": 2, "snapshot_every": 2, "save_updates": 2, "keep": 2}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+REACHED = "the operation is reached"
 DAMAGE: tuple[Callable[[bytes], bytes | None], ...] = (
     lambda data: data[:-1],
     lambda data: b"",
@@ -130,18 +131,20 @@ def operations(tally: Tally, expected: dict[str, bytes], rounds: int) -> None:
 def disk(tally: Tally, expected: dict[str, bytes], rounds: int) -> None:
     def full(number: int, path: str, at: int) -> None:
         if number == at:
+            print(REACHED, flush=True)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     for at in range(1, rounds + 1):
         with world() as folder:
             code, said = train(folder, hooked(lambda number, path, at=at: full(number, path, at)))
-            if code == 0 and outputs(folder) == expected:
-                return tally.add(CORRECT)
-            if code != 1 or "no space left on the disk" not in said:
+            if REACHED not in said:
+                return
+            if code == 0:  # as where a folder is there already
+                tally.add(CORRECT if outputs(folder) == expected else SILENT, f"full at file operation {at}")
+            elif code != 1 or "no space left on the disk" not in said:
                 tally.add(TRACEBACK if "Traceback" in said else SILENT, f"full at operation {at}: {said[-300:]}")
             else:
                 judge(tally, folder, said, expected, f"full at file operation {at}")
-    return None
 
 
 def small_disk(tally: Tally, expected: dict[str, bytes], rounds: int) -> None:

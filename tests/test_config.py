@@ -129,6 +129,7 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         ("alpha", float("inf"), "alpha: inf is not allowed: input should be a finite number"),
         ("threads", 10**30, "threads: 1"),
         ("seed", -1, "seed: -1 is not allowed"),
+        ("scale", "a|b", "scale: 'a|b' is not allowed: string should match pattern"),
         ("seed", 1 << 32, "seed: 4294967296 is not allowed"),
         ("lm/sizes/demo/layers", 9 * 10**18, "lm.sizes.demo.layers: 9000000000000000000 is not allowed"),
         ("lm/probe/window", 10_000_000, "lm.probe.window: 10000000 is not allowed"),

@@ -122,6 +122,19 @@ def test_scratch_and_outputs_may_be_on_disks_of_their_own(paper):
     assert line.startswith("2 runs together need ") and "data/runs" in line
 
 
+def test_the_copy_in_dvc_s_cache_is_counted_where_it_is_on_the_disk_of_outputs(paper, tmp_path, monkeypatch):
+    one = planned(paper, "nmt", "base-mle")
+    both = replace(PLENTY, disk=2 * one.disk_left + one.disk_passing, copies=2)
+    assert list(refusal.shortfalls(one, both)) == []
+    assert len(list(refusal.shortfalls(one, replace(both, disk=both.disk - 1e9)))) == 1
+    monkeypatch.chdir(tmp_path)
+    assert refusal.cache() == Path(".dvc/cache") and refusal.copies(Path("data/runs"), refusal.cache()) == 2
+    Path(".dvc").mkdir()
+    Path(".dvc/config").write_text("[core]\n    analytics = false\n[cache]\n    dir = ../here\n")
+    Path(".dvc/config.local").write_text("[cache]\n    dir = /proc\n")
+    assert refusal.cache() == Path("/proc") and refusal.copies(Path("data/runs"), refusal.cache()) == 1
+
+
 def test_free_space_is_that_of_the_disk_of_data_and_not_of_the_code(tmp_path, monkeypatch):
     """data/ may be a link to another disk; what is not there yet will be made in the nearest folder that is."""
     other = tmp_path / "other"

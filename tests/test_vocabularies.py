@@ -141,6 +141,13 @@ def test_pairs_of_unlike_lengths_are_left_out_of_training_and_validation(tmp_pat
     assert vocabulary.target_counts.tolist() == [targets[i] for i in range(len(vocabulary))]
 
 
+def test_a_merge_is_learnt_where_it_occurs_twice(tmp_path):
+    write(tmp_path / "text", ["ab ab cd"])
+    assert Joint.learn([tmp_path / "text"], 1, tmp_path / "one.json").encode(["ab"]) != [[]]
+    with pytest.raises(UserError, match="vocabulary.merges: 2 cannot be learnt from this text, only 1"):
+        Joint.learn([tmp_path / "text"], 2, tmp_path / "two.json")
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_pair_at_the_limit_stays_and_one_beyond_it_goes():
     lengths = np.array([[30, 30], [31, 30], [30, 20], [19, 30], [1, 0], [0, 0], [40, 4]])

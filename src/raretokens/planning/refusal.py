@@ -1,5 +1,6 @@
 """No run starts that cannot end: memory and disk that it needs, against what there is."""
 
+import configparser
 import math
 import os
 import shutil
@@ -28,13 +29,14 @@ CERTAIN = 0.8  # estimates of memory are good to a quarter: refused is what woul
 class There:
     """Bytes that are free. disk: where runs train; left: where their outputs go, if that is another disk.
 
-    device: of the GPU, or None where there is none.
+    device: of the GPU, or None where there is none. copies: of each output on the disk of outputs, with that in DVC's cache.
     """
 
     host: float
     disk: float
     device: float | None = None
     left: float | None = None
+    copies: int = 1
 
 
 def here(run: Run | None = None) -> There:
@@ -44,7 +46,7 @@ def here(run: Run | None = None) -> There:
     # Of several processes each asks about its own GPU: a question takes some memory of the one that it is about.
     number = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.cuda.mem_get_info(number)[0] if torch.cuda.is_available() else None
-    return There(host, disk + own, device, left)
+    return There(host, disk + own, device, left, copies(RUNS, cache()))
 
 
 def disks(training: Path, outputs: Path) -> tuple[int, int | None]:
@@ -52,6 +54,18 @@ def disks(training: Path, outputs: Path) -> tuple[int, int | None]:
     places = [_there(path) for path in (training, outputs)]
     scratch, left = (shutil.disk_usage(place).free for place in places)
     return scratch, None if places[0].stat().st_dev == places[1].stat().st_dev else left
+
+
+def copies(outputs: Path, cache: Path) -> int:
+    """Of each output on its disk: itself, and DVC's copy where the cache is there too and the file system keeps both apart."""
+    return 1 + (_there(outputs).stat().st_dev == _there(cache).stat().st_dev)
+
+
+def cache(config: Path = Path(".dvc")) -> Path:
+    """DVC's cache of this scale, as its own configuration says."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read([config / "config", config / "config.local"])
+    return config / parser.get("cache", "dir", fallback="cache")
 
 
 def _there(path: Path) -> Path:
@@ -90,6 +104,7 @@ def shortfalls(planned: Planned, there: There, beside: int = 1) -> Iterator[str]
 
 def _needs(left: float, passing: float, there: There) -> list[tuple[float, float, Path]]:
     """Bytes needed, bytes free and where, of each disk."""
+    left *= there.copies
     if there.left is None:
         return [(left + passing, there.disk, DATA)]
     return [(passing, there.disk, STATES), (left, there.left, RUNS)]

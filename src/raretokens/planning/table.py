@@ -84,7 +84,8 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: in
         if remark := literal(MODELS / f"{architecture}.py", "TIME"):
             console.print(f"{architecture}: {remark}.")
     console.print(f"Disk: what the runs write takes {left / 1e9:.1f} GB (with their token files), "
-                  f"{max(one.disk_passing for one in planned) / 1e9:.1f} GB more while the largest run trains.")  # fmt: skip
+                  f"{max(one.disk_passing for one in planned) / 1e9:.1f} GB more while the largest run trains; DVC's cache "
+                  "holds each output once more.")  # fmt: skip
 
 
 def show_data(needs: Sequence[Need]) -> None:

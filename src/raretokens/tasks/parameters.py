@@ -42,7 +42,7 @@ class Parameters(Strict):
     """A section for each task and a run sheet for each in `runs` come with the schema."""
 
     root: str
-    scale: str
+    scale: Name
     threads: Annotated[int, Field(gt=0, le=1024)]
     seed: Seed
     alpha: Annotated[float, Field(ge=0.0)]
