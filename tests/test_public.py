@@ -7,12 +7,14 @@ import math
 import re
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -53,8 +55,8 @@ def test_all_lists_of_public_names_agree():
     assert set(public.__all__) <= everything.keys()
 
 
-def test_a_wheel_gives_every_public_name_in_a_bare_environment(tmp_path):
-    """Torch, numpy and what they need themselves are all that is there: what pip install brings."""
+def test_a_wheel_gives_every_public_name_in_a_bare_environment_and_measures_in_an_installed_one(tmp_path):
+    """Torch, numpy and what they need themselves are all that is there; then what pip install brings, and no more."""
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT]
     before = set(ROOT.iterdir()) | set((ROOT / "src").iterdir())
     built = subprocess.run(pip, capture_output=True, text=True)
@@ -64,12 +66,7 @@ def test_a_wheel_gives_every_public_name_in_a_bare_environment(tmp_path):
     assert built.returncode == 0, built.stderr
     venv.create(tmp_path / "bare", with_pip=False)
     (place,) = (tmp_path / "bare").glob("lib/python*/site-packages")
-    for distribution in needed({"torch", "numpy"}):
-        for top in {
-            file.parts[0] for file in metadata.files(distribution) or () if file.parts[0] not in ("..", "__pycache__")
-        }:
-            if not (place / top).exists():
-                (place / top).symlink_to(metadata.distribution(distribution).locate_file(top))
+    link(place, {"torch", "numpy"})
     zipfile.ZipFile(next(tmp_path.glob("*.whl"))).extractall(place)
     code = """
 import importlib.util, raretokens, torch
@@ -84,6 +81,23 @@ print(objectives()["agg"].allowed["alpha"], alpha_for(known) > 0)
 """
     bare = [tmp_path / "bare/bin/python", "-I", "-c", code]
     assert subprocess.run(bare, check=True, capture_output=True, text=True).stdout == "a number >= 0 True\n"
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    link(place, {re.match(r"[\w.-]+", requirement)[0] for requirement in declared})
+    np.save(tmp_path / "table.npy", np.random.default_rng(0).normal(0.3, 1, (300, 8)).astype(np.float32))
+    command = [*bare[:2], "-m", "raretokens", "measure", "table.npy", "--sorted", "--out", "page"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "isotropy.rare" in done.stdout and (tmp_path / "page/index.html").stat().st_size > 10_000
+
+
+def link(place: Path, names: set[str]) -> None:
+    """These distributions and what they need, into the packages of another environment."""
+    for distribution in needed(names):
+        for top in {
+            file.parts[0] for file in metadata.files(distribution) or () if file.parts[0] not in ("..", "__pycache__")
+        }:
+            if not (place / top).exists():
+                (place / top).symlink_to(metadata.distribution(distribution).locate_file(top))
 
 
 def needed(names: set[str]) -> set[str]:
@@ -93,8 +107,8 @@ def needed(names: set[str]) -> set[str]:
         name = names.pop()
         seen.add(name)
         asked = [r for r in metadata.requires(name) or () if "extra ==" not in r]
-        installed = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in asked}
-        names |= {one for one in installed - seen if importlib.util.find_spec(one.replace("-", "_"))}
+        required = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in asked}
+        names |= {one for one in required - seen if next(metadata.distributions(name=one), None)}
     return seen
 
 
