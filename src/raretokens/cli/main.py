@@ -14,6 +14,7 @@ PARTS = {
     "alpha": "pipeline",
     "cluster": "pipeline",
     "reports": "pipeline",
+    "stages": "pipeline",
 }
 
 

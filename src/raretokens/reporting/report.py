@@ -13,7 +13,7 @@ from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.table_cells import table_cells
 from raretokens.reporting.claims.claims_markdown import to_markdown
 from raretokens.reporting.claims.judging import judge_all
-from raretokens.reporting.claims.main_claims import main_claims
+from raretokens.reporting.claims.main_claims import headline, main_claims
 from raretokens.reporting.claims.verdict import in_words, to_csv
 from raretokens.reporting.claims.verdict_counts import counts as verdict_counts
 from raretokens.reporting.declarations.declared import Declarations
@@ -49,7 +49,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     write_text(
         reports / "index.html", page(overview, declared, cells, verdicts, scores, methods.tables(compared), reports)
     )
-    write_text(reports / "headline.json", json.dumps(overview["headline"], indent=1) + "\n")
+    write_text(reports / "headline.json", json.dumps(headline(declared, verdicts), indent=1) + "\n")
     return counts
 
 

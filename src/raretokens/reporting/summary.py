@@ -1,4 +1,4 @@
-"""What both index pages tell of a scale, and its headline numbers."""
+"""What both index pages tell of a scale."""
 
 import platform
 from collections import Counter
@@ -35,16 +35,12 @@ def summary(
         "verdicts": verdicts,
         "missing": [f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
         "runs": {task: list(part.names()) for task, part in scores.items()},
-        "headline": headline(scores),
+        "headline": {run: _headline(part, run) for part in scores.values() for run in part.lines},
     }
 
 
-def headline(scores: dict[str, Scores]) -> dict[str, dict[str, float]]:
-    """Few numbers with short names, a run each: what `dvc exp show` has room for."""
-    return {run: _headline(part, run) for part in scores.values() for run in part.lines}
-
-
 def _headline(scores: Scores, run: str) -> dict[str, float]:
+    """Few numbers of a run, by their short names."""
     values = {short: scores.value(run, number.metric) for short, number in TASKS[scores.task].headline.items()}
     return {short: float(f"{value.values[0]:.4g}") for short, value in values.items() if value}
 

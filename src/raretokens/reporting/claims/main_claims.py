@@ -1,4 +1,4 @@
-"""The few conclusions that the papers stand or fall with, as a table for who reads nothing else."""
+"""The few conclusions that the papers stand or fall with, as a table for who reads nothing else, and as numbers for DVC."""
 
 import pandas as pd
 
@@ -12,6 +12,12 @@ def main_claims(declared: Declarations, verdicts: list[Verdict]) -> str:
     """CSV: a line for each claim that is declared as a main one."""
     rows = [_row(verdict) for verdict in verdicts if declared.claims[verdict.claim].main]
     return pd.DataFrame(rows, columns=ORDER).to_csv(index=False, lineterminator="\n")
+
+
+def headline(declared: Declarations, verdicts: list[Verdict]) -> dict[str, float]:
+    """Short name -> effect, of those that were measured: few enough for a line of `dvc exp show`."""
+    mains = {verdict: declared.claims[verdict.claim].main for verdict in verdicts}
+    return {name: float(f"{float(verdict.ours):.4g}") for verdict, name in mains.items() if name and verdict.ours}
 
 
 def _row(verdict: Verdict) -> dict[str, str]:

@@ -77,7 +77,9 @@ class Claim(Section):
     )
     control: Control | None = Field(None, description="the same effect where the cause is absent")
     needs: list[str] = Field([], description="presuppositions, by name")
-    main: bool = Field(False, description="among the few that the papers stand or fall with: reports/main.csv")
+    main: str | None = Field(
+        None, description="of the few that the papers stand or fall with: its name in headline.json"
+    )
     why: str = Field("", description="what evidence says about why it fails; {claim} stands for that claim's effect")
     unprinted: str | None = Field(None, description="why the paper prints no such effect")
 

@@ -1,0 +1,68 @@
+"""The commands of the README: all of them are understood, and those that only look say nothing wrong in a fresh clone."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dvc.cli import parse_args
+from tiny import world
+
+from raretokens.cli.main import PARTS, parser
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+COMMANDS = [line.split("   #")[0].split("  #")[0].strip() for block in BLOCKS for line in block.splitlines()]
+LOOKING = [
+    "make help",
+    "dvc metrics diff",
+    "dvc params diff",
+    next(command for command in COMMANDS if command.startswith("dvc exp show")),
+    "dvc plots diff",
+    "python -m raretokens stages",
+    "python -m raretokens plan --gpu a100",
+]
+WIDTH = 160
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_understood(command):
+    place = ROOT
+    if command.startswith("cd "):
+        folder, command = command.removeprefix("cd ").split(" && ")
+        place = ROOT / folder
+    words = shlex.split(command)
+    if words[0] == "make":
+        done = subprocess.run(["make", "--dry-run", *words[1:]], cwd=place, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    elif words[0] == "dvc":
+        assert callable(parse_args(words[1:]).func)
+    elif words[:3] == ["python", "-m", "raretokens"]:
+        assert callable(parser(list(PARTS)).parse_args(words[3:]).act)
+    else:
+        assert os.access(place / words[0], os.X_OK) and len(words) == 1
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """What a new user has: the last commit, and no data."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git repository to clone")
+    folder = tmp_path_factory.mktemp("fresh") / "clone"
+    world.run(ROOT, "git", "clone", "--quiet", "--shared", str(ROOT), str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_a_command_that_looks_is_quiet_and_narrow_in_a_fresh_clone(clone, command):
+    assert command == "make help" or command in COMMANDS
+    environment = {**world.environment(), "PYTHONPATH": str(clone / "src"), "COLUMNS": str(WIDTH)}
+    words = [sys.executable, *shlex.split(command)[1:]] if command.startswith("python") else shlex.split(command)
+    done = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not re.search(r"warning|traceback|failed|errno", done.stdout + done.stderr, flags=re.IGNORECASE)
+    assert [line for line in done.stdout.splitlines() if len(line) > WIDTH] == []
