@@ -22,7 +22,20 @@ def test_every_command_explains_itself(capsys):
     made = parser(list(PARTS))
     with pytest.raises(SystemExit) as left:
         made.parse_args(["--help"])
-    commands = {"measure", "export", "plan", "check", "alpha", "table", "needs", "readme", "scales", "belongs", "diff", "stages"}
+    commands = {
+        "measure",
+        "export",
+        "plan",
+        "check",
+        "alpha",
+        "table",
+        "needs",
+        "readme",
+        "scales",
+        "belongs",
+        "diff",
+        "stages",
+    }
     assert left.value.code == 0 and all(f"\n    {name} " in made.format_help() for name in commands)
     for name in commands:
         with pytest.raises(SystemExit) as left:

@@ -3,7 +3,7 @@
 from raretokens.objectives.registry import known
 
 # By what they change: the softmax over the table, of which freezing has a gate; the optimizer, which is Adam then.
-SOFTMAX = {"adversarial", "agg", "agps", "freeze_b", "freeze_bc", "freeze_c", "reweight", "ul", "ul_agg"}
+SOFTMAX = {"adversarial", "agg", "agps", "freeze_b", "freeze_bc", "freeze_c", "reweight", "ul", "ul_agg", "z_loss"}
 GATES, OPTIMIZER = {*SOFTMAX, "freeze"}, {"coupled_adam", "ember", "weight_decay"}
 REFUSED = {
     "images": set(),
@@ -12,9 +12,8 @@ REFUSED = {
     "awd_lstm_mos": GATES | OPTIMIZER,
     "skip_gram": GATES | OPTIMIZER,
 }
-IDLE = {"classify": {"z_loss"}, "awd_lstm_mos": {"z_loss"}, "skip_gram": {"z_loss"}}  # taken, and without effect
 
 
 def applying(system: str) -> list[str]:
     """Objectives that the system trains with and that change what it learns."""
-    return [name for name in known() if name not in REFUSED[system] | IDLE.get(system, set())]
+    return [name for name in known() if name not in REFUSED[system]]

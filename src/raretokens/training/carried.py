@@ -20,6 +20,9 @@ OF_SOFTMAX = (
     "target_offset",
     "token_weight",
     "unlikelihood",
+    "z_loss",
+    "hidden_term",
+    "input_term",
 )  # what an objective may change of one softmax
 
 

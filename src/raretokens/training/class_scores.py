@@ -17,6 +17,9 @@ OF_A_SOFTMAX = (
     "target_offset",
     "token_weight",
     "unlikelihood",
+    "z_loss",
+    "hidden_term",
+    "input_term",
 )  # hooks that a table without a softmax does not have
 
 

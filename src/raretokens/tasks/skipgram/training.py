@@ -22,6 +22,9 @@ SOFTMAX = (
     "target_offset",
     "token_weight",
     "unlikelihood",
+    "z_loss",
+    "hidden_term",
+    "input_term",
     "loss",
     "frozen_rows",
 )  # what has no meaning without one
