@@ -15,8 +15,8 @@ from raretokens.cli.main import PARTS, parser
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
-COMMANDS = [line.split("   #")[0].split("  #")[0].strip() for block in BLOCKS for line in block.splitlines()]
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+COMMANDS = [line.split(" #")[0].strip() for kind, block in BLOCKS if not kind for line in block.splitlines()]
 LOOKING = [
     "make help",
     "dvc metrics diff",
