@@ -4,10 +4,8 @@ import hashlib
 import io
 import lzma
 import os
-import random
 import re
 import signal
-import stat
 import subprocess
 import sys
 import tarfile
@@ -19,13 +17,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tiny.fetching import DATA, digest, get, table, tarred, zipped
 
-from raretokens.corpora.download import fetch
 from raretokens.corpora.sources import TABLE, Source
 from raretokens.errors import UserError
 
 ROOT = Path(__file__).parents[1]
-DATA = random.Random(1).randbytes(400_000)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -75,24 +72,6 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return tmp_path
-
-
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def table(data: bytes = DATA, name: str = "data.bin", limit: int = 10**6, **more) -> Path:
-    row = {"name": name, "bytes": len(data), "sha256": digest(data)} | more
-    folder = Path("table")
-    folder.mkdir(exist_ok=True)
-    (folder / "tiny.yaml").write_text(yaml.safe_dump({"licence": "none", "note": "-", "limit": limit, "files": [row]}))
-    return folder
-
-
-def get(path: Path, mirror: Path | None = None) -> Path:
-    into = Path("data/raw/tiny")
-    fetch("tiny", into, mirror, table=path)
-    return into
 
 
 def begun(data: bytes) -> Path:
@@ -276,97 +255,6 @@ def test_sacrebleu_is_asked_for_a_test_set(place):
     assert (into / "data.bin").exists()
 
 
-def zipped(*members: tuple[str, bytes, int]) -> bytes:
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
-        for name, content, mode in members:
-            info = zipfile.ZipInfo(name)
-            info.external_attr, info.compress_type = mode << 16, zipfile.ZIP_DEFLATED
-            out.writestr(info, content)
-    return archive.getvalue()
-
-
-def tarred(*members: tuple[str, bytes, bytes]) -> bytes:
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w:gz") as out:
-        for name, content, kind in members:
-            info = tarfile.TarInfo(name)
-            info.type, info.linkname, info.size = kind, "/etc/passwd", len(content)
-            out.addfile(info, io.BytesIO(content))
-    return archive.getvalue()
-
-
-EVIL = [
-    ("a.zip", zipped(("in/text", b"/etc/passwd", stat.S_IFLNK | 0o777)), "no regular file"),
-    ("a.tar.gz", tarred(("in/text", b"", tarfile.SYMTYPE)), "no regular file"),
-    ("a.tar.gz", tarred(("in/text", b"", tarfile.LNKTYPE)), "no regular file"),
-    ("a.tgz", tarred(("in/text", b"", tarfile.CHRTYPE)), "no regular file"),
-    ("a.zip", zipped(("in/text", bytes(5_000_000), 0)), "more than the 1000000 bytes"),
-    ("a.zip", zipped(("other", b"text", 0)), "lacks in/text"),
-    ("a.zip", zipped(("in/text", b"text", 0))[:-30], "not a readable archive"),
-    ("a.tar.gz", tarred(("in/text", b"text" * 1000, tarfile.REGTYPE))[:-30], "not a readable archive"),
-]
-
-
-@pytest.mark.parametrize(("name", "data", "reason"), EVIL, ids=[f"{row[0]}-{row[2]}" for row in EVIL])
-def test_an_evil_archive_leaves_nothing(place, name, data, reason):
-    Path("mirror/tiny").mkdir(parents=True)
-    Path("mirror/tiny", name).write_bytes(data)
-    with pytest.raises(UserError, match=reason) as caught:
-        get(table(data, name, unpack={"in/text": {}}), Path("mirror"))
-    assert "\n" not in str(caught.value) and not Path("data/raw").exists()
-    assert [file.name for file in place.rglob("data/scratch/downloads/tiny/*")] == [
-        name
-    ]  # the archive, nothing out of it
-
-
-TWICE = [
-    (
-        "a.zip",
-        zipped(("in/text", b"one", 0), ("in/text", b"two", 0), ("in/more", b"", 0)),
-        {"in/text": {}, "in/more": {}},
-        "in/text is in it twice",
-    ),
-    (
-        "a.tar.gz",
-        tarred(*(("in/text", text, tarfile.REGTYPE) for text in (b"one", b"two")), ("in/more", b"", tarfile.REGTYPE)),
-        {"in/text": {}, "in/more": {}},
-        "in/text is in it twice",
-    ),
-    (
-        "a.zip",
-        zipped(("a/text", b"one", 0), ("b/text", b"two", 0)),
-        {"a/text": {}, "b/text": {}},
-        "there is another text; name",
-    ),
-    ("a.zip", zipped(("in/..", b"one", 0)), {"in/..": {}}, "in/..: no name for a file; name it by `to`"),
-]
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize(("name", "data", "unpack", "reason"), TWICE)
-def test_no_member_takes_the_place_of_another_or_of_a_folder(place, name, data, unpack, reason):
-    Path("mirror/tiny").mkdir(parents=True)
-    Path("mirror/tiny", name).write_bytes(data)
-    with pytest.raises(UserError, match=reason) as caught:
-        get(table(data, name, unpack=unpack), Path("mirror"))
-    assert "\n" not in str(caught.value) and not Path("data/raw").exists()
-
-
-def test_members_are_counted_together_and_each_against_its_declared_size(place):
-    data = zipped(("in/one", bytes(600), 0), ("in/two", bytes(600), 0))
-    Path("mirror/tiny").mkdir(parents=True)
-    Path("mirror/tiny/a.zip").write_bytes(data)
-    unpack = {"in/one": {}, "in/two": {}}
-    with pytest.raises(UserError, match="in/two: unpacks to more than the 399 bytes allowed"):
-        get(table(data, "a.zip", limit=999, unpack=unpack), Path("mirror"))
-    with pytest.raises(UserError, match="in/one: unpacks to more than the 599 bytes allowed"):
-        get(table(data, "a.zip", unpack=unpack | {"in/one": {"bytes": 599}}), Path("mirror"))
-    with pytest.raises(UserError, match="in/one: 600 bytes instead of 601"):
-        get(table(data, "a.zip", unpack=unpack | {"in/one": {"bytes": 601}}), Path("mirror"))
-    assert (get(table(data, "a.zip", limit=1200, unpack=unpack), Path("mirror")) / "two").read_bytes() == bytes(600)
-
-
 def test_a_mirror_s_file_is_checked_like_any_other(place, server):
     Path("mirror/tiny").mkdir(parents=True)
     Path("mirror/tiny/data.bin").write_bytes(DATA[:-1] + b"x")
@@ -391,21 +279,6 @@ def test_an_address_that_is_none_is_one_line(place, url):
     with pytest.raises(UserError, match="tiny: data.bin: not fetched") as caught:
         get(table(urls=[url]))
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-def test_only_the_wanted_members_are_written(place, kind):
-    absolute = place / "elsewhere" / "absolute"
-    names = ["../outside", str(absolute), "in/text", "in/unwanted"]
-    if kind == "zip":
-        data = zipped(*((name, b"text", 0) for name in names))
-    else:
-        data = tarred(*((name, b"text", tarfile.REGTYPE) for name in names), ("in/link", b"", tarfile.SYMTYPE))
-    Path("mirror/tiny").mkdir(parents=True)
-    Path(f"mirror/tiny/a.{kind}").write_bytes(data)
-    into = get(table(data, f"a.{kind}", unpack={"in/text": {"bytes": 4}}), Path("mirror"))
-    assert [file.name for file in into.iterdir()] == ["text"]
-    assert not list(place.rglob("outside")) and not absolute.parent.exists()
 
 
 def test_the_table_is_sound():
