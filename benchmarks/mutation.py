@@ -10,7 +10,6 @@ the package: a child process imports the changed source instead. Needs Linux (fo
 import argparse
 import ast
 import contextlib
-import copy
 import csv
 import importlib
 import importlib.util
@@ -29,23 +28,28 @@ from records import keep
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/raretokens"
-METRICS = (
-    "metrics",
-    "metric_geometry",
-    "metric_popularity",
-    "metric_positive_cosine",
-    "metric_spectrum",
-    "known_answers",
-)
 # Folder or module -> the tests about it, the quickest first; the longest fitting name counts.
 TESTS: dict[str, tuple[str, ...]] = {
-    "loss": ("gated_cross_entropy", "objective_rules", "objectives", "public"),
-    "objectives": ("objective_rules", "rarity", "objectives", "public"),
-    "metrics": (*METRICS, "score", "measure"),
-    "metrics/undertrained": ("measure",),
-    "metrics/zipfian": ("measure",),
-    "scoring": ("score", "seeds", "classifiers", "skipgram"),
-    "reporting/claims": ("claims", "report", "seeds"),
+    "loss": ("gated_cross_entropy", "objective_rules", "objectives"),
+    "loss/facts": ("objective_rules", "rarity", "objectives", "public"),
+    "loss/text_facts": ("public",),
+    "loss/negative_sampling": ("skipgram",),
+    "objectives": ("objective_rules", "rarity", "objectives"),
+    "metrics": ("metric_geometry", "score"),
+    **{
+        f"metrics/{name}": ("metrics", "score")
+        for name in ("bleu", "continuation", "corpus", "paired", "perplexity", "uniq")
+    },
+    **{f"metrics/{name}": ("measure",) for name in ("undertrained", "zipfian", "frequency")},
+    **{f"metrics/{name}": ("classifiers",) for name in ("accuracy", "documents")},
+    "metrics/similarity": ("metrics", "known_answers", "score"),
+    "metrics/neighbours": ("metric_geometry", "metric_popularity"),
+    "metrics/popularity": ("metric_popularity", "metric_geometry"),
+    "metrics/positive_cosine": ("metric_positive_cosine",),
+    "metrics/all_but_top": ("metric_spectrum",),
+    "metrics/spectrum": ("metric_spectrum", "metric_geometry"),
+    "scoring": ("score", "classifiers", "skipgram"),
+    "reporting/claims": ("claims", "report"),
     "reporting/diff": ("diff",),
 }
 SWAPS: dict[type, type] = {
@@ -54,6 +58,11 @@ SWAPS: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
     ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
+# That the tests need, imported once for all children.
+LIBRARIES = (
+    "accelerate", "gensim.models", "hypothesis", "jinja2", "matplotlib.pyplot", "pandas", "pydantic", "pytest", "sacrebleu",
+    "sacremoses", "safetensors.torch", "scipy.optimize", "scipy.stats", "tokenizers", "torch.utils.checkpoint",
+)  # fmt: skip
 MARGIN = 30.0  # seconds that a mutant may take beyond three times the tests without it
 
 
@@ -65,15 +74,28 @@ class Mutant(NamedTuple):
     source: str  # of the whole module
 
 
-def mutants(module: str) -> Iterator[Mutant]:
-    """All of a module, in the order of its lines."""
-    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
-    for number, node in enumerate(_code(tree)):
-        for change in _changes(node):
-            changed = copy.deepcopy(tree)
-            place = next(other for at, other in enumerate(_code(changed)) if at == number)
-            change(place)
-            yield Mutant(module, node.lineno, _text(node), _text(place), ast.unparse(changed))
+class Place(NamedTuple):
+    module: str
+    node: int  # of those that act
+    change: int  # of those that can be done to it
+
+
+def places(module: str) -> Iterator[Place]:
+    """Of all mutants of a module."""
+    for number, node in enumerate(_code(_tree(module))):
+        yield from (Place(module, number, change) for change, _ in enumerate(_changes(node)))
+
+
+def mutant_at(place: Place) -> Mutant:
+    tree = _tree(place.module)
+    node = next(node for number, node in enumerate(_code(tree)) if number == place.node)
+    before = _text(node)
+    [*_changes(node)][place.change](node)
+    return Mutant(place.module, node.lineno, before, _text(node), ast.unparse(tree))
+
+
+def _tree(module: str) -> ast.Module:
+    return ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
 
 
 def _code(tree: ast.AST) -> Iterator[ast.AST]:
@@ -200,12 +222,12 @@ def key(row: dict) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in ("module", "line", "before", "after"))
 
 
-def drawn(wanted: list[str], most: int) -> list[Mutant]:
+def drawn(wanted: list[str], most: int) -> Iterator[Mutant]:
     """So many of all, in an order of chance, which is the same for more of them."""
-    every = [mutant for module in modules(wanted) for mutant in mutants(module)]
+    every = [place for module in modules(wanted) for place in places(module)]
     random.Random(0).shuffle(every)
     print(f"{len(every)} mutants of {len(modules(wanted))} modules; {min(most, len(every))} drawn", flush=True)
-    return every[:most]
+    return map(mutant_at, every[:most])
 
 
 def main() -> None:
@@ -215,8 +237,8 @@ def main() -> None:
     parser.add_argument("--modules", default="", help="folders or modules below src/raretokens; default: all of TESTS")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/mutation.csv")
     arguments = parser.parse_args()
-    for library in ("hypothesis", "matplotlib", "pandas", "pytest", "sacrebleu", "scipy.stats", "torch"):
-        importlib.import_module(library)  # once for all children
+    for library in LIBRARIES:
+        importlib.import_module(library)
     end, usual, known = time.monotonic() + 60 * arguments.minutes, {}, done(arguments.out)
     for mutant in drawn([*filter(None, arguments.modules.split(","))], arguments.most):
         row = {name: getattr(mutant, name) for name in ("module", "line", "before", "after")}

@@ -56,11 +56,11 @@ KEYS = {
 SILENT_KEYS = {"root", "mirror", "continued"}  # where code and files are; no run here is continued
 
 
-def places(tree: Any, above: tuple = ()) -> Iterator[tuple]:
+def paths(tree: Any, above: tuple = ()) -> Iterator[tuple]:
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield (*above, key)
-            yield from places(value, (*above, key))
+            yield from paths(value, (*above, key))
 
 
 def misspelt(word: str) -> str:
@@ -70,7 +70,7 @@ def misspelt(word: str) -> str:
 
 def mutated(tree: dict, kind: str) -> tuple[dict, tuple]:
     tree = copy.deepcopy(tree)
-    place = random.choice([*places(tree)])
+    place = random.choice([*paths(tree)])
     node = tree
     for key in place[:-1]:
         node = node[key]
@@ -107,8 +107,10 @@ def params(tally: Tally, rounds: int) -> None:
             if changed == tree:
                 continue
 
-            def accepted(changed: dict = changed, name: str = name) -> str | None:
-                if _told(changed, path) != before or name in SILENT_KEYS or name.startswith("own."):
+            def accepted(changed: dict = changed, name: str = name, kind: str = kind) -> str | None:
+                if _told(changed, path) != before or kind == "removed":  # which may have been the default
+                    return None
+                if name in SILENT_KEYS or name.startswith("own."):
                     return None
                 return "accepted, and no stage is told of it"
 
@@ -147,7 +149,10 @@ def sources(tally: Tally, rounds: int) -> None:
 
 def _in_file(tally: Tally, path: Path, text: str, read: Callable[[], object]) -> None:
     lines = text.split("\n")
-    at = random.choice([at for at, line in enumerate(lines) if _key(line) in KEYS])
+    places = [at for at, line in enumerate(lines) if _key(line) in KEYS]
+    if not places:
+        return
+    at = random.choice(places)
     word = _key(lines[at])
     wrong = [*lines[:at], lines[at].replace(f"{word}:", f"{misspelt(word)}zz:", 1), *lines[at + 1 :]]
     path.write_text("\n".join(wrong), encoding="utf-8")

@@ -52,6 +52,7 @@ def train(folder: Path, hinder: Callable[[Path], None] | None = None) -> tuple[i
         said = os.open(folder.parent / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(said, 1)
         os.dup2(said, 2)
+        sys.stdout = sys.stderr = open(said, "w", buffering=1)  # noqa: SIM115 - for as long as the child lives
         code = 0
         try:
             with one_line():

@@ -1,0 +1,97 @@
+"""The drills, which run by hand, see what they are for: a wrong answer is silent, a program's error a traceback."""
+
+import ast
+import contextlib
+import csv
+import sys
+import threading
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from raretokens.errors import UserError
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch):
+    for folder in ("drills", "benchmarks"):
+        monkeypatch.syspath_prepend(ROOT / folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+def test_rows_of_other_drills_stay(tmp_path, monkeypatch):
+    import tally
+
+    monkeypatch.setattr(tally, "ROWS", tmp_path / "rows.csv")
+    for drill, kind in (("one", "lost"), ("two", "correct"), ("one", "correct")):
+        made = tally.Tally(drill)
+        made.add(kind, "why")
+        made.keep()
+    rows = list(csv.DictReader((tmp_path / "rows.csv").read_text().splitlines()))
+    assert [(row["drill"], row["tried"], row["correct"], row["lost"]) for row in rows] == [("one", "1", "1", "0"),
+                                                                                           ("two", "1", "1", "0")]  # fmt: skip
+
+
+def test_a_training_that_was_killed_ends_as_the_other_and_another_end_is_silent():
+    import tally
+    import training
+
+    counted = tally.Tally("training")
+    with training.world() as folder:
+        assert training.train(folder)[0] == 0
+        expected = training.outputs(folder)
+    assert {"model.safetensors", "log.tsv"} <= expected.keys()
+    training.operations(counted, expected, 2)
+    training.disk(counted, expected, 2)
+    assert counted.counts == {"correct": 4}
+    training.operations(counted, {**expected, "log.tsv": b""}, 1)
+    assert counted.counts["silent"] == 1
+
+
+def test_bad_weather_changes_no_file(tmp_path, monkeypatch):
+    import tally
+    import weather
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server, counted = ThreadingHTTPServer(("127.0.0.1", 0), weather.Handler), tally.Tally("weather")
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    for number in range(8):
+        (tmp_path / f"{number}").mkdir()
+        with contextlib.chdir(tmp_path / f"{number}"):
+            weather.trial(counted, server, number)
+    server.shutdown()
+    server.server_close()
+    assert counted.counts == {"correct": 8}
+
+
+def test_mistakes_in_files_are_told_from_answers():
+    import parameters
+    import tally
+
+    counted = tally.Tally("mistakes")
+    parameters.sources(counted, 5)
+    parameters.params(counted, 6)
+    assert counted.counts == {"correct": 11}
+
+    def refused(error: Exception) -> None:
+        raise error
+
+    parameters._tried(counted, "accepted", "", lambda: "nothing was said")
+    parameters._tried(counted, "of another file", "params.yaml: ", lambda: refused(UserError("other.yaml: x")))
+    parameters._tried(counted, "a program's error", "", lambda: refused(KeyError("x")))
+    assert (counted.counts["silent"], counted.counts["tracebacks"]) == (2, 1)
+
+
+def test_a_mutant_is_the_module_with_one_thing_changed():
+    import mutation
+
+    source = ast.unparse(ast.parse((ROOT / "src/raretokens/metrics/perplexity.py").read_text()))
+    made = [mutation.mutant_at(place) for place in mutation.places("metrics/perplexity")]
+    assert len(made) > 5 and len({one.source for one in made}) == len(made)
+    for one in made:
+        lines = zip(source.split("\n"), one.source.split("\n"), strict=True)
+        assert sum(before != after for before, after in lines) == 1, one
+    assert all(Path(test).is_file() for module in mutation.modules([]) for test in mutation.tests_of(module))
