@@ -59,7 +59,7 @@ def test_the_window_is_a_queue_that_survives_a_resume(sizes, updates):
             found, expected = window.pop(), queue.pop(0)
             assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
     again = Window(told(4, updates))
-    again.restore(window.state())
+    again.restore(window.state(), torch.device("cpu"))
     assert len(again) == len(queue)
     for expected in queue:
         assert all(torch.equal(a, b) for a, b in zip(again.pop(), expected, strict=True))

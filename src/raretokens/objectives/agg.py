@@ -146,5 +146,7 @@ class Objective(objective.Objective):
         return {"update": self.update, "window": self.window.state(), "pending": self.pending}
 
     def set_extra_state(self, state: dict) -> None:
-        self.update, self.pending = state["update"], state["pending"]
-        self.window.restore(state["window"])
+        device = self.appearances.device
+        self.update, pending = state["update"], state["pending"]
+        self.pending = pending and (pending[0].to(device), pending[1].to(device))
+        self.window.restore(state["window"], device)

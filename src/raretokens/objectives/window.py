@@ -67,10 +67,13 @@ class Window:
         types, counts = self._entries(self.start, self.live)
         return {"lengths": list(self.lengths), "types": types, "counts": counts}
 
-    def restore(self, state: dict) -> None:
+    def restore(self, state: dict, device: torch.device) -> None:
+        """device: of the counts that come next; a state is read into the processor's memory."""
         self.start = self.live = 0
         self.lengths.clear()
-        for types, counts in zip(*(state[name].split(state["lengths"]) for name in ("types", "counts")), strict=True):
+        self.ring = self.ring.to(device)
+        parts = (state[name].to(device).split(state["lengths"]) for name in ("types", "counts"))
+        for types, counts in zip(*parts, strict=True):
             self.push(types, counts)
 
 
