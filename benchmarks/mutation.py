@@ -178,15 +178,19 @@ def outcome(mutant: Mutant | None, tests: tuple[str, ...], seconds: float = 3600
 
 def _run(mutant: Mutant | None, tests: tuple[str, ...]) -> int:
     """In a child: the tests, with one module of the package changed; pytest's exit status."""
+    import hypothesis
     import pytest
 
+    # An example that fails is enough: no smaller one is looked for.
+    hypothesis.settings.register_profile("mutation", phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate])
+    hypothesis.settings.load_profile("mutation")
     os.chdir(ROOT)
     if mutant:
         sys.meta_path.insert(0, Changed(mutant))
     with open(os.devnull, "w") as quiet:
         os.dup2(quiet.fileno(), 1)
         os.dup2(quiet.fileno(), 2)
-    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *tests]))
+    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", *tests]))
 
 
 class Changed:
@@ -237,6 +241,7 @@ def main() -> None:
     parser.add_argument("--modules", default="", help="folders or modules below src/raretokens; default: all of TESTS")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/mutation.csv")
     arguments = parser.parse_args()
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / "data/scratch/pycache")  # children compile once
     for library in LIBRARIES:
         importlib.import_module(library)
     end, usual, known = time.monotonic() + 60 * arguments.minutes, {}, done(arguments.out)
