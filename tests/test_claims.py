@@ -14,6 +14,7 @@ from raretokens.errors import UserError
 from raretokens.reporting.claims.claims_markdown import to_markdown
 from raretokens.reporting.claims.judging import judge
 from raretokens.reporting.claims.verdict import in_words
+from raretokens.reporting.claims.verdict_counts import counts
 from raretokens.reporting.declarations import reading
 from raretokens.reporting.declarations.claim import Claim, Presupposition
 from raretokens.reporting.scored import Scores
@@ -250,6 +251,16 @@ def test_the_page_counts_verdicts_and_goes_paper_by_paper():
     headings = [line for line in text.split("\n") if line.startswith("## ")]
     assert headings == [f"## {paper}" for paper in dict.fromkeys(claim.paper for claim in DECLARED.claims.values())]
     assert "| *drawn in figure 2* |" in text
+
+
+def test_verdicts_are_counted_for_each_paper_and_all(tmp_path):
+    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+    many = [replace(one, paper=paper, verdict=verdict) for paper, verdict in
+            (("B", "holds"), ("A", "not run"), ("B", "undecided"), ("B", "holds"))]  # fmt: skip
+    assert counts(many).split("\n") == [
+        "paper,does not hold,not testable here,not run,undecided,holds,claims", "B,0,0,0,1,2,3", "A,0,0,1,0,0,1",
+        "all,0,0,1,1,2,4", "",
+    ]  # fmt: skip
 
 
 def test_the_counts_name_every_verdict_and_what_fails_first(tmp_path):
