@@ -200,8 +200,8 @@ def test_tables_are_projected_where_a_size_keeps_them(tmp_path):
     told = {
         (stage, name): job for stage, name, job in every(load(edited(tmp_path, "lm/sizes/word/snapshot_every", 40)))
     }
-    assert told["score-lm", "word-mle"].updates == [40, 200]
-    assert told["score-lm", "mle"].updates == [20, 40, 100, 200]
+    assert told["score-lm", "word-mle"].updates == [120, 600]
+    assert told["score-lm", "mle"].updates == [30, 120, 300, 600]
 
 
 def test_a_mistake_stops_the_pipeline_before_any_work(tmp_path):

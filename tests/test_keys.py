@@ -113,7 +113,7 @@ SCORES = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-c
         "threads": SCORES | {"prepare", "probe", "translate", "evaluate"},
         "alpha": {"train-lm", "probe", "score-lm"},
         "corpora.lm.corpus": {"prepare", "score-lm", "score-recurrent", "score-skipgram"},
-        "tokens.lm.groups.fractions": {"train-lm", "score-lm", "baseline"},
+        "tokens.lm.groups.fractions": {"train-lm", "probe", "score-lm", "baseline"},
         "tokens.skipgram.vocabulary.least_count": {"encode", "score-skipgram"},
         "alignments.nmt.pairs": {"align", "score-nmt"},
         "lm.training.peak_lr": {"train-lm", "score-lm"},

@@ -201,7 +201,7 @@ def trained(
     return load_file(into / "out/model.safetensors")["table"]
 
 
-OPTIONS = {"frage": {"minibatch": 10, "hidden": True}}
+OPTIONS = {"frage": {"minibatch": 10, "hidden": True}, "cosreg": {"gamma": 0.1}}
 
 
 @pytest.mark.parametrize("name", applying("skip_gram"))

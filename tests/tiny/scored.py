@@ -90,6 +90,7 @@ def make_probes(root, name, folder, random):
     probe.mkdir(parents=True)
     np.save(probe / "logprob.npy", -random.exponential(3, len(targets)).astype(np.float32))
     np.save(probe / "prediction.npy", np.roll(targets, 1).astype(np.int32))
+    np.save(probe / "rare.npy", np.full(len(targets), -3, np.float32))
     np.save(probe / "continuation.npy", np.tile(np.arange(4, 7), (5, 2)).astype(np.int32))
 
 

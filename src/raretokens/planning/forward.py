@@ -16,9 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from raretokens.models.building import build
 
+FUSED = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]  # the first that can be had
 FEW, MORE = 2, 4  # sequences of two passes, whose difference is what a sequence takes
 
 
@@ -125,6 +127,7 @@ def _fused(attention: Callable) -> Callable:
     given = ("attn_mask", "dropout_p", "is_causal")
 
     def fused(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **named: Any) -> Tensor:
-        return attention(query, key, value, **{**dict(zip(given, rest, strict=False)), **named, "dropout_p": 0.0})
+        with sdpa_kernel(FUSED):  # a model may ask for another one on a CPU
+            return attention(query, key, value, **{**dict(zip(given, rest, strict=False)), **named, "dropout_p": 0.0})
 
     return fused
