@@ -230,6 +230,16 @@ def test_a_scaler_acts_on_a_gradient_before_float16_rounds_it():
     assert float(hidden.grad[0, 1]) == pytest.approx(2.0**16 * math.exp(-20.0), rel=0.01)
 
 
+def test_in_float32_no_product_is_of_lower_precision():
+    hidden, weight, targets = world(2, 40, 50, 8, 0.0)
+    expected = dense(hidden.detach(), weight.detach(), targets, None)
+    low = [value.detach().float().requires_grad_() for value in (hidden, weight)]
+    loss = gated_linear_cross_entropy(*low, targets).loss
+    loss.backward()
+    for own, truth in zip((loss.detach(), low[0].grad, low[1].grad), expected[:3], strict=True):
+        torch.testing.assert_close(own.double(), truth, atol=1e-4, rtol=1e-5)
+
+
 def test_sums_are_float32_under_autocast():
     hidden, weight, targets = (x.detach() for x in world(1, 40, 50, 8, 0.0))
     with torch.autocast("cpu", dtype=torch.bfloat16):
