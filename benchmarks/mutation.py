@@ -2,7 +2,7 @@
 
     python benchmarks/mutation.py [--most 300] [--minutes 40] [--modules loss,metrics/bleu] [--out benchmarks/mutation.csv]
 
-A mutant is one operator, constant or condition of a module changed (`SWAPS` and `_changes`). They are drawn over all modules, the same ones
+A mutant is one operator, constant or condition of a module changed. They are drawn over all modules, the same ones
 for the same `--most`; one that has a row in `--out` is not run again, so a run that was stopped goes on. Nothing is written to
 the package: the tests run in a namespace of their own, in which another file is mounted over the module, so that processes which
 they start see it too. Needs Linux, and either root or user namespaces.
