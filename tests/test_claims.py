@@ -13,6 +13,8 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.errors import UserError
 from raretokens.reporting.claims.claims_markdown import to_markdown
 from raretokens.reporting.claims.judging import judge
+from raretokens.reporting.claims.main_claims import main_claims
+from raretokens.reporting.claims.presuppositions import unmet
 from raretokens.reporting.claims.verdict import in_words
 from raretokens.reporting.claims.verdict_counts import counts
 from raretokens.reporting.declarations import reading
@@ -164,6 +166,49 @@ def test_what_a_claim_presupposes_comes_before_its_verdict(tmp_path):
     scores = {run: {"metrics": {"isotropy": {"total": value}}} for run, value in {"a": 0.9, "b": 0.5}.items()}
     verdict = judge("c", needing, world(tmp_path, scores), declared)
     assert (verdict.verdict, verdict.reason) == ("not testable here", "too little")
+
+
+B_LIES = {"run": ["b"], "metric": "isotropy.total"}  # at 0.5
+
+
+@pytest.mark.parametrize(
+    ("need", "is_met"),
+    [({"of": "left", "least": 0.9}, True), ({"of": "left", "least": 0.91}, False),
+     ({"of": "right", "most": 0.5}, True), ({"of": "right", "most": 0.49}, False), ({"of": "both", "most": 0.5}, False),
+     ({"of": "both", "least": 0.5}, True), ({"of": "left", "least": 0.8, "most": 0.95}, True),
+     ({"of": "left", "above": B_LIES}, True), ({"of": "right", "above": B_LIES}, False),
+     ({"of": "left", "below": B_LIES}, False), ({"run": ["no", "c"], "below": B_LIES}, True),
+     ({"run": ["c"], "above": B_LIES}, False), ({"run": ["no"], "least": 9.0}, True)],
+)  # fmt: skip
+def test_each_bound_of_a_presupposition_counts_and_no_number_decides_nothing(tmp_path, need, is_met):
+    declared = {"need": Presupposition(**{"metric": "isotropy.total", "reason": "too little", **need})}
+    values = {"a": 0.9, "b": 0.5, "c": 0.4}
+    scores = world(tmp_path, {run: {"metrics": {"isotropy": {"total": value}}} for run, value in values.items()})
+    needing = AGAINST.model_copy(update={"needs": ["need"]})
+    assert unmet(needing, declared, scores) == (None if is_met else "too little")
+
+
+def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_path):
+    name = next(name for name, declared in DECLARED.claims.items() if declared.main)
+    other = next(name for name, declared in DECLARED.claims.items() if not declared.main)
+    verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+    verdict = replace(verdict, claim=name, paper="P", place="t", printed="0.5", seeds_low="0.1", seeds_high="0.6")
+    test = {"seeds_low": "", "seeds_high": "", "test_low": "0.2", "test_high": "0.5"}
+    rows = [
+        verdict, replace(verdict, claim=other), replace(verdict, **test, seeds="1"),
+        replace(verdict, **{**test, "test_low": ""}, verdict="undecided", reason="why", seeds="1"),
+        replace(verdict, kind="ratio", printed="", seeds_low="0.5", seeds_high="2", ours="1.25"),
+        replace(verdict, kind="value", verdict="not run", reason="", ours=""),
+    ]  # fmt: skip
+    assert main_claims(DECLARED, rows).split("\n") == [
+        "conclusion,paper,in print,here,95 % interval,verdict",
+        "s,P t,+0.5,+0.35,+0.1 to +0.6 (seeds),holds",
+        's,P t,+0.5,+0.35,+0.2 to +0.5 (test set),"holds, one seed"',
+        "s,P t,+0.5,+0.35,,undecided: why",
+        "s,P t,,x 1.25,x 0.5 to x 2 (seeds),holds",
+        "s,P t,0.5,,0.1 to 0.6 (seeds),not run",
+        "",
+    ]
 
 
 def test_no_effect_at_all_rarely_holds(tmp_path):

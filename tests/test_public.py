@@ -192,7 +192,8 @@ def test_facts_of_a_text_and_a_tokenizer(library, tmp_path):
     assert known.counts.tolist() == [4500, 4500, 1500] + [0] * 29
     assert (known.updates_per_epoch, known.types) == (10, 32 if library == "function" else 26)
     assert known.markers == ((0, 25) if library == "transformers" else (0,))
-    assert not known.rare[known.types :].any()
+    assert not known.rare[known.types :].any() and known.label_smoothing == 0.0
+    assert raretokens.facts_of_text(tokenizer, ["abc"], **{**settings, "tokens_per_update": 1}).updates_per_epoch == 3
     assert torch.equal(known.counts, raretokens.facts_of_text(tokenizer, ["abc", "abba"] * 1500, **settings).counts)
     with pytest.raises(ValueError, match=r"ids 0\.\.2 do not fit a table of 2 rows"):
         raretokens.facts_of_text(tokenizer, ["abc"], width=4, tokens_per_update=10, rows=2)
