@@ -11,7 +11,7 @@ from tiny.tables import NAMES, cosine, kept, worlds
 
 from raretokens.metrics import rows
 from raretokens.metrics.alignsim import alignsim
-from raretokens.metrics.cosine import mean_cosine, mean_inner_product, rare_freq_cosine
+from raretokens.metrics.cosine import group_cosine, mean_cosine, mean_inner_product, rare_freq_cosine
 from raretokens.metrics.isotropy import isotropy, isotropy_both_signs, log_partitions
 from raretokens.metrics.neighbours import named_ranks, neighbours, similarity_curve
 from raretokens.subword.vocabulary import FILLER, FREQ, MED, RARE, Vocabulary
@@ -69,9 +69,11 @@ def test_cosines_are_their_double_loops_and_ignore_scale(world, scale):
     assert mean_cosine(scale * table, groups)[0] == pytest.approx(double, abs=1e-6)
     cross = [cosine(table[i], table[j]) for i in kept(groups, "rare") for j in kept(groups, "freq")]
     assert rare_freq_cosine(scale * table, groups)[0] == pytest.approx(np.mean(cross), abs=1e-6)
-    products = mean_inner_product(table, groups)[0]
+    products, cosines = mean_inner_product(table, groups)[0], group_cosine(scale * table, groups)[0]
     for name in ("total", "freq", "med", "rare"):
         ids = kept(groups, name)
+        alike = [cosine(table[i], table[j]) for i in ids for j in ids if i != j]
+        assert cosines[name] == (pytest.approx(np.mean(alike), abs=1e-6) if alike else None)
         pairs = [float(table[i].astype(float) @ table[j].astype(float)) for i in ids for j in ids if i != j]
         assert products[name] == (pytest.approx(np.mean(pairs), abs=1e-6) if pairs else None)
 

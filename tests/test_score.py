@@ -105,6 +105,10 @@ def test_language_model_numbers(world, reports):
     logprob = np.load(world / "data/probes/tiny/logprob.npy").astype(float)
     total = report["metrics"]["ppl"]["total"]
     assert total == float(f"{np.exp(-logprob.mean()):.6g}")  # six significant digits
+    summary = json.loads((world / "data/runs/lm/tiny/training.json").read_text())
+    uniform = np.log(Vocabulary.read(world / "data/tokens/lm/vocabulary.tsv").types)
+    expected = summary["updates"] / summary["updates_per_epoch"], summary["kept"]["valid_nll"] / uniform
+    assert [*report["metrics"]["training"].values()] == pytest.approx(expected, rel=1e-5)
     human = metrics_of(reports, "lm/human")
     assert report["metrics"]["uniq"] == human["uniq"]  # the predictions are the targets, turned by one
     assert report["metrics"]["continuation"]["samples"] == {str(i): 3 for i in range(1, 5)}
