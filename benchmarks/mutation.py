@@ -36,12 +36,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "loss": ("gated_cross_entropy", "objective_rules", "objectives"),
     "loss/facts": ("objective_rules", "rarity", "objectives", "public"),
     "loss/text_facts": ("public",),
+    "loss/counts": ("public",),
     "loss/negative_sampling": ("skipgram",),
     "objectives": ("objective_rules", "rarity", "objectives"),
     "metrics": ("metric_geometry", "score"),
     **{
         f"metrics/{name}": ("metrics", "score")
-        for name in ("bleu", "continuation", "corpus", "paired", "perplexity", "uniq")
+        for name in ("bleu", "continuation", "corpus", "paired", "perplexity", "resampling", "uniq")
     },
     **{f"metrics/{name}": ("measure",) for name in ("undertrained", "zipfian", "frequency")},
     **{f"metrics/{name}": ("classifiers",) for name in ("accuracy", "documents")},

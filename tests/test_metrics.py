@@ -12,9 +12,10 @@ import pytest
 import sacremoses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
 from raretokens import tasks
-from raretokens.metrics import paired
+from raretokens.metrics import paired, resampling
 from raretokens.metrics.bleu import Tokens, chrf, sacre_bleu, sacre_bleu_interval, split_compounds, tokenised_bleu
 from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
@@ -226,6 +227,29 @@ def test_interval_is_that_of_resampled_test_sets():
     scores = sorted(sacre_bleu([system[i] for i in some], [TRUTH[i] for i in some])[0] for some in drawn)
     assert value == pytest.approx((scores[292] - scores[7]) / 2, rel=0.25)
     assert "|bs:1000|seed:12345|" in signature
+
+
+def test_replicates_are_the_metric_of_each_drawn_test_set():
+    random = np.random.default_rng(5)
+    cosine, human = random.normal(size=30), random.integers(0, 4, 30)
+    rows = np.random.default_rng(12345).integers(0, 30, (400, 30))
+    expected = [100 * spearmanr(cosine[some], human[some]).statistic for some in rows]
+    np.testing.assert_allclose(resampling.spearman(cosine, human), expected, atol=1e-9)
+    np.testing.assert_allclose(resampling.mean(cosine), cosine[rows].mean(1), atol=1e-12)
+    logprob, targets = random.uniform(-9, 0, 30), random.integers(2, 9, 30)  # 30 positions: a block each
+    expected = [perplexity(logprob[some], targets[some], GROUPS, window=8, context=0)[0] for some in rows]
+    drawn = resampling.perplexity(logprob, targets, GROUPS)
+    for group in ("total", "freq", "med", "rare"):
+        truth = [np.nan if value[group] is None else value[group] for value in expected]
+        np.testing.assert_allclose(drawn[group], truth, rtol=1e-9)
+    expected = [uniq(targets[some], GROUPS)[0] for some in rows]
+    assert {name: list(values) for name, values in resampling.uniq(targets, GROUPS).items()} == {
+        name: [value[name] for value in expected] for name in ("total", "freq", "med", "rare")
+    }
+    system = noisy(TRUTH, 0.3, 1)
+    some = np.random.default_rng(12345).integers(0, 60, (400, 60))[:4]
+    scores = [sacre_bleu([system[i] for i in row], [TRUTH[i] for i in row])[0] for row in some]
+    assert resampling.bleu(system, TRUTH, {"tokenize": "13a"})[:4] == pytest.approx(scores)
 
 
 def test_paired_bootstrap_tells_a_better_system_from_an_equal_one():
