@@ -71,7 +71,7 @@ class EncoderDecoder(nn.Module):
 
 
 def _attention(device: torch.device) -> AbstractContextManager:
-    """On a processor the fused kernel spends a third of an update on the backward pass of sentences; products do not."""
+    """On a processor the backward pass of the fused kernel is slow for sequences as short as sentences."""
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 

@@ -99,8 +99,7 @@ def _pairs(scores: Scores) -> Iterator[tuple[str, str]]:
     """Each run but its repetitions, and the run of maximum likelihood that it stands beside."""
     for run in scores.repetitions:
         line = scores.lines[run]
-        as_plain = {"objective": PLAIN, "options": {}, "after": None}
-        plain = line.replaced(**as_plain)
+        plain = line.replaced(objective=PLAIN, options={}, after=None)
         others = (name for name in scores.repetitions if scores.lines[name].replaced(after=None).same_but_seed(plain))
         beside = next(others, None)
         if beside and line.objective != PLAIN:
