@@ -42,7 +42,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "metrics": ("metric_geometry", "score"),
     **{
         f"metrics/{name}": ("metrics", "score")
-        for name in ("bleu", "continuation", "corpus", "paired", "perplexity", "resampling", "uniq")
+        for name in ("bleu", "continuation", "corpus", "perplexity", "resampling", "uniq")
     },
     **{f"metrics/{name}": ("measure",) for name in ("undertrained", "zipfian", "frequency")},
     **{f"metrics/{name}": ("classifiers",) for name in ("accuracy", "documents")},

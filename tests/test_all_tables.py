@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tiny import run_sheet
-from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, line, score, world, write
+from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, draws, line, score, world, write
 
 from raretokens.config.load import load
 from raretokens.errors import UserError
@@ -178,15 +178,19 @@ def test_the_text_of_the_scale_stands_beside_the_printed_one_or_alone(full):
 def test_bleu_has_its_interval_with_one_seed_and_its_range_with_more(tmp_path, full):
     cells = of("agg-6", full)
     assert (at(cells, "AGG", "Base sacreBLEU").spread, at(cells, "AGG", "Base").spread) == ("1.25", "")
-    assert (at(cells, "AGG", "Base to MLE").ours, at(cells, "AGG", "Base p").ours) == ("-0.50", "0.040")
+    assert (at(cells, "AGG", "Base to MLE").ours, at(cells, "AGG", "Base p").ours) == ("4.00", "0.005")
     for name, bleu, seed in (("base-agg", 20.0, 1), ("base-agg-2", 21.0, 2)):
         write(tmp_path, "nmt", name, {"seed": seed, "metrics": {"bleu": {"sacrebleu": bleu, "interval": 0.9}}})
-    both = {"base-agg": {"delta": 1.0, "p": 0.01}, "base-agg-2": {"delta": 2.0, "p": 0.3}}
-    write(tmp_path, "nmt", "paired", {"metrics": both})
-    two = world(tmp_path, {}, {"base-agg": line(tokens="nmt"), "base-agg-2": line(tokens="nmt", seed=2)})
+    for name, seed in (("base-mle", 1), ("base-mle-2", 2)):
+        write(tmp_path, "nmt", name, {"seed": seed, "metrics": {"bleu": {"sacrebleu": 19.5}}})
+    for name, share in (("base-mle", 1.0), ("base-mle-2", 1.0), ("base-agg", 1.0), ("base-agg-2", 0.15)):
+        draws(tmp_path, name, share)
+    objectives = {"base-mle": "mle", "base-agg": "agg"}
+    lines = {name: line(of, tokens="nmt") for name, of in objectives.items()}
+    two = world(tmp_path, {}, lines | {f"{name}-2": one.replaced(seed=2) for name, one in lines.items()})
     cells = of("agg-6", two)
     assert (at(cells, "AGG", "Base sacreBLEU").ours, at(cells, "AGG", "Base sacreBLEU").spread) == ("20.50", "0.50")
-    assert (at(cells, "AGG", "Base to MLE").ours, at(cells, "AGG", "Base p").ours) == ("1.50", "0.300")
+    assert (at(cells, "AGG", "Base to MLE").ours, at(cells, "AGG", "Base p").ours) == ("1.00", "0.300")
 
 
 def test_neighbours_are_compared_without_the_marks_of_either(full):

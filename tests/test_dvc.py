@@ -50,7 +50,7 @@ def test_a_stage_depends_on_its_job_and_on_no_parameter_and_no_code(name):
 def test_expensive_stages_stay_in_the_run_cache():
     """DVC keeps a stage out of its run cache if an output that is no metric has `cache: false`; scoring is cheap."""
     for name in STAGES:
-        if not name.startswith(("report", "score-", "baseline", "compare")):
+        if not name.startswith(("report", "score-", "baseline")):
             assert all(isinstance(out, str) for out in body(name).get("outs", [])), name
 
 
@@ -230,7 +230,7 @@ RUNNING = {
     "metrics/isotropy.py": SCORE,
     "metrics/undertrained.py": set(),
     "metrics/uniq.py": {"score-lm", "score-recurrent", "baseline@lm"},
-    "metrics/bleu.py": {"score-nmt", "baseline@nmt", "compare"},
+    "metrics/bleu.py": {"score-nmt", "baseline@nmt"},
     "models/shapes.py": set(),
     "models/transformer.py": MODELS,
     "models/skip_gram.py": {"train-skipgram"},
@@ -252,7 +252,7 @@ RUNNING = {
     "planning/corpora.yaml": set(),
     "reporting/sheet.py": {"report"},
     "scoring/geometry.py": SCORE,
-    "scoring/layout.py": SCORE | {"baseline", "compare"},
+    "scoring/layout.py": SCORE | {"baseline"},
     "subword/words.py": {"encode"},
     "subword/streams.py": TOKENS - {"score-nmt", "score-skipgram"},
     "subword/encoder.py": {"encode", "score-lm", "translate"},
@@ -266,7 +266,6 @@ RUNNING = {
     "tasks/nmt/scoring.py": {"score-nmt"},
     "tasks/skipgram/training.py": {"train-skipgram"},
     "tasks/skipgram/scoring.py": {"score-skipgram"},
-    "tasks/nmt/comparing.py": {"compare"},
     "training/pairs.py": {"train-nmt"},
     "training/windows.py": {"train-skipgram"},
     "training/loop.py": TRAIN,

@@ -108,7 +108,7 @@ SCORES = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-c
     ("key", "stages"),
     {
         "seed": SCORES
-        | {"probe", "translate", "evaluate", "predict-classify", "predict-images", "compare"}
+        | {"probe", "translate", "evaluate", "predict-classify", "predict-images"}
         | {f"train-{task}" for task in RUNS},
         "threads": SCORES | {"prepare", "probe", "translate", "evaluate"},
         "alpha": {"train-lm", "probe", "score-lm"},
@@ -121,10 +121,10 @@ SCORES = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-c
         "lm.probe.continuation.prefix": {"probe", "score-lm", "baseline"},
         "lm.neighbours": {"score-lm"},
         "lm.curves": {"score-lm"},
-        "nmt.alpha": {"train-nmt", "translate", "score-nmt", "compare"},
+        "nmt.alpha": {"train-nmt", "translate", "score-nmt"},
         "nmt.training.block": {"train-nmt", "translate", "score-nmt"},  # translations are as long as that
         "nmt.training.keep": {"train-nmt", "translate", "score-nmt"},
-        "nmt.decoding.beam": {"translate", "score-nmt", "baseline", "compare"},
+        "nmt.decoding.beam": {"translate", "score-nmt", "baseline"},
         "nmt.named.shekel": {"score-nmt"},
         "recurrent.evaluation.pointer.theta": {"evaluate", "score-recurrent"},
         "recurrent.sizes.awd.hidden": {"train-recurrent", "evaluate", "score-recurrent"},

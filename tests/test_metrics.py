@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from raretokens import tasks
-from raretokens.metrics import paired, resampling
+from raretokens.metrics import resampling
 from raretokens.metrics.bleu import Tokens, chrf, sacre_bleu, sacre_bleu_interval, split_compounds, tokenised_bleu
 from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.corpus import corpus_in_words, rank_frequency
-from raretokens.metrics.paired import paired_bootstrap
 from raretokens.metrics.perplexity import among_others, perplexity, rare_mass, token_share
 from raretokens.metrics.similarity import coverage, word_similarity
 from raretokens.metrics.uniq import uniq
@@ -41,7 +40,7 @@ def test_scoring_does_not_import_torch():
         for part in ("scoring", "baseline", "job")
     ]
     parts = [f"raretokens.tasks.{path.parent.name}.{path.stem}" for path in files if path.is_file()]
-    modules = [*metrics, *parts, "raretokens.scoring.score", "raretokens.tasks.nmt.comparing"]
+    modules = [*metrics, *parts, "raretokens.scoring.score"]
     assert len(metrics) > 10 and len(parts) >= 2 * len(tasks.names())
     code = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}).returncode == 0
@@ -250,37 +249,6 @@ def test_replicates_are_the_metric_of_each_drawn_test_set():
     some = np.random.default_rng(12345).integers(0, 60, (400, 60))[:4]
     scores = [sacre_bleu([system[i] for i in row], [TRUTH[i] for i in row])[0] for row in some]
     assert resampling.bleu(system, TRUTH, {"tokenize": "13a"})[:4] == pytest.approx(scores)
-
-
-def test_paired_bootstrap_tells_a_better_system_from_an_equal_one():
-    baseline, better, equal = (noisy(TRUTH, *how) for how in ((0.25, 1), (0.1, 2), (0.25, 3)))
-    value, signature = paired_bootstrap(baseline, {"better": better, "equal": equal, "same": baseline}, TRUTH)
-    assert list(value) == ["better", "equal", "same"]
-    for name, system in (("better", better), ("equal", equal)):
-        delta = sacre_bleu(system, TRUTH)[0] - sacre_bleu(baseline, TRUTH)[0]
-        assert value[name]["delta"] == pytest.approx(delta)
-        assert value[name]["low"] < delta < value[name]["high"]
-    assert value["better"]["low"] > 0 and value["better"]["p"] < 0.01
-    assert value["equal"]["low"] < 0 < value["equal"]["high"] and value["equal"]["p"] > 0.05
-    assert value["same"] == {"delta": 0.0, "low": 0.0, "high": 0.0, "p": 1.0}
-    assert "|bs:1000|seed:12345|" in signature
-    with pytest.raises(ValueError, match="equal: 2 hypotheses for 60 references"):
-        paired_bootstrap(baseline, {"equal": equal[:2]}, TRUTH)
-
-
-def test_paired_bootstrap_is_the_middle_of_differences_resampled_one_by_one(monkeypatch):
-    monkeypatch.setattr(paired, "RESAMPLES", 80)
-    baseline, system = noisy(TRUTH, 0.3, 1), noisy(TRUTH, 0.25, 2)
-    value, _ = paired_bootstrap(baseline, {"system": system}, TRUTH)
-    differences = []
-    for some in np.random.default_rng(12345).choice(60, (80, 60)):
-        one, other = (sacre_bleu([lines[i] for i in some], [TRUTH[i] for i in some])[0] for lines in (system, baseline))
-        differences.append(one - other)
-    low, high = np.percentile(differences, [2.5, 97.5])
-    below = sum(difference <= 0 for difference in differences)
-    assert 0 < below < 40  # so p is the share of one side, twice
-    found = value["system"]
-    assert (found["low"], found["high"], found["p"]) == pytest.approx((low, high, 2 * below / 80), abs=1e-9)
 
 
 def test_word_similarity_with_ties_by_hand():

@@ -44,7 +44,9 @@ def test_the_largest_scale_leads_and_what_disagrees_comes_first(claims):
     failing, turned = (part for part in parts if part.startswith("What "))
     (row,) = [line for line in failing.splitlines() if line.startswith("| AGG")]
     assert "x 1.06 [x 1.06, x 1.06] **does not hold**, 3 seeds" in row
-    assert row.endswith("of targets that are not rare, the ratio is x 1.004 |"), "the control's effect stands in the reason"
+    assert row.endswith("of targets that are not rare, the ratio is x 1.004 |"), (
+        "the control's effect stands in the reason"
+    )
     assert [line.split(" | ")[0] for line in turned.splitlines()[4:]] == [f"| {DECLARED.claims[RARE].statement}"]
 
 

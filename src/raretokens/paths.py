@@ -8,7 +8,7 @@ from pathlib import Path
 PARAMETERS = Path("params.yaml")
 DATA, SCRATCH, REPORTS = Path("data"), Path("data/scratch"), Path("reports")
 RAW, OWN = DATA / "raw", DATA / "raw/own"
-JOBS, CORPORA, TOKENS, RUNS, HYPOTHESES = (DATA / name for name in ("jobs", "corpus", "tokens", "runs", "hypotheses"))
+JOBS, CORPORA, TOKENS, RUNS = (DATA / name for name in ("jobs", "corpus", "tokens", "runs"))
 PRINTED = DATA / "paper"  # below the root of the code
 MACHINE, TIMING, STATES, DOWNLOADS, TRACKED = (
     SCRATCH / name for name in ("machine.yaml", "timing", "runs", "downloads", "trackers")

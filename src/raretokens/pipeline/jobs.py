@@ -40,9 +40,6 @@ def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
     for task in tasks.names():
         for name in parameters.lines(task):
             yield from ((stage, name, job) for stage, job in of_run(parameters, parameters.run(task, name)))
-        whole = getattr(tasks.part(task, "jobs"), "whole", None)
-        if whole:
-            yield from ((stage, "all", job) for stage, job in whole(parameters, parameters.task(task)))
     yield "similarity", "all", Section()
     yield "report", "all", sheet(parameters)
 
@@ -155,8 +152,6 @@ def _named(stage: str, job: Section) -> Iterator[str]:
         yield f"raretokens.tasks.{run.task}.scoring"
     if stage == "baseline":
         yield f"raretokens.tasks.{job.task}.baseline"
-    if stage == "compare":
-        yield f"raretokens.tasks.{job.task}.comparing"
     if stage == "report":
         yield from (f"raretokens.tasks.{task}.record" for task in tasks.names())
     if stage == "prepare":

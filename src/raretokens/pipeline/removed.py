@@ -4,13 +4,11 @@ from pathlib import Path
 
 from raretokens.reporting.sheet import Sheet
 
-COMPARED = "paired"  # of all runs of a task
-
 
 def remove(sheet: Sheet, *folders: Path) -> None:
     """Remove files of other runs; folders: of which each has a folder a task, and files <run>.<ending> in it."""
     for folder in folders:
         for path in sorted(folder.glob("*/*.*")):
             task, run = path.parent.name, path.name.split(".")[0]
-            if run not in {*sheet.runs.get(task, {}), *sheet.baselines.get(task, {}), COMPARED}:
+            if run not in {*sheet.runs.get(task, {}), *sheet.baselines.get(task, {})}:
                 path.unlink()

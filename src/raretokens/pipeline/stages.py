@@ -160,14 +160,6 @@ def baseline(task: str, name: str) -> None:
     part.score(job(part.Job, "baseline", name), paths.CORPORA, paths.TOKENS, paths.SCORES / task)
 
 
-def compare(task: str) -> None:
-    """Set each run of a task beside maximum likelihood."""
-    from raretokens import tasks
-
-    part = tasks.part(task, "comparing")
-    part.compare(job(part.Job, "compare", "all"), paths.CORPORA, paths.HYPOTHESES, paths.SCORES / task)
-
-
 def report() -> None:
     """Write tables, figures, claims and the page."""
     from raretokens.reporting import report as reports

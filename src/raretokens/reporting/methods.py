@@ -18,7 +18,6 @@ from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.scored import Scores
 from raretokens.reporting.tasks import TASKS
 
-PLAIN = "mle"
 WORDS = {"holds": "better", "does not hold": "worse", "undecided": "undecided"}  # of a claim that the metric is better
 MARKS = {"better": "▲", "worse": "▼", "undecided": ""}
 ABOUT = """\
@@ -98,11 +97,8 @@ def _cells(of_run: list[Change], titles: list[str]) -> list[str]:
 def _pairs(scores: Scores) -> Iterator[tuple[str, str]]:
     """Each run but its repetitions, and the run of maximum likelihood that it stands beside."""
     for run in scores.repetitions:
-        line = scores.lines[run]
-        plain = line.replaced(objective=PLAIN, options={}, after=None)
-        others = (name for name in scores.repetitions if scores.lines[name].replaced(after=None).same_but_seed(plain))
-        beside = next(others, None)
-        if beside and line.objective != PLAIN:
+        beside = scores.beside(run)
+        if beside:
             yield run, beside
 
 

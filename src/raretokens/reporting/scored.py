@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from raretokens.reporting import frames
+from raretokens.reporting import frames, paired
 from raretokens.reporting.sheet import Sheet, SheetLine
 
 POINTS = ["series", "group", "x", "y"]
+PLAIN = "mle"
 
 
 @dataclass(frozen=True)
@@ -123,15 +124,37 @@ class Scores:
         return self.drawn[name][metric].to_numpy(float) if metric in self.drawn[name] else None
 
     def _number(self, name: str, metric: str) -> Any:
-        kind, _, rest = metric.partition(".")
+        kind = metric.partition(".")[0]
         if kind == "parameters":
             return self.fact(name, metric)
         if self.read(name) is None:
             return None
-        number: Any = (self.read("paired" if kind == "paired" else name) or {}).get("metrics")
-        for part in (name, rest) if kind == "paired" else metric.split("."):
+        number: Any = {"paired": self.paired(name)} if kind == "paired" else (self.read(name) or {}).get("metrics")
+        for part in metric.split("."):
             number = number.get(part) if isinstance(number, dict) else None
         return number
+
+    def paired(self, name: str) -> dict[str, float]:
+        """delta, low, high and p of BLEU beside maximum likelihood; none where it is another task or there is no such run."""
+        names = name, self.beside(name)
+        drawn = [self.replicates(one, paired.METRIC) for one in names if one]
+        left, right = (self._number(one, paired.METRIC) if one else None for one in names)
+        if left is None or right is None or len(drawn) < 2 or drawn[0] is None or drawn[1] is None:
+            return {}
+        return paired.paired_bootstrap(left - right, drawn[0] - drawn[1])
+
+    def beside(self, run: str) -> str | None:
+        """The run of maximum likelihood with the same model, text and direction: that of its seed, else the first.
+
+        None of a run of maximum likelihood, and where there is none.
+        """
+        line = self.lines.get(run)
+        if line is None or line.objective == PLAIN:
+            return None
+        plain = line.replaced(objective=PLAIN, options={}, after=None)
+        fitting = [name for name, other in self.lines.items() if other.replaced(after=None).same_but_seed(plain)]
+        own = (name for name in fitting if self.lines[name].seed == line.seed)
+        return next(own, next(iter(fitting), None))
 
     def fact(self, name: str, path: str) -> Any:
         """`parameters.<name>`, `options.<name>` or `signatures.<metric>.<key>` of a score file; None where it has none."""

@@ -6,7 +6,7 @@
   (training/criterion.py), where the loss is not that of final hidden states and the table
 * `scoring.py`: Score, what scoring is told; metrics(job, artifacts), what a run is scored by; drawn(job, artifacts), the same on
   drawn test sets; hyperparameters(job)
-* `jobs.py`: of_run, what the stages after training are told; whole, what stages are told that see all runs, where there are any
+* `jobs.py`: of_run, what the stages after training are told
 * `baseline.py`, and `baseline` in jobs.py: rows of tables that need no model, where a corpus is prepared for the task
 
 A task may have further files of its own.

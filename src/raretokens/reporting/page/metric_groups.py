@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from raretokens.reporting import paired
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.scored import Scores
 
@@ -35,13 +36,12 @@ def explained(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _metrics(scores: Scores, name: str) -> dict[str, Any]:
     """Those of the run, and of its comparison with maximum likelihood."""
-    paired = (scores.read("paired") or {}).get("metrics", {})
-    return {**(scores.read(name) or {}).get("metrics", {}), **({"paired": paired[name]} if name in paired else {})}
+    return {**(scores.read(name) or {}).get("metrics", {}), "paired": scores.paired(name)}
 
 
 def _signatures(scores: Scores, name: str) -> dict[str, str]:
-    own, paired = ((scores.read(file) or {}).get("signatures", []) for file in (name, "paired"))
-    return dict((*own, *(("paired", text) for _, text in paired)))
+    own = dict((scores.read(name) or {}).get("signatures", []))
+    return {**own, "paired": f"baseline:{scores.beside(name)}|{own.get(paired.METRIC)}|{paired.SIGNATURE}"}
 
 
 def _by_path(metrics: dict[str, Any]) -> dict[str, dict[str, str]]:

@@ -1,7 +1,6 @@
 """What scoring translations is told."""
 
 from raretokens.decoding.job import Decoding
-from raretokens.run import Run
 from raretokens.scoring import job
 from raretokens.sections import Section
 
@@ -26,15 +25,3 @@ class Baseline(Section):
     task: str
     pieces: str  # folder of token files
     texts: Texts
-
-
-class Compared(Section):
-    run: Run
-    texts: Texts
-
-
-class Compare(Section):
-    """All runs of translation, each to be compared with maximum likelihood of its size, direction and text."""
-
-    task: str
-    runs: list[Compared]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from raretokens.decoding.job import Decoding, TranslateJob
 from raretokens.run import Run
 from raretokens.sections import Section
-from raretokens.tasks.nmt.job import Baseline, Compare, Compared, Score, Texts
+from raretokens.tasks.nmt.job import Baseline, Score, Texts
 from raretokens.tasks.nmt.settings import Settings
 from raretokens.tasks.parameters import Parameters
 
@@ -34,18 +34,6 @@ def baseline(parameters: Parameters, settings: Settings, corpus: str) -> Baselin
     pieces = next((name for name, declared in parameters.tokens.items() if declared.corpus == corpus), None)
     name, texts = parameters.corpora[corpus].baseline, _texts(parameters, settings.decoding, corpus)
     return Baseline(name=name, task="nmt", pieces=pieces, texts=texts) if pieces else None
-
-
-def whole(parameters: Parameters, settings: Settings) -> Iterator[tuple[str, Section]]:
-    """Jobs of stages that see all runs."""
-    runs = [parameters.run("nmt", name) for name in parameters.lines("nmt")]
-    compared = [
-        Compared(
-            run=run, texts=_texts(parameters, settings.decoding_of(run.size), parameters.tokens[run.tokens].corpus)
-        )
-        for run in runs
-    ]
-    yield "compare", Compare(task="nmt", runs=compared)
 
 
 def _texts(parameters: Parameters, decoding: Decoding, corpus: str) -> Texts:
