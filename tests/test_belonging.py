@@ -1,6 +1,7 @@
-"""Whether committed reports are those of the code and the parameters: on a dvc.lock made by hand."""
+"""Whether committed reports are those of the code and the parameters, and what they cost: on a dvc.lock made by hand."""
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import pytest
 import yaml
 
 from raretokens.config.load import load
+from raretokens.pipeline import trained
 from raretokens.pipeline.belonging import belonging, in_words
 from raretokens.pipeline.jobs import texts
+from raretokens.reporting import frames
 
 ROOT = Path(__file__).parents[1]
 STAGES = {"score-lm@mle": "score-lm/mle.json", "score-lm@agg": "score-lm/agg.json", "probe@mle": "probe/mle.json"}
@@ -60,3 +63,38 @@ def test_a_report_that_no_stage_wrote_is_named(scale, change):
 def test_a_scale_that_was_never_run_says_so(scale):
     Path("dvc.lock").unlink()
     assert in_words(belonging()) == "never run"
+
+
+def train(name: str, weights: str, seconds: float | None = None) -> dict:
+    """dvc.lock's stage of a run; with its files and its time if it was trained here."""
+    if seconds is not None:
+        Path(f"data/runs/lm/{name}").mkdir(parents=True)
+        timing = Path(f"data/scratch/timing/lm-{name}.json")
+        timing.parent.mkdir(parents=True, exist_ok=True)
+        facts = {"seconds": seconds, "machine": "x86_64, 1 thread", "revision": "abc", "peak_memory_bytes": 6e8}
+        timing.write_text(json.dumps(facts))
+    return {"outs": [{"path": f"data/runs/lm/{name}", "md5": f"{weights}.dir"}]}
+
+
+def test_what_a_run_cost_is_known_while_its_weights_are_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    known = "lm,{},0.500,a card,3.0,old,{}\n"
+    rows = known.format("elsewhere", "e1") + known.format("anew", "old") + known.format("gone", "g1")
+    Path("trained.csv").write_text(f"{','.join(trained.COLUMNS)}\n{rows}")
+    stages = {"here": train("here", "h1", 1800.0), "elsewhere": train("elsewhere", "e1"), "anew": train("anew", "new")}
+    Path("dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": stages}))
+    lines = {row.run: (row.hours, row.machine, row.weights) for row in trained.table().itertuples()}
+    assert lines == {
+        "here": ("0.500", "x86_64, 1 thread", "h1"),
+        "elsewhere": ("0.500", "a card", "e1"),
+        "anew": ("", "", "new"),
+    }
+
+
+def test_the_committed_weights_are_those_of_the_committed_reports(monkeypatch):
+    for file in ROOT.glob("scales/*/trained.csv"):
+        monkeypatch.chdir(file.parent)
+        rows = frames.read_csv(file)
+        assert dict(zip(zip(rows.task, rows.run, strict=True), rows.weights, strict=True)) == trained.weights(), (
+            f"python -m raretokens trained in {file.parent.relative_to(ROOT)} writes it anew"
+        )

@@ -40,7 +40,7 @@ def test_the_largest_scale_leads_and_what_disagrees_comes_first(claims):
     assert scales.in_words(claims).startswith(
         "Of 3 conclusions that the small scale can test, 2 hold, 1 do not and 0 are undecided;"
     )
-    parts = scales.to_markdown(claims, DECLARED).split("\n## ")
+    parts = scales.to_markdown(claims, DECLARED, []).split("\n## ")
     failing, turned = (part for part in parts if part.startswith("What "))
     (row,) = [line for line in failing.splitlines() if line.startswith("| AGG")]
     assert "x 1.06 [x 1.06, x 1.06] **does not hold**, 3 seeds" in row
@@ -53,7 +53,7 @@ def test_the_largest_scale_leads_and_what_disagrees_comes_first(claims):
 def test_each_claim_has_a_row_below_its_paper(claims):
     rows = [
         line
-        for part in scales.to_markdown(claims, DECLARED).split("\n## ")[3:]
+        for part in scales.to_markdown(claims, DECLARED, []).split("\n## ")[3:]
         for line in part.splitlines()
         if line[:2] == "| "
     ]
@@ -64,7 +64,7 @@ def test_each_claim_has_a_row_below_its_paper(claims):
 def test_the_committed_page_is_that_of_the_committed_reports():
     root = Path(__file__).parents[1]
     claims = scales.read(root)
-    assert (root / "docs/evidence.md").read_text(encoding="utf-8") == scales.to_markdown(claims, DECLARED), (
-        "run `make readme`"
-    )
+    assert (root / "docs/evidence.md").read_text(encoding="utf-8") == scales.to_markdown(
+        claims, DECLARED, scales.spent(root)
+    ), "run `make readme`"
     assert (root / "docs/verdict.md").read_text(encoding="utf-8") == scales.in_words(claims) + "\n"

@@ -1,4 +1,4 @@
-"""table, needs, readme, scales, belongs and diff: reports of the folder of a scale, from its score files."""
+"""table, needs, readme, scales, belongs, trained and diff: reports of the folder of a scale, from its score files."""
 
 import argparse
 import sys
@@ -8,10 +8,11 @@ from raretokens import paths
 from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.files import failure, write_text
+from raretokens.pipeline import trained
 from raretokens.pipeline.around import root
 from raretokens.pipeline.belonging import belonging, in_words
 from raretokens.pipeline.jobs import sheet
-from raretokens.reporting import report, scales
+from raretokens.reporting import frames, report, scales
 from raretokens.reporting.declarations import reading
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.diff.comparison import compare
@@ -36,6 +37,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         help="whether the reports are those of this code and these parameters; exits 1 where they were changed",
     )
     one.set_defaults(act=show_belonging)
+    one = commands.add_parser(
+        "trained", help="write down the hours, the machine and the weights of each run, in trained.csv"
+    )
+    one.set_defaults(act=write_trained)
     one = commands.add_parser("scales", help="every claim at every scale, from their reports, into a folder")
     one.set_defaults(act=compare_scales)
     one.add_argument("folder", type=Path)
@@ -67,9 +72,16 @@ def show_belonging(arguments: argparse.Namespace) -> None:
     sys.exit(bool(found.changed))
 
 
+def write_trained(arguments: argparse.Namespace) -> None:
+    rows = trained.table()
+    write_text(trained.FILE, frames.to_csv(rows.to_dict("records"), trained.COLUMNS))
+    hours = sum(float(spent) for spent in rows.hours if spent)
+    print(f"{trained.FILE}: {len(rows)} runs, {hours:.1f} hours; of {sum(rows.hours == '')} the hours are not known")
+
+
 def compare_scales(arguments: argparse.Namespace) -> None:
     declared, claims = _declared(), scales.read(root())
-    write_text(arguments.folder / "evidence.md", scales.to_markdown(claims, declared))
+    write_text(arguments.folder / "evidence.md", scales.to_markdown(claims, declared, scales.spent(root())))
     write_text(arguments.folder / "verdict.md", scales.in_words(claims) + "\n")
 
 

@@ -4,6 +4,7 @@ import json
 import platform
 import subprocess
 import time
+from pathlib import Path
 
 import torch
 
@@ -18,14 +19,29 @@ def record(task: str, name: str, start: float, speed: dict) -> None:
 
     speed: Speed.facts at the end.
     """
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     facts = {
         "seconds": round(time.monotonic() - start, 1),
-        "machine": gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "machine": _machine(),
         "revision": revision(),
         **speed,
     }
     write_text(TIMING / f"{task}-{name}.json", json.dumps(facts, indent=1) + "\n")
+
+
+def _machine() -> str:
+    """The card, or the processor and the number of its threads."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    threads = torch.get_num_threads()
+    return f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def _processor() -> str:
+    """Its name, where Linux says it; else the architecture."""
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def revision() -> str | None:

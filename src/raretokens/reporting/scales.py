@@ -30,9 +30,15 @@ def read(root: Path) -> Claims:
     return {name: frames.read_csv(file).set_index("claim") for name, file in files.items() if file.is_file()}
 
 
-def to_markdown(claims: Claims, declared: Declarations) -> str:
+def spent(root: Path) -> list[str]:
+    """A line for each scale that says what its runs took to train."""
+    files = {path.parent.name: frames.read_csv(path) for path in sorted(root.glob("scales/*/trained.csv"))}
+    return [_spent(scale, rows) for scale, rows in files.items()]
+
+
+def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str:
     largest, *others = claims
-    lines = [ABOUT, _counts(claims), ""]
+    lines = [ABOUT, _counts(claims), "", *(line for text in spent for line in (text, ""))]
     failing = [name for name in declared.claims if _verdict(claims, largest, name) == "does not hold"]
     lines += [f"## What does not hold at the {largest} scale", "", _head([*claims, "why"])]
     lines += [_row(name, claims, declared, [_why(name, claims, declared)]) for name in failing] or ["Nothing."]
@@ -54,6 +60,17 @@ def in_words(claims: Claims) -> str:
     decided = f"{counts['holds']} hold, {counts['does not hold']} do not and {counts['undecided']} are undecided"
     untested = f"{counts['not testable here']} cannot be tested by it, {counts['not run']} have no runs"
     return f"Of {tested} conclusions that the {largest} scale can test, {decided}; {untested}."
+
+
+def _spent(scale: str, rows: pd.DataFrame) -> str:
+    known = rows[rows.hours != ""]
+    hours = known.hours.astype(float).sum()
+    file = f"[trained.csv](../scales/{scale}/trained.csv)"
+    return (
+        f"{len(rows)} runs of the {scale} scale have been trained; {len(known)} of them took {hours:.1f} hours together, each on "
+        f"{' or '.join(sorted(set(known.machine)))}, at most {max(known.peak_gb, key=float)} GB: {file} has each run's, its code "
+        f"and the md5 of its weights."
+    )
 
 
 def _counts(claims: Claims) -> str:

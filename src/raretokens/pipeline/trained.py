@@ -1,0 +1,54 @@
+"""trained.csv of a scale: the weights of each run, and the hours, the machine, the memory and the code that made them.
+
+Weights are not committed, and a machine's times are no output of the pipeline; this file is committed with dvc.lock, so that a
+checkout says what it cost to train what the reports are of.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from raretokens import paths
+from raretokens.pipeline.belonging import LOCK
+from raretokens.reporting import frames
+from raretokens.yaml_files import read_yaml
+
+FILE = Path("trained.csv")
+FACTS = ["hours", "machine", "peak_gb", "revision"]
+COLUMNS = ["task", "run", *FACTS, "weights"]
+
+
+def table() -> pd.DataFrame:
+    """A line for each trained run in dvc.lock of the working folder, as text.
+
+    Facts are those of its training here, else those that are known of the same weights (md5 of the run's files).
+    """
+    known = frames.read_csv(FILE) if FILE.is_file() else pd.DataFrame(columns=COLUMNS)
+    rows = {(row["task"], row["run"], row["weights"]): row for row in known.to_dict("records")}
+    trained = [_line(*run, rows) for run in sorted(weights().items())]
+    return pd.DataFrame(trained, columns=COLUMNS)
+
+
+def weights() -> dict[tuple[str, str], str]:
+    """(Task, run) -> md5 of the run's files, of all runs in dvc.lock."""
+    stages = read_yaml(LOCK)["stages"].values() if LOCK.is_file() else []
+    outs = [out for stage in stages for out in stage.get("outs", []) if Path(out["path"]).is_relative_to(paths.RUNS)]
+    return {(Path(out["path"]).parent.name, Path(out["path"]).name): out["md5"].removesuffix(".dir") for out in outs}
+
+
+def _line(run: tuple[str, str], md5: str, known: dict[tuple[str, str, str], dict[str, str]]) -> dict[str, str]:
+    timing = paths.TIMING / f"{'-'.join(run)}.json"
+    here = timing.is_file() and paths.trained(*run).is_dir()
+    facts = _facts(json.loads(timing.read_text(encoding="utf-8"))) if here else known.get((*run, md5), {})
+    return {**dict.fromkeys(FACTS, ""), **facts, "task": run[0], "run": run[1], "weights": md5}
+
+
+def _facts(timing: dict[str, Any]) -> dict[str, str]:
+    return {
+        "hours": f"{timing['seconds'] / 3600:.3f}",
+        "machine": timing["machine"],
+        "peak_gb": f"{timing['peak_memory_bytes'] / 1e9:.1f}",
+        "revision": timing["revision"] or "",
+    }
