@@ -31,7 +31,7 @@ def test_the_parameters_of_every_scale_are_valid(folder):
     load(ROOT / folder / "params.yaml")
 
 
-@pytest.mark.parametrize("folder", [".", "scales/paper"])
+@pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
 def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
     """`dvc exp run -S` writes the whole file anew: in another form than DVC's it would come back as hundreds of changed lines."""
     before = (ROOT / folder / "params.yaml").read_text(encoding="utf-8")
