@@ -135,6 +135,20 @@ def test_a_mistake_that_makes_nothing_run_is_refused_all_the_same(built, edit, s
     assert not RUNNING.findall(run(built, "dvc", "repro").stdout)
 
 
+def test_a_clone_trains_what_its_lock_does_not_have(built, tmp_path):
+    """Scores come with git, weights do not."""
+    run(tmp_path, "git", "clone", "-q", str(built), "clone")
+    clone = tmp_path / "clone"
+    params = clone / "params.yaml"
+    params.write_text(re.sub(r"^alpha: .*$", "alpha: 4.0", params.read_text(), flags=re.M))
+    run(clone, "stages/parallel", "2", "--allow-missing")
+    for folder in ("runs/lm", "probes"):
+        assert [path.name for path in (clone / "data" / folder).iterdir()] == ["agg"]
+    assert not (clone / "data/runs/nmt").exists()
+    changed = run(clone, "git", "diff", "--name-only", "reports/runs").stdout.splitlines()
+    assert changed and all("lm/agg" in path for path in changed)
+
+
 def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     done = run(built, "dvc", "exp", "run", "-S", "alpha=4.0")
     again = ["jobs", "train-lm@agg", "probe@agg", "score-lm@agg", "report"]

@@ -1,0 +1,84 @@
+"""Does FRAGE's discriminator keep up with Adam? On a table of random rows, with random gradients of the words
+that an update happens to have in place of a task's.
+
+    python studies/discriminator.py            # a minute on a core
+
+writes studies/discriminator.csv: the balanced accuracy, in percent, of a discriminator trained anew on the rows after some
+updates, the mean of five tables. 50 is chance; that of the first line, without an adversary, shows how far it strays.
+"""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from raretokens import build, facts
+from raretokens.metrics.popularity import popularity_accuracy
+from raretokens.subword.vocabulary import FREQ, RARE
+
+ROWS, WIDTH, TABLES = 2000, 64, 5
+AFTER = (50, 150, 300)
+RATE, GRADIENT, WORDS = 1e-3, 1e-3, 200  # of Adam; standard deviation of the gradient of a word; words of an update
+SETTINGS: dict[str, dict | None] = {
+    "no adversary": None,
+    "the defaults": {},
+    "strength: 0.001": {"strength": 0.001},
+    "moves_table: true": {"moves_table": True},
+    "steps: 5": {"steps": 5},
+    "steps: 20 (code, translation)": {"steps": 20},
+    "lr: 1.0": {"lr": 1.0},
+    "lr: 1.0, steps: 5": {"lr": 1.0, "steps": 5},
+    "lr: 3.0": {"lr": 3.0},
+    "lr: 10.0": {"lr": 10.0},
+}
+
+
+def accuracies(options: dict | None, seed: int) -> Iterator[float]:
+    """Of a discriminator trained anew, after each number of updates."""
+    torch.manual_seed(seed)
+    counts = (1e6 / torch.arange(1, ROWS + 1)).long()
+    table = torch.nn.Parameter(torch.randn(ROWS, WIDTH) * WIDTH**-0.5)
+    known = facts(counts, width=WIDTH, updates_per_epoch=int(counts.sum() / WORDS))
+    objective = None if options is None else build("frage", known, hidden=True, **options)
+    adam = torch.optim.Adam([table], lr=RATE, betas=(0.9, 0.99))
+    for update in range(1, AFTER[-1] + 1):
+        occur = torch.multinomial(counts.float(), WORDS, replacement=True).bincount(minlength=ROWS)
+        table.grad = torch.randn(ROWS, WIDTH) * occur[:, None].sqrt() * GRADIENT
+        if objective:
+            play(objective, table, adam, counts)
+        else:
+            adam.step()
+        if update in AFTER:
+            yield accuracy(table, counts)
+
+
+def play(objective: torch.nn.Module, table: Tensor, adam: torch.optim.Optimizer, counts: Tensor) -> None:
+    objective.begin_update(counts)
+    objective.penalty(table).backward()
+    adam.step()
+    with torch.no_grad():
+        objective.end_update(table)
+
+
+def accuracy(table: Tensor, counts: Tensor) -> float:
+    groups = np.where(np.arange(ROWS) < ROWS // 5, FREQ, RARE)
+    found, _ = popularity_accuracy(table.detach().numpy(), counts.numpy(), groups)
+    return found["accuracy"]
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    rows = []
+    for name, options in SETTINGS.items():
+        means = np.mean([list(accuracies(options, seed)) for seed in range(TABLES)], axis=0)
+        rows.append([name, *(f"{value:.1f}" for value in means)])
+        print(*rows[-1], sep=", ", flush=True)
+    with Path(__file__).with_suffix(".csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([["settings", *(f"after {n}" for n in AFTER)], *rows])
+
+
+if __name__ == "__main__":
+    main()
