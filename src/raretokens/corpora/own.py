@@ -38,6 +38,8 @@ def _copied(file: Path, into: Path, place: str) -> bool:
                 has_text |= bool(line.decode("utf-8").strip("\ufeff \t\r\n"))
             except UnicodeDecodeError as error:
                 raise UserError(f"{place}: not UTF-8 at byte {offset + error.start}") from None
+            if b"\0" in line:  # valid UTF-8, but what UTF-16 looks like; models of pieces would leave it out
+                raise UserError(f"{place}: a NUL at byte {offset + line.index(0)}: no plain text, or UTF-16")
             out.write(line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line)
             offset += len(line)
     return has_text
