@@ -95,3 +95,33 @@ def test_a_mutant_is_the_module_with_one_thing_changed():
         lines = zip(source.split("\n"), one.source.split("\n"), strict=True)
         assert sum(before != after for before, after in lines) == 1, one
     assert all(Path(test).is_file() for module in mutation.modules([]) for test in mutation.tests_of(module))
+
+
+@pytest.mark.parametrize(
+    ("loses", "kind"),
+    [
+        (None, "correct"),
+        (lambda lines: [line.replace("a", "") for line in lines], "silent"),
+        (lambda lines: lines[1:], "silent"),
+    ],
+    ids=["nothing", "a letter", "a line"],
+)
+def test_a_text_that_does_not_come_back_is_silent(tmp_path, monkeypatch, loses, kind):
+    import corpora
+
+    monkeypatch.setattr(corpora, "bent", lambda data: data + b"one line more\r\n")
+    found = corpora.decoded
+    if loses:
+        monkeypatch.setattr(corpora, "decoded", lambda *where: loses(found(*where)))
+    for vocabulary in corpora.VOCABULARIES:
+        folder = tmp_path / vocabulary
+        folder.mkdir()
+        assert corpora.trial(folder, "text", vocabulary)[0] == kind
+
+
+def test_what_must_be_refused_and_is_not_is_silent(tmp_path, monkeypatch):
+    import corpora
+
+    monkeypatch.setattr(corpora, "bent", lambda data: data + b"\0")
+    monkeypatch.setattr(corpora.own, "take", lambda name, file, into: into.write_bytes(file.read_bytes()))
+    assert corpora.trial(tmp_path, "text", "words") == ("silent", "accepted")
