@@ -18,8 +18,8 @@ ABOUT = """\
 
 Each conclusion of the papers, its effect in print and at each scale that was run, and the verdict there. A scale decides by the
 intervals that [the claims page of the demo](../reports/claims.md) explains; *3 seeds* and so on says of how many runs an effect
-is the mean. What disagrees stands first, with the reason as far as it is known; [studies](../studies) are scripts that ask the trained
-models for it. Scales that are not named here have not been run.
+is the mean. What disagrees stands first, with the reason as far as it is known; [studies](../studies) are scripts that ask the
+trained models for it. Scales that are not named here have not been run.
 """
 Claims = dict[str, pd.DataFrame]  # scale, the largest first -> its claims.csv, by claim
 
