@@ -44,7 +44,10 @@ def scores(tmp_path_factory) -> Scores:
         (folder / f"{name}.json").write_text(json.dumps(score))
         drawn = {"bleu.sacrebleu": resampling.bleu(texts, TRUTH, {"tokenize": "13a"})}
         pd.DataFrame(drawn).to_csv(folder / f"{name}.drawn.csv", index=False)
-    return Scores("nmt", {name: its for name, (its, _) in TEXTS.items()}, folder)
+    (folder / "empty.json").write_text(json.dumps({"seed": 1, "metrics": {"bleu": {"sacrebleu": 10.0}}}))
+    (folder / "empty.drawn.csv").write_text("\n")
+    lines = {name: its for name, (its, _) in TEXTS.items()} | {"empty": line("agps", tokens="nmt")}
+    return Scores("nmt", lines, folder)
 
 
 def test_each_stands_beside_maximum_likelihood_of_its_own_seed_and_direction(scores):
@@ -54,7 +57,7 @@ def test_each_stands_beside_maximum_likelihood_of_its_own_seed_and_direction(sco
         **dict.fromkeys(("better", "equal", "same", "third"), "mle"),
         "same-2": "mle-2",
     }
-    assert scores.paired("mle") == scores.paired("reverse") == {}
+    assert scores.paired("mle") == scores.paired("reverse") == scores.paired("empty") == {}
     assert scores.value("same", "paired.delta").values == (0.0, 0.0, 0.0)
 
 

@@ -120,7 +120,8 @@ class Scores:
         """The metric on drawn test sets, the same for every run; None where it was not drawn, or cannot be."""
         if name not in self.drawn:
             path = self.folder / f"{name}.drawn.csv"
-            self.drawn[name] = pd.read_csv(path) if path.is_file() and self.read(name) else pd.DataFrame()
+            there = path.is_file() and path.read_bytes().strip() and self.read(name)  # a text's own may have no column
+            self.drawn[name] = pd.read_csv(path) if there else pd.DataFrame()
         return self.drawn[name][metric].to_numpy(float) if metric in self.drawn[name] else None
 
     def _number(self, name: str, metric: str) -> Any:
@@ -136,12 +137,14 @@ class Scores:
 
     def paired(self, name: str) -> dict[str, float]:
         """delta, low, high and p of BLEU beside maximum likelihood; none where it is another task or there is no such run."""
-        names = name, self.beside(name)
-        drawn = [self.replicates(one, paired.METRIC) for one in names if one]
-        left, right = (self._number(one, paired.METRIC) if one else None for one in names)
-        if left is None or right is None or len(drawn) < 2 or drawn[0] is None or drawn[1] is None:
+        beside = self.beside(name)
+        if beside is None:
             return {}
-        return paired.paired_bootstrap(left - right, drawn[0] - drawn[1])
+        left, right = (self._number(one, paired.METRIC) for one in (name, beside))
+        ours, others = (self.replicates(one, paired.METRIC) for one in (name, beside))
+        if left is None or right is None or ours is None or others is None:
+            return {}
+        return paired.paired_bootstrap(left - right, ours - others)
 
     def beside(self, run: str) -> str | None:
         """The run of maximum likelihood with the same model, text and direction: that of its seed, else the first.
