@@ -27,6 +27,8 @@ def main(file: str) -> None:
         optimizer.zero_grad()
     if accelerator.is_main_process:
         torch.save([weight.detach() for weight in model.parameters()], file)
+    # A process that leaves while the other still takes the group down leaves it waiting for ever.
+    accelerator.wait_for_everyone()
     accelerator.end_training()
 
 
