@@ -3,8 +3,9 @@ that an update happens to have in place of a task's.
 
     python studies/discriminator.py            # a minute on a core
 
-writes studies/discriminator.csv: the balanced accuracy, in percent, of a discriminator trained anew on the rows after some
-updates, the mean of five tables. 50 is chance; that of the first line, without an adversary, shows how far it strays.
+writes studies/discriminator.csv, the mean of five tables: the balanced accuracy, in percent, of a discriminator trained anew on
+the rows after some updates, and the cross-entropy, in nats, of FRAGE's own. 50 and ln 2 = 0.693 are chance; the first line,
+without an adversary, shows how far the accuracy strays.
 """
 
 import csv
@@ -22,6 +23,7 @@ from raretokens.subword.vocabulary import FREQ, RARE
 ROWS, WIDTH, TABLES = 2000, 64, 5
 AFTER = (50, 150, 300)
 RATE, GRADIENT, WORDS = 1e-3, 1e-3, 200  # of Adam; standard deviation of the gradient of a word; words of an update
+COLUMNS = ["settings", *(f"anew, after {n}" for n in AFTER), *(f"own, after {n}" for n in AFTER)]
 SETTINGS: dict[str, dict | None] = {
     "no adversary": None,
     "the defaults": {},
@@ -36,8 +38,8 @@ SETTINGS: dict[str, dict | None] = {
 }
 
 
-def accuracies(options: dict | None, seed: int) -> Iterator[float]:
-    """Of a discriminator trained anew, after each number of updates."""
+def course(options: dict | None, seed: int) -> Iterator[tuple[float, float]]:
+    """Accuracy of a discriminator trained anew and cross-entropy of FRAGE's own (NaN without), after each number of updates."""
     torch.manual_seed(seed)
     counts = (1e6 / torch.arange(1, ROWS + 1)).long()
     table = torch.nn.Parameter(torch.randn(ROWS, WIDTH) * WIDTH**-0.5)
@@ -52,7 +54,7 @@ def accuracies(options: dict | None, seed: int) -> Iterator[float]:
         else:
             adam.step()
         if update in AFTER:
-            yield accuracy(table, counts)
+            yield accuracy(table, counts), own(objective, table) if objective else float("nan")
 
 
 def play(objective: torch.nn.Module, table: Tensor, adam: torch.optim.Optimizer, counts: Tensor) -> None:
@@ -69,15 +71,21 @@ def accuracy(table: Tensor, counts: Tensor) -> float:
     return found["accuracy"]
 
 
+def own(objective: torch.nn.Module, table: Tensor) -> float:
+    with torch.no_grad():
+        return float(objective.cross_entropy(table, dict(objective.discriminator.named_parameters())))
+
+
 def main() -> None:
     torch.set_num_threads(1)
     rows = []
     for name, options in SETTINGS.items():
-        means = np.mean([list(accuracies(options, seed)) for seed in range(TABLES)], axis=0)
-        rows.append([name, *(f"{value:.1f}" for value in means)])
+        anew, its = np.mean([list(course(options, seed)) for seed in range(TABLES)], axis=0).T
+        shown = ["" if np.isnan(value) else f"{value:.3f}" for value in its]
+        rows.append([name, *(f"{value:.1f}" for value in anew), *shown])
         print(*rows[-1], sep=", ", flush=True)
     with Path(__file__).with_suffix(".csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([["settings", *(f"after {n}" for n in AFTER)], *rows])
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def test_two_processes_of_accelerate_take_the_steps_of_one(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {"PYTHONPATH": f"{HERE.parent / 'src'}:{HERE}", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
     script = [str(HERE / "tiny/accelerated.py"), str(tmp_path / "both.pt")]
-    done = subprocess.run([*command, *script], env=environment, capture_output=True, text=True)
+    done = subprocess.run([*command, *script], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     subprocess.run([sys.executable, script[0], str(tmp_path / "one.pt")], env=environment, check=True)
     one, both = torch.load(tmp_path / "one.pt"), torch.load(tmp_path / "both.pt")

@@ -81,6 +81,6 @@ def test_the_interval_is_that_of_differences_resampled_one_by_one(scores):
         differences.append(one - other)
     found = scores.paired("equal")
     about = np.array(differences) - np.mean(differences) + found["delta"]
-    assert (found["low"], found["high"]) == pytest.approx(np.percentile(about, [2.5, 97.5]), abs=1e-3)
+    assert (found["low"], found["high"]) == pytest.approx(np.percentile(about, [2.5, 97.5]), abs=1e-9)
     tail = min(np.sum(about <= 0), np.sum(about >= 0))
     assert 0 < tail < 200 and found["p"] == pytest.approx(2 * tail / 400)  # the share of one side, twice

@@ -68,3 +68,14 @@ def test_the_committed_page_is_that_of_the_committed_reports():
         claims, DECLARED, scales.spent(root)
     ), "run `make readme`"
     assert (root / "docs/verdict.md").read_text(encoding="utf-8") == scales.in_words(claims) + "\n"
+
+
+def test_what_runs_took_is_said_as_far_as_it_is_known(tmp_path):
+    file = tmp_path / "scales/small/trained.csv"
+    file.parent.mkdir(parents=True)
+    rows = ["lm,mle,0.250,a card,0.7,abc,w1", "lm,agg,0.500,a card,10.0,abc,w2", "lm,freeze,,,,,w3"]
+    all_known = "the hours of 2 are known, 0.8 together, each on a card, at most 10.0 GB:"
+    for kept, said in ((rows, all_known), (rows[2:], "the hours of 0 are known:")):
+        file.write_text("\n".join(["task,run,hours,machine,peak_gb,revision,weights", *kept, ""]))
+        (line,) = scales.spent(tmp_path)
+        assert line.startswith(f"{len(kept)} runs of the small scale have been trained") and said in line

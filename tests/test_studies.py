@@ -31,5 +31,5 @@ def test_a_table_of_random_rows_tells_nothing(monkeypatch):
 
     monkeypatch.setattr(discriminator, "ROWS", 200)
     monkeypatch.setattr(discriminator, "AFTER", (1, 20))
-    start, later = discriminator.accuracies({"lr": 1.0}, seed=0)
-    assert 30 < start < 70 and 30 < later < 70
+    (start, own), (later, _) = discriminator.course({"lr": 1.0}, seed=0)
+    assert 30 < start < 70 and 30 < later < 70 and 0.5 < own < 1

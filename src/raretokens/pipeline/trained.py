@@ -23,7 +23,7 @@ COLUMNS = ["task", "run", *FACTS, "weights"]
 def table() -> pd.DataFrame:
     """A line for each trained run in dvc.lock of the working folder, as text.
 
-    Facts are those of its training here, else those that are known of the same weights (md5 of the run's files).
+    Facts that are known of the same weights (md5 of the run's files) stay; of others they are those of the training here.
     """
     known = frames.read_csv(FILE) if FILE.is_file() else pd.DataFrame(columns=COLUMNS)
     rows = {(row["task"], row["run"], row["weights"]): row for row in known.to_dict("records")}
@@ -39,9 +39,9 @@ def weights() -> dict[tuple[str, str], str]:
 
 
 def _line(run: tuple[str, str], md5: str, known: dict[tuple[str, str, str], dict[str, str]]) -> dict[str, str]:
-    timing = paths.TIMING / f"{'-'.join(run)}.json"
-    here = timing.is_file() and paths.trained(*run).is_dir()
-    facts = _facts(json.loads(timing.read_text(encoding="utf-8"))) if here else known.get((*run, md5), {})
+    timing, facts = paths.TIMING / f"{'-'.join(run)}.json", known.get((*run, md5), {})
+    if not facts.get("hours") and timing.is_file() and paths.trained(*run).is_dir():
+        facts = _facts(json.loads(timing.read_text(encoding="utf-8")))
     return {**dict.fromkeys(FACTS, ""), **facts, "task": run[0], "run": run[1], "weights": md5}
 
 

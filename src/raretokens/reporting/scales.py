@@ -65,12 +65,13 @@ def in_words(claims: Claims) -> str:
 
 def _spent(scale: str, rows: pd.DataFrame) -> str:
     known = rows[rows.hours != ""]
-    hours = known.hours.astype(float).sum()
+    took = f"the hours of {len(known)} are known"
+    if len(known):
+        machines, most = " or ".join(sorted(set(known.machine))), max(known.peak_gb, key=float)
+        took += f", {known.hours.astype(float).sum():.1f} together, each on {machines}, at most {most} GB"
     file = f"[trained.csv](../scales/{scale}/trained.csv)"
     return (
-        f"{len(rows)} runs of the {scale} scale have been trained; {len(known)} of them took {hours:.1f} hours together, each on "
-        f"{' or '.join(sorted(set(known.machine)))}, at most {max(known.peak_gb, key=float)} GB: {file} has each run's, its code "
-        f"and the md5 of its weights."
+        f"{len(rows)} runs of the {scale} scale have been trained; {took}: {file}, with the md5 of the weights of each."
     )
 
 

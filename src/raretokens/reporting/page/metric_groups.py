@@ -41,7 +41,8 @@ def _metrics(scores: Scores, name: str) -> dict[str, Any]:
 
 def _signatures(scores: Scores, name: str) -> dict[str, str]:
     own = dict((scores.read(name) or {}).get("signatures", []))
-    return {**own, "paired": f"baseline:{scores.beside(name)}|{own.get(paired.METRIC)}|{paired.SIGNATURE}"}
+    beside = scores.beside(name)
+    return {**own, "paired": f"baseline:{beside}|{own.get(paired.METRIC)}|{paired.SIGNATURE}"} if beside else own
 
 
 def _by_path(metrics: dict[str, Any]) -> dict[str, dict[str, str]]:
