@@ -15,6 +15,7 @@ import csv
 import ctypes
 import importlib
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -24,7 +25,9 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 from records import keep
@@ -38,6 +41,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "loss/text_facts": ("public",),
     "loss/counts": ("public",),
     "loss/negative_sampling": ("skipgram",),
+    "loss/loop": ("loop",),
     "objectives": ("objective_rules", "rarity", "objectives"),
     "metrics": ("metric_geometry", "score"),
     **{
@@ -170,13 +174,74 @@ def _files(name: str) -> list[Path]:
     return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
 
 
-def outcome(mutant: Mutant | None, tests: tuple[str, ...], seconds: float = 3600.0) -> str:
-    """killed, survived or, where the tests went on and on, timeout; mutant: None for the package as it is."""
+class Watched:
+    """A plugin of pytest: which lines of the package each test runs, and how long it takes."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, set[tuple[str, int]]] = {}
+        self.seconds: dict[str, float] = {}
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.seconds[nodeid], self.lines[nodeid] = -time.monotonic(), set()
+        sys.settrace(partial(self._entered, self.lines[nodeid]))
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        sys.settrace(None)
+        self.seconds[nodeid] += time.monotonic()
+
+    def _entered(self, lines: set[tuple[str, int]], frame: FrameType, *_: object) -> Callable | None:
+        _, inside, module = frame.f_code.co_filename.partition("/src/raretokens/")
+        if not inside:
+            return None
+
+        def trace(frame: FrameType, *_: object) -> Callable:
+            lines.add((module.removesuffix(".py"), frame.f_lineno))
+            return trace
+
+        return trace(frame)
+
+
+class Ordered:
+    """A plugin of pytest: first the tests that run the line which was changed, and the quick ones before the slow."""
+
+    def __init__(self, watched: Watched, mutant: Mutant) -> None:
+        self.watched, self.line = watched, (mutant.module, mutant.line)
+
+    def pytest_collection_modifyitems(self, items: list) -> None:
+        keys = {item: (self.line not in self.watched.lines.get(item.nodeid, ()), self.watched.seconds.get(item.nodeid, 0.0))
+                for item in items}  # fmt: skip
+        of_file = {item.path: min(keys[other] for other in items if other.path == item.path) for item in items}
+        items.sort(
+            key=lambda item: (keys[item][0], of_file[item.path], str(item.path), keys[item])
+        )  # fixtures of a file
+
+
+def watch(tests: tuple[str, ...]) -> Watched:
+    """The tests as they are, which must pass."""
+    watched = Watched()
+    with tempfile.TemporaryFile() as into:
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                status = _run(tests, watched)
+                pickle.dump(watched, into)
+                into.flush()
+                os._exit(status)
+            os._exit(NOT_RUN)
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit(f"{' '.join(tests)}: these fail without any mutant")
+        into.seek(0)  # the child wrote through the same handle
+        return pickle.load(into)
+
+
+def outcome(mutant: Mutant, tests: tuple[str, ...], watched: Watched, seconds: float) -> str:
+    """killed, survived or, where the tests went on and on, timeout."""
     child = os.fork()
     if child == 0:
         signal.alarm(int(seconds))
         with contextlib.suppress(BaseException):
-            os._exit(_run(mutant, tests))
+            _changed(mutant)
+            os._exit(_run(tests, Ordered(watched, mutant)))
         os._exit(NOT_RUN)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
@@ -186,8 +251,8 @@ def outcome(mutant: Mutant | None, tests: tuple[str, ...], seconds: float = 3600
     return "survived" if os.WEXITSTATUS(status) == 0 else "killed"
 
 
-def _run(mutant: Mutant | None, tests: tuple[str, ...]) -> int:
-    """In a child: the tests, with one module of the package changed; pytest's exit status."""
+def _run(tests: tuple[str, ...], plugin: object) -> int:
+    """In a child: the tests; pytest's exit status."""
     import hypothesis
     import pytest
 
@@ -195,12 +260,12 @@ def _run(mutant: Mutant | None, tests: tuple[str, ...]) -> int:
     hypothesis.settings.register_profile("mutation", phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate])
     hypothesis.settings.load_profile("mutation")
     os.chdir(ROOT)
-    if mutant:
-        _changed(mutant)
     with open(os.devnull, "w") as quiet:
         os.dup2(quiet.fileno(), 1)
         os.dup2(quiet.fileno(), 2)
-    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", *tests]))
+    return int(
+        pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", *tests], [plugin])
+    )
 
 
 def _changed(mutant: Mutant) -> None:
@@ -243,27 +308,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--minutes", type=float, default=1e6)
-    parser.add_argument(
-        "--seconds", type=float, help="of a mutant at most; without it from the tests alone, which must pass"
-    )
+    parser.add_argument("--seconds", type=float, help="of a mutant at most; without it from the tests alone")
     parser.add_argument("--modules", default="", help="folders or modules below src/raretokens; default: all of TESTS")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/mutation.csv")
     arguments = parser.parse_args()
     sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / "data/scratch/pycache")  # children compile once
     for library in LIBRARIES:
         importlib.import_module(library)
-    end, usual, known = time.monotonic() + 60 * arguments.minutes, {}, done(arguments.out)
+    end, watched, known = time.monotonic() + 60 * arguments.minutes, {}, done(arguments.out)
     for mutant in drawn([*filter(None, arguments.modules.split(","))], arguments.most):
         row = {name: getattr(mutant, name) for name in ("module", "line", "before", "after")}
         if key(row) in known or time.monotonic() > end:
             continue
         tests = tests_of(mutant.module)
-        if tests not in usual and not arguments.seconds:
-            start = time.monotonic()
-            if outcome(None, tests) != "survived":
-                raise SystemExit(f"{' '.join(tests)}: these fail without any mutant")
-            usual[tests] = time.monotonic() - start
-        row["outcome"] = outcome(mutant, tests, arguments.seconds or 3 * usual[tests] + MARGIN)
+        if tests not in watched:
+            watched[tests] = watch(tests)
+        usual = sum(watched[tests].seconds.values())
+        row["outcome"] = outcome(mutant, tests, watched[tests], arguments.seconds or 3 * usual + MARGIN)
         keep([row], arguments.out, ("module", "line", "before", "after"))
         print(*row.values(), flush=True)
     report(arguments.out)

@@ -12,6 +12,7 @@ from tiny.run_sheet import DECLARED, line
 
 from raretokens.errors import UserError
 from raretokens.reporting.claims.claims_markdown import to_markdown
+from raretokens.reporting.claims.effects import effect, turning_point
 from raretokens.reporting.claims.judging import judge
 from raretokens.reporting.claims.main_claims import main_claims
 from raretokens.reporting.claims.presuppositions import unmet
@@ -280,11 +281,19 @@ def test_a_printed_side_may_be_the_mean_of_its_groups():
     assert verdict.printed == "27.75"  # (43 + 55 + 63 + 52) / 4 less (22 + 19 + 37 + 24) / 4
 
 
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+def test_a_claim_turns_where_the_effect_is_its_threshold(kind):
+    turning = claim(
+        {"runs": ["a"], "metric": "ppl.total"}, {"runs": ["b"], "metric": "ppl.total"}, effect=kind, than=1.25
+    )
+    assert effect(turning, turning_point(turning, 8.0), 8.0) == 1.25
+
+
 def test_nothing_over_nothing_is_no_effect(tmp_path):
     scores = world(tmp_path, {name: {"metrics": {"uniq": {"rare": 0}}} for name in ("agg", "mle")})
     declared = DECLARED.claims["agg-predicts-more-rare-types"].replaced(needs=[])
-    for effect, ours in (("difference", "0"), ("ratio", "1")):
-        verdict = judge("c", declared.model_copy(update={"effect": effect}), scores, DECLARED)
+    for kind, ours in (("difference", "0"), ("ratio", "1")):
+        verdict = judge("c", declared.model_copy(update={"effect": kind}), scores, DECLARED)
         assert (verdict.verdict, verdict.ours, verdict.left) == ("undecided", ours, "0")
 
 

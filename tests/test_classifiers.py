@@ -12,6 +12,7 @@ from torch import nn
 
 from raretokens.errors import UserError
 from raretokens.metrics.accuracy import accuracy, drawn_accuracy, mean_nll
+from raretokens.metrics.documents import documents
 from raretokens.models import cnn, rcnn
 from raretokens.subword.beside import images_of, labels_of
 from raretokens.subword.streams import tokens
@@ -42,6 +43,12 @@ def model():
         nn.init.normal_(context.first)
     yield built
     torch.set_default_dtype(torch.float32)
+
+
+def test_documents_are_counted_with_and_without_what_is_held_out():
+    value, _ = documents({"train": [2, 4], "valid": [12], "test": [6]}, classes=3)
+    assert value == {"mean_length": 6.0, "longest": 12, "classes": 3, "train": 3, "test": 1, "without_valid": {
+        "mean_length": 4.0, "longest": 6, "classes": 3, "train": 2, "test": 1}}  # fmt: skip
 
 
 def looped_contexts(model: rcnn.RCNN, words: list[int]) -> torch.Tensor:

@@ -64,6 +64,14 @@ def test_a_loop_that_forgets_something_is_told():
         Loop(build("agg", {}), weight[1:])
 
 
+def test_the_optimizer_has_every_weight_once_and_knows_the_table():
+    table, other = update(0)[1].requires_grad_(), torch.nn.Parameter(torch.ones(3))
+    made = Loop(build("mle", {}), table).optimizer([other, table], lr=0.5)
+    assert [(group["params"][0] is table, len(group["params"]), group["lr"]) for group in made.param_groups] == [
+        (True, 1, 0.5), (False, 1, 0.5),
+    ]  # fmt: skip
+
+
 def test_its_state_is_the_objective_s_and_goes_through_accelerate(tmp_path):
     one, other = build("agg", {}), build("agg", {})
     hidden, weight, targets, _ = update(0)

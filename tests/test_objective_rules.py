@@ -307,6 +307,13 @@ def test_frages_game_begins_after_its_update_for_both_players():
     assert moved == [(False, False), (False, False), (True, True), (True, True)]
 
 
+def test_frages_hidden_layer_is_one_and_a_half_times_as_wide_as_a_row():
+    """FRAGE's public code."""
+    assert [tuple(weight.shape) for weight in build("frage", {"hidden": True}).discriminator.parameters()] == [
+        (3 * D // 2, D), (3 * D // 2,), (1, 3 * D // 2), (1,),
+    ]  # fmt: skip
+
+
 def test_reweighting_is_by_the_mean_of_types_that_occur():
     """omega is the mean count of the types that occur, over the type's own; a type that never occurs is not weighed."""
     objective = build("reweight", {}, counts=torch.tensor([2, 0, 4, 6, *[0] * (N - 4)]))

@@ -147,6 +147,15 @@ def test_a_mark_of_padding_outside_the_table_leaves_no_row_out():
     ]  # fmt: skip
 
 
+def test_padding_may_be_the_first_row():
+    assert raretokens.facts(torch.ones(4), width=4, updates_per_epoch=3, pad=0).used.tolist() == [
+        False,
+        True,
+        True,
+        True,
+    ]
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 from tiny.scored import TEST, create, lines, put
 
 from raretokens.metrics.isotropy import isotropy, log_partitions
+from raretokens.metrics.norms import norms
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import Vocabulary
 
@@ -109,6 +110,12 @@ def test_language_model_numbers(world, reports):
     uniform = np.log(Vocabulary.read(world / "data/tokens/lm/vocabulary.tsv").types)
     expected = summary["updates"] / summary["updates_per_epoch"], summary["kept"]["valid_nll"] / uniform
     assert [*report["metrics"]["training"].values()] == pytest.approx(expected, rel=1e-5)
+    table = load_file(world / "data/runs/lm/tiny/model.safetensors")["table"]
+    vocabulary = Vocabulary.read(world / "data/tokens/lm/vocabulary.tsv")
+    moved, _ = norms(
+        table - np.float32(np.float16(0.1)), vocabulary.counts, vocabulary.groups({"fractions": [0.3, 0.5, 0.2]})
+    )
+    assert report["metrics"]["moved"] == pytest.approx(moved, rel=1e-4)
     human = metrics_of(reports, "lm/human")
     assert report["metrics"]["uniq"] == human["uniq"]  # the predictions are the targets, turned by one
     assert report["metrics"]["continuation"]["samples"] == {str(i): 3 for i in range(1, 5)}
