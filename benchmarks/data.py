@@ -5,11 +5,13 @@
 Made-up text in the form of the real files: Zipf's law over 260,000 words (lm, as WikiText-103; full is 103 million words)
 or a million English and two million German ones (pairs, as WMT14; full is 4.5 million pairs; the size is that of both
 sides). Each step runs in a process of its own, `bare` is the same library over the same blocks with nothing kept. Speed is
-of the training text, by the clock and by processor time; memory is the peak, of all processes of a step together.
+of the training text, by the clock and by processor time; memory is the peak of all processes of a step together, looked at five
+times a second.
 GPT-2's pieces come from RARETOKENS_MIRROR or the network. On a busy machine processor time says more than the clock.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -25,12 +27,14 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
-from records import keep, memory
+import psutil
+from records import keep
 
 FULL = {"lm": 640, "pairs": 1_260}  # MB asked for: 103 million words, 4.5 million pairs
 TYPES = {"lm": 260_000, "en": 1_000_000, "de": 2_000_000}
 WORDS = {"lm": 90, "en": 25, "de": 23}  # of a line, on average
 THREADS = 2
+SAMPLED = 0.2  # seconds between looks at the memory
 MERGES = 37_000
 
 
@@ -207,23 +211,36 @@ STEPS: dict[str, dict[str, tuple[Callable[[], None], Callable[[], None] | None]]
 
 
 def measured(corpus: str, step: str, bare: bool) -> None:
-    """One step in this process; prints its seconds, processor seconds and peak memory in MB."""
+    """One step in this process; prints its seconds and processor seconds."""
     start = time.perf_counter()
     STEPS[corpus][step][bare]()
     seconds = time.perf_counter() - start
     here, below = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     processor = here.ru_utime + here.ru_stime + below.ru_utime + below.ru_stime
-    peak = (
-        memory("VmHWM") + THREADS * below.ru_maxrss * 1024
-    ) / 1e6  # processes below: one a thread, at most this each
-    print(json.dumps({"seconds": seconds, "processor": processor, "memory": peak}))
+    print(json.dumps({"seconds": seconds, "processor": processor}))
 
 
 def run(corpus: str, step: str, bare: bool, folder: Path) -> dict[str, float]:
     threads = {"RAYON_NUM_THREADS": str(THREADS), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "true"}
     command = [sys.executable, str(Path(__file__).resolve()), "--corpus", corpus, "--step", step, *["--bare"] * bare]
-    done = subprocess.run(command, cwd=folder, env=os.environ | threads, text=True, stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    with subprocess.Popen(command, cwd=folder, env=os.environ | threads, text=True, stdout=subprocess.PIPE) as step:
+        peak = peak_memory(step)
+        told = step.stdout.read()
+    if step.returncode:
+        raise subprocess.CalledProcessError(step.returncode, command)
+    return {**json.loads(told.splitlines()[-1]), "memory": peak / 1e6}
+
+
+def peak_memory(step: subprocess.Popen) -> int:
+    """Bytes that a step and its processes take together at most, each page that some share counted once; until it ends."""
+    peak, of_all = 0, psutil.Process(step.pid)
+    while step.poll() is None:
+        with contextlib.suppress(psutil.Error):  # one of them has just ended
+            peak = max(
+                peak, sum(process.memory_full_info().pss for process in (of_all, *of_all.children(recursive=True)))
+            )
+        time.sleep(SAMPLED)
+    return peak
 
 
 def rows(corpus: str, megabytes: float, rounds: int, steps: list[str], folder: Path) -> Iterator[dict[str, object]]:

@@ -25,7 +25,8 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -71,6 +72,8 @@ LIBRARIES = (
     "accelerate", "gensim.models", "hypothesis", "jinja2", "matplotlib.pyplot", "pandas", "pydantic", "pytest", "sacrebleu",
     "sacremoses", "safetensors.torch", "scipy.optimize", "scipy.stats", "tokenizers", "torch.utils.checkpoint",
 )  # fmt: skip
+# Constants of how much is read or worked on at a time: memory and speed depend on them, no answer does.
+PORTIONS = {"LINES", "CHUNK", "CHUNK_CUDA", "BLOCK", "QUERIES"}
 NEW_MOUNTS, NEW_USER = 0x20000, 0x10000000  # CLONE_NEWNS, CLONE_NEWUSER
 NOT_RUN = 99
 MARGIN = 30.0  # seconds that a mutant may take beyond three times the tests without it
@@ -301,7 +304,14 @@ def drawn(wanted: list[str], most: int) -> Iterator[Mutant]:
     every = [place for module in modules(wanted) for place in places(module)]
     random.Random(0).shuffle(every)
     print(f"{len(every)} mutants of {len(modules(wanted))} modules; {min(most, len(every))} drawn", flush=True)
-    return map(mutant_at, every[:most])
+    return islice((mutant for mutant in map(mutant_at, every) if mutant.line not in _portions(mutant.module)), most)
+
+
+@cache
+def _portions(module: str) -> set[int]:
+    """Lines of a module that say how much is worked on at a time."""
+    return {node.lineno for node in _tree(module).body
+            if isinstance(node, ast.Assign) and PORTIONS & {getattr(target, "id", "") for target in node.targets}}  # fmt: skip
 
 
 def main() -> None:
