@@ -30,6 +30,10 @@ def built(tmp_path_factory) -> Path:
     return folder
 
 
+def test_a_second_time_starts_nothing(built):
+    assert run(built, "stages/parallel", "2").stdout.startswith("Nothing has changed")
+
+
 def test_every_run_is_scored_and_in_the_tables(built):
     for name in (
         "lm/mle",
