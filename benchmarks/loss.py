@@ -1,11 +1,11 @@
 """Time and memory of the loss alone, forward and backward: ours beside plain, compiled, chunked and published constructions.
 
-    python benchmarks/loss.py [--shapes 2048x8192x512,...] [--out benchmarks/loss-cpu.csv]
+    python benchmarks/loss.py [--shapes 2048x8192x512,...] [--dtype bfloat16] [--out benchmarks/loss-cpu.csv]
 
 Each method runs in a process of its own, one after another, in several rounds; the best round counts. Seconds are those of the
-processor on a CPU, of the device on a GPU, where everything is bfloat16 but the table; a pass before them (and compilation)
-does not count. Memory is the peak above the inputs of one pass. Ratios are to `plain` and to `ungated` of the same run. Rows of
-shapes that are not measured stay in the file.
+processor on a CPU, of the device on a GPU; a pass before them (and compilation) does not count. In bfloat16, the only choice on
+a GPU, the table and sums are float32. Memory is the peak above the inputs of one pass. Ratios are to `plain`, `compiled` and
+`ungated` of the same run. Rows of shapes that are not measured stay in the file.
 """
 
 import json
@@ -28,13 +28,16 @@ SHAPES = {
     "cuda": "8192x8192x1024,32768x8192x1024,8192x44256x512,8192x44256x1024,32768x44256x1024,8192x267736x1024",
 }
 RARE_SHARE = 0.2  # of the types; their targets are about 2 % of the positions
+RATIOS = (
+    ("time", "seconds", "plain"), ("memory", "bytes", "plain"), ("time", "seconds", "compiled"),
+    ("time", "seconds", "ungated"), ("memory", "bytes", "ungated"),
+)  # fmt: skip
 WORK = 8e10  # products of a pass; a bigger one is not repeated within a round
 
 
-def inputs(m: int, n: int, d: int, device: str) -> tuple[Tensor, Tensor, Tensor, Gate]:
+def inputs(m: int, n: int, d: int, device: str, dtype: str) -> tuple[Tensor, Tensor, Tensor, Gate]:
     torch.manual_seed(0)
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    hidden = torch.randn(m, d, device=device, dtype=dtype, requires_grad=True)
+    hidden = torch.randn(m, d, device=device, dtype=getattr(torch, dtype), requires_grad=True)
     weight = (torch.randn(n, d, device=device) * d**-0.5).requires_grad_()
     targets = (torch.rand(m, device=device) ** 6 * n).long()  # falling frequency
     rare = torch.arange(n, device=device) >= n * (1 - RARE_SHARE)
@@ -60,12 +63,12 @@ def builtin(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
 
 
 def ungated(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
-    with torch.autocast(hidden.device.type, dtype=torch.bfloat16, enabled=hidden.is_cuda):
+    with torch.autocast(hidden.device.type, dtype=torch.bfloat16, enabled=hidden.dtype == torch.bfloat16):
         return gated_linear_cross_entropy(hidden, weight, targets).loss
 
 
 def gated(hidden: Tensor, weight: Tensor, targets: Tensor, gate: Gate) -> Tensor:
-    with torch.autocast(hidden.device.type, dtype=torch.bfloat16, enabled=hidden.is_cuda):
+    with torch.autocast(hidden.device.type, dtype=torch.bfloat16, enabled=hidden.dtype == torch.bfloat16):
         return gated_linear_cross_entropy(hidden, weight, targets, gate=gate).loss
 
 
@@ -126,9 +129,9 @@ METHODS: dict[str, Callable[[Tensor, Tensor, Tensor, Gate], Tensor]] = {
 }
 
 
-def measure(method: str, m: int, n: int, d: int, device: str, repeats: int) -> dict[str, float]:
+def measure(method: str, m: int, n: int, d: int, device: str, dtype: str, repeats: int) -> dict[str, float]:
     """Seconds of the best of some passes, forward and backward; without a repeat the peak bytes of one pass instead."""
-    hidden, weight, targets, gate = inputs(m, n, d, device)
+    hidden, weight, targets, gate = inputs(m, n, d, device, dtype)
 
     def once() -> None:
         hidden.grad = weight.grad = None
@@ -151,33 +154,34 @@ def measure(method: str, m: int, n: int, d: int, device: str, repeats: int) -> d
     return {"seconds": min(times)}
 
 
-def best(method: str, shape: tuple[int, int, int], device: str, before: dict) -> dict:
+def best(method: str, shape: tuple[int, int, int], device: str, dtype: str, before: dict) -> dict:
     """`before` with a further round of the method, in a process of its own."""
     m, n, d = shape
     repeats = 10 if device == "cuda" else max(1, min(4, int(WORK / (m * n * d))))
-    new = apart(__file__, method, m, n, d, device, repeats)
+    new = apart(__file__, method, m, n, d, device, dtype, repeats)
     if "seconds" in before and "seconds" in new:
         new["seconds"] = min(new["seconds"], before["seconds"])
     return before | new
 
 
-def compare(shape: tuple[int, int, int], methods: list[str], device: str, rounds: int) -> list[dict]:
-    measured: dict[str, dict] = {method: apart(__file__, method, *shape, device, 0, bare=True) for method in methods}
+def compare(shape: tuple[int, int, int], methods: list[str], device: str, dtype: str, rounds: int) -> list[dict]:
+    measured: dict[str, dict] = {
+        method: apart(__file__, method, *shape, device, dtype, 0, bare=True) for method in methods
+    }
     for _ in range(rounds):
         for method in methods:
             if "error" not in measured[method]:
-                measured[method] = best(method, shape, device, measured[method])
+                measured[method] = best(method, shape, device, dtype, measured[method])
     rows = []
     for method, values in measured.items():
         row = dict(zip(("positions", "vocabulary", "width"), shape, strict=True))
-        row |= {"method": method, "device": device, "seconds": "", "MB": ""}
+        row |= {"dtype": dtype, "method": method, "device": device, "seconds": "", "MB": ""}
         if "error" not in values:
             row |= {"seconds": f"{values['seconds']:.4f}", "MB": round(values["bytes"] / 1e6)}
-        for name in ("plain", "ungated"):
-            for what, key in (("time", "seconds"), ("memory", "bytes")):
-                base = measured.get(name, {"error": ""})
-                is_measured = "error" not in base and "error" not in values
-                row[f"{what}_to_{name}"] = f"{values[key] / base[key]:.3f}" if is_measured else ""
+        for what, key, name in RATIOS:
+            base = measured.get(name, {"error": ""})
+            is_measured = "error" not in base and "error" not in values
+            row[f"{what}_to_{name}"] = f"{values[key] / base[key]:.3f}" if is_measured else ""
         rows.append(row | {"note": values.get("error", ""), "machine": machine(device)})
         print(rows[-1], flush=True)
     return rows
@@ -189,15 +193,19 @@ def main() -> None:
         "--shapes", help="positions x vocabulary x width, as 8192x44256x512,...; default: the device's list"
     )
     options.add_argument("--methods", default=",".join(METHODS))
+    options.add_argument(
+        "--dtype", choices=("float32", "bfloat16"), help="default: float32 on a CPU, bfloat16 on a GPU"
+    )
     arguments = options.parse_args()
     if arguments.one:
         print(json.dumps(measure(*json.loads(arguments.one))))
         return
+    dtype = arguments.dtype or ("bfloat16" if arguments.device == "cuda" else "float32")
     for text in (arguments.shapes or SHAPES[arguments.device]).split(","):
         m, n, d = map(int, text.split("x"))
-        rows = compare((m, n, d), arguments.methods.split(","), arguments.device, arguments.rounds)
+        rows = compare((m, n, d), arguments.methods.split(","), arguments.device, dtype, arguments.rounds)
         if arguments.out:  # after each shape: a killed run keeps what it has
-            keep(rows, arguments.out, ("positions", "vocabulary", "width"))
+            keep(rows, arguments.out, ("positions", "vocabulary", "width", "dtype"))
 
 
 if __name__ == "__main__":

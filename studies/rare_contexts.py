@@ -4,14 +4,15 @@ A tied table is read as well as predicted from. Where rare rows are frozen, or t
 says less. If that is what a method costs, its perplexity beside maximum likelihood's is the same as on contexts without a rare
 piece. Targets that are not rare, among types that are not rare, so that the probability left to rare types is not counted:
 
-    cd scales/small && python ../../studies/rare_contexts.py mle-2 freeze-2 agg-2
+    cd scales/small && python ../../studies/rare_contexts.py mle-2 freeze-2 freeze-b-2 agg-2
 
-prints a line for each run but the first and each distance, and writes studies/rare-contexts-<scale>.csv: ratio to the first run,
-with the middle 95 % of it over parts of the text drawn again.
+prints a line for each run but the first, group of targets and distance, and writes studies/rare-contexts-<scale>.csv: ratio to
+the first run, with the middle 95 % of it over parts of the text drawn again.
 """
 
 import csv
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,10 @@ from raretokens.metrics.resampling import BLOCKS, drawn
 from raretokens.paths import output, tokens
 from raretokens.scoring.artifacts import group_of
 from raretokens.subword.streams import tokens as stream
-from raretokens.subword.vocabulary import RARE, VOCABULARY, Vocabulary
+from raretokens.subword.vocabulary import FREQ, MED, RARE, VOCABULARY, Vocabulary
 
 FARTHEST = (1, 4, 16, 64, 192)  # pieces back to the last rare one; the last is what a probe surely sees
-COLUMNS = ["run", "beside", "nearest", "farthest", "targets", "ratio", "low", "high"]
+COLUMNS = ["run", "beside", "group", "nearest", "farthest", "targets", "ratio", "low", "high"]
 
 
 def distances(rare: np.ndarray) -> np.ndarray:
@@ -52,13 +53,15 @@ def main(beside: str, *runs: str) -> None:
     targets = stream(folder, "test")
     rare = groups[targets] == RARE
     back = distances(rare)
+    kinds = {"not rare": ~rare, "freq": groups[targets] == FREQ, "med": groups[targets] == MED}
     logprob = {name: among(name) for name in (beside, *runs)}
     rows = []
-    for name in runs:
+    for name, kind in product(runs, kinds):
         for nearest, farthest in zip((1, *(far + 1 for far in FARTHEST)), (*FARTHEST, len(targets)), strict=True):
-            kept = ~rare & (nearest <= back) & (back <= farthest)
+            kept = kinds[kind] & (nearest <= back) & (back <= farthest)
             shown = [f"{value:.4f}" for value in ratio(logprob[beside] - logprob[name], kept)]
-            rows.append([name, beside, nearest, "" if farthest == len(targets) else farthest, int(kept.sum()), *shown])
+            ends = [nearest, "" if farthest == len(targets) else farthest]
+            rows.append([name, beside, kind, *ends, int(kept.sum()), *shown])
     for row in [COLUMNS, *rows]:
         print(*(f"{cell:>9}" for cell in row))
     with (Path(__file__).parent / f"rare-contexts-{parameters.scale}.csv").open("w", newline="") as file:

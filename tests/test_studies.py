@@ -33,3 +33,20 @@ def test_a_table_of_random_rows_tells_nothing(monkeypatch):
     monkeypatch.setattr(discriminator, "AFTER", (1, 20))
     (start, own), (later, _) = discriminator.course({"lr": 1.0}, seed=0)
     assert 30 < start < 70 and 30 < later < 70 and 0.5 < own < 1
+
+
+def test_a_cone_is_seen_and_rows_all_around_are_not():
+    from table_course import COLUMNS, numbers
+
+    around = np.random.default_rng(0).normal(size=(300, 16))
+    counts, groups = np.arange(300, 0, -1), np.repeat([0, 1, 2], 100)
+    wide, narrow = (
+        dict(zip(COLUMNS[2:], map(float, numbers(around + shift, counts, groups)), strict=True)) for shift in (0, 4)
+    )
+    assert wide["positive total"] == approx(0.5, abs=0.02) and narrow["positive total"] > 0.999
+    assert (
+        abs(wide["mean cosine"]) < 0.01
+        and narrow["mean cosine"] > 0.9
+        and narrow["tenth to first"] < wide["tenth to first"]
+    )
+    assert wide["rare beside rare"] == approx(0.8, abs=0.05)  # four of five types are rare, and rows know nothing of it

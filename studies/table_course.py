@@ -1,0 +1,67 @@
+"""Would longer training decide otherwise? What papers say of a translation model's table, in the course of training.
+
+    cd scales/small && python ../../studies/table_course.py base-mle-2 base-mle-3 base-cosreg
+
+prints a line for each run and each copy of its table, and writes studies/table-course-<scale>.csv: the share of pairs of rows
+with a positive cosine (CosReg section 3.2), over all rows and by group; the mean cosine; the third singular value over the second
+and that at a tenth of the ranks over the first (CosReg sections 3.1 and 6.3); the share of rare types among the ten nearest of
+rare ones and as the nearest (FRAGE section 3). Reports have the numbers of the model that was chosen, here are single updates'.
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from safetensors import safe_open
+
+from raretokens import paths
+from raretokens.config.load import load
+from raretokens.metrics.cosine import mean_cosine
+from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
+from raretokens.metrics.positive_cosine import positive_cosine
+from raretokens.metrics.spectrum import singular_values
+from raretokens.scoring.artifacts import group_of
+from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+
+GROUPS = ("total", "freq", "med", "rare")
+COLUMNS = ["run", "update", *(f"positive {group}" for group in GROUPS), "mean cosine", "third to second",
+           "tenth to first", "rare beside rare", "nearest to rare"]  # fmt: skip
+SHOWN = 2000  # rows of a group, evenly spaced, whose cosines are counted
+
+
+def course(run: str, vocabulary: Vocabulary, groups: np.ndarray) -> Iterator[list]:
+    with safe_open(paths.trained("nmt", run) / "snapshots.safetensors", framework="numpy") as file:
+        for update in sorted(file.keys()):
+            yield [run, int(update), *numbers(file.get_tensor(update), vocabulary.counts, groups)]
+
+
+def numbers(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> Iterator[str]:
+    positive, _ = positive_cosine(table, groups, limit=SHOWN)
+    yield from (f"{positive[group]:.3f}" for group in GROUPS)
+    values, _ = singular_values(table, groups)
+    yield from (
+        f"{mean_cosine(table, groups)[0]:.4f}",
+        f"{values[2] / values[1]:.3f}",
+        f"{values[len(values) // 10]:.3f}",
+    )
+    near, _ = rare_among_neighbours_of_rare(table, counts, groups)
+    yield from (f"{near['rare']:.3f}", f"{near['nearest']:.3f}")
+
+
+def main(*runs: str) -> None:
+    parameters = load()
+    rows: list[list] = [COLUMNS]
+    for run in runs:
+        tokens = parameters.run("nmt", run).tokens
+        vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
+        rows += course(run, vocabulary, group_of(vocabulary, parameters.tokens[tokens].groups))
+    for row in rows:
+        print(*(f"{cell:>16}" for cell in row))
+    with (Path(__file__).parent / f"table-course-{parameters.scale}.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
