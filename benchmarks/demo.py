@@ -2,7 +2,8 @@
 
     python benchmarks/demo.py [FOLDER] [--jobs 2] [--out benchmarks/demo-cpu.csv]
 
-FOLDER is that of a scale, where everything still has to be made (a fresh clone). `everything else` is what no stage spent.
+FOLDER is that of a scale, where everything still has to be made: a fresh clone, after `rm -rf reports dvc.lock` (else DVC knows
+scores and reports by what made them, and skips these stages). `everything else` is what no stage spent.
 """
 
 import argparse

@@ -50,3 +50,20 @@ def test_a_cone_is_seen_and_rows_all_around_are_not():
         and narrow["tenth to first"] < wide["tenth to first"]
     )
     assert wide["rare beside rare"] == approx(0.8, abs=0.05)  # four of five types are rare, and rows know nothing of it
+
+
+def test_a_constant_on_the_logits_of_rare_types_is_that():
+    from rare_bias import biased, rivals
+
+    logits, targets, is_rare = np.random.default_rng(0).normal(size=(50, 6)), np.arange(50) % 6, np.arange(6) >= 4
+
+    def probe(logits):
+        logprob = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+        return logprob[np.arange(50), targets], np.log(np.exp(logprob[:, is_rare]).sum(1))
+
+    plain, shifted = probe(logits), probe(logits + 0.7 * is_rare)
+    for own, other in zip(biased(plain, is_rare[targets], 0.7), shifted, strict=True):
+        assert own == approx(other, abs=1e-12)
+    found = dict(rivals(plain, shifted, is_rare[targets]))
+    assert found["same rare share"] == approx(0.7, abs=1e-6)
+    assert -biased(plain, is_rare[targets], found["same total"])[0].mean() == approx(-shifted[0].mean(), abs=1e-9)

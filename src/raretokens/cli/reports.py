@@ -82,7 +82,7 @@ def write_trained(arguments: argparse.Namespace) -> None:
 def compare_scales(arguments: argparse.Namespace) -> None:
     declared, claims = _declared(), scales.read(root())
     write_text(arguments.folder / "evidence.md", scales.to_markdown(claims, declared, scales.spent(root())))
-    write_text(arguments.folder / "verdict.md", scales.in_words(claims) + "\n")
+    write_text(arguments.folder / "verdict.md", scales.in_words(claims, declared) + "\n")
 
 
 def show_diff(arguments: argparse.Namespace) -> None:

@@ -21,6 +21,7 @@ intervals that [the claims page of the demo](../reports/claims.md) explains; *3 
 is the mean. What disagrees stands first, with the reason as far as it is known; [studies](../studies) are scripts that ask the
 trained models for it. Scales that are not named here have not been run.
 """
+INTERVALS = {"seeds": "seeds", "test": "test set"}
 Claims = dict[str, pd.DataFrame]  # scale, the largest first -> its claims.csv, by claim
 
 
@@ -42,7 +43,12 @@ def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str
     lines = [ABOUT, _counts(claims), "", *(line for text in spent for line in (text, ""))]
     failing = [name for name in declared.claims if _verdict(claims, largest, name) == "does not hold"]
     lines += [f"## What does not hold at the {largest} scale", "", _head([*claims, "why"])]
-    lines += [_row(name, claims, declared, [_why(name, claims, declared)]) for name in failing] or ["Nothing."]
+    lines += [_row(name, claims, declared, [_told(name, "why", claims, declared)]) for name in failing] or ["Nothing."]
+    doubted = [
+        name for name, claim in declared.claims.items() if claim.but and _verdict(claims, largest, name) == "holds"
+    ]
+    lines += ["", f"## What holds at the {largest} scale and shows less than it seems to", "", _head([*claims, "but"])]
+    lines += [_row(name, claims, declared, [_told(name, "but", claims, declared)]) for name in doubted] or ["Nothing."]
     for other in others:
         lines += ["", f"## What the {other} scale decides otherwise than the {largest} scale", ""]
         turned = [name for name in declared.claims if _differ(claims, largest, other, name)]
@@ -53,14 +59,27 @@ def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str
     return "\n".join([*lines, ""])
 
 
-def in_words(claims: Claims) -> str:
-    """The verdicts of the largest scale in a line."""
+def in_words(claims: Claims, declared: Declarations) -> str:
+    """The verdicts of the largest scale on what papers conclude in a line, those on controls of ours in another."""
     largest = next(iter(claims))
-    counts = Counter(claims[largest].verdict)
-    tested = sum(counts[kind] for kind in ("holds", "does not hold", "undecided"))
-    decided = f"{counts['holds']} hold, {counts['does not hold']} do not and {counts['undecided']} are undecided"
-    untested = f"{counts['not testable here']} cannot be tested by it, {counts['not run']} have no runs"
-    return f"Of {tested} conclusions that the {largest} scale can test, {decided}; {untested}."
+    rows = claims[largest]
+    ours = pd.Series({name: name in declared.claims and declared.claims[name].is_ours for name in rows.index})
+    left = Counter(rows[~ours].verdict)
+    untested = f"{left['not testable here']} cannot be tested by it, {left['not run']} have no runs"
+    return (
+        f"Of {_decided(rows[~ours], f'conclusions that the {largest} scale can test')}; {untested}.\n"
+        f"Of {_decided(rows[ours], 'controls of ours')}."
+    )
+
+
+def _decided(rows: pd.DataFrame, what: str) -> str:
+    """How many could be tested and what came of them."""
+    counts = Counter(rows.verdict)
+    few = Counter(rows[rows.seeds_low == ""].verdict)
+    shown = {kind: f"{counts[kind]} {verb}{f' ({few[kind]} of them by the test set alone)' if few[kind] else ''}"
+             for kind, verb in (("holds", "hold"), ("does not hold", "do not"))}  # fmt: skip
+    tested = sum(counts[kind] for kind in (*shown, "undecided"))
+    return f"{tested} {what}, {', '.join(shown.values())} and {counts['undecided']} are undecided"
 
 
 def _spent(scale: str, rows: pd.DataFrame) -> str:
@@ -98,22 +117,22 @@ def _row(name: str, claims: Claims, declared: Declarations, more: list[str] | No
 
 
 def _shown(row: pd.Series | None) -> str:
-    """Effect, interval over seeds or else the test set, and verdict."""
+    """Effect, its intervals and verdict."""
     if row is None:
         return ""
-    ends = next(((row[f"{of}_low"], row[f"{of}_high"]) for of in ("seeds", "test") if row[f"{of}_low"]), None)
-    interval = f" [{effect(row.kind, ends[0])}, {effect(row.kind, ends[1])}]" if ends else ""
+    found = [f" [{effect(row.kind, row[f'{of}_low'])}, {effect(row.kind, row[f'{of}_high'])}] {name}"
+             for of, name in INTERVALS.items() if row[f"{of}_low"]]  # fmt: skip
     seeds = f", {row.seeds} seed{'s' if row.seeds != '1' else ''}" if row.ours else ""
     reason = f" ({row.reason})" if row.verdict == "not testable here" else ""
-    return f"{effect(row.kind, row.ours)}{interval} **{row.verdict}**{seeds}{reason}".strip()
+    return f"{effect(row.kind, row.ours)}{','.join(found)} **{row.verdict}**{seeds}{reason}".strip()
 
 
-def _why(name: str, claims: Claims, declared: Declarations) -> str:
-    """The declared reason, with the effects of the claims that it names at the largest scale."""
+def _told(name: str, field: str, claims: Claims, declared: Declarations) -> str:
+    """What is declared of a claim, with the effects of the claims that it names at the largest scale."""
     rows = next(iter(claims.values()))
     effects = dict.fromkeys(declared.claims, "not measured")
     effects |= {other: effect(row.kind, row.ours) for other, row in rows.iterrows() if row.ours}
-    return (declared.claims[name].why or "not known").format_map(effects)
+    return (getattr(declared.claims[name], field) or "not known").format_map(effects)
 
 
 def _verdict(claims: Claims, scale: str, name: str) -> str:

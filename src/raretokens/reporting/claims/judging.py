@@ -5,6 +5,8 @@ where the claim turns; a claim of no change where they lie inside its margin, or
 decides, and the verdict says so. Otherwise it is undecided. What no training touches is what it is.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 
 from raretokens.reporting.claims import effects, intervals
@@ -36,8 +38,8 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
         verdict=verdict,
         reason=reason,
         kind=claim.effect,
-        left=_mean(found["left"]),
-        right=_mean(found.get("right")),
+        left=_mean(found["left"], each),
+        right=_mean(found.get("right"), each),
         ours=_number(mean),
         seeds_low=seeds_low,
         seeds_high=seeds_high,
@@ -101,8 +103,9 @@ def _ends(claim: Claim, interval: Interval | None) -> tuple[str, str]:
     return _number(float(effects.back(claim)(interval.low))), _number(float(effects.back(claim)(interval.high)))
 
 
-def _mean(value: Value | None) -> str:
-    return f"{value.mean:.6g}" if value else ""
+def _mean(value: Value | None, seeds: Collection[int | None]) -> str:
+    """Over the seeds that the effect is of, else over all there are."""
+    return f"{(value.of(seeds) or value).mean:.6g}" if value else ""
 
 
 def _number(value: float | None) -> str:

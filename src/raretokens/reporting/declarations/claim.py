@@ -81,6 +81,7 @@ class Claim(Section):
         None, description="of the few that the papers stand or fall with: its name in headline.json"
     )
     why: str = Field("", description="what evidence says about why it fails; {claim} stands for that claim's effect")
+    but: str = Field("", description="what speaks against reading more into it where it holds; {claim} as in why")
     unprinted: str | None = Field(None, description="why the paper prints no such effect")
 
     @property
@@ -92,6 +93,11 @@ class Claim(Section):
         """Its own, then those of its control."""
         control = _sides(self.control) if self.control else {}
         return {**self.sides, **{f"control.{name}": side for name, side in control.items()}}
+
+    @property
+    def is_ours(self) -> bool:
+        """A control of ours or a reading of ours: no conclusion of the paper."""
+        return self.place.endswith("of ours)")
 
     @property
     def threshold(self) -> float:

@@ -1,0 +1,86 @@
+"""Would one number do as much? Maximum likelihood with one constant added to the logits of all rare types, beside each method.
+
+Methods that spare rare rows some gradient leave more probability on rare types, which alone lowers the perplexity of rare
+targets. The rival learns nothing: its constant, chosen on the same test text, gives rare types the share that the method gives
+them, or costs the same total perplexity. A method has learnt more of rare types only where it is better than both.
+
+    cd scales/small && python ../../studies/rare_bias.py agg-2 agg-3 freeze-b-2 freeze-b-3 agps-2 agps-3
+
+prints a line for each run and each rival, and writes studies/rare-bias-<scale>.csv: mean probability of all rare types together,
+and perplexities as ratios to maximum likelihood of the same seed.
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from raretokens.config.load import load
+from raretokens.metrics.perplexity import perplexity
+from raretokens.paths import output, tokens
+from raretokens.scoring.artifacts import group_of
+from raretokens.subword.streams import tokens as stream
+from raretokens.subword.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
+
+KINDS = ("total", *GROUP_NAMES)
+COLUMNS = ["run", "beside", "what", "constant", "rare share", *KINDS]
+LARGEST = 20.0  # nats
+Probe = tuple[np.ndarray, np.ndarray]  # log-probability of the target, and of all rare types together, one a position
+
+
+def biased(probe: Probe, rare: np.ndarray, constant: float) -> Probe:
+    """With the constant added to the logits of all rare types; rare: whether the target is one."""
+    logprob, of_rare = probe
+    norm = np.logaddexp(np.log1p(-np.exp(np.minimum(of_rare, -1e-12))), of_rare + constant)
+    return logprob + constant * rare - norm, of_rare + constant - norm
+
+
+def rivals(baseline: Probe, method: Probe, rare: np.ndarray) -> Iterator[tuple[str, float]]:
+    """What the rival has in common with the method, and its constant; nothing where no constant above 0 has it."""
+
+    def share(probe: Probe) -> float:
+        return float(np.exp(probe[1]).mean())
+
+    def nll(probe: Probe) -> float:
+        return float(-probe[0].mean())
+
+    cheapest = minimize_scalar(lambda constant: nll(biased(baseline, rare, constant)), bounds=(0.0, LARGEST)).x
+    for what, number, start in (("same rare share", share, 0.0), ("same total", nll, cheapest)):
+        aim = number(method)
+        if number(biased(baseline, rare, start)) < aim:
+            yield what, brentq(lambda constant: number(biased(baseline, rare, constant)) - aim, start, LARGEST)  # noqa: B023
+
+
+def shown(probe: Probe, baseline: Probe, targets: np.ndarray, groups: np.ndarray) -> list[str]:
+    ours, theirs = (perplexity(one[0], targets, groups, window=0, context=0)[0] for one in (probe, baseline))
+    return [f"{np.exp(probe[1]).mean():.4f}", *(f"{ours[kind] / theirs[kind]:.3f}" for kind in KINDS)]
+
+
+def main(*runs: str) -> None:
+    parameters, rows = load(), [COLUMNS]
+    for name in runs:
+        run = parameters.run("lm", name)
+        beside = "mle" if run.seed == 1 else f"mle-{run.seed}"
+        vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)
+        groups, targets = group_of(vocabulary, parameters.tokens[run.tokens].groups), stream(tokens(run.tokens), "test")
+        method, baseline = read(name), read(beside)
+        rows.append([name, beside, "the run", "", *shown(method, baseline, targets, groups)])
+        rare = groups[targets] == RARE
+        for what, constant in rivals(baseline, method, rare):
+            rival = shown(biased(baseline, rare, constant), baseline, targets, groups)
+            rows.append([name, beside, what, f"{constant:.3f}", *rival])
+    for row in rows:
+        print(*(f"{cell:>15}" for cell in row))
+    with (Path(__file__).parent / f"rare-bias-{parameters.scale}.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def read(run: str) -> Probe:
+    return tuple(np.load(output("probes", run) / f"{part}.npy").astype(np.float64) for part in ("logprob", "rare"))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
