@@ -25,12 +25,12 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
 
+import coverage
 from records import keep
 
 ROOT = Path(__file__).parents[1]
@@ -183,25 +183,26 @@ class Watched:
     def __init__(self) -> None:
         self.lines: dict[str, set[tuple[str, int]]] = {}
         self.seconds: dict[str, float] = {}
+        self.coverage = coverage.Coverage(data_file=None, config_file=False, include=[f"{PACKAGE}/*"])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.seconds[nodeid], self.lines[nodeid] = -time.monotonic(), set()
-        sys.settrace(partial(self._entered, self.lines[nodeid]))
+        self.seconds[nodeid] = -time.monotonic()
+        self.coverage.start()
+        self.coverage.switch_context(nodeid)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        sys.settrace(None)
+        self.coverage.stop()
         self.seconds[nodeid] += time.monotonic()
 
-    def _entered(self, lines: set[tuple[str, int]], frame: FrameType, *_: object) -> Callable | None:
-        _, inside, module = frame.f_code.co_filename.partition("/src/raretokens/")
-        if not inside:
-            return None
-
-        def trace(frame: FrameType, *_: object) -> Callable:
-            lines.add((module.removesuffix(".py"), frame.f_lineno))
-            return trace
-
-        return trace(frame)
+    def pytest_sessionfinish(self) -> None:
+        found = self.coverage.get_data()
+        self.lines = {nodeid: set() for nodeid in self.seconds}
+        for file in found.measured_files():
+            module = str(Path(file).relative_to(PACKAGE).with_suffix(""))
+            for line, tests in found.contexts_by_lineno(file).items():
+                for test in filter(None, tests):
+                    self.lines[test].add((module, line))
+        del self.coverage
 
 
 class Ordered:
