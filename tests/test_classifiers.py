@@ -1,6 +1,7 @@
 """Classifiers: the model against loops in float64, and the contract of training with every objective that applies."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from raretokens.errors import UserError
 from raretokens.metrics.accuracy import accuracy, drawn_accuracy, mean_nll
 from raretokens.metrics.documents import documents
 from raretokens.models import cnn, rcnn
+from raretokens.scoring import classes
 from raretokens.subword.beside import images_of, labels_of
 from raretokens.subword.streams import tokens
 from raretokens.tasks.classify.predicting import log_probabilities as of_documents
@@ -243,6 +245,19 @@ def test_predictions_are_in_the_order_of_the_text(folder, task):
         documents = np.split(text, np.flatnonzero(text == 2) + 1)[:-1]
         alone = [model(torch.from_numpy(row[None, :6]))[0, 0].log_softmax(0) for row in documents]
     assert own == pytest.approx(torch.stack(alone).detach().numpy(), abs=1e-6)
+
+
+def test_a_classifier_is_compared_with_a_guess_among_its_classes(tmp_path, monkeypatch):
+    monkeypatch.setattr(classes, "geometry", lambda artifacts: {})
+    shares, labels = (
+        np.log([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]),
+        np.array([0, 1, 2, 2]),
+    )
+    np.save(tmp_path / "logprob.npy", shares)
+    artifacts = SimpleNamespace(places=SimpleNamespace(output=tmp_path), summary={"kept": {"valid_nll": 0.9}})
+    found = {name: value for name, (value, _) in classes.class_metrics(artifacts, labels, "documents").items()}
+    assert found["training.nll_to_uniform"] == pytest.approx(0.9 / math.log(3)) and found["accuracy"]["total"] == 75.0
+    assert found["test_nll"] == pytest.approx(-np.log([0.7, 0.6, 0.25, 0.8]).mean())
 
 
 def test_accuracy_by_hand():

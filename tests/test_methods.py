@@ -5,6 +5,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from tiny.run_sheet import DECLARED, line
 
@@ -44,3 +45,32 @@ def test_the_page_has_a_row_a_run_with_what_is_marked(tmp_path):
     assert row == "| agg-1 | 3 | x 1.1 ▼ | +0.0333 | nothing measurable | PPL x 1.1 |"
     table = pd.read_csv(io.StringIO(methods.to_csv(changes)))
     assert list(table.verdict) == ["worse", "undecided", "undecided", "undecided"] and "share" not in table
+
+
+def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_much(tmp_path):
+    generator = np.random.default_rng(0)
+    logits, targets, is_rare = generator.normal(size=(400, 8)), generator.integers(8, size=400), np.arange(8) >= 6
+    shares = {"mle": 0.0, "agg": 0.9, "frage": 0.9}  # a constant on the rare logits; nothing else is learnt
+    metrics = {run: _of_rare(logits + shift * is_rare, targets, is_rare) for run, shift in shares.items()}
+    exact = metrics["agg"]["ppl"]["rare"] / metrics["mle"]["ppl"]["rare"]
+    metrics["agg"]["ppl"]["rare"] *= 1.2  # worse than the constant
+    metrics["frage"]["ppl"]["rare"] *= 0.5  # far better
+    for name, its in metrics.items():
+        for seed in (1, 2, 3):
+            (tmp_path / f"{name}-{seed}.json").write_text(json.dumps({"seed": seed, "metrics": its}))
+    names = {f"{name}-{seed}": line(name, seed=seed) for name in metrics for seed in (1, 2, 3)}
+    changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})
+               if change.metric == "ppl.rare"}  # fmt: skip
+    bound = float(changes["agg-1"].constant)
+    assert exact <= bound < 1.1 * exact
+    assert [changes[run].bought for run in ("agg-1", "frage-1")] == [False, True]
+
+
+def _of_rare(logits: np.ndarray, targets: np.ndarray, is_rare: np.ndarray) -> dict:
+    probability = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    mass, hit = probability[:, is_rare].sum(1), is_rare[targets]
+    nll = -np.log(probability[np.arange(len(targets)), targets])
+    return {
+        "ppl": {"rare": float(np.exp(nll[hit].mean()))},
+        "rare_mass": {"total": float(mass.mean()), "rare": float(mass[hit].mean())},
+    }

@@ -13,6 +13,7 @@ from tiny.scored import TEST, create, lines, put
 
 from raretokens.metrics.isotropy import isotropy, log_partitions
 from raretokens.metrics.norms import norms
+from raretokens.scoring.score_files import write_drawn, write_points
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import Vocabulary
 
@@ -251,3 +252,12 @@ def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert message in done.stderr
         assert (world / "reports/runs/nmt/tiny.json").read_bytes() == reports["runs/nmt/tiny.json"]
+
+
+def test_numbers_on_drawn_test_sets_have_five_digits_and_points_four(tmp_path):
+    write_drawn(
+        tmp_path / "drawn.csv", {"ppl.total": np.array([123.456789, np.nan]), "uniq.rare": np.array([7.0, 8.0])}
+    )
+    assert (tmp_path / "drawn.csv").read_text() == "ppl.total,uniq.rare\n123.46,7\n,8\n"
+    write_points(tmp_path / "points.csv", [("isotropy", "rare", 1234567, 0.123456)])
+    assert (tmp_path / "points.csv").read_text() == "series,group,x,y\nisotropy,rare,1234567,0.1235\n"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from raretokens.reporting import frames
+from raretokens.reporting import frames, rival
 from raretokens.reporting.claims.judging import judge
 from raretokens.reporting.claims.main_claims import effect
 from raretokens.reporting.claims.verdict import Verdict
@@ -24,6 +24,10 @@ ABOUT = """\
 Each run beside the one of maximum likelihood with the same model, text and seeds: the ratio (x) or the difference of a metric.
 ▲ better, ▼ worse: every interval that there is, over three seeds or more and over the test set, lies on that side; no mark: they
 do not, or there is none. *buys* and *costs* name the three largest changes that are marked, by their share of the number.
+
+*A constant* in brackets, beside the perplexity of rare targets: what maximum likelihood comes to, or less, with one constant on
+the logits of all rare types that gives them the probability which the run gives them. Where that is no more than the run's own,
+the run has learnt nothing of rare types that this number shows, and does not *buy* it.
 """
 
 
@@ -45,7 +49,13 @@ class Change:
     test_high: str
     verdict: str  # better, worse or undecided
     seeds: str
+    constant: str  # of the perplexity of rare targets: what one constant on their logits gives at most
     share: float  # of the number that changed; not in the CSV
+
+    @property
+    def bought(self) -> bool:
+        """Better, and by more than a constant is."""
+        return self.verdict == "better" and not (self.constant and float(self.constant) <= float(self.ours))
 
 
 class Table(NamedTuple):
@@ -90,7 +100,8 @@ def _cells(of_run: list[Change], titles: list[str]) -> list[str]:
     """A run's row: name, seeds, the effect of each metric, what it buys and what it costs."""
     by_title = {change.title: change for change in of_run}
     shown = [_shown(by_title[title]) if title in by_title else "" for title in titles]
-    sums = [", ".join(_largest(of_run, verdict)) or "nothing measurable" for verdict in ("better", "worse")]
+    marked = [change for change in of_run if change.bought], [change for change in of_run if change.verdict == "worse"]
+    sums = [", ".join(_largest(changes)) or "nothing measurable" for changes in marked]
     return [of_run[0].run, max(change.seeds for change in of_run), *shown, *sums]
 
 
@@ -121,6 +132,7 @@ def _of(run: str, beside: str, scores: Scores, declared: Declarations) -> Iterat
 
 def _change(run: str, beside: str, scores: Scores, title: str, verdict: Verdict) -> Change:
     left, right = float(verdict.left), float(verdict.right)
+    constant = rival.constant_at_most(run, beside, scores) if verdict.metric == rival.METRIC else None
     share = abs(math.log(left / right)) if left > 0 < right else abs(left - right) / (max(abs(left), abs(right)) or 1.0)
     return Change(
         task=scores.task,
@@ -137,17 +149,19 @@ def _change(run: str, beside: str, scores: Scores, title: str, verdict: Verdict)
         test_high=verdict.test_high,
         verdict=WORDS[verdict.verdict],
         seeds=verdict.seeds,
+        constant=f"{constant:.4g}" if constant else "",
         share=share,
     )
 
 
 def _shown(change: Change) -> str:
-    return " ".join(filter(None, [effect(change.kind, change.ours), MARKS[change.verdict]]))
+    constant = f"(a constant: {effect(change.kind, change.constant)})" if change.constant else ""
+    return " ".join(filter(None, [effect(change.kind, change.ours), MARKS[change.verdict], constant]))
 
 
-def _largest(of_run: list[Change], verdict: str) -> list[str]:
-    marked = sorted((change for change in of_run if change.verdict == verdict), key=lambda change: -change.share)
-    return [f"{change.title} {effect(change.kind, change.ours)}" for change in marked[:3]]
+def _largest(changes: list[Change]) -> list[str]:
+    ordered = sorted(changes, key=lambda change: -change.share)
+    return [f"{change.title} {effect(change.kind, change.ours)}" for change in ordered[:3]]
 
 
 def _row(parts: list[str]) -> str:
