@@ -373,6 +373,7 @@ def test_under_trained_rows_are_those_near_the_unused_ones():
         expected = distance(change)
         assert getattr(found, name) == pytest.approx([expected[i] for i in found.ids], abs=1e-9)
     assert found.ids[0] == 17 and found.candidates == 1
+    assert indicators(table, groups, np.array([], int), "unused") is None  # nothing is known to be near to
 
 
 @pytest.mark.parametrize("arguments, message", [

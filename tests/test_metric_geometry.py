@@ -13,7 +13,7 @@ from raretokens.metrics import rows
 from raretokens.metrics.alignsim import alignsim
 from raretokens.metrics.cosine import group_cosine, mean_cosine, mean_inner_product, rare_freq_cosine
 from raretokens.metrics.isotropy import isotropy, isotropy_both_signs, log_partitions
-from raretokens.metrics.neighbours import named_ranks, neighbours, similarity_curve
+from raretokens.metrics.neighbours import named_ranks, neighbours, same_beginning, similarity_curve
 from raretokens.subword.vocabulary import FILLER, FREQ, MED, RARE, Vocabulary
 
 
@@ -192,3 +192,9 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     assert isotropy(log_partitions(table, groups))[0] == pytest.approx(whole[0])
     assert mean_cosine(table, groups)[0] == pytest.approx(whole[1])
     assert alignsim(table, links, groups, rows=7)[0] == pytest.approx(whole[2])
+
+
+def test_neighbours_with_the_first_four_letters_of_their_query_are_related():
+    listed = [("▁Walks", 0.9, "freq"), ("walker", 0.8, "med"), ("wall", 0.7, "rare"), ("wal", 0.6, "rare")]
+    assert same_beginning({"walk": listed}) == (0.5, "characters:4|case:folded")
+    assert same_beginning({"walk": []})[0] is None

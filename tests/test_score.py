@@ -13,6 +13,7 @@ from tiny.scored import TEST, create, lines, put
 
 from raretokens.metrics.isotropy import isotropy, log_partitions
 from raretokens.metrics.norms import norms
+from raretokens.scoring.course import half_fall, largest_rise
 from raretokens.scoring.score_files import write_drawn, write_points
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import Vocabulary
@@ -261,3 +262,12 @@ def test_numbers_on_drawn_test_sets_have_five_digits_and_points_four(tmp_path):
     assert (tmp_path / "drawn.csv").read_text() == "ppl.total,uniq.rare\n123.46,7\n,8\n"
     write_points(tmp_path / "points.csv", [("isotropy", "rare", 1234567, 0.123456)])
     assert (tmp_path / "points.csv").read_text() == "series,group,x,y\nisotropy,rare,1234567,0.1235\n"
+
+
+def test_what_is_read_off_the_course_of_a_training_by_hand():
+    sizes = ["", "10", "12", "0", "4", "5"]  # from 10 to 12, from 4 to 5; nothing rises from nothing
+    assert largest_rise([{"rare_group_size": size} for size in sizes]) == 0.25
+    assert largest_rise([{}]) is None
+    falls = [(0, 1.0), (10, 0.9), (20, None), (30, 0.62), (40, 0.5)]
+    assert half_fall(falls, since=0) == 0.75 and half_fall(falls, since=10) == 0.75  # below 0.75, below 0.7
+    assert half_fall([(0, 0.5), (10, 0.4999)], since=0) is None  # no fall
