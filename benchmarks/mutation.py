@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
@@ -44,6 +43,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "loss/negative_sampling": ("skipgram",),
     "loss/loop": ("loop",),
     "objectives": ("objective_rules", "rarity", "objectives"),
+    "objectives/frage": ("objective_rules", "rarity", "objectives", "skipgram"),
     "metrics": ("metric_geometry", "score"),
     **{
         f"metrics/{name}": ("metrics", "score")
@@ -342,13 +342,20 @@ def main() -> None:
 
 
 def report(path: Path) -> None:
+    """Print how many were noticed and write it beside the rows."""
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    for folder in sorted({row["module"].rpartition("/")[0] for row in rows}):
-        counts = Counter(row["outcome"] for row in rows if row["module"].rpartition("/")[0] == folder)
-        print(f"{folder}: {counts.total() - counts['survived']} of {counts.total()} noticed")
+    parts = {row["module"].rpartition("/")[0] for row in rows}
+    sums = [_sum(part, [row for row in rows if row["module"].rpartition("/")[0] == part]) for part in sorted(parts)]
+    sums.append(_sum("all", rows))
+    for one in sums:
+        print(*one.values(), sep="\t")
+    keep(sums, path.with_stem(f"{path.stem}-noticed"), ("part",))
+
+
+def _sum(part: str, rows: list[dict]) -> dict[str, object]:
     noticed = sum(row["outcome"] != "survived" for row in rows)
-    print(f"all: {noticed} of {len(rows)} noticed, {noticed / len(rows):.1%}")
+    return {"part": part, "mutants": len(rows), "noticed": noticed, "percent": f"{100 * noticed / len(rows):.1f}"}
 
 
 if __name__ == "__main__":

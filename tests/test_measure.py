@@ -334,6 +334,12 @@ def test_zipfian_whitening_makes_the_text_s_covariance_the_identity():
     assert np.abs(np.abs(rows @ np.linalg.pinv(expected) @ expected) - np.abs(rows)).max() < 1e-9
 
 
+def test_a_direction_in_which_types_differ_little_is_kept():
+    table, counts, groups = example()
+    table[:, 4] = table[:, 3] + 1e-5 * table[:, 4]
+    assert "|directions:5|" in whitened(table, counts, groups, np.arange(2, 58))[1]
+
+
 @pytest.mark.parametrize("scale", [1e-5, 1.0, 1e5])
 def test_directions_in_which_types_do_not_differ_are_left_out_at_any_scale(scale):
     table, counts, groups = example()

@@ -10,6 +10,7 @@ from tiny.tables import cosine, kept, worlds
 
 from raretokens.loss.facts import Facts
 from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
+from raretokens.metrics.norms import norms
 from raretokens.metrics.popularity import FOLDS, PENALTY, folds_of, popular_types, popularity_accuracy
 from raretokens.objectives.building import build
 from raretokens.subword.vocabulary import FILLER, FREQ, PAD, RARE
@@ -141,3 +142,10 @@ def test_neighbours_of_rare_types_known_answers():
     assert rare_among_neighbours_of_rare(table, falling(n), groups, popular=1.0)[0]["rare"] is None
     few = np.array([FREQ] * 5, np.int8)
     assert rare_among_neighbours_of_rare(table[:5], falling(5), few)[0]["rare"] is None
+
+
+def test_lengths_are_those_of_popular_and_of_all_other_rows():
+    table = np.arange(12.0)[:, None] * [[0.6, 0.8]]  # row i is i long
+    groups, counts = np.full(12, FREQ), np.arange(12, 0, -1)
+    groups[11], counts[PAD] = FILLER, 0
+    assert norms(table, counts, groups)[0] == pytest.approx({"popular": (0 + 2) / 2, "rare": np.mean(range(3, 11))})

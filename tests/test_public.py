@@ -206,6 +206,7 @@ def test_facts_of_a_text_and_a_tokenizer(library, tmp_path):
     assert torch.equal(known.counts, raretokens.facts_of_text(tokenizer, ["abc", "abba"] * 1500, **settings).counts)
     with pytest.raises(ValueError, match=r"ids 0\.\.2 do not fit a table of 2 rows"):
         raretokens.facts_of_text(tokenizer, ["abc"], width=4, tokens_per_update=10, rows=2)
+    assert raretokens.facts_of_text(tokenizer, ["aaa"], **settings).counts.sum() == 3  # one type alone
     for wrong in ({"rows": 32, "tokens_per_update": 0}, {"rows": None, "tokens_per_update": 10}):
         with pytest.raises(
             ValueError, match=f"rows {wrong['rows']}, tokens_per_update {wrong['tokens_per_update']}: both"

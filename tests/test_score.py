@@ -270,4 +270,5 @@ def test_what_is_read_off_the_course_of_a_training_by_hand():
     assert largest_rise([{}]) is None
     falls = [(0, 1.0), (10, 0.9), (20, None), (30, 0.62), (40, 0.5)]
     assert half_fall(falls, since=0) == 0.75 and half_fall(falls, since=10) == 0.75  # below 0.75, below 0.7
+    assert half_fall([(0, 1.0), (10, 0.5)], since=0) == 1.0
     assert half_fall([(0, 0.5), (10, 0.4999)], since=0) is None  # no fall
