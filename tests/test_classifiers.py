@@ -1,5 +1,6 @@
 """Classifiers: the model against loops in float64, and the contract of training with every objective that applies."""
 
+import json
 import math
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from raretokens.errors import UserError
 from raretokens.metrics.accuracy import accuracy, drawn_accuracy, mean_nll
 from raretokens.metrics.documents import documents
 from raretokens.models import cnn, rcnn
-from raretokens.scoring import classes
+from raretokens.scoring import classes, majority
 from raretokens.subword.beside import images_of, labels_of
 from raretokens.subword.streams import tokens
 from raretokens.tasks.classify.predicting import log_probabilities as of_documents
@@ -258,6 +259,19 @@ def test_a_classifier_is_compared_with_a_guess_among_its_classes(tmp_path, monke
     found = {name: value for name, (value, _) in classes.class_metrics(artifacts, labels, "documents").items()}
     assert found["training.nll_to_uniform"] == pytest.approx(0.9 / math.log(3)) and found["accuracy"]["total"] == 75.0
     assert found["test_nll"] == pytest.approx(-np.log([0.7, 0.6, 0.25, 0.8]).mean())
+
+
+def test_the_guess_without_a_model_is_the_most_frequent_class(tmp_path):
+    for split, labels in {"train": "aabbb", "valid": "ab", "test": "abb"}.items():
+        (tmp_path / f"{split}.labels").write_text("".join(f"{label}\n" for label in labels))
+    majority.score("majority", "classify", tmp_path, ".labels", tmp_path, {})
+    found = json.loads((tmp_path / "majority.json").read_text())
+    assert (found["run"], found["task"]) == ("majority", "classify")
+    assert found["metrics"]["accuracy"]["total"] == pytest.approx(200 / 3, rel=1e-4)
+    drawn = np.loadtxt(tmp_path / "majority.drawn.csv", skiprows=1)
+    assert len(drawn) == 400 and drawn.mean() == pytest.approx(200 / 3, abs=5)
+    points = (tmp_path / "majority.csv").read_text().splitlines()
+    assert points[1:] == ["class_frequency,total,1,3", "class_frequency,total,2,2"]
 
 
 def test_accuracy_by_hand():
