@@ -11,6 +11,7 @@ import yaml
 
 from raretokens.cli.main import main
 from raretokens.reporting.declarations.metric import EXACT, Tolerance
+from raretokens.reporting.diff.revision import Revision
 
 ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"
@@ -64,6 +65,12 @@ def edit(world: Path, name: str, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+
+
+def test_the_files_of_a_revision_are_all_below_the_folder(world, monkeypatch):
+    monkeypatch.chdir(world)
+    found = sorted(path.name for path in (world / "reports/figures").iterdir())
+    assert Revision("HEAD").files("reports/figures") == found and Revision("HEAD").files("nowhere") == []
 
 
 def test_unchanged_reports_pass(world):

@@ -357,6 +357,7 @@ def test_length_against_log_frequency():
     assert value["pearson"] == pytest.approx(np.corrcoef(length[seen], np.log(counts[seen]))[0, 1])
     assert value["rare"] == pytest.approx(length[40:58].mean())
     assert value["freq"] == pytest.approx(np.delete(length[:20], 1).mean())  # <pad> is no row
+    assert norm_by_frequency(1e-3 * table, counts, groups)[0]["pearson"] == pytest.approx(value["pearson"])
 
 
 def test_under_trained_rows_are_those_near_the_unused_ones():

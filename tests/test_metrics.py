@@ -113,6 +113,8 @@ def test_repetition_of_continuations_by_hand():
     assert value["rep3"] == pytest.approx((2 / 4 + 0 + 3 / 4 + 1 / 4 + 0) / 5)
     assert value["rep4"] == pytest.approx((1 / 3 + 0 + 2 / 3 + 0 + 0) / 5)
     assert signature == "of:greedy|prefix:50|length:6|samples:5|split:test"
+    short = continuation(texts[:, :3], prefix=50)[0]
+    assert short["rep3"] == short["rep4"] == 0  # nothing that could repeat
 
 
 def test_continuations_that_people_wrote_lie_evenly_in_the_text():

@@ -268,6 +268,9 @@ def test_what_is_read_off_the_course_of_a_training_by_hand():
     sizes = ["", "10", "12", "0", "4", "5"]  # from 10 to 12, from 4 to 5; nothing rises from nothing
     assert largest_rise([{"rare_group_size": size} for size in sizes]) == 0.25
     assert largest_rise([{}]) is None
+    assert (
+        largest_rise([{"rare_group_size": size} for size in ["4"] * 1000 + ["8"]]) == 0
+    )  # of the first thousand updates
     falls = [(0, 1.0), (10, 0.9), (20, None), (30, 0.62), (40, 0.5)]
     assert half_fall(falls, since=0) == 0.75 and half_fall(falls, since=10) == 0.75  # below 0.75, below 0.7
     assert half_fall([(0, 1.0), (10, 0.5)], since=0) == 1.0
