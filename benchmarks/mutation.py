@@ -43,6 +43,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "loss/negative_sampling": ("skipgram",),
     "loss/loop": ("loop",),
     "objectives": ("objective_rules", "rarity", "objectives"),
+    "objectives/listing": ("public",),
     "objectives/frage": ("objective_rules", "rarity", "objectives", "skipgram"),
     "metrics": ("metric_geometry", "score"),
     **{

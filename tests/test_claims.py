@@ -13,6 +13,7 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.errors import UserError
 from raretokens.reporting.claims.claims_markdown import to_markdown
 from raretokens.reporting.claims.effects import effect, turning_point
+from raretokens.reporting.claims.intervals import over_test_set
 from raretokens.reporting.claims.judging import judge
 from raretokens.reporting.claims.main_claims import main_claims
 from raretokens.reporting.claims.presuppositions import unmet
@@ -323,4 +324,13 @@ def test_the_counts_name_every_verdict_and_what_fails_first(tmp_path):
     few = replace(verdict, verdict="holds", seeds_low="", seeds="2")
     assert in_words([few, verdict]).endswith("1 holds (1 by the test set alone)")
     text = to_markdown([few, verdict], DECLARED)
+    ratio, difference = (to_markdown([replace(verdict, kind=kind)], DECLARED) for kind in ("ratio", "difference"))
+    assert f"| {verdict.kind} of I(W)" in text and "(0 to 1)" in difference and "(0 to 1)" not in ratio
     assert text.index("| **does not hold** |") < text.index("| **holds**<br>two seeds |")
+
+
+def test_the_interval_of_drawn_test_sets_is_their_percentiles_about_the_whole_one():
+    drawn = np.random.default_rng(0).gamma(2.0, size=400)
+    low, high = over_test_set(5.0, drawn)
+    assert (low, high) == pytest.approx(tuple(5.0 + np.percentile(drawn, [2.5, 97.5]) - drawn.mean()), abs=1e-12)
+    assert over_test_set(np.inf, drawn) is None and over_test_set(5.0, np.array([1.0, np.nan])) is None

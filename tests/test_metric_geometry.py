@@ -1,6 +1,7 @@
 """Metrics of the embedding table, against double loops in float64 on random tables."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from raretokens.metrics import rows
 from raretokens.metrics.alignsim import alignsim
 from raretokens.metrics.cosine import group_cosine, mean_cosine, mean_inner_product, rare_freq_cosine
 from raretokens.metrics.isotropy import isotropy, isotropy_both_signs, log_partitions
-from raretokens.metrics.neighbours import named_ranks, neighbours, same_beginning, similarity_curve
+from raretokens.metrics.neighbours import named_ranks, neighbours, rank_correlation, same_beginning, similarity_curve
 from raretokens.subword.vocabulary import FILLER, FREQ, MED, RARE, Vocabulary
 
 
@@ -198,3 +199,14 @@ def test_neighbours_with_the_first_four_letters_of_their_query_are_related():
     listed = [("▁Walks", 0.9, "freq"), ("walker", 0.8, "med"), ("wall", 0.7, "rare"), ("wal", 0.6, "rare")]
     assert same_beginning({"walk": listed}) == (0.5, "characters:4|case:folded")
     assert same_beginning({"walk": []})[0] is None
+
+
+def test_nearness_that_follows_frequency_has_a_positive_correlation_with_its_rank():
+    counts = np.arange(12, 0, -1)
+    vocabulary = SimpleNamespace(pieces=[f"w{i}" for i in range(12)], target_counts=counts)
+    angle = np.pi / 2 - 0.1 * np.arange(12)  # the rarer, the nearer to the last
+    table = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    groups = np.zeros(12, np.int8)
+    assert rank_correlation(table, vocabulary, groups, ["w11"])[0] == pytest.approx(1)
+    assert rank_correlation(table, vocabulary, groups, ["w4"])[0] == pytest.approx(-1)
+    assert rank_correlation(table, vocabulary, groups, ["absent"])[0] is None

@@ -6,6 +6,7 @@ import pytest
 import torch
 from tiny.update import PAD, N, S, build, facts, gradients, settings, update, whole
 
+import raretokens
 from raretokens.errors import UserError
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
 from raretokens.objectives import building
@@ -247,3 +248,27 @@ def test_it_works_in_bfloat16(name):
             both.append(gradients(whole(objective, hidden, weight, targets, counts), hidden, weight))
     for full, low in zip(*both, strict=True):
         assert (full - low).norm() <= 0.03 * full.norm() + 1e-6
+
+
+# AGG section 4.3; AGPS section 4.1; CosReg section 6; FRAGE section 4 and its tables; unlikelihood; the others' public code.
+PRINTED = {
+    "agg": {"alpha": 0.03, "alpha_scale": 1.0, "g1": True, "g2": True, "alpha_ul": 0.0},
+    "agps": {"mu1": 1500.0, "mu2": 400.0, "variant": "eq15"},
+    "cosreg": {"gamma": 1.0},
+    "frage": {"strength": 0.1, "popular": 0.2, "lr": 0.1, "steps": 1, "start": 0},
+    "freeze": {"rows": True, "b": 1.0, "c": 1.0, "until": 0},
+    "freeze_bc": {"rows": False, "b": 0.0, "c": 0.0},
+    "ul": {"alpha_ul": 1.0},
+    "adversarial": {"a": 0.005},
+    "coupled_adam": {"average_scale": 1.0},
+    "ember": {"beta2": 0.999},
+    "mu_loss": {"strength": 1e-4},
+    "z_loss": {"strength": 1e-4},
+    "weight_decay": {"rate": 0.2, "form": "decoupled"},
+}
+
+
+def test_defaults_are_those_of_papers():
+    listed = raretokens.objectives()
+    for name, printed in PRINTED.items():
+        assert {option: listed[name].defaults[option] for option in printed} == printed, name
