@@ -13,7 +13,7 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.errors import UserError
 from raretokens.reporting.claims.claims_markdown import to_markdown
 from raretokens.reporting.claims.effects import effect, turning_point
-from raretokens.reporting.claims.intervals import over_test_set
+from raretokens.reporting.claims.intervals import Interval, over_test_set
 from raretokens.reporting.claims.judging import judge
 from raretokens.reporting.claims.main_claims import main_claims
 from raretokens.reporting.claims.presuppositions import unmet
@@ -334,3 +334,10 @@ def test_the_interval_of_drawn_test_sets_is_their_percentiles_about_the_whole_on
     low, high = over_test_set(5.0, drawn)
     assert (low, high) == pytest.approx(tuple(5.0 + np.percentile(drawn, [2.5, 97.5]) - drawn.mean()), abs=1e-12)
     assert over_test_set(np.inf, drawn) is None and over_test_set(5.0, np.array([1.0, np.nan])) is None
+
+
+def test_both_ends_of_an_interval_belong_to_it():
+    interval = Interval(1.0, 2.0)
+    assert not interval.above(1.0) and not interval.below(2.0)
+    assert interval.above(0.99) and interval.below(2.01)
+    assert interval.inside(1.0, 2.0) and not interval.inside(1.01, 2.0) and not interval.inside(1.0, 1.99)
