@@ -54,7 +54,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     **{f"metrics/{name}": ("classifiers",) for name in ("accuracy", "documents")},
     "metrics/similarity": ("metrics", "known_answers", "score"),
     "metrics/neighbours": ("metric_geometry", "metric_popularity"),
-    "metrics/popularity": ("metric_popularity", "metric_geometry"),
+    **{f"metrics/{name}": ("metric_popularity", "metric_geometry") for name in ("popularity", "norms")},
     "metrics/positive_cosine": ("metric_positive_cosine",),
     "metrics/all_but_top": ("metric_spectrum",),
     "metrics/spectrum": ("metric_spectrum", "metric_geometry"),

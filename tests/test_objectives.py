@@ -8,6 +8,7 @@ from tiny.update import PAD, N, S, build, facts, gradients, settings, update, wh
 
 import raretokens
 from raretokens.errors import UserError
+from raretokens.loss.facts import Facts
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
 from raretokens.objectives import building
 from raretokens.objectives.registry import declared, known
@@ -272,3 +273,22 @@ def test_defaults_are_those_of_papers():
     listed = raretokens.objectives()
     for name, printed in PRINTED.items():
         assert {option: listed[name].defaults[option] for option in printed} == printed, name
+
+
+KEPT = {
+    **dict.fromkeys(("agg", "ul_agg"), {"_extra_state", "appearances", "rare"}),
+    **dict.fromkeys(("freeze", "freeze_b", "freeze_c", "freeze_bc"), {"updates"}),
+    "frage": {"discriminator.0.bias", "discriminator.0.weight", "updates"},
+}
+
+
+@pytest.mark.parametrize("name", known())
+def test_a_state_holds_what_training_changes_and_no_facts(name):
+    """Else a state grows with the vocabulary, and one of another text would be loaded over this one's counts."""
+    state = set(build(name, {}).state_dict())
+    assert state == KEPT.get(name, set()) or name not in {*KEPT, *PRINTED}  # an objective of one's own may keep more
+
+
+def test_facts_smooth_no_labels_unless_asked():
+    given = {name: value for name, value in vars(facts()).items() if name != "label_smoothing"}
+    assert Facts(**given).label_smoothing == 0.0
