@@ -251,7 +251,7 @@ def test_it_works_in_bfloat16(name):
         assert (full - low).norm() <= 0.03 * full.norm() + 1e-6
 
 
-# AGG section 4.3; AGPS section 4.1; CosReg section 6; FRAGE section 4 and its tables; unlikelihood; the others' public code.
+# Printed (AGG table 11, AGPS table 5, CosReg, FRAGE), or as public code has them; each file says which.
 PRINTED = {
     "agg": {"alpha": 0.03, "alpha_scale": 1.0, "g1": True, "g2": True, "alpha_ul": 0.0},
     "agps": {"mu1": 1500.0, "mu2": 400.0, "variant": "eq15"},
