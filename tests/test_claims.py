@@ -274,7 +274,8 @@ def test_rare_words_among_the_neighbours_are_counted(tmp_path):
     scores = world(tmp_path, {"mle": {"neighbours": listed}, "agg": {"neighbours": [["one", []]]}})
     declared = claim({"runs": ["mle"], "metric": "neighbours.rare"}, effect="value", than=0.5)
     assert judge("c", declared, scores, DECLARED).ours == "0.75"
-    assert judge("c", DECLARED.claims["agg-frees-neighbours-from-frequency"], scores, DECLARED).verdict == "not run"
+    none = judge("c", DECLARED.claims["agg-frees-neighbours-from-frequency"], scores, DECLARED)
+    assert (none.verdict, none.reason) == ("not run", "agg has no neighbours.rare")
 
 
 def test_a_printed_side_may_be_the_mean_of_its_groups():

@@ -43,7 +43,8 @@ def test_the_largest_scale_leads_and_what_disagrees_comes_first(claims):
     ours = sum(claim.is_ours for claim in DECLARED.claims.values())
     assert scales.in_words(claims, DECLARED) == (
         "Of 2 conclusions that the small scale can test, 1 hold, 1 do not and 0 are undecided; 0 cannot be tested by it, "
-        f"{len(DECLARED.claims) - ours - 2} have no runs.\nOf 1 controls of ours, 1 hold, 0 do not and 0 are undecided."
+        f"{len(DECLARED.claims) - ours - 2} have no runs or no number.\n"
+        "Of 1 controls of ours, 1 hold, 0 do not and 0 are undecided."
     )
     parts = scales.to_markdown(claims, DECLARED, []).split("\n## ")
     failing, doubted, turned = (part for part in parts if part.startswith("What "))

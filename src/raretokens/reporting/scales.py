@@ -65,7 +65,7 @@ def in_words(claims: Claims, declared: Declarations) -> str:
     rows = claims[largest]
     ours = pd.Series({name: name in declared.claims and declared.claims[name].is_ours for name in rows.index})
     left = Counter(rows[~ours].verdict)
-    untested = f"{left['not testable here']} cannot be tested by it, {left['not run']} have no runs"
+    untested = f"{left['not testable here']} cannot be tested by it, {left['not run']} have no runs or no number"
     return (
         f"Of {_decided(rows[~ours], f'conclusions that the {largest} scale can test')}; {untested}.\n"
         f"Of {_decided(rows[ours], 'controls of ours')}."

@@ -88,6 +88,10 @@ class Scores:
             self.cache[name] = found
         return self.cache[name]
 
+    def scored(self, run: str) -> bool:
+        """Has a run or one of its repetitions a score?"""
+        return any(self.read(name) is not None for name in self.repetitions.get(run, [run]))
+
     def others(self, run: str) -> list[str]:
         """A run and those of its repetitions whose score was made with other parameters."""
         return [name for name in self.repetitions.get(run, [run]) if self.read(name) is None and name in self.outdated]

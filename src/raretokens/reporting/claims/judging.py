@@ -27,7 +27,8 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
     found = measured(claim, scores)
     each = effects.seed_effects(claim, found)
     seeds, test, mean = _intervals(claim, each, found, scores)
-    verdict, reason = _verdict(claim, len(each), [seeds, test], unmet(claim, declared.presuppositions, scores))
+    lacking = unmet(claim, declared.presuppositions, scores) if each else _numberless(claim, found, scores)
+    verdict, reason = _verdict(claim, len(each), [seeds, test], lacking)
     (seeds_low, seeds_high), (test_low, test_high) = (_ends(claim, interval) for interval in (seeds, test))
     return Verdict(
         claim=name,
@@ -69,11 +70,20 @@ def _intervals(
     return intervals.over_seeds(steps), test, float(effects.back(claim)(mean))
 
 
+def _numberless(claim: Claim, found: effects.Sides, scores: Scores) -> str | None:
+    """Which of its runs are scored and have no such number all the same; None where a run is what lacks."""
+    runs = {side: chosen(one, scores) for side, one in claim.sides.items()}
+    if not all(run and scores.scored(run) for run in runs.values()):
+        return None
+    lacks = dict.fromkeys(f"{run} has no {claim.sides[side].metric}" for side, run in runs.items() if found[side] is None)
+    return ", ".join(lacks)
+
+
 def _verdict(claim: Claim, seeds: int, found: list[Interval | None], lacking: str | None) -> tuple[str, str]:
     """Verdict and, where it decides nothing, why."""
     existing = [interval for interval in found if interval]
     if not seeds:
-        return "not run", ""
+        return "not run", lacking or ""
     if lacking:
         return "not testable here", lacking
     if not existing:
