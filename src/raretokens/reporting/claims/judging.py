@@ -71,12 +71,11 @@ def _intervals(
 
 
 def _numberless(claim: Claim, found: effects.Sides, scores: Scores) -> str | None:
-    """Which of its runs are scored and have no such number all the same; None where a run is what lacks."""
+    """The first of its runs that is scored and has no such number all the same; None where a run is what lacks."""
     runs = {side: chosen(one, scores) for side, one in claim.sides.items()}
     if not all(run and scores.scored(run) for run in runs.values()):
         return None
-    lacks = dict.fromkeys(f"{run} has no {claim.sides[side].metric}" for side, run in runs.items() if found[side] is None)
-    return ", ".join(lacks)
+    return next((f"{run} has no {claim.sides[side].metric}" for side, run in runs.items() if found[side] is None), None)
 
 
 def _verdict(claim: Claim, seeds: int, found: list[Interval | None], lacking: str | None) -> tuple[str, str]:
