@@ -67,3 +67,18 @@ def test_a_constant_on_the_logits_of_rare_types_is_that():
     found = dict(rivals(plain, shifted, is_rare[targets]))
     assert found["same rare share"] == approx(0.7, abs=1e-6)
     assert -biased(plain, is_rare[targets], found["same total"])[0].mean() == approx(-shifted[0].mean(), abs=1e-9)
+
+
+def test_likeness_of_one_language_is_not_taken_for_frequency():
+    """Words of the source share a direction, and counts say nothing: only over all types does rarity seem to tell."""
+    from similarity_by_language import COLUMNS, numbers
+
+    from raretokens.subword.vocabulary import Vocabulary
+
+    of_source, of_target = np.arange(400) < 200, np.arange(400) >= 200
+    seen = np.random.default_rng(1).permutation(400) + 1
+    table = np.random.default_rng(0).normal(size=(400, 64)) + of_source[:, None] * np.eye(64)[0] * 4
+    vocabulary = Vocabulary(tuple(map(str, range(400))), seen, np.where(of_target, seen, 0), 0)
+    found = dict(zip(COLUMNS[3:], map(float, numbers(table, vocabulary, np.flatnonzero(of_source))), strict=True))
+    assert found["all types"] > 0.3 and abs(found["target's types"]) < 0.15 > abs(found["source's types"])
+    assert found["cosine source's"] > 0.15 and abs(found["cosine target's"]) < 0.02
