@@ -217,6 +217,23 @@ def test_how_long_a_run_took_is_written_when_it_ends_well(watched, tmp_path):
     assert facts["model_flops_per_token"] == 6 * (4 * 16**2 + 2 * 16 * 16 + 100 * 16) + 12 * 16 * 8
 
 
+@pytest.mark.parametrize(("done", "least", "most"), [(1, 5000, 6000), (0, 0, 1000)])
+def test_what_a_run_took_is_counted_over_its_stops(watched, tmp_path, done, least, most):
+    """Not where it begins anew after one, since its parameters changed."""
+    kept, timing = (tmp_path / f"data/scratch/timing/lm-tiny.{end}" for end in ("unfinished", "json"))
+    watch = watched()
+    watch.spent.every = 0
+    with pytest.raises(KeyboardInterrupt), watch as observer:
+        observer.begins(0, 2)
+        observer.updated({"update": 1, "loss": 1.0, "nll": 1.0, "valid_nll": None}, 8)
+        raise KeyboardInterrupt
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"seconds": 5000.0}))
+    with watched() as observer:
+        observer.begins(done, 2)
+    assert least <= json.loads(timing.read_text())["seconds"] < most
+    assert not kept.exists()
+
+
 def test_other_processes_neither_track_nor_write(watched, tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     with watched() as observer:

@@ -3,7 +3,6 @@
 import json
 import platform
 import subprocess
-import time
 from pathlib import Path
 
 import torch
@@ -14,18 +13,16 @@ from raretokens.paths import TIMING
 CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # what a run depends on: not the reports, which are made anew
 
 
-def record(task: str, name: str, start: float, speed: dict) -> None:
-    """Write data/scratch/timing/<task>-<run>.json; start is time.monotonic() when this process began to train.
+def unfinished(task: str, name: str) -> Path:
+    """Where Spent keeps what a run took until it ends."""
+    return TIMING / f"{task}-{name}.unfinished"
 
-    speed: Speed.facts at the end.
-    """
-    facts = {
-        "seconds": round(time.monotonic() - start, 1),
-        "machine": _machine(),
-        "revision": revision(),
-        **speed,
-    }
+
+def record(task: str, name: str, spent: dict, speed: dict) -> None:
+    """Write data/scratch/timing/<task>-<run>.json from Spent.facts and Speed.facts at the end."""
+    facts = {"seconds": spent["seconds"], "machine": _machine(), "revision": revision(), **speed, **spent}
     write_text(TIMING / f"{task}-{name}.json", json.dumps(facts, indent=1) + "\n")
+    unfinished(task, name).unlink(missing_ok=True)
 
 
 def _machine() -> str:

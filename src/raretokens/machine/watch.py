@@ -1,7 +1,6 @@
 """All that watches a run on this machine: progress, trackers, and at its end how long it took."""
 
 import os
-import time
 from types import TracebackType
 
 import torch
@@ -11,6 +10,7 @@ from raretokens.machine import timing
 from raretokens.machine.progress import Progress
 from raretokens.machine.settings import Machine
 from raretokens.machine.speed import Speed
+from raretokens.machine.spent import Spent
 from raretokens.machine.trackers import Trackers
 from raretokens.models.building import flops_per_token
 from raretokens.paths import MACHINE, TRACKED, tokens
@@ -29,10 +29,10 @@ class Watch:
         self.speed = Speed(_flops_per_token(job), int(os.environ.get("WORLD_SIZE", "1")))
         progress = Progress(f"{run.task}/{run.name}", settings.report_seconds, self.speed, self.is_main)
         self.trackers = Trackers(settings.trackers if self.is_main else (), f"{run.task}-{run.name}", TRACKED)
-        self.observer = Observers(progress, self.trackers)
+        self.spent = Spent(timing.unfinished(run.task, run.name), settings.save_seconds, self.is_main)
+        self.observer = Observers(self.spent, progress, self.trackers)
 
     def __enter__(self) -> Observer:
-        self.start = time.monotonic()
         return self.observer
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -41,7 +41,7 @@ class Watch:
             limit = f"{self.settings.micro_batch} tokens do not fit into the GPU's memory; allowed: fewer"
             raise UserError(f"{MACHINE}: micro_batch: {limit}") from None
         if kind is None and self.is_main:
-            timing.record(self.job.run.task, self.job.run.name, self.start, self.speed.facts())
+            timing.record(self.job.run.task, self.job.run.name, self.spent.facts(), self.speed.facts())
 
 
 def _flops_per_token(job: Job) -> float:
