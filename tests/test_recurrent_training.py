@@ -6,6 +6,8 @@ import torch
 from tiny.applies import REFUSED, applying
 from tiny.recurrent_trainer import MODELS, text, trainer
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from raretokens.errors import UserError
 from raretokens.models.building import build
@@ -77,7 +79,6 @@ def test_a_mixture_is_the_sum_over_its_experts_and_takes_few_positions_at_a_time
     model = build("awd_lstm_mos", MODELS["awd_lstm_mos"], 20, 8)
     hidden, targets = torch.randn(3, 8, model.layers[-1].hidden_size, requires_grad=True), torch.randint(0, 20, (3, 8))
     monkeypatch.setattr("raretokens.models.awd_lstm_mos.ROWS", 100)  # two positions
-    largest = 0
     for place in np.ndindex(3, 8):
         latent = torch.tanh(model.latent(hidden[place])).view(-1, model.table.shape[1])
         each = (latent @ model.table.T + model.bias).softmax(1)
@@ -85,15 +86,25 @@ def test_a_mixture_is_the_sum_over_its_experts_and_takes_few_positions_at_a_time
         of_target = -mixed[targets[place]].log()
         torch.testing.assert_close(model.nll(hidden, targets)[place].float(), of_target.float(), rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(model.log_probabilities(hidden[place][None])[0].float(), mixed.log().float())
-
-    def keep(tensor):
-        nonlocal largest
-        largest = max(largest, tensor.numel())
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    kept = []
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one) or one, lambda one: one)
+    with Largest() as largest, hooks:
         model.nll(hidden, targets).sum().backward()
-    assert largest < 3 * 8 * len(model.prior.weight) * 20
+    all_logits = 3 * 8 * len(model.prior.weight) * 20
+    assert largest.numbers < all_logits  # of any operation, forward, backward and again
+    assert sum(one.numel() for one in kept if one.dim() == 3 and one.shape[-1] == 20) == 0  # between the two passes
+
+
+class Largest(TorchDispatchMode):
+    """How many numbers the largest tensor has that any operation makes."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        made = operation(*args, **(kwargs or {}))
+        sizes = [one.numel() for one in tree_leaves(made) if isinstance(one, torch.Tensor)]
+        self.numbers = max(self.numbers, *sizes, 0)
+        return made
 
 
 def test_columns_are_read_on_and_on_and_every_epoch_as_a_whole():

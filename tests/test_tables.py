@@ -63,6 +63,15 @@ def test_a_score_of_other_parameters_is_left_out_and_named(world):
     assert (cell.ours, cell.reason) == ("", "mle has scores of other parameters")
 
 
+def test_a_number_of_a_part_of_a_text_says_so(world):
+    """As a perplexity with dynamic evaluation, beside perplexities of whole texts."""
+    own = world.folder / "mle.json"
+    own.write_text(json.dumps(json.loads(own.read_text()) | {"signatures": [["ppl", "log:e|first:1000|split:test"]]}))
+    cells = by_place(cells_of("agg-1", Scores("lm", world.lines, world.folder)))
+    assert "of the first 1,000 tokens of each text" in cells["MLE", "PPL Rare"].remark
+    assert "first" not in cells["MLE", "I(W) Total"].remark + cells["Freeze", "PPL Rare"].remark
+
+
 def test_a_cell_is_the_mean_over_seeds_beside_the_printed_number(world):
     cells = by_place(cells_of("agg-1", world))
     mle = cells["MLE", "PPL Rare"]

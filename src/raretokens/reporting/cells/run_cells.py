@@ -104,7 +104,7 @@ def _cell(place: Place, crossing: Crossing, way: Direction) -> Cell:
         reason=reason if status == "not run" else "",
         note=paper.note,
         direction=way,
-        remark="; ".join(filter(None, (crossing.row.remark, crossing.remark))) if value else "",
+        remark=_remark(crossing, place.scores) if value else "",
         printed=paper.key,
     )
 
@@ -142,6 +142,14 @@ def _reason(place: Place, crossing: Crossing) -> str:
         return row.absent or f"{names} has no scores yet"
     why = row.absent or column.absent or place.table.why_absent
     return why or (f"no run named {names} on the run sheet" if names else "no run is declared")
+
+
+def _remark(crossing: Crossing, scores: Scores) -> str:
+    """A number of a part of a text says so, since those beside it are of all of it."""
+    metric = crossing.row.metric(crossing.column).rpartition(".")[0]
+    first = crossing.run and scores.fact(crossing.run, f"signatures.{metric}.first")
+    part = f"of the first {int(first):,} tokens of each text" if first else ""
+    return "; ".join(filter(None, (crossing.row.remark, crossing.remark, part)))
 
 
 def _spread(crossing: Crossing, scores: Scores) -> float | None:
