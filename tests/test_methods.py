@@ -11,6 +11,7 @@ from tiny.run_sheet import DECLARED, line
 
 from raretokens.reporting import methods
 from raretokens.reporting.scored import Scores
+from raretokens.reporting.tasks import TASKS
 
 PPL = {"mle": [50.0, 51.0, 49.0], "agg": [55.0, 56.5, 53.5]}  # over three seeds
 I_W = {"mle": [0.5, 0.51, 0.49], "agg": [0.8, 0.5, 0.3]}
@@ -45,6 +46,26 @@ def test_the_page_has_a_row_a_run_with_what_is_marked(tmp_path):
     assert row == "| agg-1 | 3 | x 1.1 ▼ | +0.0333 | nothing measurable | PPL x 1.1 |"
     table = pd.read_csv(io.StringIO(methods.to_csv(changes)))
     assert list(table.verdict) == ["worse", "undecided", "undecided", "undecided"] and "share" not in table
+
+
+def test_a_number_that_is_noise_without_the_method_is_neither_better_nor_worse(tmp_path):
+    """Word similarity of a baseline that has learnt none."""
+    spearman = {"mle": {"men": 30.0, "ws353": 4.0}, "agg": {"men": 20.0, "ws353": -6.0}}
+    names = {f"{name}-{seed}": line(name, seed=seed) for name in spearman for seed in (1, 2, 3)}
+    for name, its in names.items():
+        metrics = {"spearman": {key: value + its.seed / 10 for key, value in spearman[its.objective].items()}}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"seed": its.seed, "metrics": metrics}))
+    changes = methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})
+    assert {change.metric: change.verdict for change in changes} == {
+        "spearman.men": "worse",
+        "spearman.ws353": "not testable",
+    }
+    assert "| agg-1 | 3 | -10 ▼ | -10 | nothing measurable | MEN -10 |" in methods.to_markdown(changes)
+
+
+def test_what_methods_are_weighed_by_presupposes_what_is_declared():
+    needs = {need for task in TASKS.values() for weighed in task.weighed.values() for need in weighed.needs}
+    assert needs and needs <= DECLARED.presuppositions.keys()
 
 
 def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_much(tmp_path):

@@ -18,12 +18,14 @@ from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.scored import Scores
 from raretokens.reporting.tasks import TASKS
 
-WORDS = {"holds": "better", "does not hold": "worse", "undecided": "undecided"}  # of a claim that the metric is better
-MARKS = {"better": "▲", "worse": "▼", "undecided": ""}
+# Of a claim that the metric is better.
+WORDS = {"holds": "better", "does not hold": "worse", "undecided": "undecided", "not testable here": "not testable"}
+MARKS = {"better": "▲", "worse": "▼"}
 ABOUT = """\
 Each run beside the one of maximum likelihood with the same model, text and seeds: the ratio (x) or the difference of a metric.
 ▲ better, ▼ worse: every interval that there is, over three seeds or more and over the test set, lies on that side; no mark: they
-do not, or there is none. *buys* and *costs* name the three largest changes that are marked, by their share of the number.
+do not, or there is none, or what maximum likelihood itself has is no more than noise. *buys* and *costs* name the three largest
+changes that are marked, by their share of the number.
 
 *A constant* in brackets, beside the perplexity of rare targets: what maximum likelihood comes to, or less, with one constant on
 the logits of all rare types that gives them the probability which the run gives them. Where that is no more than the run's own,
@@ -47,7 +49,7 @@ class Change:
     seeds_high: str
     test_low: str
     test_high: str
-    verdict: str  # better, worse or undecided
+    verdict: str  # better, worse, undecided or not testable
     seeds: str
     constant: str  # of the perplexity of rare targets: what one constant on their logits gives at most
     share: float  # of the number that changed; not in the CSV
@@ -114,7 +116,7 @@ def _pairs(scores: Scores) -> Iterator[tuple[str, str]]:
 
 
 def _of(run: str, beside: str, scores: Scores, declared: Declarations) -> Iterator[Change]:
-    for title, (metric, kind) in TASKS[scores.task].weighed.items():
+    for title, (metric, kind, needs) in TASKS[scores.task].weighed.items():
         claim = Claim(
             place="",
             statement="",
@@ -124,6 +126,7 @@ def _of(run: str, beside: str, scores: Scores, declared: Declarations) -> Iterat
             effect=kind,
             expect="higher" if declared.metric(metric).direction == "up" else "lower",
             unprinted="no paper's",
+            needs=list(needs),
         )
         verdict = judge(metric, claim, scores, declared)
         if verdict.ours:
@@ -156,7 +159,7 @@ def _change(run: str, beside: str, scores: Scores, title: str, verdict: Verdict)
 
 def _shown(change: Change) -> str:
     constant = f"(a constant: {effect(change.kind, change.constant)})" if change.constant else ""
-    return " ".join(filter(None, [effect(change.kind, change.ours), MARKS[change.verdict], constant]))
+    return " ".join(filter(None, [effect(change.kind, change.ours), MARKS.get(change.verdict), constant]))
 
 
 def _largest(changes: list[Change]) -> list[str]:

@@ -19,7 +19,8 @@ ABOUT = """\
 Each conclusion of the papers, its effect in print and at each scale that was run, and the verdict there. A scale decides by the
 intervals that [the claims page of the demo](../reports/claims.md) explains; *3 seeds* and so on says of how many runs an effect
 is the mean. What disagrees stands first, with the reason as far as it is known; [studies](../studies) are scripts that ask the
-trained models for it. Scales that are not named here have not been run.
+trained models for it. Scales that are not named here have not been run. Conclusions overlap: papers repeat one another, and some
+state one number twice, once stronger; so counts of them are no sample.
 """
 INTERVALS = {"seeds": "seeds", "test": "test set"}
 Claims = dict[str, pd.DataFrame]  # scale, the largest first -> its claims.csv, by claim
@@ -123,7 +124,7 @@ def _shown(row: pd.Series | None) -> str:
     found = [f" [{effect(row.kind, row[f'{of}_low'])}, {effect(row.kind, row[f'{of}_high'])}] {name}"
              for of, name in INTERVALS.items() if row[f"{of}_low"]]  # fmt: skip
     seeds = f", {row.seeds} seed{'s' if row.seeds != '1' else ''}" if row.ours else ""
-    reason = f" ({row.reason})" if row.verdict == "not testable here" else ""
+    reason = f" ({row.reason})" if row.reason and row.verdict in ("not testable here", "not run") else ""
     return f"{effect(row.kind, row.ours)}{','.join(found)} **{row.verdict}**{seeds}{reason}".strip()
 
 

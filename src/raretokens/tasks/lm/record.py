@@ -27,8 +27,8 @@ TASK = Task(
         "I(W) freq": Weighed("isotropy.freq"),
         "I(W) rare": Weighed("isotropy.rare"),
         "cosine rare-freq": Weighed("rare_freq_cosine"),
-        "MEN": Weighed("spearman.men"),
-        "WS353": Weighed("spearman.ws353"),
-        "RW": Weighed("spearman.rw"),
+        "MEN": Weighed("spearman.men", needs=("men-learnt",)),
+        "WS353": Weighed("spearman.ws353", needs=("ws353-learnt",)),
+        "RW": Weighed("spearman.rw", needs=("rw-learnt",)),
     },
 )

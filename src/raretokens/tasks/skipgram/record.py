@@ -14,9 +14,9 @@ TASK = Task(
         "popularity": Headline("popularity.accuracy", "told apart", 1),
     },
     weighed={
-        "MEN": Weighed("spearman.men"),
-        "WS353": Weighed("spearman.ws353"),
-        "RW": Weighed("spearman.rw"),
+        "MEN": Weighed("spearman.men", needs=("men-learnt",)),
+        "WS353": Weighed("spearman.ws353", needs=("ws353-learnt",)),
+        "RW": Weighed("spearman.rw", needs=("rw-learnt",)),
         "SimLex": Weighed("spearman.simlex"),
         "I(W)": Weighed("isotropy.total"),
         "told apart": Weighed("popularity.accuracy"),

@@ -1,0 +1,70 @@
+"""Would one number predict as many rare types? The rival of rare_bias.py, asked for distinct predicted types (Uniq).
+
+    cd scales/small && python ../../studies/rare_bias_types.py mle-2
+
+reads studies/rare-bias-<scale>.csv for the constants that stand beside this run of maximum likelihood, adds each to the logits of
+all rare types, and writes studies/rare-bias-types-<scale>.csv: distinct types that are most probable somewhere in the test text,
+by group, beside those of the method's own run (its committed score) and of the run without a constant.
+"""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from raretokens.config.load import load
+from raretokens.decoding.windows import read
+from raretokens.metrics.uniq import uniq
+from raretokens.models.building import build
+from raretokens.paths import tokens, trained
+from raretokens.scoring.artifacts import group_of
+from raretokens.subword.streams import tokens as stream
+from raretokens.subword.vocabulary import RARE, VOCABULARY, Vocabulary
+
+KINDS = ("total", "freq", "med", "rare")
+COLUMNS = ["run", "beside", "what", "constant", *KINDS]
+FOLDER = Path(__file__).parent
+
+
+def main(*baselines: str) -> None:
+    parameters, rows = load(), [COLUMNS]
+    with (FOLDER / f"rare-bias-{parameters.scale}.csv").open(newline="") as file:
+        asked = list(csv.DictReader(file))
+    for name in baselines:
+        run, settings = parameters.run("lm", name), parameters.lm.probe
+        vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)
+        groups = group_of(vocabulary, parameters.tokens[run.tokens].groups)
+        shape, text = parameters.lm.sizes[run.size], stream(tokens(run.tokens), "test")
+        model = build(shape.architecture, shape.shape, len(vocabulary), max(settings.window, settings.block)).eval()
+        model.load_state_dict(load_file(trained("lm", name) / "model.safetensors"))
+        rare = torch.from_numpy(groups == RARE)
+
+        def predicted(constant: float) -> list[int]:
+            def logits(inputs: Tensor, first: int) -> Tensor:
+                return (model(inputs)[:, first:] @ model.table.T).float() + constant * rare  # noqa: B023
+
+            found, _ = uniq(read(logits, text, settings).prediction, groups, block=settings.block)  # noqa: B023
+            return [found[kind] for kind in KINDS]
+
+        rows.append([name, name, "the run", "", *predicted(0.0)])
+        for row in asked:
+            if row["beside"] == name:
+                its = scored(row["run"]) if row["what"] == "the run" else predicted(float(row["constant"]))
+                rows.append([row["run"], name, row["what"], row["constant"], *its])
+    for row in rows:
+        print(*(f"{cell:>15}" for cell in row))
+    with (FOLDER / f"rare-bias-types-{parameters.scale}.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def scored(run: str) -> list[int]:
+    found = json.loads(Path(f"reports/runs/lm/{run}.json").read_text(encoding="utf-8"))["metrics"]["uniq"]
+    return [found[kind] for kind in KINDS]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
