@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tiny.run_sheet import DECLARED
 
 from raretokens.cli.main import main
 from raretokens.reporting.declarations.metric import EXACT, Tolerance
+from raretokens.reporting.diff.move import number_moves
 from raretokens.reporting.diff.revision import Revision
 
 ROOT = Path(__file__).parents[1]
@@ -188,3 +190,22 @@ def test_this_python_is_the_stages_python():
         ROOT, "sh", "-c", '[ -x .venv/bin/python ] && .venv/bin/python -c "import sys; print(sys.prefix)"'
     ).stdout
     assert not found or Path(found.strip()).samefile(sys.prefix)
+
+
+@pytest.mark.parametrize(
+    ("task", "before", "now", "out"),
+    [
+        ("recurrent", "498.8", "474.5", False),  # averaging began elsewhere
+        ("recurrent", "498.8", "398.8", True),
+        ("lm", "498.8", "474.5", True),
+        ("lm", "0.50 / —", "0.505 / —", False),  # several numbers in a cell
+        ("lm", "0.50 / 1.20", "0.505 / 1.50", True),
+        ("lm", "0.50 / 1.20", "0.50 / —", True),
+        ("lm", "100.0", "", True),
+        ("lm", "100.0", "nan", True),
+    ],
+)
+def test_how_far_a_cell_may_move_is_its_task_s(task, before, now, out):
+    drift = DECLARED.metric("ppl.total").drift_of(task)
+    (move,) = number_moves("tables/x.csv", "row", "column", before, now, drift)
+    assert move.out == out

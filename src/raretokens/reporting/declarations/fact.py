@@ -49,6 +49,7 @@ class Fact(Section):
     times: str | None = Field(None, description="option that multiplies it")
     percent: bool = Field(False, description="a share that is printed in percent")
     result: bool = Field(False, description="no setting: it can be the printed one at the printed scale alone")
+    chosen: bool = Field(False, description="from a grid, by the validation text: another machine may choose otherwise")
     share_of: str | None = Field(None, description="metric that it is a percentage of")
     parts: list[Part] = Field([], description="the runs of each of several numbers; or differences of two runs")
     task: TaskName | None = Field(None, description="of its runs, if not the subject's")

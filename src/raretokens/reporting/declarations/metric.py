@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from raretokens.reporting.tasks import TaskName
 from raretokens.sections import Section
 
 
@@ -26,6 +27,7 @@ class Tolerance(Section):
 
 
 EXACT = Tolerance(abs=0.0)  # of what no training touches
+ANY = Tolerance(abs=float("inf"))  # as long as there is something
 
 
 class Metric(Section):
@@ -35,7 +37,13 @@ class Metric(Section):
     direction: Literal["up", "down"] = Field(description="of the better value")
     match: Tolerance = Field(description="against the printed number, of one run at the paper's scale")
     drift: Tolerance = Field(description="in the report diff: the same code on another machine")
+    drifts: dict[TaskName, Tolerance] = Field(
+        {}, description="task -> drift, where last bits decide more of its training"
+    )
     columns: dict[str, str] = Field({}, description="list of columns.yaml -> title of the column that it ends with")
+
+    def drift_of(self, task: str) -> Tolerance:
+        return self.drifts.get(task, self.drift)
 
     def unit_of(self, token: str) -> str:
         """The unit where a token is a piece, or a word."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from raretokens.reporting import frames
 from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.metric import EXACT, Tolerance
+from raretokens.reporting.declarations.metric import ANY, EXACT, Tolerance
 from raretokens.reporting.diff.move import Move, number_moves, presence_move
 
 Line = dict[str, str]
@@ -47,16 +47,22 @@ def _cell_moves(place: str, old: Line, new: Line, declared: Declarations) -> Ite
 
 
 def _drift(place: str, line: Line, declared: Declarations) -> Tolerance:
-    """A row that needs no model may not move."""
+    """A row that needs no model may not move; what the validation text chooses may be any."""
     table = declared.tables.get(Path(place).stem)
-    if table and any(row.data and row.title == line["row"] for row in table.rows):
+    metric = declared.metric(line["metric"])
+    if table is None:
+        return metric.drift
+    if any(row.data and row.title == line["row"] for row in table.rows):
         return EXACT
-    return declared.metric(line["metric"]).drift
+    if any(fact.chosen and fact.title == line["row"] for fact in table.facts):
+        return ANY
+    return metric.drift_of(table.task)
 
 
 def _claim_moves(place: str, old: Line, new: Line, declared: Declarations) -> Iterator[Move]:
     """A verdict may change where the numbers that it rests on moved, and no further than their tolerance."""
-    drift = declared.metric(new["metric"]).drift if "metric" in new else EXACT
+    claim = declared.claims.get(new["claim"])
+    drift = declared.metric(new["metric"]).drift_of(claim.task if claim else "") if "metric" in new else EXACT
     sides = [side for side in ("left", "right") if side in old and side in new]
     numbers = [move for side in sides for move in number_moves(place, new["claim"], side, old[side], new[side], drift)]
     yield from numbers

@@ -1,10 +1,12 @@
 """A cell of the reports that is not what it was."""
 
-import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raretokens.reporting.declarations.metric import Tolerance
+
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,9 @@ def number_moves(place: str, row: str, column: str, before: str, after: str, dri
     if drift.abs == float("inf"):  # words, which may change as long as there are some
         yield Move(place, row, column, before, after, "any", not (before and after))
         return
-    old, new = number(before), number(after)
-    out = old is None or new is None or not math.isfinite(new) or not drift.allows(old, new)
+    old, new = _numbers(before), _numbers(after)
+    alike = NUMBER.sub("", before) == NUMBER.sub("", after) and len(old) == len(new)
+    out = not (alike and all(map(drift.allows, old, new)))
     yield Move(place, row, column, before, after, drift.bound, out)
 
 
@@ -34,6 +37,11 @@ def presence_move(place: str, row: str, column: str, old: object, new: object) -
     """Something that came or went."""
     before, after = ("" if part is None else "present" for part in (old, new))
     return Move(place, row, column, before, after, "", True)
+
+
+def _numbers(text: str) -> list[float]:
+    """Of a cell, which may have several, such as "1.31 / 1.18"."""
+    return [float(part) for part in NUMBER.findall(text)]
 
 
 def number(text: str) -> float | None:
