@@ -37,9 +37,7 @@ def main(*baselines: str) -> None:
     for name in baselines:
         run, settings = parameters.run("lm", name), parameters.lm.probe
         # Predictions alone are asked for, so each position is read once.
-        settings = settings.model_copy(
-            update={"window": settings.block, "context": 0}
-        )
+        settings = settings.model_copy(update={"window": settings.block, "context": 0})
         vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)
         groups = group_of(vocabulary, parameters.tokens[run.tokens].groups)
         shape, text = parameters.lm.sizes[run.size], stream(tokens(run.tokens), "test")

@@ -265,6 +265,20 @@ def test_a_mirror_s_file_is_checked_like_any_other(place, server):
         get(table(), Path("mirror"))
 
 
+def test_a_source_without_any_address_says_so(place, server):
+    page = (ROOT / "docs/parameters.md").read_text(encoding="utf-8")
+    for mirror, tried in (
+        (None, "no place.*RARETOKENS_MIRROR"),
+        (Path("mirror"), "mirror mirror/tiny/data.bin: no such file"),
+    ):
+        with pytest.raises(UserError, match=f"{tried}.*tiny has no address for it.*parameters.md, Without a mirror$"):
+            get(table(), mirror)
+    assert "\n## Without a mirror\n" in page
+    with pytest.raises(UserError) as caught:
+        get(table(urls=[f"{server.root}/none"]))
+    assert "has no address" not in str(caught.value)
+
+
 def test_a_source_is_fetched_anew_into_a_folder_that_is_there(place, server):
     into = Path("data/raw/tiny")
     into.mkdir(parents=True)

@@ -66,6 +66,8 @@ def _version(
             return version
     tried = "; ".join(failed) or "no place, the table names none"
     hint = "" if tried.startswith("mirror") else " (a folder with the files can be named in RARETOKENS_MIRROR)"
+    if not any(_places(name, wanted, version, None, session) for version in file.versions()):
+        hint += f". {name} has no address for it; to do without {name} see docs/parameters.md, Without a mirror"
     expected = f"expected {_named(file)} ({file.bytes} bytes)"
     raise UserError(f"{name}: {file.name}: not fetched, {expected}. Tried {tried}{hint}")
 

@@ -61,15 +61,25 @@ def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str
 
 
 def in_words(claims: Claims, declared: Declarations) -> str:
-    """The verdicts of the largest scale on what papers conclude in a line, those on controls of ours in another."""
+    """The verdicts of the largest scale in a line each: what the rebuilt papers conclude, what later ones do, readings of ours.
+
+    A comparison that two papers make is counted once.
+    """
     largest = next(iter(claims))
     rows = claims[largest]
-    ours = pd.Series({name: name in declared.claims and declared.claims[name].is_ours for name in rows.index})
-    left = Counter(rows[~ours].verdict)
+    once = {claim.comparison: name for name, claim in reversed(declared.claims.items())}
+    known = {name: declared.claims[name] for name in once.values() if name in rows.index}
+    rebuilt = {table.paper for table in declared.tables.values()}
+    ours = rows.loc[[name for name, claim in known.items() if claim.is_ours]]
+    theirs = rows.loc[[name for name, claim in known.items() if not claim.is_ours and claim.paper in rebuilt]]
+    later = rows.loc[[name for name, claim in known.items() if not claim.is_ours and claim.paper not in rebuilt]]
+    left = Counter(theirs.verdict)
     untested = f"{left['not testable here']} cannot be tested by it, {left['not run']} have no runs or no number"
     return (
-        f"Of {_decided(rows[~ours], f'conclusions that the {largest} scale can test')}; {untested}.\n"
-        f"Of {_decided(rows[ours], 'controls of ours')}."
+        f"Of {_decided(theirs, f'conclusions that the {largest} scale can test')}; {untested}. "
+        "They overlap, so the counts are no sample.\n"
+        f"Of {_decided(ours, 'readings, controls and experiments of ours')}. "
+        f"Of {_decided(later, 'conclusions of later papers')}."
     )
 
 

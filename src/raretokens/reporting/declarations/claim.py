@@ -96,8 +96,15 @@ class Claim(Section):
 
     @property
     def is_ours(self) -> bool:
-        """A control of ours or a reading of ours: no conclusion of the paper."""
+        """A control, an experiment or a reading of ours: no conclusion of the paper."""
         return self.place.endswith("of ours)")
+
+    @property
+    def comparison(self) -> str:
+        """What is compared and how: the same for two papers that conclude the same of one number."""
+        measured = {"task", "left", "right", "effect", "expect", "than", "margin", "control"}
+        sides = ("left", "right")
+        return self.model_dump_json(include=measured, exclude={side: {"printed"} for side in sides})
 
     @property
     def threshold(self) -> float:
