@@ -99,6 +99,8 @@ def _spent(scale: str, rows: pd.DataFrame) -> str:
     if len(known):
         machines, most = " or ".join(sorted(set(known.machine))), max(known.peak_gb, key=float)
         took += f", {known.hours.astype(float).sum():.1f} together, each on {machines}, at most {most} GB"
+    dirty = rows.revision.str.endswith("-dirty").sum()
+    took += f"; {dirty} by code with changes that were not committed (-dirty)" if dirty else ""
     file = f"[trained.csv](../scales/{scale}/trained.csv)"
     return (
         f"{len(rows)} runs of the {scale} scale have been trained; {took}: {file}, with the md5 of the weights of each."
