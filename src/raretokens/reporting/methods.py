@@ -34,6 +34,7 @@ of the number; those of one seed or two only where they are larger than what see
 the logits of all rare types that gives them the probability which the run gives them; where it was computed it is 5 to 22 %
 less than that (`studies/rare-bias-small.csv`). Where it is no more than the run's own, the run has learnt nothing of rare types
 that this number shows, and does not *buy* it. Where it is more, a constant might still do as much, and *buys* says so.
+Distinct rare types a constant buys too; of that there is a study alone (`studies/rare-bias-types-small.csv`).
 """
 
 
