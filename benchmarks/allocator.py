@@ -1,6 +1,6 @@
 """Speed and memory of a training run with glibc's allocator and with jemalloc, early and late, and whether the numbers are equal.
 
-    python benchmarks/allocator.py FOLDER TASK RUN [--updates 400] [--out benchmarks/allocator-cpu.csv]
+    python benchmarks/allocator.py FOLDER TASK RUN [--updates 400] [--out CSV]
 
 FOLDER is that of a scale whose token files and jobs are there; the run is trained from its start in a folder of its own, once
 with each allocator, up to so many updates. Speed is updates by the processor's time, which other work on the machine moves less
