@@ -4,7 +4,9 @@
 
 Speed is of processor time, so other work on the machine disturbs it little; ours is of the whole training loop with its
 files and validation, gensim's of `train` alone, its vocabulary built before. Each engine runs once a seed, in turn. Settings
-that one of the two does not have: ours shares `drawn` negatives in a block of `block` words, gensim draws anew for each pair.
+that one of the two does not have: ours shares `drawn` negatives in a block of `block` words and takes the steps of
+`tokens-per-update` words at one point, gensim draws anew for each pair and takes one step after another. `mean_cosine` is
+between the rows of two words of the text: near 1 all rows point one way.
 """
 
 import argparse
@@ -81,6 +83,15 @@ def similarity(rows: np.ndarray, vocabulary: Vocabulary, sets: Path) -> dict[str
     return {name: f"{value:.2f}" for name, value in found.items()}
 
 
+def alike(table: np.ndarray, vocabulary: Vocabulary) -> float:
+    """Mean cosine of the rows of two words that the text has."""
+    used = vocabulary.counts > 0
+    used[: len(SPECIALS)] = False
+    rows = table[used]
+    total = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).sum(0)
+    return float((total @ total - len(rows)) / (len(rows) * (len(rows) - 1)))
+
+
 def _row(rows: dict[str, int], word: str) -> list[int]:
     return [rows.get(word, UNK)]
 
@@ -133,9 +144,10 @@ def main() -> None:
             for engine, (table, seconds) in (("gensim", of_gensim), ("ours", ours(folder, seed, asked))):
                 row = {"text": asked.name, "words": len(text), "types": types, "width": asked.width,
                        "negatives": asked.negatives, "epochs": asked.epochs, "drawn": asked.drawn if engine == "ours" else "",
-                       "block": asked.block if engine == "ours" else "", "seed": seed, "engine": engine,
+                       "block": asked.block if engine == "ours" else "", "seed": seed, "engine": engine, "lr": asked.lr,
                        "words_per_second": round(len(text) * asked.epochs / seconds),
                        "to_gensim": f"{of_gensim[1] / seconds:.2f}", **similarity(table, vocabulary, asked.sets),
+                       "mean_cosine": f"{alike(table, vocabulary):.3f}",
                        "machine": f"{platform.machine()}, 1 core"}  # fmt: skip
                 print(row, flush=True)
                 rows.append(row)

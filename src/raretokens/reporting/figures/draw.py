@@ -63,6 +63,8 @@ def _scatter(panel: PanelPoints, axis: Axes, crowded: bool) -> None:
         _, colour, marker, _ = GROUPS[group]
         x, y = _numbers(panel.rows[panel.rows.group == group])
         axis.scatter(x, y, s=7, color=colour, marker=marker, alpha=0.55, linewidths=0, rasterized=crowded)
+    if axis.dataLim.x1 > 10_000:
+        axis.locator_params(axis="x", nbins=5)  # numbers of five digits would run into each other
 
 
 def _lines(panel: PanelPoints, axis: Axes, styles: Styles) -> None:

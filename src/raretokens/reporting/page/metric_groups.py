@@ -19,6 +19,7 @@ def grouped(declared: Declarations, scores: Scores, name: str) -> Iterator[dict[
         yield {
             "path": path,
             "groups": values,
+            "by_group": values.keys() != {"total"},
             "metric": declared.known_metric(path) or declared.known_metric(f"{path}.total"),
             "signature": next((signatures[part] for part in beginnings if part in signatures), ""),
         }
