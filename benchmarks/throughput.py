@@ -112,9 +112,18 @@ def matmul(device: str, precision: str) -> float:
     return 2 * edge**3 / min(times)
 
 
-def compare(size: str, methods: list[str], tokens: int | None, device: str, updates: int, rounds: int) -> list[dict]:
+def processor(device: str, precision: str) -> str:
+    """The machine, with what decides over bfloat16 on a processor."""
+    if device == "cuda" or precision != "bfloat16":
+        return machine(device)
+    return f"{machine(device)}, {'' if torch.cpu._is_avx512_bf16_supported() else 'no '}avx512_bf16"
+
+
+def compare(
+    size: str, methods: list[str], tokens: int | None, device: str, precision: str | None, updates: int, rounds: int
+) -> list[dict]:
     own = Workload.named(size, tokens).training
-    precision = own.precision if device == "cuda" else "float32"
+    precision = precision or (own.precision if device == "cuda" else "float32")
     best: dict[str, dict] = {}
     for _ in range(rounds):
         for method in methods:
@@ -132,7 +141,7 @@ def compare(size: str, methods: list[str], tokens: int | None, device: str, upda
             row |= {"speed_to_plain": f"{values['tokens'] / plain:.3f}" if plain else ""}
             row |= {"utilisation": f"{values['flops'] / card:.3f}" if card else ""}
             row |= {"matmul_share": f"{values['flops'] / values['matmul']:.3f}"}
-        rows.append(row | {"note": values.get("error", ""), "machine": machine(device)})
+        rows.append(row | {"note": values.get("error", ""), "machine": processor(device, precision)})
         print(rows[-1], flush=True)
     return rows
 
@@ -144,6 +153,9 @@ def main() -> None:
         "--methods", default=METHODS, help=f"plain or an objective, each also -compiled; default: {METHODS}"
     )
     options.add_argument("--tokens", type=int, help="of an update; default: as params.yaml says")
+    options.add_argument(
+        "--precision", choices=("float32", "bfloat16"), help="default: as params.yaml says; float32 on a CPU"
+    )
     options.add_argument("--updates", type=int, default=30, help="that are timed in a round")
     arguments = options.parse_args()
     if arguments.one:
@@ -155,9 +167,11 @@ def main() -> None:
         )
     device, methods = arguments.device, arguments.methods.split(",")
     for size in (arguments.sizes or SIZES[device]).split(","):
-        rows = compare(size, methods, arguments.tokens, device, arguments.updates, arguments.rounds)
+        rows = compare(
+            size, methods, arguments.tokens, device, arguments.precision, arguments.updates, arguments.rounds
+        )
         if arguments.out:  # after each size: a killed run keeps what it has
-            keep(rows, arguments.out, ("size", "method"))
+            keep(rows, arguments.out, ("size", "precision", "method", "machine"))
 
 
 if __name__ == "__main__":
