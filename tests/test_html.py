@@ -59,7 +59,11 @@ def test_the_page_has_what_the_index_has(page, reports):
     for said in ("1 min 12 s", "x86_64, 2 threads", "f51e7ab", "1,124,864", "undeclared.by_anyone", "<polyline"):
         assert said in run
     run = text.split('id="run-lm-freeze"')[1].split('<details class="run"')[0]
-    assert "not recorded" in run and "<polyline" not in run
+    assert (
+        "Trained in 1 h 15 min 0 s on another machine; revision of the code: not recorded." in run
+        and "<polyline" not in run
+    )
+    assert "Training time, machine and revision of the code: not recorded" in text.split('id="run-lm-cosreg"')[1]
     filters = text.split('data-for="claims-table"')[1].split("</fieldset>")[0]
     assert all(f'value="{claim.paper}"' in filters for claim in DECLARED.claims.values())
     heads = [attrs for tag, attrs in page.tags if tag == "th"]

@@ -43,10 +43,10 @@ def page(
 ) -> str:
     """The page; summary is what index.md shows. Figures are taken from reports/figures, so they are written before.
 
-    Times of training come from data/scratch beside the reports, where it is there: they are no output of the pipeline.
+    Times of training come from data/scratch and trained.csv beside the reports, where there are any: no outputs of the pipeline.
     """
     tables = [table_sections.section(name, declared, inside) for name, inside in cells.items()]
-    runs = run_sections.sections(declared, scores, reports.parent / run_sections.TIMES)
+    runs = run_sections.sections(declared, scores, reports.parent)
     explained = {task: _explained(runs, task) for task in scores}
     for run in runs:
         for score in run["scores"]:

@@ -5,20 +5,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from raretokens.reporting import frames
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.page.loss_curve import loss_curve
 from raretokens.reporting.page.metric_groups import grouped
 from raretokens.reporting.scored import Scores
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
+KEPT = Path("trained.csv")  # the same of runs that were trained elsewhere, committed beside the reports of some scales
+Times = dict[str, dict[str, Any]]  # <task>-<run> -> seconds, machine, revision
 
 
-def sections(declared: Declarations, scores: dict[str, Scores], times: Path) -> list[dict[str, Any]]:
-    """All runs that have scores, in the order of the run sheet; data rows (the text itself) follow."""
+def sections(declared: Declarations, scores: dict[str, Scores], scale: Path) -> list[dict[str, Any]]:
+    """All runs that have scores, in the order of the run sheet; data rows (the text itself) follow.
+
+    scale: the folder with TIMES and KEPT.
+    """
+    times = _times(scale)
     return [_section(declared, part, name, times) for part in scores.values() for name in part.names()]
 
 
-def _section(declared: Declarations, scores: Scores, name: str, times: Path) -> dict[str, Any]:
+def _section(declared: Declarations, scores: Scores, name: str, times: Times) -> dict[str, Any]:
     score = scores.read(name) or {}
     return {
         "task": scores.task,
@@ -30,7 +37,7 @@ def _section(declared: Declarations, scores: Scores, name: str, times: Path) -> 
         "scores": list(grouped(declared, scores, name)),
         "curve": loss_curve(scores.points_file(name)),
         "points": scores.points_file(name).is_file(),
-        "time": _time(times / f"{scores.task}-{name}.json"),
+        "time": times.get(f"{scores.task}-{name}"),
     }
 
 
@@ -48,18 +55,21 @@ def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield key.replace("_", " "), f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _time(path: Path) -> dict[str, Any] | None:
-    """Of a run that was trained here; another machine's is not in the reports, so that equal runs give equal ones."""
-    if not path.is_file():
-        return None
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    seconds = round(facts["seconds"])
-    return {
-        "seconds": seconds,
-        "shown": _duration(seconds),
-        "machine": facts["machine"],
-        "revision": facts["revision"],
+def _times(scale: Path) -> Times:
+    """Of each run that was trained here or is in the table of those that were trained anywhere."""
+    kept = frames.read_csv(scale / KEPT).to_dict("records") if (scale / KEPT).is_file() else []
+    here = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in (scale / TIMES).glob("*.json")}
+    facts = {
+        f"{row['task']}-{row['run']}": {**row, "seconds": 3600 * float(row["hours"])} for row in kept if row["hours"]
     }
+    return {
+        run: _time(**{key: found[key] for key in ("seconds", "machine", "revision")})
+        for run, found in (facts | here).items()
+    }
+
+
+def _time(seconds: float, machine: str, revision: str | None) -> dict[str, Any]:
+    return {"seconds": round(seconds), "shown": _duration(round(seconds)), "machine": machine, "revision": revision}
 
 
 def _duration(seconds: int) -> str:

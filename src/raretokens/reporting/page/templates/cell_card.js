@@ -16,7 +16,8 @@ function runLinks(names, task) {
 }
 
 function cardLines(button) {
-  const cell = button.parentElement, article = cell.closest("article"), { full, delta, runs, way, reason, note, remark } = button.dataset;
+  const cell = button.parentElement, article = cell.closest("article"), { full, delta, way, reason, note, remark } = button.dataset;
+  const { runs } = { ...cell.parentElement.dataset, ...button.dataset }; // the row has them where they are the same in all its cells
   const head = cell.closest("table").tHead.rows[0].cells[cell.cellIndex];
   const text = part => button.querySelector(part)?.textContent;
   return [

@@ -3,7 +3,7 @@ const texts = new WeakMap(); // row -> its text in small letters, with what its 
 
 function rowText(row) {
   if (!texts.has(row)) {
-    const details = all("button", row).map(button => Object.values(button.dataset).join(" "));
+    const details = [row, ...all("button", row)].map(one => Object.values(one.dataset).join(" "));
     texts.set(row, [row.textContent, ...details].join(" ").toLowerCase());
   }
   return texts.get(row);
