@@ -23,6 +23,7 @@ import torch
 from records import keep
 from safetensors.torch import load_file
 
+from raretokens.metrics.cosine import unit_sum
 from raretokens.metrics.similarity import read_pairs, word_similarity
 from raretokens.run import Run
 from raretokens.subword import streams
@@ -35,7 +36,7 @@ from raretokens.training.observer import Observer
 from raretokens.training.run import WEIGHTS, train
 
 SENTENCE = 10_000  # words; gensim cuts longer ones
-KEY = ("text", "words", "width", "negatives", "epochs")
+KEY = ("text", "words", "width", "negatives", "epochs", "lr", "tokens_per_update")
 
 
 def ours(folder: Path, seed: int, asked: argparse.Namespace) -> tuple[np.ndarray, float]:
@@ -85,11 +86,10 @@ def similarity(rows: np.ndarray, vocabulary: Vocabulary, sets: Path) -> dict[str
 
 def alike(table: np.ndarray, vocabulary: Vocabulary) -> float:
     """Mean cosine of the rows of two words that the text has."""
-    used = vocabulary.counts > 0
-    used[: len(SPECIALS)] = False
-    rows = table[used]
-    total = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).sum(0)
-    return float((total @ total - len(rows)) / (len(rows) * (len(rows) - 1)))
+    used = np.flatnonzero(vocabulary.counts)
+    used = used[used >= len(SPECIALS)]
+    total, diagonal = unit_sum(table, used)
+    return float((total @ total - diagonal) / (len(used) * (len(used) - 1)))
 
 
 def _row(rows: dict[str, int], word: str) -> list[int]:
@@ -143,8 +143,9 @@ def main() -> None:
             of_gensim = gensims(text, vocabulary, seed, asked)
             for engine, (table, seconds) in (("gensim", of_gensim), ("ours", ours(folder, seed, asked))):
                 row = {"text": asked.name, "words": len(text), "types": types, "width": asked.width,
-                       "negatives": asked.negatives, "epochs": asked.epochs, "drawn": asked.drawn if engine == "ours" else "",
-                       "block": asked.block if engine == "ours" else "", "seed": seed, "engine": engine, "lr": asked.lr,
+                       "negatives": asked.negatives, "epochs": asked.epochs, "lr": asked.lr,
+                       "tokens_per_update": asked.tokens_per_update, "drawn": asked.drawn if engine == "ours" else "",
+                       "block": asked.block if engine == "ours" else "", "seed": seed, "engine": engine,
                        "words_per_second": round(len(text) * asked.epochs / seconds),
                        "to_gensim": f"{of_gensim[1] / seconds:.2f}", **similarity(table, vocabulary, asked.sets),
                        "mean_cosine": f"{alike(table, vocabulary):.3f}",

@@ -10,6 +10,7 @@ Rows that are not measured stay in the file.
 """
 
 import json
+import platform
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,11 +113,11 @@ def matmul(device: str, precision: str) -> float:
     return 2 * edge**3 / min(times)
 
 
-def processor(device: str, precision: str) -> str:
-    """The machine, with what decides over bfloat16 on a processor."""
-    if device == "cuda" or precision != "bfloat16":
+def processor(device: str) -> str:
+    """The machine; of an x86 processor also whether it has instructions for bfloat16."""
+    if device == "cuda" or platform.machine() != "x86_64":
         return machine(device)
-    return f"{machine(device)}, {'' if torch.cpu._is_avx512_bf16_supported() else 'no '}avx512_bf16"
+    return f"{machine(device)}, {'with' if torch.cpu._is_avx512_bf16_supported() else 'without'} avx512_bf16"
 
 
 def compare(
@@ -141,7 +142,7 @@ def compare(
             row |= {"speed_to_plain": f"{values['tokens'] / plain:.3f}" if plain else ""}
             row |= {"utilisation": f"{values['flops'] / card:.3f}" if card else ""}
             row |= {"matmul_share": f"{values['flops'] / values['matmul']:.3f}"}
-        rows.append(row | {"note": values.get("error", ""), "machine": processor(device, precision)})
+        rows.append(row | {"note": values.get("error", ""), "machine": processor(device)})
         print(rows[-1], flush=True)
     return rows
 

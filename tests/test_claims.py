@@ -143,6 +143,16 @@ def test_one_seed_is_decided_by_its_test_set_and_says_so(tmp_path, shift, expect
     assert ("**<br>one seed |" in to_markdown([verdict], DECLARED)) == one_seed
 
 
+@pytest.mark.parametrize(("first", "second", "expected"), [(-2.0, 0.4, "undecided"), (-2.0, -0.4, "does not hold")])
+def test_two_seeds_that_disagree_decide_nothing(tmp_path, first, second, expected):
+    values = {"a": 5.0 + first, "a-2": 5.0 + second, "b": 5.0, "b-2": 5.0}
+    random = np.random.default_rng(0)
+    drawn = {run: value + random.normal(0, 0.1, 400) for run, value in values.items()}
+    verdict = judged(tmp_path, AGAINST, values, drawn=drawn)
+    assert float(verdict.test_high) < 0 and verdict.verdict == expected
+    assert verdict.reason == ("two seeds disagree" if expected == "undecided" else "")
+
+
 def test_seeds_and_test_set_must_agree(tmp_path):
     random = np.random.default_rng(0)
     values = three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5])

@@ -55,15 +55,22 @@ def test_the_page_has_what_the_index_has(page, reports):
     assert {f"figure-{name}" for name in DECLARED.figures} <= ids
     assert {"run-lm-mle", "run-lm-mle-2", "run-lm-agg", "run-lm-freeze", "run-nmt-base-mle"} <= ids
     text = (reports / "index.html").read_text(encoding="utf-8")
-    run = text.split('id="run-lm-agg"')[1].split('<details class="run"')[0]
-    for said in ("1 min 12 s", "x86_64, 2 threads", "f51e7ab", "1,124,864", "undeclared.by_anyone", "<polyline"):
-        assert said in run
-    run = text.split('id="run-lm-freeze"')[1].split('<details class="run"')[0]
-    assert (
-        "Trained in 1 h 15 min 0 s on another machine; revision of the code: not recorded." in run
-        and "<polyline" not in run
-    )
-    assert "Training time, machine and revision of the code: not recorded" in text.split('id="run-lm-cosreg"')[1]
+    sections = {
+        name: text.split(f'id="run-lm-{name}"')[1].split("</details>")[0] for name in ("agg", "freeze", "cosreg")
+    }
+    for said in (
+        "x86_64, 2 threads",
+        "f51e7ab",
+        "1,124,864",
+        "undeclared.by_anyone",
+        "<polyline",
+        '<th scope="row">ppl<',
+    ):
+        assert said in sections["agg"]
+    assert "Trained in 1 min on x86_64" in sections["agg"]
+    assert "Trained in 1 h 15 min on another machine; revision of the code: not recorded." in sections["freeze"]
+    assert "Training time, machine and revision of the code: not recorded." in sections["cosreg"]
+    assert "<polyline" not in sections["freeze"]
     filters = text.split('data-for="claims-table"')[1].split("</fieldset>")[0]
     assert all(f'value="{claim.paper}"' in filters for claim in DECLARED.claims.values())
     heads = [attrs for tag, attrs in page.tags if tag == "th"]
@@ -132,6 +139,11 @@ def test_filters_leave_what_was_asked_for(shown):
         "article:not([hidden]) th[data-m]:not([hidden])", "all => all.map(h => h.dataset.m)"
     )
     assert set(heads) == {"ppl"}
+    form.locator("[name=metric]").select_option("")
+    form.locator("[name=status]").select_option("")
+    form.locator("[type=search]").fill("base-mle")  # in the title of no row
+    rows = window.eval_on_selector_all('tr[data-runs~="base-mle"]', "rows => rows.map(row => row.hidden)")
+    assert rows and not any(rows)
     form.locator("[type=search]").fill("no such word")
     assert form.locator("output").inner_text() == "0 tables, 0 rows"
     form.locator("[type=reset]").click()

@@ -2,7 +2,8 @@
 
 A claim is decided where every interval that its effect has, over seeds (three or more) and over the test set, lies on one side of
 where the claim turns; a claim of no change where they lie inside its margin, or outside. With fewer seeds the test set alone
-decides, and the verdict says so. Otherwise it is undecided. What no training touches is what it is.
+decides, and the verdict says so; two seeds that disagree decide nothing. Otherwise it is undecided. What no training touches is
+what it is.
 """
 
 from collections.abc import Collection
@@ -28,7 +29,7 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
     each = effects.seed_effects(claim, found)
     seeds, test, mean = _intervals(claim, each, found, scores)
     lacking = unmet(claim, declared.presuppositions, scores) if each else _numberless(claim, found, scores)
-    verdict, reason = _verdict(claim, len(each), [seeds, test], lacking)
+    verdict, reason = _verdict(claim, each, [one for one in (seeds, test) if one], lacking)
     (seeds_low, seeds_high), (test_low, test_high) = (_ends(claim, interval) for interval in (seeds, test))
     return Verdict(
         claim=name,
@@ -78,19 +79,27 @@ def _numberless(claim: Claim, found: effects.Sides, scores: Scores) -> str | Non
     return next((f"{run} has no {claim.sides[side].metric}" for side, run in runs.items() if found[side] is None), None)
 
 
-def _verdict(claim: Claim, seeds: int, found: list[Interval | None], lacking: str | None) -> tuple[str, str]:
+def _verdict(
+    claim: Claim, each: dict[int | None, float], found: list[Interval], lacking: str | None
+) -> tuple[str, str]:
     """Verdict and, where it decides nothing, why."""
-    existing = [interval for interval in found if interval]
-    if not seeds:
+    if not each:
         return "not run", lacking or ""
     if lacking:
         return "not testable here", lacking
-    if not existing:
-        return "undecided", f"{seeds} of {FEWEST} seeds, no interval"
-    side = _side(claim, existing)
+    if not found:
+        return "undecided", f"{len(each)} of {FEWEST} seeds, no interval"
+    side = _side(claim, found)
     if side is None:
         return "undecided", "an interval covers where the claim turns"
+    if len(each) < FEWEST and _side(claim, _points(claim, each)) != side:
+        return "undecided", "two seeds disagree"
     return ("holds" if side == claim.expect else "does not hold"), ""
+
+
+def _points(claim: Claim, each: dict[int | None, float]) -> list[Interval]:
+    """Every seed's own effect, on the scale of effects.step."""
+    return [Interval(effect, effect) for effect in map(float, effects.step(claim)(np.array(list(each.values()))))]
 
 
 def _side(claim: Claim, found: list[Interval]) -> str | None:

@@ -12,8 +12,7 @@ from raretokens.reporting.page.metric_groups import grouped
 from raretokens.reporting.scored import Scores
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
-KEPT = Path("trained.csv")  # the same of runs that were trained elsewhere, committed beside the reports of some scales
-Times = dict[str, dict[str, Any]]  # <task>-<run> -> seconds, machine, revision
+KEPT = Path("trained.csv")  # the same, in hours, of all runs behind committed reports; their data may be gone
 
 
 def sections(declared: Declarations, scores: dict[str, Scores], scale: Path) -> list[dict[str, Any]]:
@@ -21,11 +20,15 @@ def sections(declared: Declarations, scores: dict[str, Scores], scale: Path) -> 
 
     scale: the folder with TIMES and KEPT.
     """
-    times = _times(scale)
-    return [_section(declared, part, name, times) for part in scores.values() for name in part.names()]
+    kept = _kept(scale / KEPT)
+    return [
+        _section(declared, part, name, _time(scale / TIMES / f"{task}-{name}.json", kept.get((task, name))))
+        for task, part in scores.items()
+        for name in part.names()
+    ]
 
 
-def _section(declared: Declarations, scores: Scores, name: str, times: Times) -> dict[str, Any]:
+def _section(declared: Declarations, scores: Scores, name: str, time: dict[str, Any] | None) -> dict[str, Any]:
     score = scores.read(name) or {}
     return {
         "task": scores.task,
@@ -37,7 +40,7 @@ def _section(declared: Declarations, scores: Scores, name: str, times: Times) ->
         "scores": list(grouped(declared, scores, name)),
         "curve": loss_curve(scores.points_file(name)),
         "points": scores.points_file(name).is_file(),
-        "time": times.get(f"{scores.task}-{name}"),
+        "time": time,
     }
 
 
@@ -55,25 +58,24 @@ def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield key.replace("_", " "), f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _times(scale: Path) -> Times:
-    """Of each run that was trained here or is in the table of those that were trained anywhere."""
-    kept = frames.read_csv(scale / KEPT).to_dict("records") if (scale / KEPT).is_file() else []
-    here = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in (scale / TIMES).glob("*.json")}
-    facts = {
-        f"{row['task']}-{row['run']}": {**row, "seconds": 3600 * float(row["hours"])} for row in kept if row["hours"]
+def _kept(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """(Task, run) -> what the table of trained runs says."""
+    rows = frames.read_csv(file).to_dict("records") if file.is_file() else []
+    return {(row["task"], row["run"]): {**row, "seconds": 3600 * float(row["hours"])} for row in rows if row["hours"]}
+
+
+def _time(file: Path, kept: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Of the training here where it is known, else what the table keeps of it."""
+    facts = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else kept
+    return facts and {
+        "seconds": round(facts["seconds"]),
+        "shown": _duration(facts["seconds"]),
+        "machine": facts["machine"],
+        "revision": facts["revision"],
     }
-    return {
-        run: _time(**{key: found[key] for key in ("seconds", "machine", "revision")})
-        for run, found in (facts | here).items()
-    }
 
 
-def _time(seconds: float, machine: str, revision: str | None) -> dict[str, Any]:
-    return {"seconds": round(seconds), "shown": _duration(round(seconds)), "machine": machine, "revision": revision}
-
-
-def _duration(seconds: int) -> str:
-    """From the largest unit that is not zero."""
-    hours, minutes = seconds // 3600, seconds // 60 % 60
-    words = [(hours, "h"), (minutes, "min"), (seconds % 60, "s")]
-    return " ".join(f"{count} {unit}" for count, unit in words[0 if hours else 1 if minutes else 2 :])
+def _duration(seconds: float) -> str:
+    """To the minute, as the table's hours are; below a minute to the second."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
