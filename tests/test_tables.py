@@ -82,6 +82,28 @@ def test_a_cell_is_the_mean_over_seeds_beside_the_printed_number(world):
     assert cells["Freeze", "PPL Freq"].status == "not run"  # no such score
 
 
+def test_rows_average_the_seeds_of_most_rows_and_differ_from_the_baseline_over_shared_ones(tmp_path):
+    bleu = {"mle": (20, 24, 25), "cosreg": (21, 23, 24), "agg": (22, 25, 26), "adversarial": (21,)}
+    runs = {
+        f"base-{name}{f'-{seed}' if seed > 1 else ''}": (seed, {"bleu": {"tokenised": value}})
+        for name, values in bleu.items()
+        for seed, value in enumerate(values, 1)
+    }
+    sheet = {name: line(name.split("-")[1], seed=seed, tokens="nmt") for name, (seed, _) in runs.items()}
+    cells = {
+        row: cell
+        for (row, column), cell in by_place(cells_of("agg-6", scores(tmp_path, "nmt", runs, sheet))).items()
+        if column == "Base"
+    }
+    baseline, cosreg, adversarial = (
+        cells[row]
+        for row in ("Transformer (Vaswani et al., 2017)", "CosReg (Gao et al., 2019)", "Adv MLE (Wang et al., 2019)")
+    )
+    assert (baseline.ours, cosreg.ours, adversarial.ours) == ("23.00", "22.67", "21.00")
+    assert "seed 1 alone; other rows average seeds 1, 2, 3" in adversarial.remark and not cosreg.remark
+    assert (cosreg.direction, adversarial.direction) == ("opposite", "same")  # 21 is more than 20, of the same seed
+
+
 def test_other_runs_follow_and_rows_without_a_run_say_why(world):
     cells = by_place(cells_of("agg-2", world))
     assert cells["mine", "PPL Rare"].status == "ours only"

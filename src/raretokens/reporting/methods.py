@@ -31,7 +31,7 @@ set alone: other seeds might come out otherwise. *buys* and *costs* name the thr
 of the number; those of one seed or two only where they are larger than what seeds of maximum likelihood differ by.
 
 *A constant* in brackets, beside the perplexity of rare targets: what maximum likelihood comes to at most, with one constant on
-the logits of all rare types that gives them the probability which the run gives them; where it was computed it is 5 to 22 %
+the logits of all rare types that gives them the probability which the run gives them; where it was computed it is 3 to 22 %
 less than that (`studies/rare-bias-small.csv`). Where it is no more than the run's own, the run has learnt nothing of rare types
 that this number shows, and does not *buy* it. Where it is more, a constant might still do as much, and *buys* says so.
 Distinct rare types a constant buys too; of that there is a study alone (`studies/rare-bias-types-small.csv`).

@@ -1,5 +1,9 @@
-"""Which seeds a column's rows average: those that all rows of the paper have, so that rows can be compared."""
+"""Which seeds a column's rows average: those that most rows of the paper have, so that rows can be compared.
 
+All rows would be stricter, but one row with one seed would take the others' seeds, and what they say, from the table.
+"""
+
+from collections import Counter
 from typing import NamedTuple
 
 from raretokens.reporting.declarations.row import Column, RunRow
@@ -16,10 +20,11 @@ class Averaged(NamedTuple):
 
 
 def common_seeds(rows: list[RunRow], column: Column, scores: Scores) -> Seeds | None:
-    """Seeds that every row of runs has that has any number here; None where none of them has one."""
+    """Seeds that more than half of the rows of runs have, of those with any number here; None where none of them has one."""
     runs = [(row, scores.choose(row.names(column))) for row in rows if not row.data]
     own = [seeds for row, run in runs if run and (seeds := scores.seeds(run, row.metric(column)))]
-    return frozenset.intersection(*own) if own else None
+    rows_with = Counter(seed for seeds in own for seed in seeds)
+    return frozenset(seed for seed, count in rows_with.items() if 2 * count > len(own)) if own else None
 
 
 def averaged(run: str, metric: str, common: Seeds | None, scores: Scores) -> Averaged:
@@ -39,12 +44,10 @@ def _outdated(names: list[str]) -> str:
 def _remark(own: Seeds, used: Seeds, common: Seeds) -> str:
     left_out = own - used
     if not common:
-        return f"{_listed(used)} alone: no seed is common to all rows"
+        return f"{_listed(used)} alone: no seed is that of most rows"
     if used != common:
         return f"{_listed(used)} alone; other rows average {_listed(common)}"
-    return (
-        f"{_listed(left_out)} left out: not all rows have {'it' if len(left_out) == 1 else 'them'}" if left_out else ""
-    )
+    return f"{_listed(left_out)} left out: most rows lack {'it' if len(left_out) == 1 else 'them'}" if left_out else ""
 
 
 def _listed(seeds: Seeds) -> str:

@@ -73,18 +73,17 @@ def _direction(crossing: Crossing, column: list[Crossing]) -> Direction:
         return ""
     runs = [other for other in column if not other.row.data and other.row.names(other.column)]
     named = [other for other in runs if other.row.title == crossing.row.baseline]
-    numbers = [_numbers(part) for part in (crossing, *(named or runs)[:1])]
-    if len(numbers) < 2 or None in numbers:
+    baseline = next(iter(named or runs), None)
+    if baseline is None or any(None in (one.value, one.printed.value) for one in (crossing, baseline)):
         return ""
-    (ours, paper), (our_baseline, printed_baseline) = filter(None, numbers)
-    return direction(ours - our_baseline, paper - printed_baseline)
+    return direction(_difference(crossing.value, baseline.value), crossing.printed.value - baseline.printed.value)
 
 
-def _numbers(crossing: Crossing) -> tuple[float, float] | None:
-    """Ours and the printed one; None unless there are both."""
-    if crossing.value is None or crossing.printed.value is None:
-        return None
-    return crossing.value.mean, crossing.printed.value
+def _difference(ours: Value, baseline: Value) -> float:
+    """Over the seeds that both have, where there are any."""
+    of_both = set(ours.seeds) & set(baseline.seeds) or None
+    first, second = (one.of(of_both) if of_both else one for one in (ours, baseline))
+    return first.mean - second.mean
 
 
 def _cell(place: Place, crossing: Crossing, way: Direction) -> Cell:

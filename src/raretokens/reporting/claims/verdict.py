@@ -10,7 +10,7 @@ VERDICTS = {
     "does not hold": "every interval lies on the other side of where the claim turns, or outside the margin of no change",
     "not testable here": "the runs lack what the claim presupposes",
     "not run": "a run or a metric has no number",
-    "undecided": "an interval covers where the claim turns, or there is none",
+    "undecided": "an interval covers where the claim turns, or there is none, or two seeds disagree",
     "holds": "every interval lies where the claim says",
 }
 DECIDED = ("holds", "does not hold")
