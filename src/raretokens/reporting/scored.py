@@ -101,6 +101,10 @@ class Scores:
         value = self.over_seeds(run, lambda name: self._number(name, metric))
         return frozenset(value.seeds if value else ())
 
+    def scored_seeds(self, run: str) -> frozenset[int | None]:
+        """Seeds for which a run and its repetitions have any score."""
+        return frozenset(found.get("seed") for name in self.repetitions.get(run, [run]) if (found := self.read(name)))
+
     def value(self, run: str, metric: str, seeds: Collection[int | None] | None = None) -> Value | None:
         """The metric of a run and its repetitions, or of those with some seeds; None where none of them has it.
 

@@ -20,9 +20,12 @@ class Averaged(NamedTuple):
 
 
 def common_seeds(rows: list[RunRow], column: Column, scores: Scores) -> Seeds | None:
-    """Seeds that more than half of the rows of runs have, of those with any number here; None where none of them has one."""
-    runs = [(row, scores.choose(row.names(column))) for row in rows if not row.data]
-    own = [seeds for row, run in runs if run and (seeds := scores.seeds(run, row.metric(column)))]
+    """Seeds that more than half of the rows of runs have, of those with any score; None where none of them has one.
+
+    A row without this metric counts all the same, so that the columns of a table agree.
+    """
+    runs = [scores.choose(row.names(column)) for row in rows if not row.data]
+    own = [seeds for run in runs if run and (seeds := scores.scored_seeds(run))]
     rows_with = Counter(seed for seeds in own for seed in seeds)
     return frozenset(seed for seed, count in rows_with.items() if 2 * count > len(own)) if own else None
 
