@@ -20,14 +20,16 @@ class Averaged(NamedTuple):
 
 
 def common_seeds(rows: list[RunRow], column: Column, scores: Scores) -> Seeds | None:
-    """Seeds that more than half of the rows of runs have, of those with any score; None where none of them has one.
+    """Seeds that more than half of the rows of runs have, of those with any score; None where none of them has the metric.
 
     A row without this metric counts all the same, so that the columns of a table agree.
     """
-    runs = [scores.choose(row.names(column)) for row in rows if not row.data]
-    own = [seeds for run in runs if run and (seeds := scores.scored_seeds(run))]
+    runs = [(row, scores.choose(row.names(column))) for row in rows if not row.data]
+    if not any(run and scores.seeds(run, row.metric(column)) for row, run in runs):
+        return None
+    own = [seeds for _, run in runs if run and (seeds := scores.scored_seeds(run))]
     rows_with = Counter(seed for seeds in own for seed in seeds)
-    return frozenset(seed for seed, count in rows_with.items() if 2 * count > len(own)) if own else None
+    return frozenset(seed for seed, count in rows_with.items() if 2 * count > len(own))
 
 
 def averaged(run: str, metric: str, common: Seeds | None, scores: Scores) -> Averaged:
