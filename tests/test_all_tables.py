@@ -70,7 +70,7 @@ def test_every_printed_cell_stands_in_the_table_once(name, scored, request):
 def test_with_every_run_scored_nothing_is_missing_but_what_is_declared_so(name, full):
     table = DECLARED.tables[name]
     declared = {part.absent for part in (table, *table.columns, *table.rows, *table.subjects, *table.facts)}
-    declared |= {table.why_absent, *(column.lacking for column in table.columns)}
+    declared |= {table.absent, *(column.lacking for column in table.columns)}
     allowed = re.compile(
         "is not asked for at this scale|citizens is no single piece|text of this scale is|agg names no points"
         "|(awd|mos)-.* names no (parameters|signatures)"
@@ -122,7 +122,7 @@ def test_a_quoted_number_is_marked_cell_by_cell(full, empty):
 def test_a_total_that_cannot_be_is_flagged(name, full):
     cells = of(name, full)
     text = to_markdown(DECLARED.tables[name], cells)
-    assert "(18920 ‡)" in text and "* Human, Uniq Total: suspicious: the groups add to 18290" in text
+    assert "(18920 ‡)" in text and "* Human, Uniq Total: in print: suspicious: the groups add to 18290" in text
     assert r"(18920\textdaggerdbl)" in to_latex(DECLARED.tables[name], cells, name)
 
 

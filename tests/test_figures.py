@@ -15,7 +15,7 @@ from raretokens.reporting.figures.effect_points import effect_points
 from raretokens.reporting.figures.panel_points import figure_points
 from raretokens.reporting.figures.write import write_figure
 from raretokens.reporting.scored import Scores
-from raretokens.reporting.tasks import TASKS, WAITING
+from raretokens.reporting.tasks import TASKS
 
 DATA = {"lm": "human", "nmt": "copy", "skipgram": "text"}  # the line of the text itself
 GROUPS = ("freq", "med", "rare")
@@ -76,10 +76,6 @@ def world(folder: Path, task: str, runs: list[str], data: str) -> Scores:
     return Scores(task, {name: line() for name in runs}, folder / task)
 
 
-def waiting() -> dict[str, Scores]:
-    return {task: Scores(task, {}, Path("nowhere")) for task in WAITING}
-
-
 @pytest.fixture(scope="module")
 def full(tmp_path_factory) -> dict[str, Scores]:
     """Runs of all panels but those that wait for a task."""
@@ -91,12 +87,12 @@ def full(tmp_path_factory) -> dict[str, Scores]:
                 runs = [*panel.runs.values(), *(side.runs for side in sides)]
                 names[panel.task or figure.task] |= dict.fromkeys(tried[-1] for tried in runs)
     folder = tmp_path_factory.mktemp("runs")
-    return waiting() | {task: world(folder, task, list(names[task]), DATA.get(task, "text")) for task in TASKS}
+    return {task: world(folder, task, list(names[task]), DATA.get(task, "text")) for task in TASKS}
 
 
 @pytest.fixture
 def empty() -> dict[str, Scores]:
-    return waiting() | {task: Scores(task, {}, Path("nowhere")) for task in TASKS}
+    return {task: Scores(task, {}, Path("nowhere")) for task in TASKS}
 
 
 def test_every_figure_of_the_papers_is_declared():

@@ -43,7 +43,7 @@ def test_a_change_is_marked_where_the_seeds_agree_on_its_side(tmp_path):
 def test_the_page_has_a_row_a_run_with_what_is_marked(tmp_path):
     changes = methods.changes(DECLARED, world(tmp_path / "lm"))
     (row,) = [text for text in methods.to_markdown(changes).splitlines() if text.startswith("| agg-1 ")]
-    assert row == "| agg-1 | 3 | x 1.1 ▼ | +0.0333 | nothing measurable | PPL x 1.1 |"
+    assert row == "| agg-1 | 3 | x 1.1 ▼ | +0.0333 | nothing sure | PPL x 1.1 |"
     table = pd.read_csv(io.StringIO(methods.to_csv(changes)))
     assert list(table.verdict) == ["worse", "undecided", "undecided", "undecided"] and "share" not in table
 
@@ -60,12 +60,13 @@ def test_a_number_that_is_noise_without_the_method_is_neither_better_nor_worse(t
         "spearman.men": "worse",
         "spearman.ws353": "not testable",
     }
-    assert "| agg-1 | 3 | -10 ▼ | -10 | nothing measurable | MEN -10 |" in methods.to_markdown(changes)
+    assert "| agg-1 | 3 | -10 ▼ | -10 | nothing sure | MEN -10 |" in methods.to_markdown(changes)
 
 
-def test_of_one_seed_only_what_seeds_of_maximum_likelihood_do_not_explain_is_bought(tmp_path):
-    """They differ by 4 %; drawn test sets make both changes certain for the one seed."""
-    ppl = {"mle-1": 50.0, "mle-2": 51.0, "mle-3": 49.0, "agg": 51.0, "frage": 45.0}
+def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_path):
+    """Drawn test sets make both changes certain for the one seed; CosReg's seeds stray by 2 % from maximum likelihood's."""
+    ppl = {"mle-1": 50.0, "mle-2": 51.0, "mle-3": 49.0, "cosreg-1": 51.0, "cosreg-2": 51.0, "cosreg-3": 49.0}
+    ppl |= {"agg": 51.0, "frage": 45.0}
     names = {run: line(run.split("-")[0], seed=int(run[-1]) if run[-1].isdigit() else 1) for run in ppl}
     for name, value in ppl.items():
         score = {"seed": names[name].seed, "metrics": {"ppl": {"total": value}}}
@@ -74,9 +75,19 @@ def test_of_one_seed_only_what_seeds_of_maximum_likelihood_do_not_explain_is_bou
         drawn.to_csv(tmp_path / f"{name}.drawn.csv", index=False)
     changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
     assert [(changes[run].mark, changes[run].paid, changes[run].bought) for run in ("agg", "frage")] == [
-        ("▽", False, False),
+        ("", False, False),
         ("△", False, True),
     ]
+
+
+def test_a_change_of_less_than_a_hundredth_is_marked_and_not_bought(tmp_path):
+    ppl = {"mle": 50.0, "agg": 50.4, "frage": 50.6}
+    names = {f"{name}-{seed}": line(name, seed=seed) for name in ppl for seed in (1, 2, 3)}
+    for name, its in names.items():
+        value = ppl[its.objective] * (1 + its.seed / 100)
+        (tmp_path / f"{name}.json").write_text(json.dumps({"seed": its.seed, "metrics": {"ppl": {"total": value}}}))
+    changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
+    assert [(changes[run].mark, changes[run].paid) for run in ("agg-1", "frage-1")] == [("▼", False), ("▼", True)]
 
 
 def test_what_methods_are_weighed_by_presupposes_what_is_declared():

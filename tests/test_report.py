@@ -91,8 +91,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "| mine | — | 7 |\n"
         "| later-2 | — | — |\n\n"
         f"{LEGEND} mine, later-2: {ADDED}\n\n"
-        "* AGG: odd\n".replace("* AGG: odd", "* AGG, I(W): odd")
-        + "* Static: no run named agg-static on the run sheet\n"
+        "* AGG, I(W): in print: odd\n" + "* Static: no run named agg-static on the run sheet\n"
         "* mine: mine has no isotropy.total\n"
         "* later-2: later-2 has no scores yet\n"
     )
@@ -108,7 +107,9 @@ def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number
         "Uniq Rare": ("differs", ""),  # exact: no training is involved
         "Uniq Total": ("differs", ""),
     }
-    assert "* Human, Uniq Total: suspicious: the groups add to 18290" in to_markdown(DECLARED.tables["agg-3"], cells)
+    assert "* Human, Uniq Total: in print: suspicious: the groups add to 18290" in to_markdown(
+        DECLARED.tables["agg-3"], cells
+    )
 
 
 def test_a_run_whose_name_has_no_size_stands_in_one_column(tmp_path):

@@ -28,7 +28,7 @@ def claims(tmp_path) -> scales.Claims:
         (reports / "claims.csv").write_text(
             to_csv([verdict(name, *verdicts.get(name, ("not run", ""))) for name in DECLARED.claims])
         )
-    return scales.read(tmp_path)
+    return scales.read(tmp_path, DECLARED)
 
 
 def verdict(name: str, kind: str, ours: str) -> Verdict:
@@ -44,9 +44,10 @@ def test_the_largest_scale_leads_and_what_disagrees_comes_first(claims):
     assert list(claims) == ["small", "demo"]
     theirs = [claim for claim in DECLARED.claims.values() if not claim.is_ours and claim.paper in PAPERS]
     assert scales.in_words(claims, DECLARED) == (
-        "Of 2 conclusions that the small scale can test, 1 hold, 1 do not and 0 are undecided; 0 cannot be tested by it, "
-        f"{len(theirs) - ALIKE - 2} have no runs or no number. They overlap, so the counts are no sample.\n"
-        "Of 1 readings, controls and experiments of ours, 1 hold, 0 do not and 0 are undecided. "
+        "Of 2 conclusions that the small scale can test, 1 holds, 1 does not and 0 are undecided; 0 cannot be tested by it, "
+        f"{len(theirs) - ALIKE - 2} have no runs or no number. "
+        "What two papers conclude alike counts once; others overlap, so the counts are no sample.\n"
+        "Of 1 readings, controls and experiments of ours, 1 holds, 0 do not and 0 are undecided. "
         "Of 0 conclusions of later papers, 0 hold, 0 do not and 0 are undecided."
     )
     parts = scales.to_markdown(claims, DECLARED, []).split("\n## ")
@@ -73,7 +74,7 @@ def test_each_claim_has_a_row_below_its_paper(claims):
 
 def test_the_committed_page_is_that_of_the_committed_reports():
     root = Path(__file__).parents[1]
-    claims = scales.read(root)
+    claims = scales.read(root, DECLARED)
     assert (root / "docs/evidence.md").read_text(encoding="utf-8") == scales.to_markdown(
         claims, DECLARED, scales.spent(root)
     ), "run `make readme`"

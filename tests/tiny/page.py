@@ -16,6 +16,7 @@ def score(task: str, run: str, seed: int, factor: float) -> dict:
     metrics = {"lm": {"ppl": {k: v * factor for k, v in groups.items()}, "undeclared": {"by_anyone": 7}}}
     metrics["nmt"] = {"bleu": {"tokenised": 9.5 * factor, "sacrebleu": 9.0 * factor}}
     geometry = {"isotropy": {"total": 0.7 / factor, "rare": 0.5 / factor, "freq": 0.9}, "mean_cosine": 0.09 * factor}
+    geometry["training"] = {"nll_to_uniform": 0.5, "epochs": 2.0}
     about = {"run": run, "task": task, "objective": run.split("-")[-1], "size": "demo", "seed": seed}
     signatures = [["ppl", HOSTILE], ["isotropy", "sign:sum>=0"]]
     facts = {"parameters": [["layers", 2], ["parameters", 1124864]], "options": [["alpha", 0.03]], "neighbours": []}

@@ -80,7 +80,8 @@ def write_trained(arguments: argparse.Namespace) -> None:
 
 
 def compare_scales(arguments: argparse.Namespace) -> None:
-    declared, claims = _declared(), scales.read(root())
+    declared = _declared()
+    claims = scales.read(root(), declared)
     write_text(arguments.folder / "evidence.md", scales.to_markdown(claims, declared, scales.spent(root())))
     write_text(arguments.folder / "verdict.md", scales.in_words(claims, declared) + "\n")
 

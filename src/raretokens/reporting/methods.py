@@ -1,7 +1,7 @@
 """What each objective buys and costs beside maximum likelihood, on the same model and text.
 
 An effect and its verdict are made as those of claims are: a metric is better or worse where every interval that it has, over
-three seeds or more and over the test set, says so.
+seeds and over the test set, says so.
 """
 
 import math
@@ -23,12 +23,13 @@ from raretokens.reporting.tasks import TASKS
 WORDS = {"holds": "better", "does not hold": "worse", "undecided": "undecided", "not testable here": "not testable"}
 MARKS = {"better": "▲", "worse": "▼"}
 FEW_MARKS = {"better": "△", "worse": "▽"}  # with fewer than three seeds
+LEAST = 0.01  # of a number: what is less is hardly bought or paid
 ABOUT = """\
 Each run beside the one of maximum likelihood with the same model, text and seeds: the ratio (x) or the difference of a metric.
-▲ better, ▼ worse: every interval that there is, over three seeds or more and over the test set, lies on that side; no mark: they
-do not, or there is none, or what maximum likelihood itself has is no more than noise. △ and ▽ are of one seed or two, by the test
-set alone: other seeds might come out otherwise. *buys* and *costs* name the three largest changes that are marked, by their share
-of the number; those of one seed or two only where they are larger than what seeds of maximum likelihood differ by.
+▲ better, ▼ worse: every interval that there is, over seeds and over the test set, lies on that side; no mark: they do not, or
+nothing says how much seeds differ, or what maximum likelihood itself has is no more than noise. △ and ▽ are of one seed or two:
+how much seeds differ is taken from all rows of the task that have several. *buys* and *costs* name the three largest changes that
+are marked, by their share of the number, where that is 1 % or more.
 
 *A constant* in brackets, beside the perplexity of rare targets: what maximum likelihood comes to at most, with one constant on
 the logits of all rare types that gives them the probability which the run gives them; where it was computed it is 3 to 22 %
@@ -57,18 +58,17 @@ class Change:
     verdict: str  # better, worse, undecided or not testable
     seeds: str
     constant: str  # of the perplexity of rare targets: what one constant on their logits gives at most
-    share: float  # of the number that changed; not in the CSV, nor is:
-    clear: bool  # of three seeds, or beyond what seeds of maximum likelihood differ by
+    share: float  # of the number that changed; not in the CSV
 
     @property
     def bought(self) -> bool:
         """Better, and not by what a constant gives at most."""
         rivalled = self.constant and float(self.constant) <= float(self.ours)
-        return self.verdict == "better" and self.clear and not rivalled
+        return self.verdict == "better" and self.share >= LEAST and not rivalled
 
     @property
     def paid(self) -> bool:
-        return self.verdict == "worse" and self.clear
+        return self.verdict == "worse" and self.share >= LEAST
 
     @property
     def mark(self) -> str:
@@ -91,7 +91,7 @@ def changes(declared: Declarations, scores: dict[str, Scores]) -> list[Change]:
 
 
 def to_csv(found: list[Change]) -> str:
-    return frames.to_csv(found, [field.name for field in fields(Change) if field.name not in ("share", "clear")])
+    return frames.to_csv(found, [field.name for field in fields(Change) if field.name != "share"])
 
 
 def tables(found: list[Change]) -> dict[str, Table]:
@@ -118,7 +118,7 @@ def _cells(of_run: list[Change], titles: list[str]) -> list[str]:
     by_title = {change.title: change for change in of_run}
     shown = [_shown(by_title[title]) if title in by_title else "" for title in titles]
     marked = [change for change in of_run if change.bought], [change for change in of_run if change.paid]
-    sums = [", ".join(_largest(changes)) or "nothing measurable" for changes in marked]
+    sums = [", ".join(_largest(changes)) or "nothing sure" for changes in marked]
     return [of_run[0].run, max(change.seeds for change in of_run), *shown, *sums]
 
 
@@ -151,7 +151,6 @@ def _of(run: str, beside: str, scores: Scores, declared: Declarations) -> Iterat
 def _change(run: str, beside: str, scores: Scores, title: str, verdict: Verdict) -> Change:
     left, right = float(verdict.left), float(verdict.right)
     constant = rival.constant_at_most(run, beside, scores) if verdict.metric == rival.METRIC else None
-    share = abs(math.log(left / right)) if left > 0 < right else abs(left - right) / (max(abs(left), abs(right)) or 1.0)
     return Change(
         task=scores.task,
         run=run,
@@ -168,20 +167,15 @@ def _change(run: str, beside: str, scores: Scores, title: str, verdict: Verdict)
         verdict=WORDS[verdict.verdict],
         seeds=verdict.seeds,
         constant=f"{constant:.4g}" if constant else "",
-        share=share,
-        clear=int(verdict.seeds) >= FEWEST or _is_beyond_seeds(beside, scores, verdict),
+        share=_share(left, right),
     )
 
 
-def _is_beyond_seeds(beside: str, scores: Scores, verdict: Verdict) -> bool:
-    """Whether an effect is larger than the range of maximum likelihood's own seeds; of one seed there is none."""
-    value = scores.value(beside, verdict.metric)
-    if value is None or len(value.values) == 1:
-        return False
-    low, high = min(value.values), max(value.values)
-    if verdict.kind == "ratio":
-        return abs(math.log(float(verdict.ours))) > math.log(high / low)
-    return abs(float(verdict.ours)) > high - low
+def _share(left: float, right: float) -> float:
+    """How much of a number changed: the logarithm of the ratio of positive ones; without end where nothing is left."""
+    if left > 0 < right:
+        return abs(math.log(left / right))
+    return math.inf if left == 0 < right else abs(left - right) / (max(abs(left), abs(right)) or 1.0)
 
 
 def _shown(change: Change) -> str:

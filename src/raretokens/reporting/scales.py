@@ -10,7 +10,7 @@ import pandas as pd
 
 from raretokens.reporting import frames
 from raretokens.reporting.claims.main_claims import effect
-from raretokens.reporting.claims.verdict import DECIDED, VERDICTS
+from raretokens.reporting.claims.verdict import DECIDED, FEW, VERDICTS
 from raretokens.reporting.declarations.declared import Declarations
 
 ABOUT = """\
@@ -22,14 +22,15 @@ is the mean. What disagrees stands first, with the reason as far as it is known;
 trained models for it. Scales that are not named here have not been run. Conclusions overlap: papers repeat one another, and some
 state one number twice, once stronger; so counts of them are no sample.
 """
-INTERVALS = {"seeds": "seeds", "test": "test set"}
 Claims = dict[str, pd.DataFrame]  # scale, the largest first -> its claims.csv, by claim
 
 
-def read(root: Path) -> Claims:
-    """Scales with reports: those in scales/, then the demo, which is the smallest."""
-    folders = [*((path.name, path) for path in sorted(root.glob("scales/*"))), ("demo", root)]
-    files = {name: folder / "reports/claims.csv" for name, folder in folders}
+def read(root: Path, declared: Declarations) -> Claims:
+    """Scales with reports, from the last that is declared to the first, the demo; then those that are not declared."""
+    folders = {"demo": root} | {path.name: path for path in sorted(root.glob("scales/*"))}
+    order = {name: place for place, name in enumerate(reversed(declared.scales))}
+    names = sorted(folders, key=lambda name: order.get(name, len(order)))
+    files = {name: folders[name] / "reports/claims.csv" for name in names}
     return {name: frames.read_csv(file).set_index("claim") for name, file in files.items() if file.is_file()}
 
 
@@ -77,7 +78,7 @@ def in_words(claims: Claims, declared: Declarations) -> str:
     untested = f"{left['not testable here']} cannot be tested by it, {left['not run']} have no runs or no number"
     return (
         f"Of {_decided(theirs, f'conclusions that the {largest} scale can test')}; {untested}. "
-        "They overlap, so the counts are no sample.\n"
+        "What two papers conclude alike counts once; others overlap, so the counts are no sample.\n"
         f"Of {_decided(ours, 'readings, controls and experiments of ours')}. "
         f"Of {_decided(later, 'conclusions of later papers')}."
     )
@@ -86,11 +87,20 @@ def in_words(claims: Claims, declared: Declarations) -> str:
 def _decided(rows: pd.DataFrame, what: str) -> str:
     """How many could be tested and what came of them."""
     counts = Counter(rows.verdict)
-    few = Counter(rows[rows.seeds_low == ""].verdict)
-    shown = {kind: f"{counts[kind]} {verb}{f' ({few[kind]} of them by the test set alone)' if few[kind] else ''}"
-             for kind, verb in (("holds", "hold"), ("does not hold", "do not"))}  # fmt: skip
+    few = Counter(rows[rows.seeds.isin(FEW)].verdict)
+    shown = {kind: f"{_counted(counts[kind], kind)}{f' ({few[kind]} of them with one seed or two)' if few[kind] else ''}"
+             for kind in DECIDED}  # fmt: skip
     tested = sum(counts[kind] for kind in (*shown, "undecided"))
-    return f"{tested} {what}, {', '.join(shown.values())} and {counts['undecided']} are undecided"
+    return f"{tested} {what}, {', '.join(shown.values())} and {_counted(counts['undecided'], 'undecided')}"
+
+
+def _counted(count: int, kind: str) -> str:
+    verbs = {
+        "holds": ("holds", "hold"),
+        "does not hold": ("does not", "do not"),
+        "undecided": ("is undecided", "are undecided"),
+    }
+    return f"{count} {verbs[kind][count != 1]}"
 
 
 def _spent(scale: str, rows: pd.DataFrame) -> str:
@@ -133,9 +143,10 @@ def _shown(row: pd.Series | None) -> str:
     """Effect, its intervals and verdict."""
     if row is None:
         return ""
+    names = {"seeds": "pooled seeds" if row.seeds in FEW else "seeds", "test": "test set"}
     found = [f" [{effect(row.kind, row[f'{of}_low'])}, {effect(row.kind, row[f'{of}_high'])}] {name}"
-             for of, name in INTERVALS.items() if row[f"{of}_low"]]  # fmt: skip
-    seeds = f", {row.seeds} seed{'s' if row.seeds != '1' else ''}" if row.ours else ""
+             for of, name in names.items() if row[f"{of}_low"]]  # fmt: skip
+    seeds = f", {row.seeds} seed{'s' if row.seeds != '1' else ''}" if row.ours and row.seeds != "0" else ""
     reason = f" ({row.reason})" if row.reason and row.verdict in ("not testable here", "not run") else ""
     return f"{effect(row.kind, row.ours)}{','.join(found)} **{row.verdict}**{seeds}{reason}".strip()
 

@@ -9,15 +9,13 @@ from raretokens.tasks import names
 from raretokens.tasks.record import record
 
 TASKS = {name: record(name) for name in names()}
-WAITING = {  # tasks that papers have and this code has not: why no run of theirs is on a run sheet
-}
 USUAL = "lm"  # of a table that says nothing
 HEADLINES = {short: number for task in TASKS.values() for short, number in task.headline.items()}
 TOKENS = [folder for task in TASKS.values() for folder in task.tokens]
 
 
 def _is_task(name: str) -> str:
-    if name not in TASKS and name not in WAITING:
+    if name not in TASKS:
         raise ValueError(f"no such task; {nearest(name, TASKS)}")
     return name
 

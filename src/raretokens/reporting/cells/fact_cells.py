@@ -33,7 +33,7 @@ def fact_cells(place: Place) -> Iterator[Cell]:
         for subject in _subjects(place.table, place.corpora.get(place.table.task, "")):
             task = fact.task or subject.task or place.table.task
             paper = _paper(fact, subject, place.printed)
-            ours = ours_of(fact, subject, place.scores[task], place.corpora.get(task, ""), place.table.why_absent)
+            ours = ours_of(fact, subject, place.scores[task], place.corpora.get(task, ""), place.table.absent)
             if ours.value is not None or paper.text or paper.key:
                 yield _cell(place, fact, subject.title, paper, ours)
 

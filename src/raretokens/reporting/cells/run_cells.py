@@ -139,7 +139,7 @@ def _reason(place: Place, crossing: Crossing) -> str:
     names = " or ".join(row.names(column))
     if row.data and names:
         return row.absent or f"{names} has no scores yet"
-    why = row.absent or column.absent or place.table.why_absent
+    why = row.absent or column.absent or place.table.absent
     return why or (f"no run named {names} on the run sheet" if names else "no run is declared")
 
 

@@ -8,8 +8,8 @@ RULE = "|---|---|---|---|---|---|"
 LEGEND = """\
 An effect is the first run's metric over the second's (ratio), less it (difference), or the metric itself (value): the mean over
 seeds. In brackets 95 % intervals: over seeds (Student's t of the paired effects, three seeds or more), and over the test set of
-these runs (blocks of text, sentences or word pairs drawn again, the same for both runs). *One seed* and *two seeds*: the test set
-alone decides, other seeds might come out otherwise.
+these runs (blocks of text, sentences or word pairs drawn again, the same for both runs). *One seed* and *two seeds*: how much
+seeds differ is taken from all rows of the same task that have several, their variances pooled (*pooled seeds*).
 """
 MEANINGS = [f"* *{name}*: {meaning}" for name, meaning in VERDICTS.items()]
 
@@ -27,12 +27,12 @@ def to_markdown(verdicts: list[Verdict], declared: Declarations) -> str:
 
 
 def _counts(verdicts: list[Verdict]) -> str:
-    return f"{len(verdicts)} claims: {in_words(verdicts)}."
+    return f"{len(verdicts)} claims; of the papers' own conclusions {in_words(verdicts)}."
 
 
 def _line(verdict: Verdict, declared: Declarations) -> str:
     intervals = [
-        _range("seeds", verdict.seeds_low, verdict.seeds_high),
+        _range(verdict.over_seeds, verdict.seeds_low, verdict.seeds_high),
         _range("test set", verdict.test_low, verdict.test_high),
     ]
     cells = [
@@ -51,7 +51,9 @@ def _range(name: str, low: str, high: str) -> str:
 
 
 def _runs(verdict: Verdict) -> str:
-    seeds = f", {verdict.seeds} seed{'s' if verdict.seeds != '1' else ''}" if verdict.ours else ""
+    seeds = (
+        f", {verdict.seeds} seed{'s' if verdict.seeds != '1' else ''}" if verdict.ours and verdict.seeds != "0" else ""
+    )
     return f": {verdict.runs}{seeds}" if verdict.runs else ""
 
 

@@ -65,12 +65,16 @@ def seed_effects(claim: Claim, measured: Sides) -> dict[int | None, float]:
 
 
 def drawn_effects(claim: Claim, measured: Sides, scores: Scores) -> np.ndarray | None:
-    """The effect on drawn test sets, the mean over seeds on the scale of step(); None where a side was not drawn."""
+    """The effect on drawn test sets, the mean over seeds on the scale of step(); None where no side was drawn.
+
+    Not a number where one side was drawn and another was not.
+    """
     rows = []
     for runs in by_seed(measured).values():
         drawn = [_drawn(side, run, scores) for side, run in zip(claim.all_sides.values(), runs, strict=True)]
-        if any(values is None for values in drawn):
+        if all(values is None for values in drawn):
             return None
+        drawn = [np.array(np.nan) if values is None else values for values in drawn]
         with np.errstate(divide="ignore", invalid="ignore"):
             rows.append(step(claim)(combined(claim, drawn)))
     return np.mean(rows, axis=0) if rows else None

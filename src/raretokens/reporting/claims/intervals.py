@@ -39,9 +39,11 @@ def over_test_set(effect: float, drawn: np.ndarray | None) -> Interval | None:
     """Percentile interval of the effect on drawn test sets, about the effect on the whole one.
 
     A drawn test set has fewer different blocks than the whole, hence fewer types in it: its mean is not the whole one's, but its
-    spread is. None where the effect was not drawn or is not finite on some draw.
+    spread is. None where the effect was not drawn; without end where it is not finite on some draw: that decides nothing.
     """
-    if drawn is None or not np.isfinite(effect) or not np.all(np.isfinite(drawn)):
+    if drawn is None:
         return None
+    if not np.isfinite(effect) or not np.all(np.isfinite(drawn)):
+        return Interval(-np.inf, np.inf)
     low, high = np.percentile(drawn - drawn.mean(), [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
     return Interval(float(effect + low), float(effect + high))

@@ -1,9 +1,9 @@
 """Verdicts on what the papers conclude.
 
-A claim is decided where every interval that its effect has, over seeds (three or more) and over the test set, lies on one side of
-where the claim turns; a claim of no change where they lie inside its margin, or outside. With fewer seeds the test set alone
-decides, and the verdict says so; two seeds that disagree decide nothing. Otherwise it is undecided. What no training touches is
-what it is.
+A claim is decided where every interval that its effect has, over seeds and over the test set, lies on one side of where the claim
+turns; a claim of no change where they lie inside its margin, or outside. With fewer than three seeds the rows of the task
+lend how much seeds differ, and the verdict says how few there are; two seeds that disagree decide nothing, nor does one where no
+row can lend. Otherwise it is undecided. What no training touches is what it is.
 """
 
 from collections.abc import Collection
@@ -12,6 +12,7 @@ import numpy as np
 
 from raretokens.reporting.claims import effects, intervals
 from raretokens.reporting.claims.intervals import FEWEST, Interval
+from raretokens.reporting.claims.lent import spread
 from raretokens.reporting.claims.measuring import chosen, measured
 from raretokens.reporting.claims.presuppositions import unmet
 from raretokens.reporting.claims.verdict import Verdict
@@ -29,7 +30,7 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
     each = effects.seed_effects(claim, found)
     seeds, test, mean = _intervals(claim, each, found, scores)
     lacking = unmet(claim, declared.presuppositions, scores) if each else _numberless(claim, found, scores)
-    verdict, reason = _verdict(claim, each, [one for one in (seeds, test) if one], lacking)
+    verdict, reason = _verdict(claim, each, seeds, test, lacking)
     (seeds_low, seeds_high), (test_low, test_high) = (_ends(claim, interval) for interval in (seeds, test))
     return Verdict(
         claim=name,
@@ -48,7 +49,7 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
         test_low=test_low,
         test_high=test_high,
         printed=_number(effects.printed_effect(claim, declared)),
-        seeds=str(len(each)),
+        seeds=str(len(each.keys() - {None})),
         runs=" / ".join(dict.fromkeys(filter(None, (chosen(side, scores) for side in claim.sides.values())))),
         note=claim.unprinted or "",
     )
@@ -65,10 +66,16 @@ def _intervals(
     if not np.all(np.isfinite(steps)):
         return None, None, float(np.mean(list(each.values())))
     mean = float(np.mean(steps))
-    if all(side.data for side in claim.all_sides.values()):
-        return Interval(mean, mean), None, float(effects.back(claim)(mean))
     test = intervals.over_test_set(mean, effects.drawn_effects(claim, found, scores))
-    return intervals.over_seeds(steps), test, float(effects.back(claim)(mean))
+    return _over_seeds(claim, steps, scores), test, float(effects.back(claim)(mean))
+
+
+def _over_seeds(claim: Claim, steps: np.ndarray, scores: Scores) -> Interval | None:
+    """Of its own seeds, else of the pooled variance of its task; None where there is none, or no seeds in it at all."""
+    if len(steps) >= FEWEST or claim.untrained:
+        return intervals.over_seeds(steps)
+    lent = spread(claim, scores)
+    return lent and lent.about(float(np.mean(steps)), len(steps))
 
 
 def _numberless(claim: Claim, found: effects.Sides, scores: Scores) -> str | None:
@@ -80,16 +87,16 @@ def _numberless(claim: Claim, found: effects.Sides, scores: Scores) -> str | Non
 
 
 def _verdict(
-    claim: Claim, each: dict[int | None, float], found: list[Interval], lacking: str | None
+    claim: Claim, each: dict[int | None, float], seeds: Interval | None, test: Interval | None, lacking: str | None
 ) -> tuple[str, str]:
     """Verdict and, where it decides nothing, why."""
     if not each:
         return "not run", lacking or ""
     if lacking:
         return "not testable here", lacking
-    if not found:
-        return "undecided", f"{len(each)} of {FEWEST} seeds, no interval"
-    side = _side(claim, found)
+    if seeds is None and not claim.untrained:
+        return "undecided", f"{len(each)} of {FEWEST} seeds, and no row of the task says how much seeds differ"
+    side = _side(claim, _points(claim, each) if claim.untrained else [one for one in (seeds, test) if one])
     if side is None:
         return "undecided", "an interval covers where the claim turns"
     if len(each) < FEWEST and _side(claim, _points(claim, each)) != side:

@@ -34,9 +34,9 @@ def _row(verdict: Verdict) -> dict[str, str]:
 
 
 def _interval(verdict: Verdict) -> str:
-    """Over seeds where there are enough, else over the test set."""
+    """Over seeds where there is one, else over the test set."""
     for low, high, over in (
-        (verdict.seeds_low, verdict.seeds_high, "seeds"),
+        (verdict.seeds_low, verdict.seeds_high, verdict.over_seeds),
         (verdict.test_low, verdict.test_high, "test set"),
     ):
         if low:

@@ -12,13 +12,13 @@ def chosen(side: Side, scores: Scores) -> str | None:
     return scores.choose(side.runs, data=side.data)
 
 
-def measured(claim: Claim, scores: Scores) -> dict[str, Value | None]:
+def measured(claim: Claim, scores: Scores, until: float | None = None) -> dict[str, Value | None]:
     """Side -> its metric over seeds.
 
-    When the rows of the claim's own run thaw is meant in its control too, whose run never thaws.
+    until: when rows thaw, for runs whose rows never do. Else when those of the claim's own run do, in its control too.
     """
     run = chosen(claim.left, scores)
-    until = scores.option(run, "until") if run else None
+    until = until or (scores.option(run, "until") if run else None)
     return {name: _measured(side, scores, until) for name, side in claim.all_sides.items()}
 
 
@@ -43,7 +43,8 @@ def _rare_neighbours(score: dict) -> float | None:
 def _on_curve(side: Side, scores: Scores, name: str, until: float | None) -> float | None:
     """Value of a run's curve at a moment of training; None where the run has no such curve or moment.
 
-    A share is of the last update (the nearest point counts); `until` is the run's option of that name.
+    A share is of the last update (the nearest point counts); `until` is the run's option of that name (the last point that is not
+    after it).
     """
     curve = _curve(side.metric, scores, name)
     moment = (scores.option(name, "until") or until) if side.at == "until" else side.at
@@ -51,8 +52,9 @@ def _on_curve(side: Side, scores: Scores, name: str, until: float | None) -> flo
         return None
     if isinstance(moment, str):
         return _extreme(curve.y, moment)
-    update = moment if side.at == "until" else moment * curve.x.iloc[-1]
-    return float(curve.y.iloc[(curve.x - update).abs().argmin()])
+    if side.at == "until":
+        return float(curve.y[curve.x <= moment].iloc[-1])
+    return float(curve.y.iloc[(curve.x - moment * curve.x.iloc[-1]).abs().argmin()])
 
 
 def _curve(metric: str, scores: Scores, name: str) -> pd.DataFrame:

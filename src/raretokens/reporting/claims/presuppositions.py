@@ -8,21 +8,26 @@ from raretokens.reporting.scored import Scores
 
 
 def unmet(claim: Claim, declared: dict[str, Presupposition], scores: Scores) -> str | None:
-    """Why the claim cannot be tested on these runs; None where it can. A number that is not there decides nothing."""
-    reasons = [declared[name].reason for name in claim.needs if not all(_holds(declared[name], claim, scores))]
-    return "; ".join(reasons) or None
+    """Why the claim cannot be tested on these runs; None where it can. Of a run that has no scores nothing is asked."""
+    reasons = [reason for name in claim.needs for reason in _reasons(declared[name], claim, scores)]
+    return "; ".join(dict.fromkeys(reasons)) or None
 
 
-def _holds(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[bool]:
-    """For each run that is asked."""
+def _reasons(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[str]:
+    """Of each run that is asked and does not meet it; what needs no model is asked for what it has."""
     for run in _asked(need, claim, scores):
         number = _number_of(run, need.metric, scores)
-        if number is None:
-            continue
-        yield need.least is None or number >= need.least
-        yield need.most is None or number <= need.most
-        yield (other := _number(need.above, scores)) is None or number > other
-        yield (other := _number(need.below, scores)) is None or number < other
+        if number is not None and not all(_holds(need, number, scores)):
+            yield need.reason
+        elif number is None and run in scores.lines and scores.scored(run):
+            yield f"{run} has no {need.metric}"
+
+
+def _holds(need: Presupposition, number: float, scores: Scores) -> Iterator[bool]:
+    yield need.least is None or number >= need.least
+    yield need.most is None or number <= need.most
+    yield (other := _number(need.above, scores)) is None or number > other
+    yield (other := _number(need.below, scores)) is None or number < other
 
 
 def _asked(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[str]:

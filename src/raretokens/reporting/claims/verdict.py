@@ -4,16 +4,18 @@ from collections import Counter
 from dataclasses import dataclass, fields
 
 from raretokens.reporting import frames
+from raretokens.reporting.declarations.claim import is_ours
 
 # What fails or was left out stands before what holds.
 VERDICTS = {
     "does not hold": "every interval lies on the other side of where the claim turns, or outside the margin of no change",
     "not testable here": "the runs lack what the claim presupposes",
     "not run": "a run or a metric has no number",
-    "undecided": "an interval covers where the claim turns, or there is none, or two seeds disagree",
+    "undecided": "an interval covers where the claim turns, or nothing says how much seeds differ, or two seeds disagree",
     "holds": "every interval lies where the claim says",
 }
 DECIDED = ("holds", "does not hold")
+FEW = {"1": "one seed", "2": "two seeds"}
 
 
 @dataclass(frozen=True)
@@ -28,30 +30,43 @@ class Verdict:
     left: str  # mean over seeds
     right: str
     ours: str  # mean effect, the control's taken away
-    seeds_low: str  # 95 % interval over seeds; empty with fewer than three
+    seeds_low: str  # 95 % interval over seeds, of fewer than three by the pooled variance; empty where there is none
     seeds_high: str
     test_low: str  # 95 % interval over the test set; empty where the metric has none
     test_high: str
     printed: str
     kind: str  # of the effect
-    seeds: str
+    seeds: str  # 0 of what no training touches
     runs: str
     note: str  # why nothing is printed
 
     @property
     def few_seeds(self) -> str:
-        """How many, of a verdict that the test set alone decides: other seeds might come out otherwise."""
-        alone = self.verdict in DECIDED and not self.seeds_low
-        return {"1": "one seed", "2": "two seeds"}.get(self.seeds, f"{self.seeds} seeds") if alone else ""
+        """How many, of a verdict that rests on fewer than three: how much they differ is pooled over rows."""
+        return FEW.get(self.seeds, "") if self.verdict in DECIDED else ""
+
+    @property
+    def over_seeds(self) -> str:
+        """What the interval over seeds is of: its own, or the variance of all rows of the task that have several."""
+        return "pooled seeds" if self.seeds in FEW else "seeds"
+
+    @property
+    def is_ours(self) -> bool:
+        return is_ours(self.place)
 
 
 def in_words(verdicts: list[Verdict]) -> str:
-    """How many there are of each verdict, what fails and what is left out first."""
+    """How many there are of each verdict, what fails and what is left out first; what is no conclusion of a paper apart."""
+    parts = [[one for one in verdicts if one.is_ours == ours] for ours in (False, True)]
+    theirs, ours = (", ".join(_counted(part)) for part in parts)
+    apart = f"; of {len(parts[1])} readings, controls and experiments of ours {ours}" if parts[1] else ""
+    return f"{theirs}{apart}"
+
+
+def _counted(verdicts: list[Verdict]) -> list[str]:
     counts = Counter(one.verdict for one in verdicts)
     few = Counter(one.verdict for one in verdicts if one.few_seeds)
-    return ", ".join(
-        f"{counts[kind]} {kind}{f' ({few[kind]} by the test set alone)' if few[kind] else ''}" for kind in VERDICTS
-    )
+    return [f"{counts[kind]} {kind}{f' ({few[kind]} of one seed or two)' if few[kind] else ''}" for kind in VERDICTS]
 
 
 def to_csv(verdicts: list[Verdict]) -> str:

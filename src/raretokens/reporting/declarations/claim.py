@@ -13,6 +13,10 @@ from raretokens.sections import Section
 Moment = Literal["first", "last", "lowest", "highest", "until"]
 
 
+def is_ours(place: str) -> bool:
+    return place.endswith("of ours)")
+
+
 class Side(Section):
     """One of the two numbers."""
 
@@ -95,9 +99,14 @@ class Claim(Section):
         return {**self.sides, **{f"control.{name}": side for name, side in control.items()}}
 
     @property
+    def untrained(self) -> bool:
+        """Of texts alone: no training touches it, nor is anything drawn."""
+        return all(side.data for side in self.all_sides.values())
+
+    @property
     def is_ours(self) -> bool:
         """A control, an experiment or a reading of ours: no conclusion of the paper."""
-        return self.place.endswith("of ours)")
+        return is_ours(self.place)
 
     @property
     def comparison(self) -> str:

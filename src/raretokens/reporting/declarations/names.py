@@ -7,7 +7,7 @@ from typing import Any
 
 from raretokens.errors import nearest
 from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.tasks import TASKS, WAITING
+from raretokens.reporting.tasks import TASKS
 from raretokens.yaml_files import read_yaml
 
 
@@ -61,7 +61,7 @@ def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
 
 def unknown_runs(declared: Declarations) -> list[str]:
     """One line for each run of claims and figures that no table and no run sheet has."""
-    known = {task: _known_runs(declared, task) for task in (*TASKS, *WAITING)}
+    known = {task: _known_runs(declared, task) for task in TASKS}
     used = ((place, (task, name)) for place, task, names in _used_runs(declared) for name in names)
     unknown = _by_name((place, (task, name)) for place, (task, name) in used if name not in known[task])
     return [

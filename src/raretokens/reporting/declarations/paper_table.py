@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from raretokens.reporting.declarations.fact import Fact, Subject
 from raretokens.reporting.declarations.row import Column, RunRow
-from raretokens.reporting.tasks import TASKS, WAITING, TaskName, TokensName
+from raretokens.reporting.tasks import TASKS, TaskName, TokensName
 from raretokens.sections import Section
 
 TEXT = "_text_facts"  # end of the name of a file of data/paper
@@ -45,11 +45,6 @@ class Table(Section):
         sides = {column.side for column in self.columns if column.side}
         if isinstance(row.runs, dict) and not row.runs.keys() <= sides:
             raise ValueError(f"row {row.title!r}: runs has {', '.join(row.runs)}; sides are {', '.join(sides)}")
-
-    @property
-    def why_absent(self) -> str:
-        """Why none of its runs is on a run sheet; empty where one could be."""
-        return self.absent or WAITING.get(self.task, "")
 
     @property
     def is_of_text(self) -> bool:

@@ -62,6 +62,7 @@ def page(
         way_counts=Counter(cell.direction for inside in cells.values() for cell in inside if cell.direction),
         verdict_names=VERDICTS,
         verdict_counts=Counter(verdict.verdict for verdict in verdicts),
+        papers_counts=Counter(verdict.verdict for verdict in verdicts if not verdict.is_ours),
         cell_counts=Counter(cell.status for inside in cells.values() for cell in inside if cell.status),
         papers=list(dict.fromkeys(table["paper"] for table in tables)),
         families=table_sections.families(tables),

@@ -1,6 +1,7 @@
-"""The effects that stand out most."""
+"""The effects that stand out most: far from where they turn, in widths of their widest interval."""
 
-from raretokens.reporting.claims.effects import turning_point
+import math
+
 from raretokens.reporting.claims.verdict import DECIDED, Verdict
 from raretokens.reporting.declarations.declared import Declarations
 
@@ -8,7 +9,7 @@ SHOWN = 3
 
 
 def clearest(declared: Declarations, verdicts: list[Verdict]) -> list[Verdict]:
-    """Of both sides, first those that do not hold: decided with three seeds or more, printed, farthest from where they turn.
+    """Of both sides, first those that do not hold: a paper's own, printed, with three seeds or more and nothing said against.
 
     One for each metric, and for each paper as long as others have one.
     """
@@ -16,7 +17,8 @@ def clearest(declared: Declarations, verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def _of_kind(declared: Declarations, verdicts: list[Verdict], kind: str) -> list[Verdict]:
-    decided = [one for one in verdicts if one.verdict == kind and one.printed and not one.few_seeds]
+    plain = (one for one in verdicts if one.printed and not one.is_ours and not declared.claims[one.claim].but)
+    decided = [one for one in plain if one.verdict == kind and not one.few_seeds]
     ranked = sorted(decided, key=lambda verdict: -_strength(declared, verdict))
     chosen: list[Verdict] = []
     for other_papers in (True, False):
@@ -37,7 +39,9 @@ def _family(verdict: Verdict) -> str:
 
 
 def _strength(declared: Declarations, verdict: Verdict) -> float:
-    """Distance of the left number from where the claim turns, in units of the metric's drift."""
-    turn = turning_point(declared.claims[verdict.claim], float(verdict.right or 0))
-    bound = declared.metric(verdict.metric).drift.around(turn)
-    return abs(float(verdict.left) - turn) / bound if bound else 0.0
+    """Distance of the effect from where the claim turns, in widths of the wider interval; a ratio's as logarithms."""
+    step = math.log if verdict.kind == "ratio" else float
+    ends = [(verdict.seeds_low, verdict.seeds_high), (verdict.test_low, verdict.test_high)]
+    width = max((step(float(high)) - step(float(low)) for low, high in ends if low), default=0.0)
+    turn = declared.claims[verdict.claim].threshold
+    return abs(step(float(verdict.ours)) - step(turn)) / width if width else 0.0

@@ -10,6 +10,8 @@ from raretokens.reporting.declarations.claim import Claim, Side
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.scored import Scores, Value
 
+BY_RANK = ("singular_values", "rank_frequency")  # series that do not run over updates
+
 
 def sections(declared: Declarations, verdicts: list[Verdict], scores: dict[str, Scores]) -> list[dict[str, Any]]:
     return [_section(declared, verdict, scores) for verdict in verdicts]
@@ -32,7 +34,7 @@ def _section(declared: Declarations, verdict: Verdict, scores: dict[str, Scores]
         "ranges": {
             name: [_in_words(verdict.kind, end) for end in ends]
             for name, ends in (
-                ("seeds", (verdict.seeds_low, verdict.seeds_high)),
+                (verdict.over_seeds, (verdict.seeds_low, verdict.seeds_high)),
                 ("test set", (verdict.test_low, verdict.test_high)),
             )
             if ends[0]
@@ -85,7 +87,8 @@ def _side(side: Side, value: Value | None, declared: Declarations, scores: Score
 
 def _moment(side: Side) -> str | None:
     if isinstance(side.at, float | int):
-        return f"at {side.at:.0%} of training"
+        along = "of the ranks" if side.metric.split(".")[0] in BY_RANK else "of training, at the nearest snapshot"
+        return f"at {side.at:.0%} {along}"
     return "when the rare rows thaw" if side.at == "until" else side.at
 
 

@@ -48,7 +48,7 @@ def _notes(row: str, inside: list[Cell]) -> Iterator[tuple[str, str]]:
     printed = [cell for cell in inside if cell.paper and cell.metric != "neighbours"]
     for note in dict.fromkeys(cell.note for cell in printed if _is_remark(cell)):
         some = [cell.column for cell in printed if cell.note == note]
-        yield (row if len(some) == len(printed) > 1 else f"{row}, {', '.join(some)}"), note
+        yield (row if len(some) == len(printed) > 1 else f"{row}, {', '.join(some)}"), f"in print: {note}"
 
 
 def _is_remark(cell: Cell) -> bool:
