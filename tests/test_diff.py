@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"
 TABLE = HEADER + "MLE,I(W),isotropy.total,0.293,0.700,,,mle,differs,\nMLE,PPL,ppl.total,20.77,100.00,,,mle,differs,\n"
 HUMAN = HEADER + "Human,Uniq Rare,uniq.rare,300,295,,,human,differs,\n"
-CLAIMS = "claim,metric,verdict,left,right\nagg-raises-isotropy,isotropy.total,holds,0.97,0.68\n"
+CLAIMS = "claim,metric,verdict,left,right,seeds_low\nagg-raises-isotropy,isotropy.total,holds,0.97,0.68,0.28\n"
 FIGURE = "panel,run,group,x,y\n" + "".join(f"AGG,AGG,,{i},{1000 - i}\n" for i in range(100))
 SWEEP = "panel,run,group,x,y\n(a) rare types,alpha 0.03,,0.03,1\n(a) rare types,alpha 0.04,,0.04,2\n"
 
@@ -97,6 +97,13 @@ def test_unchanged_reports_pass(world):
             "claims.csv",
             "holds,0.97,",
             "undecided,0.96,",
+            0,
+            "| verdict | holds | undecided |  | both sides within theirs |",
+        ),
+        (
+            "claims.csv",
+            "holds,0.97,0.68,0.28",
+            "undecided,0.97,0.68,-0.01",
             0,
             "| verdict | holds | undecided |  | both sides within theirs |",
         ),

@@ -9,6 +9,7 @@ from raretokens.reporting.declarations.metric import ANY, EXACT, Tolerance
 from raretokens.reporting.diff.move import Move, number_moves, presence_move
 
 Line = dict[str, str]
+ENDS = ("seeds_low", "seeds_high", "test_low", "test_high")  # of intervals, to which other rows lend theirs
 
 
 def table_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
@@ -67,6 +68,7 @@ def _claim_moves(place: str, old: Line, new: Line, declared: Declarations) -> It
     numbers = [move for side in sides for move in number_moves(place, new["claim"], side, old[side], new[side], drift)]
     yield from numbers
     if old["verdict"] != new["verdict"]:
-        drifted = bool(numbers) and not any(move.out for move in numbers)
+        moved = bool(numbers) or any(old.get(end) != new.get(end) for end in ENDS)
+        drifted = moved and not any(move.out for move in numbers)
         why = "both sides within theirs" if drifted else ""
         yield Move(place, new["claim"], "verdict", old["verdict"], new["verdict"], why, not drifted)

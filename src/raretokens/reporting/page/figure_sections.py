@@ -8,7 +8,7 @@ from typing import Any
 from PIL import Image
 
 LARGEST_SVG = 30_000  # bytes; a larger drawing stands on the page as pixels, so that the page stays below 2 MB
-COLOURS = 128
+COLOURS = 64
 
 
 def section(figure: dict[str, Any], folder: Path) -> dict[str, Any]:
