@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pandas as pd
 import psutil
 import pytest
 import yaml
@@ -15,6 +16,8 @@ from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.machine.settings import Cluster
 from raretokens.pipeline import cluster, groups
+from raretokens.pipeline.main_runs import main_runs
+from raretokens.reporting.declarations import reading
 
 ROOT = Path(__file__).parents[1]
 RUNS = {"lm": ("mle", "agg"), "nmt": ("base-mle",)}
@@ -55,6 +58,21 @@ def test_the_stages_of_a_run_are_those_of_the_pipeline(tmp_path):
     made = " ".join(groups.lines(declared) + groups.lines(declared, continued=True)).split()
     before = [stage for stage in known if stage.split("@")[0] in {*groups.SHARED, "fetch", "own"}]
     assert sorted([*made, *before, "report"]) == sorted(known)
+
+
+def test_the_main_runs_are_those_that_the_main_conclusions_name():
+    """With every seed, and the runs that others go on from."""
+    small = ROOT / "scales/small"
+    declared = load(small / "params.yaml")
+    needed = main_runs(declared, reading.read(ROOT / "data/paper"), small / "reports/runs")
+    main = set(pd.read_csv(small / "reports/main.csv").conclusion)
+    claims = pd.read_csv(small / "reports/claims.csv")
+    named = {run for runs in claims.runs[claims.statement.isin(main)] for run in runs.split(" / ")}
+    names = {name for _, name in needed}
+    assert {re.sub("-[23]$", "", name) for name in names} - {"awd-mle", "awd-cosreg", "awd-frage"} == named
+    assert {"awd-mle", "base-agg-2", "base-agg-3", "agg-3"} <= names
+    made = groups.lines(declared, only=needed) + groups.lines(declared, continued=True, only=needed)
+    assert len(made) == len(needed) and "train-lm@agg probe@agg score-lm@agg" in made
 
 
 @pytest.fixture(scope="module")

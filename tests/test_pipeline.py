@@ -153,6 +153,15 @@ def test_a_clone_trains_what_its_lock_does_not_have(built, tmp_path):
     assert changed and all("lm/agg" in path for path in changed)
 
 
+def test_the_main_conclusions_are_made_without_the_other_runs(built, tmp_path):
+    run(tmp_path, "git", "clone", "-q", str(built), "clone")
+    clone = tmp_path / "clone"
+    run(clone, "stages/parallel", "2", "--main")
+    assert {path.name for path in (clone / "data/runs/lm").iterdir()} == {"mle", "agg"}
+    assert not (clone / "data/runs/nmt").exists()
+    assert not run(clone, "git", "status", "--porcelain", "reports").stdout
+
+
 def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     done = run(built, "dvc", "exp", "run", "-S", "alpha=4.0")
     again = ["jobs", "train-lm@agg", "probe@agg", "score-lm@agg", "report"]

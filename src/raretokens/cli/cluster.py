@@ -4,9 +4,13 @@ import argparse
 import shlex
 from pathlib import Path
 
+from raretokens import paths
 from raretokens.config.load import load
 from raretokens.machine import settings
 from raretokens.pipeline import cluster, groups
+from raretokens.pipeline.around import root
+from raretokens.pipeline.main_runs import main_runs
+from raretokens.reporting.declarations import reading
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -15,14 +19,23 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     one.set_defaults(act=show)
     one.add_argument("--shared", action="store_true", help="what the runs share instead")
     one.add_argument("--continued", action="store_true", help="the runs that start from others instead")
+    one.add_argument(
+        "--main", action="store_true", help="only those that the main conclusions rest on (main.csv), every seed"
+    )
     one = commands.add_parser("cluster", help="give the scale to Slurm: what runs share, an array of runs, the reports")
     one.set_defaults(act=submit)
     one.add_argument("--print", action="store_true", help="only show what would be submitted")
 
 
 def show(arguments: argparse.Namespace) -> None:
-    found = [" ".join(groups.SHARED)] if arguments.shared else groups.lines(load(), arguments.continued)
-    for line in found:
+    if arguments.shared:
+        print(*groups.SHARED)
+        return
+    parameters = load()
+    only = (
+        main_runs(parameters, reading.read(root() / paths.PRINTED), paths.REPORTS / "runs") if arguments.main else None
+    )
+    for line in groups.lines(parameters, arguments.continued, only):
         print(line)
 
 

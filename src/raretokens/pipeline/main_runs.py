@@ -1,0 +1,31 @@
+"""The runs that the few main conclusions of a scale rest on: with all their seeds, and what they start from."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens.pipeline.jobs import sheet
+from raretokens.reporting.claims.measuring import chosen
+from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting.scored import Scores, all_scores
+from raretokens.tasks.parameters import Parameters
+
+
+def main_runs(parameters: Parameters, declared: Declarations, folder: Path) -> set[tuple[str, str]]:
+    """Task and name of each; of conclusions that lack a run on the run sheet, none. folder: of score files."""
+    scores = all_scores(sheet(parameters), folder)
+    needed: set[tuple[str, str]] = set()
+    for claim in filter(lambda claim: claim.main, declared.claims.values()):
+        part = scores[claim.task]
+        runs = [chosen(side, part) for side in claim.all_sides.values() if not side.data]
+        if None not in runs:
+            needed |= {(claim.task, name) for run in filter(None, runs) for name in _with_ancestors(part, run)}
+    return needed
+
+
+def _with_ancestors(scores: Scores, run: str) -> Iterator[str]:
+    for name in scores.repetitions.get(run, [run]):
+        yield name
+        after = scores.lines[name].after
+        while after:
+            yield after
+            after = scores.lines[after].after
