@@ -4,6 +4,15 @@ import numpy as np
 import pytest
 from pytest import approx
 
+from raretokens import paths
+from raretokens.config.load import load
+from raretokens.pipeline.around import root
+from raretokens.pipeline.jobs import sheet
+from raretokens.reporting.claims.judging import judge
+from raretokens.reporting.claims.measuring import measured
+from raretokens.reporting.declarations import reading
+from raretokens.reporting.scored import all_scores
+
 
 @pytest.fixture(autouse=True)
 def scripts(monkeypatch, request):
@@ -82,3 +91,17 @@ def test_likeness_of_one_language_is_not_taken_for_frequency():
     found = dict(zip(COLUMNS[3:], map(float, numbers(table, vocabulary, np.flatnonzero(of_source))), strict=True))
     assert found["all types"] > 0.3 and abs(found["target's types"]) < 0.15 > abs(found["source's types"])
     assert found["cosine source's"] > 0.15 and abs(found["cosine target's"]) < 0.02
+
+
+def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch):
+    from few_seeds import again, with_seeds
+
+    monkeypatch.chdir(request.config.rootpath / "scales/small")
+    declared, scores = reading.read(root() / paths.PRINTED), all_scores(sheet(load()), paths.REPORTS / "runs")["lm"]
+    claim = declared.claims["agg-lowers-rare-perplexity"]
+    fewer = measured(claim, with_seeds(claim, scores, (2,)))
+    assert fewer["left"].runs == ("agg-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")
+    assert judge("agg-lowers-rare-perplexity", claim, with_seeds(claim, scores, (2, 3)), declared).seeds == "2"
+    judged = list(again("agg-lowers-rare-perplexity", declared, scores))
+    assert [size for size, *_ in judged] == [1, 1, 1, 2, 2, 2] and {verdict for _, verdict, _ in judged} == {"holds"}
+    assert scores.repetitions["agg"] == ["agg", "agg-2", "agg-3"]
