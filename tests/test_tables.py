@@ -26,8 +26,9 @@ PRINTED = ROOT / "data/paper"
 
 def scores(folder: Path, task: str, runs: dict[str, dict], sheet: dict[str, SheetLine]) -> Scores:
     (folder / task).mkdir(parents=True, exist_ok=True)
-    for name, (seed, metrics) in runs.items():
-        (folder / task / f"{name}.json").write_text(json.dumps({"seed": seed, "metrics": metrics}))
+    for name, (seed, metrics, *facts) in runs.items():
+        found = {"seed": seed, "metrics": metrics, "parameters": facts}
+        (folder / task / f"{name}.json").write_text(json.dumps(found))
     return Scores(task, sheet, folder / task)
 
 
@@ -102,6 +103,18 @@ def test_rows_average_the_seeds_of_most_rows_and_differ_from_the_baseline_over_s
     assert (baseline.ours, cosreg.ours, adversarial.ours) == ("23.00", "22.67", "21.00")
     assert "seed 1 alone; other rows average seeds 1, 2, 3" in adversarial.remark and not cosreg.remark
     assert (cosreg.direction, adversarial.direction) == ("opposite", "same")  # 21 is more than 20, of the same seed
+
+
+def test_a_size_that_trains_for_another_time_says_so(tmp_path):
+    runs = {
+        f"{size}-{name}": (1, {"bleu": {"tokenised": 20}}, ["updates", updates])
+        for size, updates in (("base", 2000), ("big", 1000))
+        for name in ("mle", "agg")
+    }
+    sheet = {name: line(name.split("-")[1], tokens="nmt") for name in runs}
+    cells = by_place(cells_of("agg-6", scores(tmp_path, "nmt", runs, sheet)))
+    assert cells["AGG", "Big"].remark == "Big has 1,000 updates, Base 2,000"
+    assert not cells["AGG", "Base"].remark
 
 
 def test_other_runs_follow_and_rows_without_a_run_say_why(world):

@@ -103,7 +103,7 @@ def _cell(place: Place, crossing: Crossing, way: Direction) -> Cell:
         reason=reason if status == "not run" else "",
         note=paper.note,
         direction=way,
-        remark=_remark(crossing, place.scores) if value else "",
+        remark=_remark(place, crossing) if value else "",
         printed=paper.key,
     )
 
@@ -143,12 +143,22 @@ def _reason(place: Place, crossing: Crossing) -> str:
     return why or (f"no run named {names} on the run sheet" if names else "no run is declared")
 
 
-def _remark(crossing: Crossing, scores: Scores) -> str:
+def _remark(place: Place, crossing: Crossing) -> str:
     """A number of a part of a text says so, since those beside it are of all of it."""
     metric = crossing.row.metric(crossing.column).rpartition(".")[0]
-    first = crossing.run and scores.fact(crossing.run, f"signatures.{metric}.first")
+    first = crossing.run and place.scores.fact(crossing.run, f"signatures.{metric}.first")
     part = f"of the first {int(first):,} tokens of each text" if first else ""
-    return "; ".join(filter(None, (crossing.row.remark, crossing.remark, part)))
+    return "; ".join(filter(None, (crossing.row.remark, crossing.remark, part, _length(place, crossing))))
+
+
+def _length(place: Place, crossing: Crossing) -> str:
+    """Of a printed size that trains for another time than the table's first, so that nobody takes length for size."""
+    column, first = crossing.column, place.table.columns[0]
+    of_first = place.scores.choose(crossing.row.names(first))
+    if not crossing.printed.text or None in (crossing.run, of_first):
+        return ""
+    here, there = (place.scores.fact(run, "parameters.updates") for run in (crossing.run, of_first))
+    return f"{column.title} has {here:,} updates, {first.title} {there:,}" if here and there and here != there else ""
 
 
 def _spread(crossing: Crossing, scores: Scores) -> float | None:
