@@ -16,7 +16,7 @@ from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.machine.settings import Cluster
 from raretokens.pipeline import cluster, groups
-from raretokens.pipeline.main_runs import main_runs
+from raretokens.pipeline.main_runs import main_runs, one_seed
 from raretokens.reporting.declarations import reading
 
 ROOT = Path(__file__).parents[1]
@@ -70,9 +70,17 @@ def test_the_main_runs_are_those_that_the_main_conclusions_name():
     named = {run for runs in claims.runs[claims.statement.isin(main)] for run in runs.split(" / ")}
     names = {name for _, name in needed}
     assert {re.sub("-[23]$", "", name) for name in names} - {"awd-mle", "awd-cosreg", "awd-frage"} == named
+    assert {"awd-mle-2", "awd-mle-finetune-2"} <= names
     assert {"awd-mle", "base-agg-2", "base-agg-3", "agg-3"} <= names
     made = groups.lines(declared, only=needed) + groups.lines(declared, continued=True, only=needed)
     assert len(made) == len(needed) and "train-lm@agg probe@agg score-lm@agg" in made
+
+
+def test_one_seed_of_each_run_is_the_first():
+    small = ROOT / "scales/small"
+    declared = load(small / "params.yaml")
+    firsts = one_seed(declared, small / "reports/runs")
+    assert {(run.task, re.sub("-[23]$", "", run.name)) for run in declared.every_run()} == firsts
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,18 @@ def test_a_name_alone_makes_no_repetition(change):
     assert groups(**{"agg": AGG, "agg-2": other}) == [["agg"], ["agg-2"]]
 
 
+def test_runs_that_go_on_from_repetitions_are_repetitions():
+    start, later = line("mle"), line("mle", size="finetune")
+    assert groups(
+        mle=start,
+        again=start.replaced(seed=2),
+        agg=AGG,
+        tuned=later.replaced(after="mle"),
+        tuned_again=later.replaced(after="again", seed=2),
+        from_agg=later.replaced(after="agg", seed=3),
+    ) == [["mle", "again"], ["agg"], ["tuned", "tuned_again"], ["from_agg"]]
+
+
 def test_equal_lines_with_the_same_seed_stay_apart():
     assert groups(agg=AGG, twin=AGG, other=AGG.replaced(seed=2), last=AGG.replaced(seed=2)) == [
         ["agg", "other"],

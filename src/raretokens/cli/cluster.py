@@ -9,7 +9,7 @@ from raretokens.config.load import load
 from raretokens.machine import settings
 from raretokens.pipeline import cluster, groups
 from raretokens.pipeline.around import root
-from raretokens.pipeline.main_runs import main_runs
+from raretokens.pipeline.main_runs import main_runs, one_seed
 from raretokens.reporting.declarations import reading
 
 
@@ -22,6 +22,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     one.add_argument(
         "--main", action="store_true", help="only those that the main conclusions rest on (main.csv), every seed"
     )
+    one.add_argument("--one-seed", action="store_true", help="only the first seed of each")
     one = commands.add_parser("cluster", help="give the scale to Slurm: what runs share, an array of runs, the reports")
     one.set_defaults(act=submit)
     one.add_argument("--print", action="store_true", help="only show what would be submitted")
@@ -31,10 +32,12 @@ def show(arguments: argparse.Namespace) -> None:
     if arguments.shared:
         print(*groups.SHARED)
         return
-    parameters = load()
-    only = (
-        main_runs(parameters, reading.read(root() / paths.PRINTED), paths.REPORTS / "runs") if arguments.main else None
-    )
+    parameters, scores = load(), paths.REPORTS / "runs"
+    only = {(run.task, run.name) for run in parameters.every_run()}
+    if arguments.main:
+        only &= main_runs(parameters, reading.read(root() / paths.PRINTED), scores)
+    if arguments.one_seed:
+        only &= one_seed(parameters, scores)
     for line in groups.lines(parameters, arguments.continued, only):
         print(line)
 

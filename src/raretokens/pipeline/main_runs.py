@@ -1,4 +1,4 @@
-"""The runs that the few main conclusions of a scale rest on: with all their seeds, and what they start from."""
+"""Parts of the run sheet: the runs that the few main conclusions of a scale rest on, and one seed of each run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,10 @@ from raretokens.tasks.parameters import Parameters
 
 
 def main_runs(parameters: Parameters, declared: Declarations, folder: Path) -> set[tuple[str, str]]:
-    """Task and name of each; of conclusions that lack a run on the run sheet, none. folder: of score files."""
+    """Task and name of each, with all seeds and what they start from; of conclusions that lack a run on the run sheet, none.
+
+    folder: of score files.
+    """
     scores = all_scores(sheet(parameters), folder)
     needed: set[tuple[str, str]] = set()
     for claim in filter(lambda claim: claim.main, declared.claims.values()):
@@ -29,3 +32,8 @@ def _with_ancestors(scores: Scores, run: str) -> Iterator[str]:
         while after:
             yield after
             after = scores.lines[after].after
+
+
+def one_seed(parameters: Parameters, folder: Path) -> set[tuple[str, str]]:
+    """Task and name of the first seed of each run. folder: of score files."""
+    return {(task, run) for task, scores in all_scores(sheet(parameters), folder).items() for run in scores.repetitions}

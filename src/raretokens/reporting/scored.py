@@ -58,13 +58,19 @@ class Scores:
     def repetitions(self) -> dict[str, list[str]]:
         """Run -> it and its repetitions, in the order of the run sheet.
 
-        A repetition has the line of an earlier run in everything but the seed, whatever it is called.
+        A repetition has the line of an earlier run in everything but the seed, whatever it is called; where it starts from
+        another run, that from a repetition of the run that the earlier one starts from.
         """
         groups: dict[str, list[str]] = {}
+        firsts: dict[str | None, str] = {}  # run -> the run that it repeats, itself where it is the first
+        lines: dict[str, SheetLine] = {}  # of firsts, with the first of what they start from
         for name, line in self.lines.items():
-            first = next((run for run in groups if line.same_but_seed(self.lines[run])), name)
+            plain = line.replaced(after=firsts.get(line.after, line.after))
+            first = next((run for run in groups if plain.same_but_seed(lines[run])), name)
             seeds = [self.lines[run].seed for run in groups.get(first, [])]
-            groups.setdefault(name if line.seed in seeds else first, []).append(name)
+            firsts[name] = name if line.seed in seeds else first
+            lines.setdefault(firsts[name], plain)
+            groups.setdefault(firsts[name], []).append(name)
         return groups
 
     def names(self) -> Iterator[str]:
