@@ -122,6 +122,25 @@ def test_a_table_s_metric_is_decided_by_three_seeds_alone(tmp_path, a, b, declar
     assert bool(verdict.reason) == (expected == "undecided")
 
 
+@pytest.mark.parametrize(
+    ("printed", "effect", "expect", "smaller"),
+    [(0.5, "difference", "higher", True), (0.2, "difference", "higher", False), (-0.5, "difference", "lower", True),
+     (-0.2, "difference", "lower", False), (2.0, "ratio", "higher", True), (0.9, "ratio", "lower", False)],
+)  # fmt: skip
+def test_what_decides_nothing_says_where_no_interval_reaches_print(tmp_path, monkeypatch, printed, effect, expect, smaller):
+    """Differences of -0.2 to 0.3, ratios of 0.6 to 1.7, and the test set beside them."""
+    monkeypatch.setattr("raretokens.reporting.claims.effects.printed_effect", lambda claim, declared: printed)
+    values = three("a", [0.6, 0.4, 0.55]) | three("b", [0.5, 0.5, 0.5])
+    declared = AGAINST.replaced(effect=effect, expect=expect, than=1.0 if effect == "ratio" else 0.0)
+    verdict = judged(tmp_path, declared, values)
+    assert (verdict.verdict, verdict.printed) == ("undecided", f"{printed:.4g}")
+    assert verdict.reason.endswith("; none reaches the printed effect") == smaller
+    (tmp_path / "drawn").mkdir()
+    random = np.random.default_rng(0)
+    wide = {run: value + random.normal(0, 1.0, 400) for run, value in values.items()}
+    assert judged(tmp_path / "drawn", declared, values, drawn=wide).reason == "an interval covers where the claim turns"
+
+
 def test_the_interval_over_seeds_is_student_s_of_the_paired_effects(tmp_path):
     verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.7, 0.8]) | three("b", [0.5, 0.4, 0.45]))
     mean, error = 0.35, 0.05 / 3**0.5  # effects 0.4, 0.3, 0.35

@@ -10,7 +10,7 @@ import pandas as pd
 
 from raretokens.reporting import frames
 from raretokens.reporting.claims.main_claims import effect
-from raretokens.reporting.claims.verdict import DECIDED, FEW, VERDICTS
+from raretokens.reporting.claims.verdict import DECIDED, FEW, SMALLER, VERDICTS
 from raretokens.reporting.declarations.declared import Declarations
 
 ABOUT = """\
@@ -91,7 +91,9 @@ def _decided(rows: pd.DataFrame, what: str) -> str:
     shown = {kind: f"{_counted(counts[kind], kind)}{f' ({few[kind]} of them with one seed or two)' if few[kind] else ''}"
              for kind in DECIDED}  # fmt: skip
     tested = sum(counts[kind] for kind in (*shown, "undecided"))
-    return f"{tested} {what}, {', '.join(shown.values())} and {_counted(counts['undecided'], 'undecided')}"
+    smaller = (rows.reason == SMALLER).sum()
+    apart = f" (of {smaller} no interval reaches the printed effect)" if smaller else ""
+    return f"{tested} {what}, {', '.join(shown.values())} and {_counted(counts['undecided'], 'undecided')}{apart}"
 
 
 def _counted(count: int, kind: str) -> str:
@@ -147,7 +149,8 @@ def _shown(row: pd.Series | None) -> str:
     found = [f" [{effect(row.kind, row[f'{of}_low'])}, {effect(row.kind, row[f'{of}_high'])}] {name}"
              for of, name in names.items() if row[f"{of}_low"]]  # fmt: skip
     seeds = f", {row.seeds} seed{'s' if row.seeds != '1' else ''}" if row.ours and row.seeds != "0" else ""
-    reason = f" ({row.reason})" if row.reason and row.verdict in ("not testable here", "not run") else ""
+    told = row.verdict in ("not testable here", "not run") or row.reason == SMALLER
+    reason = f" ({row.reason})" if row.reason and told else ""
     return f"{effect(row.kind, row.ours)}{','.join(found)} **{row.verdict}**{seeds}{reason}".strip()
 
 

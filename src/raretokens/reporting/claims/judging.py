@@ -15,7 +15,7 @@ from raretokens.reporting.claims.intervals import FEWEST, Interval
 from raretokens.reporting.claims.lent import spread
 from raretokens.reporting.claims.measuring import chosen, measured
 from raretokens.reporting.claims.presuppositions import unmet
-from raretokens.reporting.claims.verdict import Verdict
+from raretokens.reporting.claims.verdict import COVERED, SMALLER, Verdict
 from raretokens.reporting.declarations.claim import Claim
 from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.scored import Scores, Value
@@ -30,7 +30,10 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
     each = effects.seed_effects(claim, found)
     seeds, test, mean = _intervals(claim, each, found, scores)
     lacking = unmet(claim, declared.presuppositions, scores) if each else _numberless(claim, found, scores)
+    printed = effects.printed_effect(claim, declared)
     verdict, reason = _verdict(claim, each, seeds, test, lacking)
+    if reason == COVERED and _is_smaller(claim, printed, [one for one in (seeds, test) if one]):
+        reason = SMALLER
     (seeds_low, seeds_high), (test_low, test_high) = (_ends(claim, interval) for interval in (seeds, test))
     return Verdict(
         claim=name,
@@ -48,7 +51,7 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
         seeds_high=seeds_high,
         test_low=test_low,
         test_high=test_high,
-        printed=_number(effects.printed_effect(claim, declared)),
+        printed=_number(printed),
         seeds=str(len(each.keys() - {None})),
         runs=" / ".join(dict.fromkeys(filter(None, (chosen(side, scores) for side in claim.sides.values())))),
         note=claim.unprinted or "",
@@ -98,7 +101,7 @@ def _verdict(
         return "undecided", f"{len(each)} of {FEWEST} seeds, and no row of the task says how much seeds differ"
     side = _side(claim, _points(claim, each) if claim.untrained else [one for one in (seeds, test) if one])
     if side is None:
-        return "undecided", "an interval covers where the claim turns"
+        return "undecided", COVERED
     if len(each) < FEWEST and _side(claim, _points(claim, each)) != side:
         return "undecided", "two seeds disagree"
     return ("holds" if side == claim.expect else "does not hold"), ""
@@ -120,6 +123,14 @@ def _side(claim: Claim, found: list[Interval]) -> str | None:
         outside = all(one.below(low) for one in found) or all(one.above(high) for one in found)
         sides = ("same", all(one.inside(low, high) for one in found)), ("other", outside)
     return next((name for name, lies in sides if lies), None)
+
+
+def _is_smaller(claim: Claim, printed: float | None, found: list[Interval]) -> bool:
+    """Whether all intervals end before the printed effect, seen from where the claim turns; of no change nothing is smaller."""
+    if printed is None or claim.margin is not None:
+        return False
+    far, turn = (float(effects.step(claim)(number)) for number in (printed, claim.threshold))
+    return all(one.below(far) if far > turn else one.above(far) for one in found)
 
 
 def _ends(claim: Claim, interval: Interval | None) -> tuple[str, str]:

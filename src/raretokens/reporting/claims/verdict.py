@@ -15,6 +15,8 @@ VERDICTS = {
     "holds": "every interval lies where the claim says",
 }
 DECIDED = ("holds", "does not hold")
+COVERED = "an interval covers where the claim turns"
+SMALLER = f"{COVERED}; none reaches the printed effect"
 FEW = {"1": "one seed", "2": "two seeds"}
 
 
