@@ -149,8 +149,9 @@ def _shown(row: pd.Series | None) -> str:
     found = [f" [{effect(row.kind, row[f'{of}_low'])}, {effect(row.kind, row[f'{of}_high'])}] {name}"
              for of, name in names.items() if row[f"{of}_low"]]  # fmt: skip
     seeds = f", {row.seeds} seed{'s' if row.seeds != '1' else ''}" if row.ours and row.seeds != "0" else ""
-    told = row.verdict in ("not testable here", "not run") or row.reason == SMALLER
-    reason = f" ({row.reason})" if row.reason and told else ""
+    told = row.reason if row.verdict in ("not testable here", "not run") else ""
+    told = "no interval reaches print" if row.reason == SMALLER else told
+    reason = f" ({told})" if told else ""
     return f"{effect(row.kind, row.ours)}{','.join(found)} **{row.verdict}**{seeds}{reason}".strip()
 
 
