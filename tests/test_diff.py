@@ -19,7 +19,11 @@ ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"
 TABLE = HEADER + "MLE,I(W),isotropy.total,0.293,0.700,,,mle,differs,\nMLE,PPL,ppl.total,20.77,100.00,,,mle,differs,\n"
 HUMAN = HEADER + "Human,Uniq Rare,uniq.rare,300,295,,,human,differs,\n"
-CLAIMS = "claim,metric,verdict,left,right,seeds_low\nagg-raises-isotropy,isotropy.total,holds,0.97,0.68,0.28\n"
+CLAIMS = """\
+claim,metric,verdict,left,right,seeds_low,seeds_high
+agg-raises-isotropy,isotropy.total,holds,0.97,0.68,0.28,0.30
+agg-lowers-rare-perplexity,ppl.rare,holds,9,10,0.1,0.9
+"""
 FIGURE = "panel,run,group,x,y\n" + "".join(f"AGG,AGG,,{i},{1000 - i}\n" for i in range(100))
 SWEEP = "panel,run,group,x,y\n(a) rare types,alpha 0.03,,0.03,1\n(a) rare types,alpha 0.04,,0.04,2\n"
 
@@ -102,11 +106,14 @@ def test_unchanged_reports_pass(world):
         ),
         (
             "claims.csv",
-            "holds,0.97,0.68,0.28",
-            "undecided,0.97,0.68,-0.01",
+            "holds,9,10,0.1,0.9",
+            "undecided,9,10,-0.1,1.1",
             0,
-            "| verdict | holds | undecided |  | both sides within theirs |",
+            "| verdict | holds | undecided |  | intervals within 2 times their width |",
         ),
+        ("claims.csv", "holds,9,10,0.1,0.9", "undecided,9,10,-0.5,1.2", 1, "| verdict | holds | undecided |"),
+        ("claims.csv", "holds,9,10,0.1,0.9", "undecided,9,10,,", 1, "| verdict | holds | undecided |"),
+        ("claims.csv", "holds,9,10,0.1,0.9", "does not hold,9,10,0.2,0.9", 1, "| holds | does not hold |"),
         ("claims.csv", "holds,0.97,", "undecided,0.90,", 1, "| left | 0.97 | 0.90 | -0.07 | 0.03 abs | **out** |"),
         ("figures/agg-figure-4.csv", "AGG,AGG,,99,901\n", "", 1, "| 100 points | 99 points |"),
         ("figures/agg-figure-4.csv", "AGG,AGG,,50,950", "AGG,AGG,,50,951", 0, "mean shift / range"),

@@ -156,8 +156,11 @@ def test_a_clone_trains_what_its_lock_does_not_have(built, tmp_path):
 def test_the_main_conclusions_are_made_without_the_other_runs(built, tmp_path):
     run(tmp_path, "git", "clone", "-q", str(built), "clone")
     clone = tmp_path / "clone"
-    refused = run(clone, "stages/parallel", "2", "--main", "--ones", check=False)
-    assert refused.stderr == "error: --ones: unknown; allowed: --allow-missing, --main, --one-seed\n"
+    for given, said in (
+        (["2", "--main", "--ones"], "--ones: unknown; allowed: --allow-missing, --main, --one-seed"),
+        (["--main"], "--main: not a number of jobs: parallel [JOBS [OPTION...]]"),
+    ):
+        assert run(clone, "stages/parallel", *given, check=False).stderr == f"error: {said}\n"
     run(clone, "stages/parallel", "2", "--main", "--one-seed")
     assert {path.name for path in (clone / "data/runs/lm").iterdir()} == {"mle", "agg"}
     assert not (clone / "data/runs/nmt").exists()

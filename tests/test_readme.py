@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 from dvc.cli import parse_args
 from tiny import world
+from tiny.run_sheet import DECLARED
 
 from raretokens.cli.main import PARTS, parser
+from raretokens.config.load import load
+from raretokens.pipeline.main_runs import main_runs, one_seed
+from raretokens.pipeline.trained import hours
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,7 +50,23 @@ def test_every_command_is_understood(command):
     else:
         script = place / words[0]
         assert os.access(script, os.X_OK)
-        assert all(word.isdigit() or f"    {word}) " in script.read_text() for word in words[1:])
+        options = re.findall(r"^ +(--.*)\) ", script.read_text(), flags=re.MULTILINE)
+        assert all(word.isdigit() or word in " | ".join(options).split(" | ") for word in words[1:])
+
+
+def test_the_hours_of_the_small_scale_are_those_that_its_runs_took():
+    """On two cores; of runs whose time is not known as long as those of their kind that come nearest, an hour each."""
+    small = ROOT / "scales/small"
+    declared, scores = load(small / "params.yaml"), small / "reports/runs"
+    every, main = {(run.task, run.name) for run in declared.every_run()}, main_runs(declared, DECLARED, scores)
+    for said, some in (
+        (r"(\d+) hours for one seed of", main & one_seed(declared, scores)),
+        (r"(\d+) for all its seeds", main),
+        (r"(\d+) for everything", every),
+    ):
+        runs = [run for run in declared.every_run() if (run.task, run.name) in some]
+        took = sum(1.0 if one is None else one for one in hours(runs, small / "trained.csv"))
+        assert int(re.search(said, README)[1]) == pytest.approx(took / 2, rel=0.1, abs=0.5)
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,11 @@ from pathlib import Path
 from raretokens import paths
 from raretokens.config.load import load
 from raretokens.machine import settings
-from raretokens.pipeline import cluster, groups
+from raretokens.pipeline import cluster, groups, trained
 from raretokens.pipeline.around import root
 from raretokens.pipeline.main_runs import main_runs, one_seed
 from raretokens.reporting.declarations import reading
+from raretokens.run import Run
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -23,6 +24,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "--main", action="store_true", help="only those that the main conclusions rest on (main.csv), every seed"
     )
     one.add_argument("--one-seed", action="store_true", help="only the first seed of each")
+    one.add_argument("--hours", action="store_true", help="how long they train instead, as far as trained.csv tells")
     one = commands.add_parser("cluster", help="give the scale to Slurm: what runs share, an array of runs, the reports")
     one.set_defaults(act=submit)
     one.add_argument("--print", action="store_true", help="only show what would be submitted")
@@ -38,8 +40,17 @@ def show(arguments: argparse.Namespace) -> None:
         only &= main_runs(parameters, reading.read(root() / paths.PRINTED), scores)
     if arguments.one_seed:
         only &= one_seed(parameters, scores)
+    if arguments.hours:
+        print(_hours([run for run in parameters.every_run() if (run.task, run.name) in only]))
+        return
     for line in groups.lines(parameters, arguments.continued, only):
         print(line)
+
+
+def _hours(runs: list[Run]) -> str:
+    took = [hours for hours in trained.hours(runs) if hours is not None]
+    untold = f"; of {len(runs) - len(took)} the time is not known" if len(took) < len(runs) else ""
+    return f"{len(runs)} runs, {sum(took):.1f} hours one after another{untold}"
 
 
 def submit(arguments: argparse.Namespace) -> None:

@@ -5,7 +5,9 @@ checkout says what it cost to train what the reports are of.
 """
 
 import json
+from collections import defaultdict
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -13,6 +15,7 @@ import pandas as pd
 from raretokens import paths
 from raretokens.pipeline.belonging import LOCK
 from raretokens.reporting import frames
+from raretokens.run import Run
 from raretokens.yaml_files import read_yaml
 
 FILE = Path("trained.csv")
@@ -29,6 +32,22 @@ def table() -> pd.DataFrame:
     rows = {(row["task"], row["run"], row["weights"]): row for row in known.to_dict("records")}
     trained = [_line(*run, rows) for run in sorted(weights().items())]
     return pd.DataFrame(trained, columns=COLUMNS)
+
+
+def hours(runs: list[Run], file: Path = FILE) -> list[float | None]:
+    """What each run took to train, or else the mean of the runs of the same model and text; None where that is not known."""
+    known = frames.read_csv(file) if file.is_file() else pd.DataFrame(columns=COLUMNS)
+    took = {(row.task, row.run): float(row.hours) for row in known.itertuples() if row.hours}
+    alike = defaultdict[tuple, list[float]](list)
+    for run in runs:
+        if (run.task, run.name) in took:
+            alike[_model(run)].append(took[run.task, run.name])
+    usual = {model: mean(values) for model, values in alike.items()}
+    return [took.get((run.task, run.name), usual.get(_model(run))) for run in runs]
+
+
+def _model(run: Run) -> tuple[str, str, str]:
+    return run.task, run.size, run.tokens
 
 
 def weights() -> dict[tuple[str, str], str]:

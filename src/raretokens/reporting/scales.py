@@ -145,7 +145,7 @@ def _shown(row: pd.Series | None) -> str:
     """Effect, its intervals and verdict."""
     if row is None:
         return ""
-    names = {"seeds": "pooled seeds" if row.seeds in FEW else "seeds", "test": "test set"}
+    names = {"seeds": "lent seeds" if row.seeds in FEW else "seeds", "test": "test set"}
     found = [f" [{effect(row.kind, row[f'{of}_low'])}, {effect(row.kind, row[f'{of}_high'])}] {name}"
              for of, name in names.items() if row[f"{of}_low"]]  # fmt: skip
     seeds = f", {row.seeds} seed{'s' if row.seeds != '1' else ''}" if row.ours and row.seeds != "0" else ""

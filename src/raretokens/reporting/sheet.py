@@ -17,6 +17,10 @@ class SheetLine(Section):
     options: dict[str, Any] = {}  # of the objective
     mark: str = ""  # of the parameters of all its stages; its score has the same if it was made with them
 
+    def same_model(self, other: "SheetLine") -> bool:
+        """The same architecture on the same text in the same direction, whatever the objective."""
+        return (self.size, self.tokens, self.reverse) == (other.size, other.tokens, other.reverse)
+
     def same_but_seed(self, other: "SheetLine") -> bool:
         return self.replaced(seed=other.seed, mark=other.mark) == other
 

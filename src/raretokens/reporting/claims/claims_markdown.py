@@ -9,7 +9,7 @@ LEGEND = """\
 An effect is the first run's metric over the second's (ratio), less it (difference), or the metric itself (value): the mean over
 seeds. In brackets 95 % intervals: over seeds (Student's t of the paired effects, three seeds or more), and over the test set of
 these runs (blocks of text, sentences or word pairs drawn again, the same for both runs). *One seed* and *two seeds*: how much
-seeds differ is taken from all rows of the same task that have several, their variances pooled (*pooled seeds*).
+seeds differ is taken from the row of the same model and text whose seeds differ most (*lent seeds*).
 """
 MEANINGS = [f"* *{name}*: {meaning}" for name, meaning in VERDICTS.items()]
 

@@ -1,11 +1,12 @@
 """Verdicts on what the papers conclude.
 
 A claim is decided where every interval that its effect has, over seeds and over the test set, lies on one side of where the claim
-turns; a claim of no change where they lie inside its margin, or outside. With fewer than three seeds the rows of the task
-lend how much seeds differ, and the verdict says how few there are; two seeds that disagree decide nothing, nor does one where no
-row can lend. Otherwise it is undecided. What no training touches is what it is.
+turns; a claim of no change where they lie inside its margin, or outside. With fewer than three seeds the rows of the same model
+lend how much seeds differ, and the verdict says how few there are; where none can, it is undecided, as it is otherwise. What no
+training touches is what it is.
 """
 
+import math
 from collections.abc import Collection
 
 import numpy as np
@@ -74,7 +75,7 @@ def _intervals(
 
 
 def _over_seeds(claim: Claim, steps: np.ndarray, scores: Scores) -> Interval | None:
-    """Of its own seeds, else of the pooled variance of its task; None where there is none, or no seeds in it at all."""
+    """Of its own seeds, else of what rows of its model lend; None where there is none, or no seeds in it at all."""
     if len(steps) >= FEWEST or claim.untrained:
         return intervals.over_seeds(steps)
     lent = spread(claim, scores)
@@ -97,13 +98,13 @@ def _verdict(
         return "not run", lacking or ""
     if lacking:
         return "not testable here", lacking
+    if not all(map(math.isfinite, each.values())):
+        return "undecided", "an effect without end"
     if seeds is None and not claim.untrained:
-        return "undecided", f"{len(each)} of {FEWEST} seeds, and no row of the task says how much seeds differ"
+        return "undecided", f"{len(each)} of {FEWEST} seeds, and no row of the same model says how much seeds differ"
     side = _side(claim, _points(claim, each) if claim.untrained else [one for one in (seeds, test) if one])
     if side is None:
         return "undecided", COVERED
-    if len(each) < FEWEST and _side(claim, _points(claim, each)) != side:
-        return "undecided", "two seeds disagree"
     return ("holds" if side == claim.expect else "does not hold"), ""
 
 
@@ -126,8 +127,13 @@ def _side(claim: Claim, found: list[Interval]) -> str | None:
 
 
 def _is_smaller(claim: Claim, printed: float | None, found: list[Interval]) -> bool:
-    """Whether all intervals end before the printed effect, seen from where the claim turns; of no change nothing is smaller."""
+    """Whether all intervals end before the printed effect, seen from where the claim turns.
+
+    Of no change nothing is smaller, nor is there a print of what has a control that is not printed.
+    """
     if printed is None or claim.margin is not None:
+        return False
+    if not found or (claim.control and any(side.printed is None for side in claim.all_sides.values())):
         return False
     far, turn = (float(effects.step(claim)(number)) for number in (printed, claim.threshold))
     return all(one.below(far) if far > turn else one.above(far) for one in found)

@@ -1,7 +1,7 @@
-"""How much seeds differ, lent to a row with fewer than three by the rows of its task that have several.
+"""How much seeds differ, lent to a row with fewer than three by the rows of the same model and text that have several.
 
-What a method does differs from seed to seed by about as much as what its neighbours do: their variance is pooled, as an analysis
-of variance does. That says nothing of a method whose own seeds differ more, so a verdict names how few there are.
+What a method does differs from seed to seed about as much as what its neighbours do, but not alike: the one that differs most
+lends. That says nothing of a method whose own seeds differ more still, so a verdict names how few there are.
 """
 
 from typing import NamedTuple
@@ -29,23 +29,24 @@ class Spread(NamedTuple):
 
 
 def spread(claim: Claim, scores: Scores) -> Spread | None:
-    """Of the claim's effect on the rows with two seeds or more in the place of its own; None where there are none.
+    """Of the claim's effect on rows with two seeds or more in the place of its own, that which differs most; None without any.
 
     Where the claim compares two rows, the other is maximum likelihood's. Its seeds stand in every difference, so that k rows of
-    n seeds have not k (n - 1) degrees of freedom but, with all variances alike, 4 k (n - 1) / (k + 3) (Satterthwaite).
+    n seeds have not k (n - 1) degrees of freedom but, with all variances alike, 4 k (n - 1) / (k + 3) (Satterthwaite). A number
+    of one row has as many: rows with a seed in common share their start and the order of the text.
     """
     runs = [chosen(side, scores) for side in claim.sides.values() if not side.data]
     if None in runs:
         return None
-    alone = len(set(runs)) == 1
-    found = [_steps(claim, run, run if alone else scores.beside(run), scores) for run in scores.repetitions]
+    alone, own = len(set(runs)) == 1, scores.lines[runs[0]]
+    lenders = [run for run in scores.repetitions if scores.lines[run].same_model(own)]
+    found = [_steps(claim, run, run if alone else scores.beside(run), scores) for run in lenders]
     rows = [steps for steps in found if steps is not None]
     if not rows:
         return None
-    freedom = sum(len(steps) - 1 for steps in rows)
-    variance = sum(np.sum((steps - steps.mean()) ** 2) for steps in rows) / freedom
+    variance = max(np.var(steps, ddof=1) for steps in rows)
     deviation = float(np.sqrt(2 * variance if claim.control else variance))  # a control's effect varies as much again
-    return Spread(deviation, freedom if alone else freedom * 4 / (len(rows) + 3)) if deviation else None
+    return Spread(deviation, sum(len(steps) - 1 for steps in rows) * 4 / (len(rows) + 3)) if deviation else None
 
 
 def _steps(claim: Claim, run: str, other: str | None, scores: Scores) -> np.ndarray | None:

@@ -11,7 +11,7 @@ VERDICTS = {
     "does not hold": "every interval lies on the other side of where the claim turns, or outside the margin of no change",
     "not testable here": "the runs lack what the claim presupposes",
     "not run": "a run or a metric has no number",
-    "undecided": "an interval covers where the claim turns, or nothing says how much seeds differ, or two seeds disagree",
+    "undecided": "an interval covers where the claim turns, or nothing says how much seeds differ",
     "holds": "every interval lies where the claim says",
 }
 DECIDED = ("holds", "does not hold")
@@ -32,7 +32,7 @@ class Verdict:
     left: str  # mean over seeds
     right: str
     ours: str  # mean effect, the control's taken away
-    seeds_low: str  # 95 % interval over seeds, of fewer than three by the pooled variance; empty where there is none
+    seeds_low: str  # 95 % interval over seeds, of fewer than three by what other rows lend; empty where there is none
     seeds_high: str
     test_low: str  # 95 % interval over the test set; empty where the metric has none
     test_high: str
@@ -44,13 +44,13 @@ class Verdict:
 
     @property
     def few_seeds(self) -> str:
-        """How many, of a verdict that rests on fewer than three: how much they differ is pooled over rows."""
+        """How many, of a verdict that rests on fewer than three: how much they differ is lent by other rows."""
         return FEW.get(self.seeds, "") if self.verdict in DECIDED else ""
 
     @property
     def over_seeds(self) -> str:
-        """What the interval over seeds is of: its own, or the variance of all rows of the task that have several."""
-        return "pooled seeds" if self.seeds in FEW else "seeds"
+        """What the interval over seeds is of: its own, or those of the row of the same model that differ most."""
+        return "lent seeds" if self.seeds in FEW else "seeds"
 
     @property
     def is_ours(self) -> bool:

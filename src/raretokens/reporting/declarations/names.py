@@ -31,16 +31,17 @@ def unknown_needs(declared: Declarations) -> list[str]:
 
 
 def unknown_claims(declared: Declarations) -> list[str]:
-    """One line for each claim of a figure or of another claim's `why` that no file of claims has."""
+    """One line for each claim of a figure or of another claim's `why` or `but` that no file of claims has."""
     return [
         f"figures.yaml: {name}: claim {panel.claim!r} is not declared; {nearest(panel.claim, declared.claims)}"
         for name, figure in declared.figures.items()
         for panel in figure.panels
         if panel.claim and panel.claim not in declared.claims
     ] + [
-        f"claims/{claim.paper}.yaml: {name}.why: claim {other!r} is not declared; {nearest(other, declared.claims)}"
+        f"claims/{claim.paper}.yaml: {name}.{key}: claim {other!r} is not declared; {nearest(other, declared.claims)}"
         for name, claim in declared.claims.items()
-        for _, other, _, _ in Formatter().parse(claim.why)
+        for key, text in (("why", claim.why), ("but", claim.but))
+        for _, other, _, _ in Formatter().parse(text)
         if other is not None and other not in declared.claims
     ]
 

@@ -9,7 +9,8 @@ from raretokens.reporting.declarations.metric import ANY, EXACT, Tolerance
 from raretokens.reporting.diff.move import Move, number_moves, presence_move
 
 Line = dict[str, str]
-ENDS = ("seeds_low", "seeds_high", "test_low", "test_high")  # of intervals, to which other rows lend theirs
+INTERVALS = (("seeds_low", "seeds_high"), ("test_low", "test_high"))
+WIDER = 2.0  # how much wider or narrower an interval may become, to which other rows lend how much seeds differ
 
 
 def table_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
@@ -61,14 +62,33 @@ def _drift(place: str, line: Line, declared: Declarations) -> Tolerance:
 
 
 def _claim_moves(place: str, old: Line, new: Line, declared: Declarations) -> Iterator[Move]:
-    """A verdict may change where the numbers that it rests on moved, and no further than their tolerance."""
+    """A verdict may change where the numbers that it rests on moved, and no further than their tolerance.
+
+    Where only its intervals moved, it may come to decide nothing or to decide something, but not the opposite.
+    """
     claim = declared.claims.get(new["claim"])
     drift = declared.metric(new["metric"]).drift_of(claim.task if claim else "") if "metric" in new else EXACT
     sides = [side for side in ("left", "right") if side in old and side in new]
     numbers = [move for side in sides for move in number_moves(place, new["claim"], side, old[side], new[side], drift)]
     yield from numbers
     if old["verdict"] != new["verdict"]:
-        moved = bool(numbers) or any(old.get(end) != new.get(end) for end in ENDS)
-        drifted = moved and not any(move.out for move in numbers)
-        why = "both sides within theirs" if drifted else ""
-        yield Move(place, new["claim"], "verdict", old["verdict"], new["verdict"], why, not drifted)
+        why = "both sides within theirs" if numbers and not any(move.out for move in numbers) else ""
+        if not numbers and "undecided" in (old["verdict"], new["verdict"]) and _intervals_moved(old, new):
+            why = f"intervals within {WIDER:g} times their width"
+        yield Move(place, new["claim"], "verdict", old["verdict"], new["verdict"], why, not why)
+
+
+def _intervals_moved(old: Line, new: Line) -> bool:
+    """Whether they did, and none became much wider or narrower, came or went."""
+    ends = [(line.get(low, ""), line.get(high, "")) for low, high in INTERVALS for line in (old, new)]
+    pairs = list(zip(ends[::2], ends[1::2], strict=True))
+    return any(before != after for before, after in pairs) and all(
+        before == after or _is_as_wide(before, after) for before, after in pairs
+    )
+
+
+def _is_as_wide(before: tuple[str, str], after: tuple[str, str]) -> bool:
+    if "" in (*before, *after):
+        return False
+    was, now = (float(high) - float(low) for low, high in (before, after))
+    return was / WIDER <= now <= was * WIDER

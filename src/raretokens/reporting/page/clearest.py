@@ -43,5 +43,5 @@ def _strength(declared: Declarations, verdict: Verdict) -> float:
     step = math.log if verdict.kind == "ratio" else float
     ends = [(verdict.seeds_low, verdict.seeds_high), (verdict.test_low, verdict.test_high)]
     width = max((step(float(high)) - step(float(low)) for low, high in ends if low), default=0.0)
-    turn = declared.claims[verdict.claim].threshold
-    return abs(step(float(verdict.ours)) - step(turn)) / width if width else 0.0
+    turns = set(declared.claims[verdict.claim].margins)
+    return min(abs(step(float(verdict.ours)) - step(turn)) for turn in turns) / width if width else 0.0
