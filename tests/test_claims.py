@@ -127,7 +127,9 @@ def test_a_table_s_metric_is_decided_by_three_seeds_alone(tmp_path, a, b, declar
     [(0.5, "difference", "higher", True), (0.2, "difference", "higher", False), (-0.5, "difference", "lower", True),
      (-0.2, "difference", "lower", False), (2.0, "ratio", "higher", True), (0.9, "ratio", "lower", False)],
 )  # fmt: skip
-def test_what_decides_nothing_says_where_no_interval_reaches_print(tmp_path, monkeypatch, printed, effect, expect, smaller):
+def test_what_decides_nothing_says_where_no_interval_reaches_print(
+    tmp_path, monkeypatch, printed, effect, expect, smaller
+):
     """Differences of -0.2 to 0.3, ratios of 0.6 to 1.7, and the test set beside them."""
     monkeypatch.setattr("raretokens.reporting.claims.effects.printed_effect", lambda claim, declared: printed)
     values = three("a", [0.6, 0.4, 0.55]) | three("b", [0.5, 0.5, 0.5])

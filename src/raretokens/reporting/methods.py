@@ -28,8 +28,8 @@ ABOUT = """\
 Each run beside the one of maximum likelihood with the same model, text and seeds: the ratio (x) or the difference of a metric.
 ▲ better, ▼ worse: every interval that there is, over seeds and over the test set, lies on that side; no mark: they do not, or
 nothing says how much seeds differ, or what maximum likelihood itself has is no more than noise. △ and ▽ are of one seed or two:
-how much seeds differ is taken from the row of the same model whose seeds differ most. *buys* and *costs* name the three largest changes that
-are marked, by their share of the number, where that is 1 % or more.
+how much seeds differ is taken from the row of the same model whose seeds differ most. *buys* and *costs* name the three largest
+changes that are marked, by their share of the number, where that is 1 % or more.
 
 *A constant* in brackets, beside the perplexity of rare targets: what maximum likelihood comes to at most, with one constant on
 the logits of all rare types that gives them the probability which the run gives them; where it was computed it is 3 to 22 %
