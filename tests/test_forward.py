@@ -18,6 +18,7 @@ from tests.tiny import architectures
 
 ROOT = Path(__file__).parents[1]
 ROWS, POSITIONS, SEQUENCES = 40, 16, 6
+HALF_LSTM = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # without avx512 oneDNN has no LSTM in bfloat16
 
 
 def sides(architecture: str) -> int:
@@ -64,6 +65,7 @@ def test_it_is_the_memory_that_a_process_takes():
             (architectures.RECURRENT, {"layers": 2, "width": 256, "dropout": 0.1}, 500, 64, 64),
         )
         for is_half in (False, True)
+        if not is_half or architecture != architectures.RECURRENT or HALF_LSTM
     ]
     # Every block is given back at once: what an earlier pass left behind would hide what a pass takes.
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}

@@ -26,6 +26,7 @@ TASK = Task(
         "I(W)": Weighed("isotropy.total"),
         "I(W) freq": Weighed("isotropy.freq"),
         "I(W) rare": Weighed("isotropy.rare"),
+        "IsoScore": Weighed("iso_score.total"),
         "cosine rare-freq": Weighed("rare_freq_cosine"),
         "MEN": Weighed("spearman.men", needs=("men-learnt",)),
         "WS353": Weighed("spearman.ws353", needs=("ws353-learnt",)),

@@ -22,6 +22,7 @@ TASK = Task(
         "I(W)": Weighed("isotropy.total"),
         "I(W) freq": Weighed("isotropy.freq"),
         "I(W) rare": Weighed("isotropy.rare"),
+        "IsoScore": Weighed("iso_score.total"),
         "S(w)": Weighed("mean_cosine"),
         "AlignSim": Weighed("alignsim.total"),
         "AlignSim rare": Weighed("alignsim.rare"),
