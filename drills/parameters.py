@@ -26,8 +26,8 @@ from raretokens import told  # noqa: E402
 from raretokens.config.load import load  # noqa: E402
 from raretokens.corpora.sources import TABLE, source  # noqa: E402
 from raretokens.errors import UserError  # noqa: E402
+from raretokens.papers.load import load_declarations  # noqa: E402
 from raretokens.pipeline import jobs  # noqa: E402
-from raretokens.reporting.declarations import reading  # noqa: E402
 
 VALUES = (
     None,
@@ -135,7 +135,7 @@ def declarations(tally: Tally, rounds: int) -> None:
         for _ in range(rounds):
             file = random.choice(files)
             text = (copied / file).read_text(encoding="utf-8")
-            _in_file(tally, copied / file, text, lambda: reading.read(copied))
+            _in_file(tally, copied / file, text, lambda: load_declarations(copied))
 
 
 def sources(tally: Tally, rounds: int) -> None:

@@ -20,18 +20,18 @@ import numpy as np
 
 from raretokens import paths
 from raretokens.config.load import load
+from raretokens.evidence import effects
+from raretokens.evidence.effects import chosen, measured
+from raretokens.evidence.intervals import FEWEST
+from raretokens.evidence.judging import judge
+from raretokens.evidence.pooled_variance import spread
+from raretokens.evidence.scores import PLAIN, Scores, all_scores
+from raretokens.evidence.verdict import DECIDED
+from raretokens.papers.claim import Claim
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.load import load_declarations
 from raretokens.pipeline.around import root
 from raretokens.pipeline.jobs import sheet
-from raretokens.reporting.claims import effects
-from raretokens.reporting.claims.intervals import FEWEST
-from raretokens.reporting.claims.judging import judge
-from raretokens.reporting.claims.lent import spread
-from raretokens.reporting.claims.measuring import chosen, measured
-from raretokens.reporting.claims.verdict import DECIDED
-from raretokens.reporting.declarations import reading
-from raretokens.reporting.declarations.claim import Claim
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.scored import PLAIN, Scores, all_scores
 
 VERDICTS = (*DECIDED, "undecided")
 COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "undecided instead", "decided otherwise",
@@ -77,7 +77,7 @@ def _covers(claim: Claim, each: dict[int, float], kept: tuple[int, ...], fewer: 
 
 def main() -> None:
     parameters = load()
-    declared = reading.read(root() / paths.PRINTED)
+    declared = load_declarations(root() / paths.PRINTED)
     scores = all_scores(sheet(parameters), paths.REPORTS / "runs")
     verdicts: Counter[tuple[int, str, str]] = Counter()
     covered: Counter[tuple[int, str, bool]] = Counter()

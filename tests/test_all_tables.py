@@ -13,15 +13,15 @@ from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, draws, line, s
 
 from raretokens.config.load import load
 from raretokens.errors import UserError
+from raretokens.evidence.scores import Scores
+from raretokens.papers.load import written_out
+from raretokens.papers.printed import PrintedTable
+from raretokens.papers.table import Table
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import report
 from raretokens.reporting.cells import needs
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.table_cells import table_cells
-from raretokens.reporting.declarations import layout
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.declarations.printed import PrintedTable
-from raretokens.reporting.scored import Scores
 from raretokens.reporting.tables.latex import to_latex
 from raretokens.reporting.tables.table_files import to_csv
 from raretokens.reporting.tables.table_markdown import to_markdown
@@ -237,7 +237,7 @@ def test_one_table_is_written_alone_and_a_name_amiss_is_told_the_nearest(tmp_pat
 def test_a_mistake_in_a_table_is_named():
     path = Path("tables/AGG.yaml")
     with pytest.raises(UserError, match="AGG.yaml: agg-1: no list of columns 'geometri'; the nearest is geometry"):
-        layout.written_out(path, {"agg-1": {"extras": ["geometri"]}}, {"geometry": []})
+        written_out(path, {"agg-1": {"extras": ["geometri"]}}, {"geometry": []})
     part = {"title": "t", "paper": "p", "place": "p", "printed": "p", "task": "lm"}
     sided = {"title": "B", "metric": "chrf", "side": "En-De"}
     with pytest.raises(ValueError, match="sides are En-De"):

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from raretokens import csv_files
 from raretokens.config.load import load
 from raretokens.pipeline import trained
 from raretokens.pipeline.belonging import belonging, in_words
 from raretokens.pipeline.jobs import texts
-from raretokens.reporting import frames
 
 ROOT = Path(__file__).parents[1]
 STAGES = {"score-lm@mle": "score-lm/mle.json", "score-lm@agg": "score-lm/agg.json", "probe@mle": "probe/mle.json"}
@@ -94,7 +94,7 @@ def test_what_a_run_cost_is_known_while_its_weights_are_the_same(tmp_path, monke
 def test_the_committed_weights_are_those_of_the_committed_reports(monkeypatch):
     for file in ROOT.glob("scales/*/trained.csv"):
         monkeypatch.chdir(file.parent)
-        rows = frames.read_csv(file)
+        rows = csv_files.read_csv(file)
         assert dict(zip(zip(rows.task, rows.run, strict=True), rows.weights, strict=True)) == trained.weights(), (
             f"python -m raretokens trained in {file.parent.relative_to(ROOT)} writes it anew"
         )

@@ -12,17 +12,15 @@ from scipy.special import stdtrit
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.errors import UserError
-from raretokens.reporting.claims.claims_markdown import to_markdown
-from raretokens.reporting.claims.effects import effect, turning_point
-from raretokens.reporting.claims.intervals import Interval, over_test_set
-from raretokens.reporting.claims.judging import judge
-from raretokens.reporting.claims.main_claims import main_claims
-from raretokens.reporting.claims.presuppositions import unmet
-from raretokens.reporting.claims.verdict import in_words
-from raretokens.reporting.claims.verdict_counts import counts
-from raretokens.reporting.declarations import reading
-from raretokens.reporting.declarations.claim import Claim, Presupposition
-from raretokens.reporting.scored import Scores
+from raretokens.evidence.effects import effect, turning_point
+from raretokens.evidence.intervals import Interval, over_test_set
+from raretokens.evidence.judging import judge
+from raretokens.evidence.preconditions import unmet
+from raretokens.evidence.scores import Scores
+from raretokens.evidence.verdict import in_words
+from raretokens.papers.claim import Claim, Presupposition
+from raretokens.papers.load import load_declarations
+from raretokens.reporting.claim_tables import counts, main_claims, to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -75,11 +73,11 @@ def test_both_printed_and_unprinted_or_a_value_with_two_sides_is_refused(tmp_pat
         mistaken = {"agg-raises-isotropy": {**tree["agg-raises-isotropy"], **change}}
         (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump(mistaken))
         with pytest.raises(UserError, match=rf"claims/AGG.yaml: agg-raises-isotropy: .*{said}"):
-            reading.read(tmp_path)
+            load_declarations(tmp_path)
     (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump({"a": tree["agg-raises-isotropy"]}))
     (tmp_path / "claims/FRAGE.yaml").write_text(yaml.safe_dump({"a": tree["agg-raises-isotropy"]}))
     with pytest.raises(UserError, match="FRAGE.yaml: a: another file has a claim of that name"):
-        reading.read(tmp_path)
+        load_declarations(tmp_path)
 
 
 def three(name: str, values: list[float]) -> dict[str, float]:
@@ -131,7 +129,7 @@ def test_what_decides_nothing_says_where_no_interval_reaches_print(
     tmp_path, monkeypatch, printed, effect, expect, smaller
 ):
     """Differences of -0.2 to 0.3, ratios of 0.6 to 1.7, and the test set beside them."""
-    monkeypatch.setattr("raretokens.reporting.claims.effects.printed_effect", lambda claim, declared: printed)
+    monkeypatch.setattr("raretokens.evidence.effects.printed_effect", lambda claim, declared: printed)
     values = three("a", [0.6, 0.4, 0.55]) | three("b", [0.5, 0.5, 0.5])
     declared = AGAINST.replaced(effect=effect, expect=expect, than=1.0 if effect == "ratio" else 0.0)
     verdict = judged(tmp_path, declared, values)

@@ -15,9 +15,9 @@ from tiny import slurm, world
 from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.machine.settings import Cluster
+from raretokens.papers.load import load_declarations
 from raretokens.pipeline import cluster, groups
 from raretokens.pipeline.main_runs import main_runs, one_seed
-from raretokens.reporting.declarations import reading
 
 ROOT = Path(__file__).parents[1]
 RUNS = {"lm": ("mle", "agg"), "nmt": ("base-mle",)}
@@ -64,7 +64,7 @@ def test_the_main_runs_are_those_that_the_main_conclusions_name():
     """With every seed, and the runs that others go on from."""
     small = ROOT / "scales/small"
     declared = load(small / "params.yaml")
-    needed = main_runs(declared, reading.read(ROOT / "data/paper"), small / "reports/runs")
+    needed = main_runs(declared, load_declarations(ROOT / "data/paper"), small / "reports/runs")
     main = set(pd.read_csv(small / "reports/main.csv").conclusion)
     claims = pd.read_csv(small / "reports/claims.csv")
     named = {run for runs in claims.runs[claims.statement.isin(main)] for run in runs.split(" / ")}

@@ -7,19 +7,19 @@ import pytest
 import yaml
 
 from raretokens.errors import UserError
-from raretokens.reporting.declarations import claim, fact, figure, metric, paper_table, row, scale
-from raretokens.reporting.declarations.reading import read
+from raretokens.papers import claim, declarations, figure, metric, table
+from raretokens.papers.load import load_declarations
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs/declarations.md").read_text(encoding="utf-8")
 KINDS = {
     "## Metrics": (metric.Metric, metric.Tolerance),
-    "## Tables": (paper_table.Table, row.Column, row.RunRow),
-    "### Facts": (fact.Fact, fact.Subject, fact.Part),
+    "## Tables": (table.Table, table.Column, table.RunRow),
+    "### Facts": (table.Fact, table.Subject, table.Part),
     "## Claims": (claim.Claim, claim.Side, claim.Control),
     "## Presuppositions": (claim.Presupposition, claim.Reference),
     "## Figures": (figure.Figure, figure.Panel),
-    "## Scales": (scale.Scale,),
+    "## Scales": (declarations.Scale,),
 }
 KEYS = [(heading, kind, key) for heading, kinds in KINDS.items() for kind in kinds for key in kind.model_fields]
 
@@ -91,5 +91,5 @@ def test_a_slip_of_the_pen_is_one_line_with_the_nearest_word(tmp_path, file, nam
     tree[name] = {**tree[name], **change} if isinstance(change, dict) else change
     (tmp_path / f"{file}.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
     with pytest.raises(UserError) as error:
-        read(tmp_path)
+        load_declarations(tmp_path)
     assert line in str(error.value), str(error.value)

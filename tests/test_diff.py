@@ -11,7 +11,7 @@ import yaml
 from tiny.run_sheet import DECLARED
 
 from raretokens.cli.main import main
-from raretokens.reporting.declarations.metric import EXACT, Tolerance
+from raretokens.papers.metric import EXACT, Tolerance
 from raretokens.reporting.diff.move import number_moves
 from raretokens.reporting.diff.revision import Revision
 

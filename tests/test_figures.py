@@ -8,14 +8,14 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 from tiny.run_sheet import DECLARED, line
 
-from raretokens.reporting.declarations.figure import Panel
+from raretokens.evidence.scores import Scores
+from raretokens.papers.figure import Panel
+from raretokens.papers.task_names import TASKS
 from raretokens.reporting.diff.figure_moves import figure_moves
 from raretokens.reporting.figures.draw import draw
 from raretokens.reporting.figures.effect_points import effect_points
 from raretokens.reporting.figures.panel_points import figure_points
 from raretokens.reporting.figures.write import write_figure
-from raretokens.reporting.scored import Scores
-from raretokens.reporting.tasks import TASKS
 
 DATA = {"lm": "human", "nmt": "copy", "skipgram": "text"}  # the line of the text itself
 GROUPS = ("freq", "med", "rare")

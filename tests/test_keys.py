@@ -158,7 +158,7 @@ def test_no_stage_reads_params_yaml_beside_its_job():
     """But `jobs`, which writes them, and what changes no answer: where a file comes from, and where one's own text is."""
     stages = functions(jobs.STAGES)
     readers = {path for path in PACKAGE.rglob("*.py") if reads_parameters(path)} - {PACKAGE / "paths.py"}
-    around, checking = PACKAGE / "pipeline/around.py", PACKAGE / "reporting/declarations/names.py"
+    around, checking = PACKAGE / "pipeline/around.py", PACKAGE / "papers/checks.py"
     assert {around, PACKAGE / "config/load.py", checking} <= readers
     in_around = {name for name, node in functions(around).items() if "PARAMETERS" in ast.unparse(node)}
     assert in_around == {"mirror", "own_file"}

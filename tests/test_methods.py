@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from tiny.run_sheet import DECLARED, line
 
-from raretokens.reporting import methods
-from raretokens.reporting.scored import Scores
-from raretokens.reporting.tasks import TASKS
+from raretokens.evidence import methods
+from raretokens.evidence.scores import Scores
+from raretokens.papers.task_names import TASKS
+from raretokens.reporting import method_tables
 
 PPL = {"mle": [50.0, 51.0, 49.0], "agg": [55.0, 56.5, 53.5]}  # over three seeds
 I_W = {"mle": [0.5, 0.51, 0.49], "agg": [0.8, 0.5, 0.3]}
@@ -42,7 +43,7 @@ def test_a_change_is_marked_where_the_seeds_agree_on_its_side(tmp_path):
 
 def test_the_page_has_a_row_a_run_with_what_is_marked(tmp_path):
     changes = methods.changes(DECLARED, world(tmp_path / "lm"))
-    (row,) = [text for text in methods.to_markdown(changes).splitlines() if text.startswith("| agg-1 ")]
+    (row,) = [text for text in method_tables.to_markdown(changes).splitlines() if text.startswith("| agg-1 ")]
     assert row == "| agg-1 | 3 | x 1.1 ▼ | +0.0333 | nothing sure | PPL x 1.1 |"
     table = pd.read_csv(io.StringIO(methods.to_csv(changes)))
     assert list(table.verdict) == ["worse", "undecided", "undecided", "undecided"] and "share" not in table
@@ -60,7 +61,7 @@ def test_a_number_that_is_noise_without_the_method_is_neither_better_nor_worse(t
         "spearman.men": "worse",
         "spearman.ws353": "not testable",
     }
-    assert "| agg-1 | 3 | -10 ▼ | -10 | nothing sure | MEN -10 |" in methods.to_markdown(changes)
+    assert "| agg-1 | 3 | -10 ▼ | -10 | nothing sure | MEN -10 |" in method_tables.to_markdown(changes)
 
 
 def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_path):
@@ -74,7 +75,7 @@ def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_
         drawn = pd.DataFrame({"ppl.total": value * np.exp(np.random.default_rng(0).normal(0, 0.1, 400))})
         drawn.to_csv(tmp_path / f"{name}.drawn.csv", index=False)
     changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
-    assert [(changes[run].mark, changes[run].paid, changes[run].bought) for run in ("agg", "frage")] == [
+    assert [(method_tables.mark(changes[run]), changes[run].paid, changes[run].bought) for run in ("agg", "frage")] == [
         ("", False, False),
         ("△", False, True),
     ]
@@ -87,7 +88,10 @@ def test_a_change_of_less_than_a_hundredth_is_marked_and_not_bought(tmp_path):
         value = ppl[its.objective] * (1 + its.seed / 100)
         (tmp_path / f"{name}.json").write_text(json.dumps({"seed": its.seed, "metrics": {"ppl": {"total": value}}}))
     changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
-    assert [(changes[run].mark, changes[run].paid) for run in ("agg-1", "frage-1")] == [("▼", False), ("▼", True)]
+    assert [(method_tables.mark(changes[run]), changes[run].paid) for run in ("agg-1", "frage-1")] == [
+        ("▼", False),
+        ("▼", True),
+    ]
 
 
 def test_what_methods_are_weighed_by_presupposes_what_is_declared():
@@ -112,7 +116,9 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     bound = float(changes["agg-1"].constant)
     assert exact <= bound < 1.1 * exact
     assert [changes[run].bought for run in ("agg-1", "frage-1")] == [False, True]
-    assert "(or a constant)" in methods.to_markdown(list(changes.values()))  # what is known is what it gives at most
+    assert "(or a constant)" in method_tables.to_markdown(
+        list(changes.values())
+    )  # what is known is what it gives at most
 
 
 def _of_rare(logits: np.ndarray, targets: np.ndarray, is_rare: np.ndarray) -> dict:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tiny import world
 from tiny.run_sheet import line, score, write
 
-from raretokens.reporting.scored import Scores
+from raretokens.evidence.scores import Scores
 from raretokens.reporting.series import curves_of_all_runs
 
 ROOT = Path(__file__).parents[1]

@@ -11,16 +11,17 @@ import pytest
 from tiny import run_sheet
 from tiny.run_sheet import CORPORA, DECLARED, every_metric, line, world, write
 
+from raretokens import csv_files
 from raretokens.config.load import load
+from raretokens.evidence.scores import Scores
+from raretokens.papers.printed import PrintedTable, is_suspicious, number
 from raretokens.pipeline.jobs import sheet as sheet_of
-from raretokens.reporting import frames, report
+from raretokens.reporting import report
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.printed_numbers import is_same
 from raretokens.reporting.cells.table_cells import table_cells
-from raretokens.reporting.declarations.printed import PrintedTable, is_suspicious, number
 from raretokens.reporting.page import table_sections
 from raretokens.reporting.printed_counts import printed_counts
-from raretokens.reporting.scored import Scores
 from raretokens.reporting.tables.latex import to_latex
 from raretokens.reporting.tables.table_files import to_csv
 from raretokens.reporting.tables.table_markdown import to_markdown
@@ -187,7 +188,7 @@ def test_a_row_is_compared_with_its_own_baseline(tmp_path):
 def test_a_doubtful_number_is_doubtful_in_every_table_of_its_paper():
     by_number = defaultdict(set)
     for path in FILES:
-        for cell in frames.read_csv(path).to_dict("records"):
+        for cell in csv_files.read_csv(path).to_dict("records"):
             if cell["value"]:
                 by_number[cell["paper"], cell["row"], cell["column"], cell["value"]].add(is_suspicious(cell["note"]))
     assert [key for key, marks in by_number.items() if len(marks) > 1] == []

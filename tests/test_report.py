@@ -8,11 +8,11 @@ from tiny.run_sheet import DECLARED, cells_of, line
 
 from raretokens.config.load import load
 from raretokens.errors import UserError
+from raretokens.evidence.run_sheet import SheetLine
+from raretokens.evidence.scores import Scores
+from raretokens.papers.table import Table
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import report
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import SheetLine
 from raretokens.reporting.tables import include
 from raretokens.reporting.tables.table_files import to_csv
 from raretokens.reporting.tables.table_markdown import ADDED, LEGEND, to_markdown

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tiny.run_sheet import DECLARED
 
+from raretokens.evidence.judging import judge
+from raretokens.evidence.scores import Scores
+from raretokens.evidence.verdict import Verdict, to_csv
 from raretokens.reporting import scales
-from raretokens.reporting.claims.judging import judge
-from raretokens.reporting.claims.verdict import Verdict, to_csv
-from raretokens.reporting.scored import Scores
 
 PAPERS = ("AGG", "AGPS", "CosReg", "FRAGE")
 ALIKE = 1  # AGPS and FRAGE both conclude that the rows of the baseline tell which types are popular

@@ -7,9 +7,9 @@ import pytest
 from tiny.run_sheet import line
 
 from raretokens.config.load import load
+from raretokens.evidence.run_sheet import SheetLine
+from raretokens.evidence.scores import Scores
 from raretokens.pipeline.jobs import sheet
-from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import SheetLine
 
 ROOT = Path(__file__).parents[1]
 AGG = line("agg", options={"alpha": 0.03})

@@ -6,12 +6,12 @@ from pytest import approx
 
 from raretokens import paths
 from raretokens.config.load import load
+from raretokens.evidence.effects import measured
+from raretokens.evidence.judging import judge
+from raretokens.evidence.scores import all_scores
+from raretokens.papers.load import load_declarations
 from raretokens.pipeline.around import root
 from raretokens.pipeline.jobs import sheet
-from raretokens.reporting.claims.judging import judge
-from raretokens.reporting.claims.measuring import measured
-from raretokens.reporting.declarations import reading
-from raretokens.reporting.scored import all_scores
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,10 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
     from few_seeds import again, with_seeds
 
     monkeypatch.chdir(request.config.rootpath / "scales/small")
-    declared, scores = reading.read(root() / paths.PRINTED), all_scores(sheet(load()), paths.REPORTS / "runs")["lm"]
+    declared, scores = (
+        load_declarations(root() / paths.PRINTED),
+        all_scores(sheet(load()), paths.REPORTS / "runs")["lm"],
+    )
     claim = declared.claims["agg-lowers-rare-perplexity"]
     fewer = measured(claim, with_seeds(claim, scores, (2,)))
     assert fewer["left"].runs == ("agg-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")

@@ -10,13 +10,13 @@ from tiny.run_sheet import DECLARED, cells_of, line
 
 from raretokens.config.load import load
 from raretokens.errors import UserError
+from raretokens.evidence.run_sheet import SheetLine
+from raretokens.evidence.scores import Scores
+from raretokens.papers.load import load_declarations
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.reporting import report
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.significant import significant
-from raretokens.reporting.declarations import reading
-from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import SheetLine
 from raretokens.reporting.tables import include
 from raretokens.reporting.tables.table_markdown import to_markdown
 
@@ -164,20 +164,20 @@ def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
     tree["agg-raises-isotropy"]["left"]["metric"] = "isotropie.total"
     (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump(tree))
     with pytest.raises(UserError, match=r"claims/AGG.yaml: agg-raises-isotropy: metric 'isotropie.total'"):
-        reading.read(tmp_path)
+        load_declarations(tmp_path)
     tree["agg-raises-isotropy"]["expect"] = "bigger"
     (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump(tree))
     with pytest.raises(UserError, match=r"claims/AGG.yaml: agg-raises-isotropy.expect: 'bigger'"):
-        reading.read(tmp_path)
+        load_declarations(tmp_path)
     tree = yaml.safe_load((PRINTED / "claims/AGG.yaml").read_text())
     tree["agg-improves-bleu"]["left"]["runs"] = ["base-agf"]
     (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump({"agg-improves-bleu": tree["agg-improves-bleu"]}))
     (tmp_path / "figures.yaml").write_text("{}")
     with pytest.raises(UserError, match=r"agg-improves-bleu.left.runs: run 'base-agf' .* nearest is base-agg"):
-        reading.read(tmp_path)
+        load_declarations(tmp_path)
     (tmp_path / "claims/AGG.yaml").write_text("a: [")
     with pytest.raises(UserError, match=r"claims/AGG.yaml: not YAML: [^\n]+$"):
-        reading.read(tmp_path)
+        load_declarations(tmp_path)
 
 
 def test_the_report_of_an_empty_world_says_not_run(tmp_path):

@@ -5,7 +5,7 @@ import math
 from html.parser import HTMLParser
 from pathlib import Path
 
-from raretokens.reporting.sheet import Sheet
+from raretokens.evidence.run_sheet import Sheet
 
 HOSTILE = "log:e|<img src=http://x.invalid/><script>alert(1)</script>"
 VOID = {"meta", "link", "img", "input", "br", "line", "polyline"}

@@ -3,15 +3,15 @@
 import json
 from pathlib import Path
 
+from raretokens.evidence.run_sheet import Sheet, SheetLine
+from raretokens.evidence.scores import Scores, all_scores
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.load import load_declarations
+from raretokens.papers.table import Table
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.table_cells import table_cells
-from raretokens.reporting.declarations import reading
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.scored import Scores, all_scores
-from raretokens.reporting.sheet import Sheet, SheetLine
 
-DECLARED = reading.read(Path(__file__).parents[2] / "data/paper")
+DECLARED = load_declarations(Path(__file__).parents[2] / "data/paper")
 CORPORA = {"lm": "bible", "nmt": "bible"}
 BASELINES = {"lm": {"human": "lm"}, "nmt": {"copy": "nmt"}}
 LM = (

@@ -7,10 +7,10 @@ from pathlib import Path
 from raretokens import paths
 from raretokens.config.load import load
 from raretokens.machine import settings
+from raretokens.papers.load import load_declarations
 from raretokens.pipeline import cluster, groups, trained
 from raretokens.pipeline.around import root
 from raretokens.pipeline.main_runs import main_runs, one_seed
-from raretokens.reporting.declarations import reading
 from raretokens.run import Run
 
 
@@ -37,7 +37,7 @@ def show(arguments: argparse.Namespace) -> None:
     parameters, scores = load(), paths.REPORTS / "runs"
     only = {(run.task, run.name) for run in parameters.every_run()}
     if arguments.main:
-        only &= main_runs(parameters, reading.read(root() / paths.PRINTED), scores)
+        only &= main_runs(parameters, load_declarations(root() / paths.PRINTED), scores)
     if arguments.one_seed:
         only &= one_seed(parameters, scores)
     if arguments.hours:

@@ -4,17 +4,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from raretokens import paths
+from raretokens import csv_files, paths
 from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.files import failure, write_text
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.load import load_declarations
 from raretokens.pipeline import trained
 from raretokens.pipeline.around import root
 from raretokens.pipeline.belonging import belonging, in_words
 from raretokens.pipeline.jobs import sheet
-from raretokens.reporting import frames, report, scales
-from raretokens.reporting.declarations import reading
-from raretokens.reporting.declarations.declared import Declarations
+from raretokens.reporting import report, scales
 from raretokens.reporting.diff.comparison import compare
 from raretokens.reporting.diff.moves_markdown import to_markdown
 from raretokens.reporting.diff.revision import Revision
@@ -74,7 +74,7 @@ def show_belonging(arguments: argparse.Namespace) -> None:
 
 def write_trained(arguments: argparse.Namespace) -> None:
     rows = trained.table()
-    write_text(trained.FILE, frames.to_csv(rows.to_dict("records"), trained.COLUMNS))
+    write_text(trained.FILE, csv_files.to_csv(rows.to_dict("records"), trained.COLUMNS))
     hours = sum(float(spent) for spent in rows.hours if spent)
     print(f"{trained.FILE}: {len(rows)} runs, {hours:.1f} hours; of {sum(rows.hours == '')} the hours are not known")
 
@@ -99,4 +99,4 @@ def show_diff(arguments: argparse.Namespace) -> None:
 
 
 def _declared() -> Declarations:
-    return reading.read(root() / paths.PRINTED)
+    return load_declarations(root() / paths.PRINTED)

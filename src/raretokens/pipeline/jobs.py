@@ -7,10 +7,10 @@ from raretokens import tasks, told
 from raretokens.alignment.job import Job as Align
 from raretokens.corpora.job import Job as Prepare
 from raretokens.corpora.names import corpora, lenders
+from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.files import write_text
 from raretokens.objectives.registry import declared
 from raretokens.pipeline import code
-from raretokens.reporting.sheet import Sheet, SheetLine
 from raretokens.run import Run
 from raretokens.scoring.job import Score
 from raretokens.sections import Section

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from raretokens.evidence.effects import chosen
+from raretokens.evidence.scores import Scores, all_scores
+from raretokens.papers.declarations import Declarations
 from raretokens.pipeline.jobs import sheet
-from raretokens.reporting.claims.measuring import chosen
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.scored import Scores, all_scores
 from raretokens.tasks.parameters import Parameters
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from raretokens.reporting.sheet import Sheet
+from raretokens.evidence.run_sheet import Sheet
 
 
 def remove(sheet: Sheet, *folders: Path) -> None:

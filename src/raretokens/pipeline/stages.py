@@ -162,10 +162,10 @@ def baseline(task: str, name: str) -> None:
 
 def report() -> None:
     """Write tables, figures, claims and the page."""
+    from raretokens.evidence.run_sheet import Sheet
+    from raretokens.papers.load import load_declarations
     from raretokens.reporting import report as reports
-    from raretokens.reporting.declarations import reading
-    from raretokens.reporting.sheet import Sheet
 
-    printed = reading.read(around.root() / paths.PRINTED)
+    printed = load_declarations(around.root() / paths.PRINTED)
     verdicts = reports.write(job(Sheet, "report", "all"), printed, paths.REPORTS)
     print(f"report: {paths.REPORTS}/index.md; claims: {verdicts}")

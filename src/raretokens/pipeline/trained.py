@@ -12,9 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from raretokens import paths
+from raretokens import csv_files, paths
 from raretokens.pipeline.belonging import LOCK
-from raretokens.reporting import frames
 from raretokens.run import Run
 from raretokens.yaml_files import read_yaml
 
@@ -28,7 +27,7 @@ def table() -> pd.DataFrame:
 
     Facts that are known of the same weights (md5 of the run's files) stay; of others they are those of the training here.
     """
-    known = frames.read_csv(FILE) if FILE.is_file() else pd.DataFrame(columns=COLUMNS)
+    known = csv_files.read_csv(FILE) if FILE.is_file() else pd.DataFrame(columns=COLUMNS)
     rows = {(row["task"], row["run"], row["weights"]): row for row in known.to_dict("records")}
     trained = [_line(*run, rows) for run in sorted(weights().items())]
     return pd.DataFrame(trained, columns=COLUMNS)
@@ -36,7 +35,7 @@ def table() -> pd.DataFrame:
 
 def hours(runs: list[Run], file: Path = FILE) -> list[float | None]:
     """What each run took to train, or else the mean of the runs of the same model and text; None where that is not known."""
-    known = frames.read_csv(file) if file.is_file() else pd.DataFrame(columns=COLUMNS)
+    known = csv_files.read_csv(file) if file.is_file() else pd.DataFrame(columns=COLUMNS)
     took = {(row.task, row.run): float(row.hours) for row in known.itertuples() if row.hours}
     alike = defaultdict[tuple, list[float]](list)
     for run in runs:

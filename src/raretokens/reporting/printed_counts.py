@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.table import TEXT
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.paper_table import TEXT
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.errors import UserError
+from raretokens.evidence import methods
+from raretokens.evidence.judging import judge_all
+from raretokens.evidence.run_sheet import Sheet
+from raretokens.evidence.scores import Scores, all_scores
+from raretokens.evidence.verdict import in_words, to_csv
 from raretokens.files import write_text
-from raretokens.reporting import methods
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.table import Table
+from raretokens.reporting import method_tables
 from raretokens.reporting.cells import needs
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.table_cells import table_cells
-from raretokens.reporting.claims.claims_markdown import to_markdown
-from raretokens.reporting.claims.judging import judge_all
-from raretokens.reporting.claims.main_claims import headline, main_claims
-from raretokens.reporting.claims.verdict import in_words, to_csv
-from raretokens.reporting.claims.verdict_counts import counts as verdict_counts
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.paper_table import Table
+from raretokens.reporting.claim_tables import counts as verdict_counts
+from raretokens.reporting.claim_tables import headline, main_claims, to_markdown
 from raretokens.reporting.figures.panel_points import figure_points
 from raretokens.reporting.figures.write import write_figure
 from raretokens.reporting.page.browser_page import page
-from raretokens.reporting.scored import Scores, all_scores
 from raretokens.reporting.series import curves_of_all_runs
-from raretokens.reporting.sheet import Sheet
 from raretokens.reporting.summary import summary
 from raretokens.reporting.tables.table_files import write_table
 from raretokens.reporting.templating import environment
@@ -42,12 +42,13 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     write_text(reports / "main.csv", main_claims(declared, verdicts))
     compared = methods.changes(declared, scores)
     write_text(reports / "methods.csv", methods.to_csv(compared))
-    write_text(reports / "methods.md", methods.to_markdown(compared))
+    write_text(reports / "methods.md", method_tables.to_markdown(compared))
     counts = in_words(verdicts)
     overview = summary(sheet, declared, cells, scores, counts)
     write_text(reports / "index.md", _index(overview))
     write_text(
-        reports / "index.html", page(overview, declared, cells, verdicts, scores, methods.tables(compared), reports)
+        reports / "index.html",
+        page(overview, declared, cells, verdicts, scores, method_tables.tables(compared), reports),
     )
     write_text(reports / "headline.json", json.dumps(headline(declared, verdicts), indent=1) + "\n")
     return counts

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from raretokens.reporting import frames
-from raretokens.reporting.claims.main_claims import effect
-from raretokens.reporting.claims.verdict import DECIDED, FEW, SMALLER, VERDICTS
-from raretokens.reporting.declarations.declared import Declarations
+from raretokens import csv_files
+from raretokens.evidence.verdict import DECIDED, FEW, SMALLER, VERDICTS
+from raretokens.papers.declarations import Declarations
+from raretokens.reporting.claim_tables import effect
 
 ABOUT = """\
 # The evidence at every scale
@@ -31,12 +31,12 @@ def read(root: Path, declared: Declarations) -> Claims:
     order = {name: place for place, name in enumerate(reversed(declared.scales))}
     names = sorted(folders, key=lambda name: order.get(name, len(order)))
     files = {name: folders[name] / "reports/claims.csv" for name in names}
-    return {name: frames.read_csv(file).set_index("claim") for name, file in files.items() if file.is_file()}
+    return {name: csv_files.read_csv(file).set_index("claim") for name, file in files.items() if file.is_file()}
 
 
 def spent(root: Path) -> list[str]:
     """A line for each scale that says what its runs took to train."""
-    files = {path.parent.name: frames.read_csv(path) for path in sorted(root.glob("scales/*/trained.csv"))}
+    files = {path.parent.name: csv_files.read_csv(path) for path in sorted(root.glob("scales/*/trained.csv"))}
     return [_spent(scale, rows) for scale, rows in files.items()]
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from raretokens.reporting.scored import Scores
+from raretokens.evidence.scores import Scores
 
 
 def curves_of_all_runs(scores: Scores, folder: Path) -> str:

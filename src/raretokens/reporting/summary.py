@@ -5,12 +5,12 @@ from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from raretokens.evidence.run_sheet import Sheet
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.task_names import TASKS
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.printed_counts import printed_counts
-from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import Sheet
-from raretokens.reporting.tasks import TASKS
 
 PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "numpy")
 

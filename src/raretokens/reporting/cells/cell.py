@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from raretokens.papers.printed import is_quoted, is_suspicious
 from raretokens.reporting.cells.significant import significant
-from raretokens.reporting.declarations.printed import is_quoted, is_suspicious
 
 Status = Literal["match", "differs", "other scale", "ours only", "quoted", "not run", ""]
 Direction = Literal["same", "opposite", ""]

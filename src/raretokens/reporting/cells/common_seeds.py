@@ -6,8 +6,8 @@ All rows would be stricter, but one row with one seed would take the others' see
 from collections import Counter
 from typing import NamedTuple
 
-from raretokens.reporting.declarations.row import Column, RunRow
-from raretokens.reporting.scored import Scores, Value
+from raretokens.evidence.scores import Scores, Value
+from raretokens.papers.table import Column, RunRow
 
 Seeds = frozenset[int | None]
 

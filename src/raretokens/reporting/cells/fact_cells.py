@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.metric import Metric
+from raretokens.papers.printed import NOTHING, Printed, PrintedTable
+from raretokens.papers.table import Fact, Subject, Table
 from raretokens.reporting.cells.cell import Cell, compared
 from raretokens.reporting.cells.fact_values import Ours, ours_of
 from raretokens.reporting.cells.printed_numbers import is_same, joined, parts, ways
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.fact import Fact, Subject
-from raretokens.reporting.declarations.metric import Metric
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.declarations.printed import NOTHING, Printed, PrintedTable
-from raretokens.reporting.scored import Scores
 
 
 @dataclass(frozen=True)

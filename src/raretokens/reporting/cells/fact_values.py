@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from raretokens.reporting.declarations.fact import LISTS, Fact, Part, Subject
-from raretokens.reporting.scored import Scores
+from raretokens.evidence.scores import Scores
+from raretokens.papers.table import LISTS, Fact, Part, Subject
 
 
 class Ours(NamedTuple):

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.scored import Scores
+from raretokens.evidence.scores import Scores
+from raretokens.papers.table import Table
 
 
 def targets(table: Table, scores: dict[str, Scores]) -> list[str]:

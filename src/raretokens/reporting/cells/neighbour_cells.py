@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from raretokens.evidence.scores import Scores
+from raretokens.papers.printed import Printed, PrintedTable
+from raretokens.papers.table import RunRow, Table
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.neighbour_ranks import Near, QueryRow, Ranks, rank_cells, semantic_cells, shared_cell
 from raretokens.reporting.cells.pieces import bare
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.declarations.printed import Printed, PrintedTable
-from raretokens.reporting.declarations.row import RunRow
-from raretokens.reporting.scored import Scores
 
 SEMANTIC = "semantic"  # beginning of a printed group: words that are near in meaning, with their ranks (FRAGE)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from raretokens.papers.printed import NOTHING, Printed
 from raretokens.reporting.cells.cell import Cell, Status, compared
 from raretokens.reporting.cells.pieces import bare, word
-from raretokens.reporting.declarations.printed import NOTHING, Printed
 
 Near = list[list]  # piece, cosine, group; nearest first
 Ranks = list[list]  # word, rank from 1; None if the word is no single piece

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
+from raretokens.papers.printed import NUMBER, number
 from raretokens.reporting.cells.cell import Direction, direction
-from raretokens.reporting.declarations.printed import NUMBER, number
 
 TWICE = re.compile(r"(?P<number>[\d.]+)\s*-\s*(?P<again>\d+)")
 BETWEEN = re.compile(r"\s*[;/]\s*")  # several numbers of one printed cell

@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass
 
+from raretokens.evidence.scores import Scores, Value
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.metric import EXACT, Metric
+from raretokens.papers.printed import NOTHING, Printed, PrintedTable, is_quoted
+from raretokens.papers.table import Column, RunRow, Table
 from raretokens.reporting.cells.cell import Cell, Direction, Status, compared, direction
 from raretokens.reporting.cells.common_seeds import Averaged, Seeds, averaged, common_seeds
 from raretokens.reporting.cells.run_rows import run_rows
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.metric import EXACT, Metric
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.declarations.printed import NOTHING, Printed, PrintedTable, is_quoted
-from raretokens.reporting.declarations.row import Column, RunRow
-from raretokens.reporting.scored import Scores, Value
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
 """Rows of a table of runs: the paper's, and those of runs that no paper's item names."""
 
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.declarations.row import RunRow
-from raretokens.reporting.scored import Scores
-from raretokens.reporting.sheet import SheetLine
+from raretokens.evidence.run_sheet import SheetLine
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.table import RunRow, Table
 
 
 def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRow]:

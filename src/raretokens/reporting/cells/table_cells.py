@@ -1,12 +1,12 @@
 """From a table's declaration and the scores to its cells."""
 
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.table import Table
 from raretokens.reporting.cells import fact_cells as facts
 from raretokens.reporting.cells import run_cells as runs
 from raretokens.reporting.cells.cell import Cell
 from raretokens.reporting.cells.neighbour_cells import neighbour_cells
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.scored import Scores
 
 
 def table_cells(

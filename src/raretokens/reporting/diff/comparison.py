@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from raretokens.errors import UserError
-from raretokens.reporting.declarations.declared import Declarations
+from raretokens.papers.declarations import Declarations
 from raretokens.reporting.diff.figure_moves import figure_moves
 from raretokens.reporting.diff.line_moves import claims_moves, table_moves
 from raretokens.reporting.diff.move import Move, presence_move

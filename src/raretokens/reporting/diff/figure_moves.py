@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.reporting import frames
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.metric import Tolerance
+from raretokens import csv_files
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.metric import Tolerance
 from raretokens.reporting.diff.move import Move, number_moves
 
 KEYS = ["panel", "run", "group"]
@@ -69,7 +69,7 @@ def _is_curve(points: np.ndarray) -> bool:
 
 
 def _series(text: str) -> Series:
-    groups = frames.parse_csv(text).groupby(KEYS, sort=False)
+    groups = csv_files.parse_csv(text).groupby(KEYS, sort=False)
     return {key: points[["x", "y"]].to_numpy(dtype=float) for key, points in groups}
 
 

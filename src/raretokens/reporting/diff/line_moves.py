@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from raretokens.reporting import frames
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.metric import ANY, EXACT, Tolerance
+from raretokens import csv_files
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.metric import ANY, EXACT, Tolerance
 from raretokens.reporting.diff.move import Move, number_moves, presence_move
 
 Line = dict[str, str]
@@ -38,7 +38,7 @@ def _moves(
 
 
 def _by_key(text: str, keys: tuple[str, ...]) -> dict[tuple[str, ...], Line]:
-    return {tuple(line[key] for key in keys): line for line in frames.parse_csv(text).to_dict("records")}
+    return {tuple(line[key] for key in keys): line for line in csv_files.parse_csv(text).to_dict("records")}
 
 
 def _cell_moves(place: str, old: Line, new: Line, declared: Declarations) -> Iterator[Move]:

@@ -8,11 +8,11 @@ from functools import reduce
 
 import pandas as pd
 
-from raretokens.reporting.claims import effects
-from raretokens.reporting.claims.measuring import chosen
-from raretokens.reporting.declarations.claim import Claim, Side
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.scored import Scores
+from raretokens.evidence import effects
+from raretokens.evidence.effects import chosen
+from raretokens.evidence.scores import Scores
+from raretokens.papers.claim import Claim, Side
+from raretokens.papers.declarations import Declarations
 
 ON_CURVES = {"ppl.total": "nll.valid"}  # the test text is read once, the validation text in the course of training
 MEAN, SEED, PRINT, TURN = "", "seed", "print", "turn"  # groups of the points

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.figure import Figure, Panel
+from raretokens.evidence.scores import Scores, Value
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.figure import Figure, Panel
 from raretokens.reporting.figures.effect_points import effect_points
-from raretokens.reporting.scored import Scores, Value
 
 HEADER = ["panel", "run", "group", "x", "y"]
 

@@ -4,10 +4,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from raretokens.reporting import methods
+from raretokens.evidence.scores import Scores
+from raretokens.evidence.verdict import VERDICTS, Verdict
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.task_names import HEADLINES
+from raretokens.reporting import method_tables
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.claims.verdict import VERDICTS, Verdict
-from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.page import (
     clearest,
     evidence,
@@ -17,9 +19,7 @@ from raretokens.reporting.page import (
     run_sections,
     table_sections,
 )
-from raretokens.reporting.scored import Scores
 from raretokens.reporting.tables.table_markdown import WAYS
-from raretokens.reporting.tasks import HEADLINES
 from raretokens.reporting.templating import environment
 
 MARKS = {
@@ -38,7 +38,7 @@ def page(
     cells: dict[str, list[Cell]],
     verdicts: list[Verdict],
     scores: dict[str, Scores],
-    compared: dict[str, methods.Table],
+    compared: dict[str, method_tables.Table],
     reports: Path,
 ) -> str:
     """The page; summary is what index.md shows. Figures are taken from reports/figures, so they are written before.

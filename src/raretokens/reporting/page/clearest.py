@@ -2,8 +2,8 @@
 
 import math
 
-from raretokens.reporting.claims.verdict import DECIDED, Verdict
-from raretokens.reporting.declarations.declared import Declarations
+from raretokens.evidence.verdict import DECIDED, Verdict
+from raretokens.papers.declarations import Declarations
 
 SHOWN = 3
 

@@ -4,11 +4,11 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from raretokens.reporting.claims.measuring import chosen, measured
-from raretokens.reporting.claims.verdict import Verdict
-from raretokens.reporting.declarations.claim import Claim, Side
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.scored import Scores, Value
+from raretokens.evidence.effects import chosen, measured
+from raretokens.evidence.scores import Scores, Value
+from raretokens.evidence.verdict import Verdict
+from raretokens.papers.claim import Claim, Side
+from raretokens.papers.declarations import Declarations
 
 BY_RANK = ("singular_values", "rank_frequency")  # series that do not run over updates
 

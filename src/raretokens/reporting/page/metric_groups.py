@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from raretokens.reporting import paired
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.scored import Scores
+from raretokens.evidence import bootstrap
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import Declarations
 
 GROUPS = {"total": "total", "freq": "frequent", "med": "medium", "rare": "rare"}  # end of a path -> name on the page
 
@@ -43,7 +43,7 @@ def _metrics(scores: Scores, name: str) -> dict[str, Any]:
 def _signatures(scores: Scores, name: str) -> dict[str, str]:
     own = dict((scores.read(name) or {}).get("signatures", []))
     beside = scores.beside(name)
-    return {**own, "paired": f"baseline:{beside}|{own.get(paired.METRIC)}|{paired.SIGNATURE}"} if beside else own
+    return {**own, "paired": f"baseline:{beside}|{own.get(bootstrap.METRIC)}|{bootstrap.SIGNATURE}"} if beside else own
 
 
 def _by_path(metrics: dict[str, Any]) -> dict[str, dict[str, str]]:

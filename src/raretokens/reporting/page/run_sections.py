@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from raretokens.reporting import frames
-from raretokens.reporting.declarations.declared import Declarations
+from raretokens import csv_files
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import Declarations
 from raretokens.reporting.page.loss_curve import loss_curve
 from raretokens.reporting.page.metric_groups import grouped
-from raretokens.reporting.scored import Scores
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
 KEPT = Path("trained.csv")  # the same, in hours, of all runs behind committed reports; their data may be gone
@@ -60,7 +60,7 @@ def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _kept(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """(Task, run) -> what the table of trained runs says."""
-    rows = frames.read_csv(file).to_dict("records") if file.is_file() else []
+    rows = csv_files.read_csv(file).to_dict("records") if file.is_file() else []
     return {(row["task"], row["run"]): {**row, "seconds": 3600 * float(row["hours"])} for row in rows if row["hours"]}
 
 

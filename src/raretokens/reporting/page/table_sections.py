@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
+from raretokens.papers.declarations import Declarations
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.declarations.declared import Declarations
 from raretokens.reporting.tables.grid import Grid
 from raretokens.reporting.tables.remarks import remarks
 from raretokens.reporting.tables.table_markdown import ADDED, added_rows

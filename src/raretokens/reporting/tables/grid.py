@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from raretokens.papers.table import Table
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.declarations.paper_table import Table
 
 
 @dataclass(frozen=True)

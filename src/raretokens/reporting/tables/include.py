@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from raretokens import csv_files
 from raretokens.errors import UserError, nearest
-from raretokens.reporting import frames
 
 INCLUDE = re.compile(
     r"(?P<line><!-- include (?P<file>\S+)(?: where (?P<where>[^\n]+?))?(?: columns (?P<columns>[^\n]+?))? -->\n)"
@@ -43,7 +43,7 @@ def _content(part: re.Match[str], folder: Path) -> str:
 
 def _rows(path: Path, where: str, columns: str) -> pd.DataFrame:
     """Rows and columns of a CSV."""
-    rows = frames.read_csv(path)
+    rows = csv_files.read_csv(path)
     wanted = dict(part.partition("=")[::2] for part in where.split())
     shown = [part.strip() for part in columns.split(",")] if columns else list(rows)
     for name in (*wanted, *shown):

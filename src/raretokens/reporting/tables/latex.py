@@ -1,7 +1,7 @@
 """Cells as a LaTeX table, for a paper or thesis that stands on these runs."""
 
+from raretokens.papers.table import Table
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.tables.grid import Grid
 from raretokens.reporting.tables.marks import Marks, marked
 from raretokens.reporting.templating import environment

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+from raretokens.papers.table import Table
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.declarations.paper_table import Table
 
 
 def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:

@@ -3,10 +3,10 @@
 from dataclasses import fields
 from pathlib import Path
 
+from raretokens import csv_files
 from raretokens.files import write_text
-from raretokens.reporting import frames
+from raretokens.papers.table import Table
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.tables.latex import to_latex
 from raretokens.reporting.tables.table_markdown import to_markdown
 
@@ -14,7 +14,7 @@ HEADER = [field.name for field in fields(Cell)]
 
 
 def to_csv(cells: list[Cell]) -> str:
-    return frames.to_csv(cells, HEADER)
+    return csv_files.to_csv(cells, HEADER)
 
 
 def write_table(name: str, table: Table, cells: list[Cell], folder: Path) -> str:

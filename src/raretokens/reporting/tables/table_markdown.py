@@ -2,8 +2,8 @@
 
 import re
 
+from raretokens.papers.table import Table
 from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.declarations.paper_table import Table
 from raretokens.reporting.tables.grid import Grid
 from raretokens.reporting.tables.marks import Marks, marked
 from raretokens.reporting.tables.remarks import remarks

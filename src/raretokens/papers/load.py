@@ -5,21 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.errors import UserError, nearest
-from raretokens.reporting.declarations import layout
-from raretokens.reporting.declarations.claim import Claim, Presupposition
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.declarations.figure import Figure
-from raretokens.reporting.declarations.metric import Metric
-from raretokens.reporting.declarations.names import unknown_claims, unknown_metrics, unknown_needs, unknown_runs
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.declarations.row import Column
-from raretokens.reporting.declarations.scale import Scale
+from raretokens.papers.checks import unknown_claims, unknown_metrics, unknown_needs, unknown_runs
+from raretokens.papers.claim import Claim, Presupposition
+from raretokens.papers.declarations import Declarations, Scale
+from raretokens.papers.figure import Figure
+from raretokens.papers.metric import Metric
+from raretokens.papers.table import Column, Table
+from raretokens.papers.task_names import USUAL
 from raretokens.yaml_files import checked, read_yaml
 
 BRACES = re.compile(r"\{(.+?)\}")
 
 
-def read(folder: Path) -> Declarations:
+def load_declarations(folder: Path) -> Declarations:
     """metrics, tables/, claims/, figures and scales of a folder; UserError, a line per mistake."""
     metrics = _named(folder / "metrics.yaml", Metric)
     declared = Declarations(
@@ -56,7 +54,7 @@ def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
                 raise UserError(f"{where}: no list of columns {name!r}; {nearest(name, lists)}")
             lists[name].append({"title": title, "metric": path})
     files = sorted((folder / "tables").glob("*.yaml"))
-    parts = {path: layout.written_out(path, read_yaml(path), lists) for path in files}
+    parts = {path: written_out(path, read_yaml(path), lists) for path in files}
     return _together({path: checked(dict[str, Table], part, path) for path, part in parts.items()}, "table")
 
 
@@ -90,3 +88,58 @@ def _expanded(metrics: dict[str, Metric]) -> dict[str, Metric]:
         for part in braces[1].split(",") if braces else [""]:
             single.setdefault(pattern.replace(braces[0], part) if braces else pattern, metric)
     return single
+
+
+Tree = dict[str, Any]  # of a column, a side or a table, as the file has it
+
+
+def written_out(path: Path, tables: Any, lists: dict[str, list[Tree]]) -> Any:
+    """Tables as the schema has them; what is not understood is left for the schema to refuse.
+
+    path: tables/<paper>.yaml. A table `agg-1` is printed in agg_table1.csv and is of the usual task, unless it says otherwise.
+    """
+    if not isinstance(tables, dict):
+        return tables
+    return {
+        name: _table(f"{path}: {name}", {"paper": path.stem, "printed": name.replace("-", "_table"), **table}, lists)
+        if isinstance(table, dict)
+        else table
+        for name, table in tables.items()
+    }
+
+
+def _table(place: str, table: Tree, lists: dict[str, list[Tree]]) -> Tree:
+    own = [column for part in table.get("columns", []) for column in _columns(place, part, lists)]
+    extras = [column for part in table.get("extras", []) for column in _columns(place, part, lists)]
+    kept = {key: value for key, value in table.items() if key != "extras"}
+    return {"task": USUAL, **kept, "columns": [*own, *_repeated(extras, _sides(own))]}
+
+
+def _columns(place: str, part: Any, lists: dict[str, list[Tree]]) -> list[Tree]:
+    """A column, or those of the list that it names."""
+    if not isinstance(part, str):
+        return [part]
+    if part not in lists:
+        raise UserError(f"{place}: no list of columns {part!r}; {nearest(part, lists)}")
+    return lists[part]
+
+
+def _sides(columns: list[Tree]) -> list[Tree]:
+    """The sizes or sides that the table has columns of."""
+    sides: list[Tree] = []
+    for column in columns:
+        side = {key: column[key] for key in ("size", "side", "reverse") if key in column}
+        if side not in sides and not column.get("absent"):
+            sides.append(side)
+    return sides
+
+
+def _repeated(extras: list[Tree], sides: list[Tree]) -> list[Tree]:
+    """The extra columns once for each side; of several, its name begins their titles."""
+    if len(sides) < 2:
+        return [{**column, **side} for side in sides or [{}] for column in extras]
+    return [{**column, **side, "title": f"{_name(side)} {column['title']}"} for column in extras for side in sides]
+
+
+def _name(side: Tree) -> str:
+    return side.get("side") or side.get("size", "").capitalize()

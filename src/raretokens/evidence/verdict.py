@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, fields
 
-from raretokens.reporting import frames
-from raretokens.reporting.declarations.claim import is_ours
+from raretokens import csv_files
+from raretokens.papers.claim import is_ours
 
 # What fails or was left out stands before what holds.
 VERDICTS = {
@@ -72,4 +72,4 @@ def _counted(verdicts: list[Verdict]) -> list[str]:
 
 
 def to_csv(verdicts: list[Verdict]) -> str:
-    return frames.to_csv(verdicts, [field.name for field in fields(Verdict)])
+    return csv_files.to_csv(verdicts, [field.name for field in fields(Verdict)])

@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from raretokens.reporting.tasks import TaskName
+from raretokens.papers.task_names import TaskName
 from raretokens.sections import Section
 
 NEEDED = {

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from raretokens.reporting import frames, paired
-from raretokens.reporting.sheet import Sheet, SheetLine
+from raretokens import csv_files
+from raretokens.evidence import bootstrap
+from raretokens.evidence.run_sheet import Sheet, SheetLine
 
 POINTS = ["series", "group", "x", "y"]
 PLAIN = "mle"
@@ -118,7 +119,7 @@ class Scores:
         """
         value = self.over_seeds(run, lambda name: self._number(name, metric))
         value = value.of(seeds) if value and seeds is not None else value
-        if value is None or metric != "paired.p":
+        if value is None or metric != "bootstrap.p":
             return value
         worst = value.values.index(max(value.values))
         return Value(*((part[worst],) for part in (value.runs, value.values, value.seeds)))
@@ -154,11 +155,11 @@ class Scores:
         beside = self.beside(name)
         if beside is None:
             return {}
-        left, right = (self._number(one, paired.METRIC) for one in (name, beside))
-        ours, others = (self.replicates(one, paired.METRIC) for one in (name, beside))
+        left, right = (self._number(one, bootstrap.METRIC) for one in (name, beside))
+        ours, others = (self.replicates(one, bootstrap.METRIC) for one in (name, beside))
         if left is None or right is None or ours is None or others is None:
             return {}
-        return paired.paired_bootstrap(left - right, ours - others)
+        return bootstrap.paired_bootstrap(left - right, ours - others)
 
     def beside(self, run: str) -> str | None:
         """The run of maximum likelihood with the same model, text and direction: that of its seed, else the first.
@@ -190,7 +191,7 @@ class Scores:
         if name not in self.series:
             path = self.points_file(name)
             there = path.is_file() and self.read(name) is not None
-            self.series[name] = frames.read_csv(path) if there else pd.DataFrame(columns=POINTS, dtype=str)
+            self.series[name] = csv_files.read_csv(path) if there else pd.DataFrame(columns=POINTS, dtype=str)
         return self.series[name]
 
     def points_file(self, name: str) -> Path:

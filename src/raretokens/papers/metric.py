@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from raretokens.reporting.tasks import TaskName
+from raretokens.papers.task_names import TaskName
 from raretokens.sections import Section
 
 

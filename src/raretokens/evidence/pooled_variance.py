@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from raretokens.reporting.claims import effects
-from raretokens.reporting.claims.intervals import LEVEL, Interval
-from raretokens.reporting.claims.measuring import chosen, measured
-from raretokens.reporting.declarations.claim import Claim
-from raretokens.reporting.scored import Scores
+from raretokens.evidence import effects
+from raretokens.evidence.effects import chosen, measured
+from raretokens.evidence.intervals import LEVEL, Interval
+from raretokens.evidence.scores import Scores
+from raretokens.papers.claim import Claim
 
 
 class Spread(NamedTuple):

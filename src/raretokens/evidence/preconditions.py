@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from raretokens.reporting.claims.measuring import chosen
-from raretokens.reporting.declarations.claim import Claim, Presupposition, Reference
-from raretokens.reporting.scored import Scores
+from raretokens.evidence.effects import chosen
+from raretokens.evidence.scores import Scores
+from raretokens.papers.claim import Claim, Presupposition, Reference
 
 
 def unmet(claim: Claim, declared: dict[str, Presupposition], scores: Scores) -> str | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from raretokens.reporting.tasks import TaskName
+from raretokens.papers.task_names import TaskName
 from raretokens.sections import Section
 
 Moment = Literal["first", "last", "lowest", "highest", "until"]

@@ -6,8 +6,8 @@ from string import Formatter
 from typing import Any
 
 from raretokens.errors import nearest
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.tasks import TASKS
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.task_names import TASKS
 from raretokens.yaml_files import read_yaml
 
 

@@ -3,16 +3,26 @@
 import fnmatch
 from pathlib import Path
 
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from raretokens.errors import UserError, nearest
-from raretokens.reporting.declarations.claim import Claim, Presupposition
-from raretokens.reporting.declarations.figure import Figure
-from raretokens.reporting.declarations.metric import Metric
-from raretokens.reporting.declarations.paper_table import Table
-from raretokens.reporting.declarations.printed import PrintedTable
-from raretokens.reporting.declarations.scale import Scale
+from raretokens.papers.claim import Claim, Presupposition
+from raretokens.papers.figure import Figure
+from raretokens.papers.metric import Metric
+from raretokens.papers.printed import PrintedTable
+from raretokens.papers.table import Table
+from raretokens.papers.task_names import TaskName
 from raretokens.sections import Section
+
+
+class Scale(Section):
+    corpora: dict[TaskName, str] = Field(description="task -> text; with other texts nothing is said")
+    printed: bool = Field(
+        False, description="its sizes and texts are the papers', so that a number may match the printed one"
+    )
+    text: str = Field(description="what the texts are")
+    shows: str = Field(description="what the reports of this scale can show")
+    hides: str = Field(description="what they cannot")
 
 
 class Declarations(Section):

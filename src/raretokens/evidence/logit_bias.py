@@ -2,7 +2,7 @@
 
 from statistics import geometric_mean
 
-from raretokens.reporting.scored import Scores
+from raretokens.evidence.scores import Scores
 
 METRIC = "ppl.rare"
 

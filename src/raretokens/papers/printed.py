@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from raretokens import csv_files
 from raretokens.errors import UserError
-from raretokens.reporting import frames
 
 COLUMNS = ["row", "column", "group", "value", "note"]
 
@@ -54,7 +54,7 @@ class PrintedTable:
         self.path = folder / f"{name}.csv"
         if not self.path.is_file():
             raise UserError(f"{self.path}: no such file; a table or a claim names it")
-        lines = frames.read_csv(self.path)[COLUMNS].itertuples(index=False, name=None)
+        lines = csv_files.read_csv(self.path)[COLUMNS].itertuples(index=False, name=None)
         self.cells = {
             (row, column, group): Printed(value, note, " > ".join((row, column, group)))
             for row, column, group, value, note in lines

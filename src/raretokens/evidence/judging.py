@@ -11,15 +11,15 @@ from collections.abc import Collection
 
 import numpy as np
 
-from raretokens.reporting.claims import effects, intervals
-from raretokens.reporting.claims.intervals import FEWEST, Interval
-from raretokens.reporting.claims.lent import spread
-from raretokens.reporting.claims.measuring import chosen, measured
-from raretokens.reporting.claims.presuppositions import unmet
-from raretokens.reporting.claims.verdict import COVERED, SMALLER, Verdict
-from raretokens.reporting.declarations.claim import Claim
-from raretokens.reporting.declarations.declared import Declarations
-from raretokens.reporting.scored import Scores, Value
+from raretokens.evidence import effects, intervals
+from raretokens.evidence.effects import chosen, measured
+from raretokens.evidence.intervals import FEWEST, Interval
+from raretokens.evidence.pooled_variance import spread
+from raretokens.evidence.preconditions import unmet
+from raretokens.evidence.scores import Scores, Value
+from raretokens.evidence.verdict import COVERED, SMALLER, Verdict
+from raretokens.papers.claim import Claim
+from raretokens.papers.declarations import Declarations
 
 
 def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict]:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from raretokens.evidence.intervals import over_test_set
 from raretokens.metrics.resampling import DRAWS, SEED
-from raretokens.reporting.claims.intervals import over_test_set
 
 METRIC = "bleu.sacrebleu"
 SIGNATURE = f"bs:{DRAWS}|seed:{SEED}|interval:percentile-95"
