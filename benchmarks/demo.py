@@ -1,23 +1,22 @@
-"""Where the processor time of stages/parallel goes: each stage, and what is DVC, shells and the start of processes.
+"""Processor time of stages/parallel by kind of stage; the rest is DVC and the shells.
 
     python benchmarks/demo.py [FOLDER] [--jobs 2] [--out benchmarks/demo-cpu.csv]
 
-FOLDER is that of a scale, where everything still has to be made: a fresh clone, after `rm -rf reports dvc.lock` (else DVC knows
-scores and reports by what made them, and skips these stages). `everything else` is what no stage spent.
+FOLDER is the folder of a scale where nothing is made yet: a fresh clone, after `rm -rf reports dvc.lock` (otherwise DVC skips
+what dvc.lock knows). `everything else` is the time outside of the stages.
 """
 
 import argparse
-import csv
 import os
 import subprocess
+import tempfile
 from collections import Counter
 from pathlib import Path
 
 from records import keep
 
 STAGES = Path(__file__).resolve().parents[1] / "stages"
-SPENT = Path("data/scratch/timing/stages.csv")
-WORK = ("train", "probe", "translate")  # what a demo is for
+WORK = ("train", "probe", "translate")
 
 
 def main() -> None:
@@ -26,15 +25,18 @@ def main() -> None:
     parser.add_argument("--jobs", default=str(os.cpu_count()))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    process = subprocess.Popen([STAGES / "parallel", options.jobs], cwd=options.folder)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit("stages/parallel failed")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "stages.tsv")
+        environment = os.environ | {"RARETOKENS_STAGE_TIMES": str(file)}
+        process = subprocess.Popen([STAGES / "parallel", options.jobs], cwd=options.folder, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit("stages/parallel failed")
+        rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
     total, stages, times = usage.ru_utime + usage.ru_stime, Counter[str](), Counter[str]()
-    with open(options.folder / SPENT, encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            stages[row["stage"]] += float(row["processor_seconds"])
-            times[row["stage"]] += 1
+    for stage, seconds in rows:
+        stages[stage] += float(seconds)
+        times[stage] += 1
     stages["everything else"] = total - stages.total()
     rows = [
         {

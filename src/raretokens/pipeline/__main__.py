@@ -2,6 +2,8 @@
 
 import argparse
 import inspect
+import os
+import resource
 
 from raretokens.ending import one_line
 from raretokens.pipeline import stages
@@ -13,8 +15,20 @@ NAMES = [name for name, function in vars(stages).items() if inspect.isfunction(f
 def main() -> None:
     arguments = vars(_parser().parse_args())
     stage = arguments.pop("stage")
-    with one_line("dvc repro makes what this stage needs"):
-        getattr(stages, stage)(**arguments)
+    try:
+        with one_line("dvc repro makes what this stage needs"):
+            getattr(stages, stage)(**arguments)
+    finally:
+        _record_time(stage)
+
+
+def _record_time(stage: str) -> None:
+    """Append the processor seconds of this process and its children to the file that RARETOKENS_STAGE_TIMES names."""
+    if file := os.environ.get("RARETOKENS_STAGE_TIMES"):
+        usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        seconds = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+        with open(file, "a", encoding="utf-8") as times:
+            times.write(f"{stage}\t{seconds:.2f}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
