@@ -62,7 +62,8 @@ def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
 
 def unknown_runs(declared: Declarations) -> list[str]:
     """One line for each run of claims and figures that no table and no run sheet has."""
-    known = {task: _known_runs(declared, task) for task in TASKS}
+    sheets = [read_yaml(path) for path in _run_sheets(declared.folder)]
+    known = {task: _known_runs(declared, sheets, task) for task in TASKS}
     used = ((place, (task, name)) for place, task, names in _used_runs(declared) for name in names)
     unknown = _by_name((place, (task, name)) for place, (task, name) in used if name not in known[task])
     return [
@@ -90,11 +91,10 @@ def _used_runs(declared: Declarations) -> Iterator[tuple[str, str, list[str]]]:
                 yield f"figures.yaml: {name}, {panel.title}, {legend}", panel.task or figure.task, names
 
 
-def _known_runs(declared: Declarations, task: str) -> set[str]:
+def _known_runs(declared: Declarations, sheets: list[dict[str, Any]], task: str) -> set[str]:
     """Runs of the tables' rows, of the run sheets of all scales (a claim serves every one), and of panels that wait for one."""
     in_tables = (table.runs for table in declared.tables.values() if table.task == task)
-    trees = [read_yaml(path) for path in _run_sheets(declared.folder)]
-    on_sheets = ((tree.get(key) or {}).get(task) or {} for tree in trees for key in ("runs", "continued"))
+    on_sheets = ((tree.get(key) or {}).get(task) or {} for tree in sheets for key in ("runs", "continued"))
     waiting = (panel for figure in declared.figures.values() for panel in figure.panels if panel.kind == "missing")
     in_panels = ({name for names in panel.runs.values() for name in names} for panel in waiting if panel.task == task)
     return set().union(*in_tables, *on_sheets, *in_panels)
