@@ -26,7 +26,8 @@ from records import keep
 THREADS, BLOCK = 2, 4096
 WITH_COUNTS = """
 import sys, numpy as np
-from raretokens.measuring import measure, model
+from raretokens.tools.measure import measurement as measure
+from raretokens.tools.measure import model
 found = model.find(sys.argv[1])
 rows = next(iter(found.tables.values())).shape[0]
 counts = (1e9 / np.arange(1, rows + 1)).astype(np.int64)

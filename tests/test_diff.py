@@ -10,10 +10,10 @@ import pytest
 import yaml
 from tiny.run_sheet import DECLARED
 
-from raretokens.cli.main import main
 from raretokens.papers.metric import EXACT, Tolerance
 from raretokens.reporting.diff.move import number_moves
 from raretokens.reporting.diff.revision import Revision
+from raretokens.tools.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"

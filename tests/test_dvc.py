@@ -212,7 +212,7 @@ TOKENS = TRAIN | PREDICT | SCORE | {"encode", "align", "baseline@lm", "baseline@
 MODELS = TRANSFORMERS | {"probe", "translate"}
 RUNNING = {
     "alignment/links.py": {"align"},
-    "cli/plan.py": set(),
+    "tools/cli/plan.py": set(),
     "config/contradictions.py": set(),
     "corpora/bible.py": {"prepare@bible-verses"},  # the other texts of the tiny world are its own
     "corpora/own.py": {"prepare", "similarity"},
@@ -223,13 +223,13 @@ RUNNING = {
     "decoding/translate.py": {"translate"},
     "decoding/pointer.py": {"evaluate"},
     "decoding/windows.py": {"probe"},
-    "exporting/folder.py": set(),
+    "tools/exporting/folder.py": set(),
     "loss/gated_cross_entropy.py": TRAIN,
     "loss/negative_sampling.py": {"train-skipgram"},
     "machine/settings.py": set(),
     "machine/watch.py": set(),
     "machine/launch.py": set(),
-    "measuring/measure.py": set(),
+    "tools/measure/measurement.py": set(),
     "metrics/isotropy.py": SCORE,
     "metrics/undertrained.py": set(),
     "metrics/uniq.py": {"score-lm", "score-recurrent", "baseline@lm"},

@@ -11,18 +11,18 @@ import torch
 from safetensors.torch import load_file
 from tiny import finished as tiny
 
-from raretokens import finished
-from raretokens.cli.main import main
 from raretokens.decoding.job import Decoding
 from raretokens.decoding.translate import open_translator, search
 from raretokens.decoding.windows import teacher_forced
 from raretokens.errors import UserError
-from raretokens.exporting import folder
-from raretokens.measuring.predictions import Reach
 from raretokens.models.building import build
 from raretokens.subword.encoder import Encoder
 from raretokens.subword.streams import Bitext, tokens
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
+from raretokens.tools import trained_run as finished
+from raretokens.tools.cli.main import main
+from raretokens.tools.exporting import folder
+from raretokens.tools.measure.predictions import Reach
 
 transformers = pytest.importorskip("transformers")
 

@@ -14,16 +14,9 @@ import torch
 from safetensors.numpy import save_file
 from tiny import finished as tiny
 
-from raretokens import finished
-from raretokens.cli.main import main
 from raretokens.decoding.job import Probe
 from raretokens.decoding.windows import teacher_forced
 from raretokens.errors import UserError
-from raretokens.exporting import folder as exporting
-from raretokens.measuring import large, measure, model, similarity
-from raretokens.measuring.compare import flat
-from raretokens.measuring.files import npy
-from raretokens.measuring.measure import Measured
 from raretokens.metrics.perplexity import perplexity
 from raretokens.metrics.similarity import word_similarity
 from raretokens.metrics.undertrained import indicators
@@ -34,6 +27,16 @@ from raretokens.scoring.geometry import of_counts, of_rows, without_the_top
 from raretokens.subword.encoder import Encoder
 from raretokens.subword.streams import tokens
 from raretokens.subword.vocabulary import FILLER, VOCABULARY, Vocabulary
+from raretokens.tools import trained_run as finished
+from raretokens.tools.cli.main import main
+from raretokens.tools.exporting import folder as exporting
+from raretokens.tools.measure import measurement as measure
+from raretokens.tools.measure import model
+from raretokens.tools.measure import streaming as large
+from raretokens.tools.measure import word_similarity as similarity
+from raretokens.tools.measure.comparison import flat
+from raretokens.tools.measure.formats import npy
+from raretokens.tools.measure.measurement import Measured
 
 ROOT = Path(__file__).parents[1]
 RNG = np.random.default_rng(0)
@@ -98,7 +101,7 @@ class Refusing:
 sys.meta_path.insert(0, Refusing())
 sys.argv = ["raretokens", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare",
             "--similarity", "people.tsv"]
-from raretokens.cli.main import main
+from raretokens.tools.cli.main import main
 main()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raretokens.cli.main import PARTS, parser
+from raretokens.tools.cli.main import PARTS, parser
 
 ROOT = Path(__file__).parents[1]
 USER = """

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raretokens.cli.main import main
 from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.machine.cards import card
@@ -19,6 +18,7 @@ from raretokens.pipeline.jobs import training
 from raretokens.planning import memory, plan, random_tokens, refusal, table
 from raretokens.planning.vocabulary import text
 from raretokens.tasks.parameters import Parameters
+from raretokens.tools.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 # size -> parameters (M), updates, tokens per update, operations and H200 hours at 40 % by 6 x parameters x tokens.

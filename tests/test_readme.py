@@ -12,10 +12,10 @@ from dvc.cli import parse_args
 from tiny import world
 from tiny.run_sheet import DECLARED
 
-from raretokens.cli.main import PARTS, parser
 from raretokens.config.load import load
 from raretokens.pipeline.main_runs import main_runs, one_seed
 from raretokens.pipeline.trained import hours
+from raretokens.tools.cli.main import PARTS, parser
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 """Metrics over artifacts: NumPy and SciPy only, so that a new column of a table needs neither torch nor a GPU.
 
-What reads all rows at once (sums, eigenvectors, partition functions) is dispatched on the kind of table: measuring/
+What reads all rows at once (sums, eigenvectors, partition functions) is dispatched on the kind of table: tools/measure/
 registers its own way for tables that are too large for memory.
 
 A public metric returns (value, signature): a number, or a dictionary from group to number in the order total, freq,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.measuring.files import Stored
+from raretokens.tools.measure.formats import Stored
 
 
 def read(path: Path) -> tuple[Stored, list[str], tempfile.TemporaryDirectory]:

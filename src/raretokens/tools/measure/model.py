@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from raretokens import finished
 from raretokens.errors import UserError
-from raretokens.measuring import files, folder, pieces, vectors
-from raretokens.measuring.files import Stored
-from raretokens.measuring.pieces import Pieces, SentencePieces
 from raretokens.subword.vocabulary import BOS, EOS, PAD, UNK, VOCABULARY, Vocabulary
+from raretokens.tools import trained_run as finished
+from raretokens.tools.measure import folder, vectors
+from raretokens.tools.measure import formats as files
+from raretokens.tools.measure import tokenizers as pieces
+from raretokens.tools.measure.formats import Stored
+from raretokens.tools.measure.tokenizers import Pieces, SentencePieces
 
 SPM = "spm.model"  # of a folder of token files
 

@@ -19,8 +19,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def export(arguments: argparse.Namespace) -> None:
-    from raretokens import finished
-    from raretokens.exporting import folder
+    from raretokens.tools import trained_run as finished
+    from raretokens.tools.exporting import folder
 
     folder.write(finished.named(arguments.run), arguments.folder, arguments.to)
     print(arguments.folder)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raretokens.errors import UserError
-from raretokens.measuring.files import Stored, checked, safetensors, tree
+from raretokens.tools.measure.formats import Stored, checked, safetensors, tree
 
 INPUT = (
     "embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight", "tok_embeddings.weight",

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from raretokens.measuring.measure import Measured
+from raretokens.tools.measure.measurement import Measured
 
 
 class Difference(NamedTuple):

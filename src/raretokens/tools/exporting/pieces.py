@@ -12,11 +12,11 @@ from typing import Any
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from raretokens.files import write_text
-from raretokens.finished import Finished
 from raretokens.subword.gpt2 import GPT2
 from raretokens.subword.joint import Joint
 from raretokens.subword.sentence_piece import SentencePiece
 from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.tools.trained_run import Finished
 
 MARKS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
 

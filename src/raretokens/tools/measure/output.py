@@ -9,10 +9,10 @@ from typing import Any
 import jinja2
 
 from raretokens.files import whole, write_text
-from raretokens.measuring.compare import Difference, differences, flat
-from raretokens.measuring.measure import Measured
-from raretokens.measuring.pictures import TITLES, draw
 from raretokens.scoring.layout import layout
+from raretokens.tools.measure.comparison import Difference, differences, flat
+from raretokens.tools.measure.figures import TITLES, draw
+from raretokens.tools.measure.measurement import Measured
 
 SHOWN = 50  # candidates on the page and in Markdown; all are in the JSON
 HEADLINES = (
@@ -94,7 +94,7 @@ def _csv(measured: Sequence[Measured]) -> str:
 
 
 def _template(name: str, is_page: bool) -> jinja2.Template:
-    loaders = [jinja2.PackageLoader("raretokens.measuring"), jinja2.PackageLoader("raretokens.reporting.page")]
+    loaders = [jinja2.PackageLoader("raretokens.tools.measure"), jinja2.PackageLoader("raretokens.reporting.page")]
     jinja = jinja2.Environment(
         loader=jinja2.ChoiceLoader(loaders), autoescape=is_page, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from raretokens.exporting.linears import Named, attention, both
 from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.models.transformer import sinusoids
 from raretokens.subword.vocabulary import BOS, EOS, PAD
+from raretokens.tools.exporting.linears import Named, attention, both
 
 CLASS, TYPE = "MarianMTModel", "marian"
 

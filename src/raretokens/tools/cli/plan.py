@@ -5,7 +5,6 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from raretokens.cli.alpha import shares
 from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.machine.cards import card
@@ -15,6 +14,7 @@ from raretokens.planning import data, memory, refusal, table, trial
 from raretokens.planning.plan import UTILISATION, Planned, named, plan
 from raretokens.planning.vocabulary import text
 from raretokens.tasks.parameters import Parameters
+from raretokens.tools.cli.alpha import shares
 from raretokens.training.job import Job
 
 CPU_GB = 16.0

@@ -11,12 +11,12 @@ from torch import nn
 from raretokens.decoding.export import export as to_ctranslate2
 from raretokens.decoding.export import export_language_model
 from raretokens.errors import UserError
-from raretokens.exporting import card, pieces
 from raretokens.files import whole, write_text
-from raretokens.finished import Finished
 from raretokens.models.building import build
 from raretokens.models.decoder import Decoder
 from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.tools.exporting import card, pieces
+from raretokens.tools.trained_run import Finished
 
 FORMS = ("transformers", "ctranslate2")
 POSITIONS = 1024  # that are written down, or as many as the run was trained on; sinusoids go on for ever
@@ -42,12 +42,12 @@ def write(finished: Finished, into: Path, form: str = FORMS[0]) -> None:
     else:
         cut = _transformers(finished, model, vocabulary, positions, into)
         write_text(
-            into / "README.md", card.card(finished, import_module(f"raretokens.exporting.{architecture}").CLASS, cut)
+            into / "README.md", card.card(finished, import_module(f"raretokens.tools.exporting.{architecture}").CLASS, cut)
         )
 
 
 def _transformers(finished: Finished, model: nn.Module, vocabulary: Vocabulary, positions: int, into: Path) -> str:
-    form = import_module(f"raretokens.exporting.{finished.run['architecture']}")
+    form = import_module(f"raretokens.tools.exporting.{finished.run['architecture']}")
     shape = finished.run["shape"]
     config = {
         "architectures": [form.CLASS],

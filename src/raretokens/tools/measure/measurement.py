@@ -6,11 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from raretokens.measuring import large, ordered, similarity
-from raretokens.measuring.files import NAMES, Stored
-from raretokens.measuring.model import Model
-from raretokens.measuring.ordered import Ordered
-from raretokens.measuring.pieces import can_make
 from raretokens.metrics.resampling import Replicates
 from raretokens.metrics.rows import evenly, members
 from raretokens.metrics.similarity import Pair
@@ -20,6 +15,13 @@ from raretokens.metrics.zipfian import lengths, norm_by_frequency, zipfian_white
 from raretokens.scoring.geometry import of_counts, of_rows, without_the_top
 from raretokens.scoring.layout import Signed
 from raretokens.subword.vocabulary import FILLER, GROUP_NAMES, Vocabulary
+from raretokens.tools.measure import row_order as ordered
+from raretokens.tools.measure import streaming as large
+from raretokens.tools.measure import word_similarity as similarity
+from raretokens.tools.measure.formats import NAMES, Stored
+from raretokens.tools.measure.model import Model
+from raretokens.tools.measure.row_order import Ordered
+from raretokens.tools.measure.tokenizers import can_make
 
 Say = Callable[[str], object]
 FRACTIONS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}  # of the types: those of AGG

@@ -15,8 +15,6 @@ from tqdm import tqdm
 
 from raretokens.decoding.windows import Ends, Read, read, readings
 from raretokens.errors import UserError
-from raretokens.measuring.files import tree
-from raretokens.measuring.model import Model
 from raretokens.metrics import resampling
 from raretokens.metrics.continuation import continuation, human
 from raretokens.metrics.perplexity import perplexity, token_share
@@ -24,6 +22,8 @@ from raretokens.metrics.resampling import Replicates
 from raretokens.metrics.uniq import uniq
 from raretokens.scoring.layout import Signed
 from raretokens.subword.vocabulary import PAD
+from raretokens.tools.measure.formats import tree
+from raretokens.tools.measure.model import Model
 
 LOGITS = 200_000_000  # numbers in memory at once; 0.8 GB
 

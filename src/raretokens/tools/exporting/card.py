@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from raretokens.finished import Finished
+from raretokens.tools.trained_run import Finished
 
 LICENCE = "apache-2.0"  # of this software, which wrote the weights
 

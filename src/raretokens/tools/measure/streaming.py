@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from raretokens.measuring.ordered import Ordered
 from raretokens.metrics import all_but_top, cosine, isotropy, spectrum
 from raretokens.metrics.rows import evenly, members
+from raretokens.tools.measure.row_order import Ordered
 
 BLOCK = 4096  # rows
 PANELS = 4  # of columns: the Gram matrix is symmetric, so only panels up to the diagonal are multiplied

@@ -51,7 +51,7 @@ def _shares(text: str) -> list[float]:
 
 def measure(arguments: argparse.Namespace) -> None:
     """Print what was asked, and write the folder. Raises UserError."""
-    from raretokens.measuring import output, text
+    from raretokens.tools.measure import output, text
 
     texts = text.find(arguments.text, arguments.test) if arguments.text else None
     if arguments.test and not texts:
@@ -66,7 +66,9 @@ def measure(arguments: argparse.Namespace) -> None:
 
 
 def _model(name: str, texts, arguments: argparse.Namespace):
-    from raretokens.measuring import measure, model, predictions, similarity, text
+    from raretokens.tools.measure import measurement as measure
+    from raretokens.tools.measure import model, predictions, text
+    from raretokens.tools.measure import word_similarity as similarity
 
     found = model.find(name)
 
@@ -96,7 +98,7 @@ def _model(name: str, texts, arguments: argparse.Namespace):
 
 def _print(measured, is_compared: bool) -> None:
     """A line a metric; with --compare a line a difference."""
-    from raretokens.measuring import output
+    from raretokens.tools.measure import output
 
     for before, after, found in output.compared(measured) if is_compared else ():
         print(f"{after} less {before}")

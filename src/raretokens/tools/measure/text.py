@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.measuring import pieces
-from raretokens.measuring.model import Model
+from raretokens.tools.measure import tokenizers as pieces
+from raretokens.tools.measure.model import Model
 
 
 class Texts(NamedTuple):

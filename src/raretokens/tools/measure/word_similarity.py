@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.measuring.model import Model
 from raretokens.metrics import similarity
 from raretokens.metrics.all_but_top import all_but_top
 from raretokens.metrics.rows import members
 from raretokens.metrics.similarity import Pair
 from raretokens.metrics.zipfian import whitening
 from raretokens.scoring.layout import Signed
+from raretokens.tools.measure.model import Model
 
 SPACE = "Ġ"  # GPT-2's mark of a space, which stands in front of a word only where the text has one
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from raretokens.exporting.linears import Named, attention, both
 from raretokens.models.decoder import Decoder
 from raretokens.models.transformer import sinusoids
 from raretokens.subword.vocabulary import BOS, EOS, PAD
+from raretokens.tools.exporting.linears import Named, attention, both
 
 CLASS, TYPE = "BioGptForCausalLM", "biogpt"
 UNUSED = 2  # rows before the first position

@@ -42,7 +42,7 @@ def parser(parts: list[str]) -> argparse.ArgumentParser:
     missing = []
     for part in parts:
         try:
-            import_module(f"raretokens.cli.{part}").add(commands)
+            import_module(f"raretokens.tools.cli.{part}").add(commands)
         except ModuleNotFoundError as error:
             if (error.name or "raretokens").startswith("raretokens"):
                 raise

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.measuring.files import tree
 from raretokens.subword.text import blocks
+from raretokens.tools.measure.formats import tree
 
 MARKS = ("bos", "pad", "eos", "unk")  # in the order of subword.vocabulary.SPECIALS
 

@@ -1,0 +1,1 @@
+"""What people run: measure any model, export a trained run, and the command line."""
