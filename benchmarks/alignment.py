@@ -28,7 +28,7 @@ def ours(tokens: Path, pairs: int, into: Path) -> dict:
     """Align; links are kept as sil_thot.py keeps them."""
     from raretokens.alignment import links
     from raretokens.alignment.text import Text
-    from raretokens.subword.streams import Bitext
+    from raretokens.tokenization.token_files import Bitext
 
     start = time.process_time()
     text, parts = Text(Bitext(tokens, "train"), pairs), []
@@ -65,7 +65,7 @@ def theirs(tokens: Path, pairs: int, into: Path) -> dict:
     import sil_thot
 
     from raretokens.alignment.text import Text
-    from raretokens.subword.streams import Bitext
+    from raretokens.tokenization.token_files import Bitext
 
     start = time.process_time()
     np.save(into, sil_thot.links(sil_thot.sentences(Text(Bitext(tokens, "train"), pairs))))

@@ -132,17 +132,19 @@ def _library(language: str) -> tuple:
 
 
 def encode_pieces(task: str) -> None:
-    from raretokens.subword.encode import encode
-    from raretokens.subword.job import Job, Subword
     from raretokens.tasks.record import record
+    from raretokens.tokenization.config import EncodeJob as Job
+    from raretokens.tokenization.config import Subword
+    from raretokens.tokenization.encode import encode
 
     declared = {"lm": Subword(model="gpt2"), "nmt": Subword(model="bpe", merges=MERGES, longest=250, ratio=1.5)}
     encode(Job(name=task, sides=record(task).sides, vocabulary=declared[task]), Path("corpus"), Path("tokens"))
 
 
 def encode_words() -> None:
-    from raretokens.subword.encode import encode
-    from raretokens.subword.job import Job, WordVocabulary
+    from raretokens.tokenization.config import EncodeJob as Job
+    from raretokens.tokenization.config import WordVocabulary
+    from raretokens.tokenization.encode import encode
 
     words = WordVocabulary(model="words", size=None, tokenise=False)
     encode(Job(name="words", sides=(".txt",), vocabulary=words), Path("corpus"), Path("words"))
@@ -151,7 +153,7 @@ def encode_words() -> None:
 def gpt2_alone() -> None:
     from tokenizers import Tokenizer
 
-    from raretokens.subword import text
+    from raretokens.tokenization import packing as text
 
     model = Tokenizer.from_file("tokens/gpt2.json")
     for block in text.blocks(Path("corpus/train.txt")):
@@ -162,7 +164,7 @@ def words_alone() -> None:
     """The library's own model of words, learnt and applied."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    from raretokens.subword import text
+    from raretokens.tokenization import packing as text
 
     model = Tokenizer(models.WordLevel({}, "<unk>"))
     model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -176,7 +178,7 @@ def merges_alone() -> None:
     """Learnt and applied."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    from raretokens.subword import text
+    from raretokens.tokenization import packing as text
 
     model = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
     model.pre_tokenizer = pre_tokenizers.Split(" ", behavior="removed")
@@ -190,7 +192,7 @@ def merges_alone() -> None:
 def align() -> None:
     from raretokens.alignment import links
     from raretokens.alignment.text import Text
-    from raretokens.subword.streams import Bitext, read_meta
+    from raretokens.tokenization.token_files import Bitext, read_meta
 
     links.count(Text(Bitext(Path("tokens"), "train")), read_meta(Path("tokens"))["vocabulary"])
 

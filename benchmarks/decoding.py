@@ -23,15 +23,14 @@ import torch
 from safetensors.torch import load_file
 from transformers import MarianConfig, MarianMTModel, logging
 
-from raretokens.decoding.devices import best_device
-from raretokens.decoding.export import export
-from raretokens.decoding.job import Decoding
-from raretokens.decoding.translate import open_translator, search
-from raretokens.models.building import build
+from raretokens.evaluation.config import Decoding
+from raretokens.evaluation.ctranslate2_models import best_device, export
+from raretokens.evaluation.translate import open_translator, search
 from raretokens.models.encoder_decoder import EncoderDecoder
-from raretokens.subword.streams import Bitext
-from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, Vocabulary
-from raretokens.training.pairs import packed, padded
+from raretokens.models.registry import build
+from raretokens.tokenization.token_files import Bitext
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, Vocabulary
+from raretokens.training.document_batches import packed, padded
 
 DECODING = Decoding(beam=4, length_penalty=0.6)
 POSITIONS = 512

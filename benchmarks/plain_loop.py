@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from workload import Workload
 
 from raretokens.models.transformer import sinusoids
-from raretokens.subword.vocabulary import PAD
-from raretokens.training.updates import Batch
+from raretokens.tokenization.vocabulary import PAD
+from raretokens.training.batches import Batch
 
 
 class Block(nn.Module):

@@ -14,7 +14,7 @@ from thot.alignment import FastAlignModel, SymmetrizationHeuristic, SymmetrizedA
 
 from raretokens.alignment.fast_align import ITERATIONS
 from raretokens.alignment.text import Text
-from raretokens.subword.streams import Bitext
+from raretokens.tokenization.token_files import Bitext
 
 Sentence = tuple[str, ...]
 

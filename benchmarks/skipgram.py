@@ -23,15 +23,15 @@ import torch
 from records import keep
 from safetensors.torch import load_file
 
-from raretokens.metrics.cosine import unit_sum
-from raretokens.metrics.similarity import read_pairs, word_similarity
+from raretokens.evaluation.metrics.isotropy import unit_sum
+from raretokens.evaluation.metrics.similarity import read_pairs, word_similarity
 from raretokens.run import Run
-from raretokens.subword import streams
-from raretokens.subword.groups import Groups
-from raretokens.subword.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.tasks.skipgram import training as task
-from raretokens.training.execution import Execution
-from raretokens.training.job import Job, RuleChoice, Training
+from raretokens.tokenization import token_files as streams
+from raretokens.tokenization.config import Groups
+from raretokens.tokenization.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.training.config import Execution, RuleChoice, Training
+from raretokens.training.config import TrainJob as Job
 from raretokens.training.observer import Observer
 from raretokens.training.run import WEIGHTS, train
 

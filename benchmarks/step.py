@@ -19,7 +19,7 @@ from records import keep
 from workload import Workload
 
 from raretokens import build, keep_frozen_rows, target_counts
-from raretokens.models.building import build as build_model
+from raretokens.models.registry import build as build_model
 from raretokens.objectives.registry import declared, known
 
 SIZES = {

@@ -24,16 +24,16 @@ from workload import Workload
 
 from raretokens.errors import UserError
 from raretokens.machine.cards import peak_flops
-from raretokens.models.building import build as build_model
-from raretokens.models.building import flops_per_token
+from raretokens.models.registry import build as build_model
+from raretokens.models.registry import flops_per_token
 from raretokens.objectives.building import build
-from raretokens.training.blocks import Blocks
-from raretokens.training.execution import Execution
-from raretokens.training.loading import PreparedUpdates
+from raretokens.training.batches import PreparedUpdates
+from raretokens.training.checkpoints import Outputs
+from raretokens.training.config import Execution
+from raretokens.training.document_batches import Pairs
 from raretokens.training.loop import Trainer
-from raretokens.training.outputs import Outputs
-from raretokens.training.pairs import Pairs
 from raretokens.training.state import State
+from raretokens.training.token_batches import Blocks
 
 SIZES = {"cpu": "demo/lm/demo", "cuda": "paper/lm/gpt2m,paper/lm/lm6,paper/nmt/base,paper/nmt/big"}
 METHODS = "plain,plain-compiled,mle,mle-compiled,agg,agg-compiled"

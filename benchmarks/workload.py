@@ -10,12 +10,12 @@ import torch
 from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.loss.facts import Facts
-from raretokens.models.shapes import shape_of
+from raretokens.models.registry import shape_of
 from raretokens.planning.vocabulary import text
-from raretokens.subword import streams
-from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
 from raretokens.tasks.parameters import Parameters
-from raretokens.training.job import Training
+from raretokens.tokenization import token_files as streams
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
+from raretokens.training.config import Training
 
 ROOT = Path(__file__).parents[1]
 STEEPNESS = 16  # of the fall: an exponent

@@ -20,11 +20,12 @@ from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally, parser
 from raretokens.corpora import own
 from raretokens.corpora.registry import prepare
 from raretokens.errors import UserError
-from raretokens.subword.encode import encode
-from raretokens.subword.encoder import Encoder
-from raretokens.subword.job import Job, Subword, WordVocabulary
-from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import EOS, SPACE, VOCABULARY, Vocabulary
+from raretokens.tokenization.config import EncodeJob as Job
+from raretokens.tokenization.config import Subword, WordVocabulary
+from raretokens.tokenization.encode import encode
+from raretokens.tokenization.encoder import Encoder
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import EOS, SPACE, VOCABULARY, Vocabulary
 
 WORDS = [f"{start}{end}" for start in "bdfgklmnprst" for end in ("a", "el", "ion", "um", "eth", "ora")]
 ODD = [

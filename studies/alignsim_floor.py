@@ -17,8 +17,8 @@ from scipy import sparse
 
 from raretokens import paths
 from raretokens.config.load import load
-from raretokens.metrics.alignsim import alignsim
-from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.evaluation.metrics.similarity import alignsim
+from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 COLUMNS = ["rows", "seed", "total", "freq", "med", "rare"]
 SEEDS = range(1, 4)

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from raretokens import build, facts
-from raretokens.metrics.popularity import popularity_accuracy
-from raretokens.subword.vocabulary import FREQ, RARE
+from raretokens.evaluation.metrics.frequency import popularity_accuracy
+from raretokens.tokenization.vocabulary import FREQ, RARE
 
 ROWS, WIDTH, TABLES = 2000, 64, 5
 AFTER = (50, 150, 300)

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.config.load import load
+from raretokens.evaluation.artifacts import group_of
 from raretokens.paths import output, tokens
-from raretokens.scoring.artifacts import group_of
-from raretokens.subword.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
 
 COLUMNS = ["run", "beside", "group", "beside_group", "positions", "percent"]
 

@@ -19,11 +19,11 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from raretokens.config.load import load
-from raretokens.metrics.perplexity import perplexity
+from raretokens.evaluation.artifacts import group_of
+from raretokens.evaluation.metrics.predictions import perplexity
 from raretokens.paths import output, tokens
-from raretokens.scoring.artifacts import group_of
-from raretokens.subword.streams import tokens as stream
-from raretokens.subword.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
+from raretokens.tokenization.token_files import tokens as stream
+from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
 
 KINDS = ("total", *GROUP_NAMES)
 COLUMNS = ["run", "beside", "what", "constant", "rare share", *KINDS]

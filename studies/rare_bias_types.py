@@ -17,13 +17,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from raretokens.config.load import load
-from raretokens.decoding.windows import read
-from raretokens.metrics.uniq import uniq
-from raretokens.models.building import build
+from raretokens.evaluation.artifacts import group_of
+from raretokens.evaluation.language_model import read
+from raretokens.evaluation.metrics.predictions import uniq
+from raretokens.models.registry import build
 from raretokens.paths import tokens, trained
-from raretokens.scoring.artifacts import group_of
-from raretokens.subword.streams import tokens as stream
-from raretokens.subword.vocabulary import RARE, VOCABULARY, Vocabulary
+from raretokens.tokenization.token_files import tokens as stream
+from raretokens.tokenization.vocabulary import RARE, VOCABULARY, Vocabulary
 
 KINDS = ("total", "freq", "med", "rare")
 COLUMNS = ["run", "beside", "what", "constant", *KINDS]

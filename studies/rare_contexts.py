@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.config.load import load
-from raretokens.metrics.perplexity import among_others
-from raretokens.metrics.resampling import BLOCKS, drawn
+from raretokens.evaluation.artifacts import group_of
+from raretokens.evaluation.metrics.bootstrap import BLOCKS, drawn
+from raretokens.evaluation.metrics.predictions import among_others
 from raretokens.paths import output, tokens
-from raretokens.scoring.artifacts import group_of
-from raretokens.subword.streams import tokens as stream
-from raretokens.subword.vocabulary import FREQ, MED, RARE, VOCABULARY, Vocabulary
+from raretokens.tokenization.token_files import tokens as stream
+from raretokens.tokenization.vocabulary import FREQ, MED, RARE, VOCABULARY, Vocabulary
 
 FARTHEST = (1, 4, 16, 64, 192)  # pieces back to the last rare one; the last is what a probe surely sees
 COLUMNS = ["run", "beside", "group", "nearest", "farthest", "targets", "ratio", "low", "high"]

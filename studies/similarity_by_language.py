@@ -20,8 +20,8 @@ from scipy.stats import spearmanr
 
 from raretokens import paths
 from raretokens.config.load import load
-from raretokens.metrics.rows import evenly, unit
-from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.evaluation.metrics.rows import evenly, unit
+from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 COLUMNS = ["run", "asked", "of", "all types", "target's types", "source's types", "cosine target's", "cosine source's"]
 FEWEST, MOST = 20, 200  # times that a word is seen; words

@@ -18,12 +18,11 @@ from safetensors import safe_open
 
 from raretokens import paths
 from raretokens.config.load import load
-from raretokens.metrics.cosine import mean_cosine
-from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
-from raretokens.metrics.positive_cosine import positive_cosine
-from raretokens.metrics.spectrum import singular_values
-from raretokens.scoring.artifacts import group_of
-from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.evaluation.artifacts import group_of
+from raretokens.evaluation.metrics.isotropy import mean_cosine, positive_cosine
+from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
+from raretokens.evaluation.metrics.spectrum import singular_values
+from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 GROUPS = ("total", "freq", "med", "rare")
 COLUMNS = ["run", "update", *(f"positive {group}" for group in GROUPS), "mean cosine", "third to second",

@@ -25,8 +25,8 @@ from raretokens.alignment.progress import Progress
 from raretokens.alignment.symmetry import Grid, grow_diag_final_and
 from raretokens.alignment.text import Text
 from raretokens.errors import UserError
-from raretokens.subword.streams import Bitext, write_meta
-from raretokens.subword.vocabulary import EOS
+from raretokens.tokenization.token_files import Bitext, write_meta
+from raretokens.tokenization.vocabulary import EOS
 
 ROOT = Path(__file__).parents[1]
 GOLD = "word-alignment-deen"  # 508 sentence pairs of Europarl, German to English (Vilar et al. 2006)

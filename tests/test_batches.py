@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from raretokens.errors import UserError
-from raretokens.subword.streams import Bitext, write_meta
-from raretokens.subword.vocabulary import EOS, PAD
-from raretokens.training import pairs as sentence_pairs
-from raretokens.training.blocks import Blocks
-from raretokens.training.pairs import Pairs
-from raretokens.training.schedule import learning_rate
-from raretokens.training.updates import check_size
+from raretokens.tokenization.token_files import Bitext, write_meta
+from raretokens.tokenization.vocabulary import EOS, PAD
+from raretokens.training import document_batches as sentence_pairs
+from raretokens.training.batches import check_size
+from raretokens.training.document_batches import Pairs
+from raretokens.training.rule import learning_rate
+from raretokens.training.token_batches import Blocks
 
 RNG = np.random.default_rng(0)
 TEXT = RNG.integers(4, 60, 1003).astype("<u2")

@@ -13,16 +13,16 @@ from tiny.classifiers import PIXELS, N, classifier, padded, write_tokens
 from torch import nn
 
 from raretokens.errors import UserError
-from raretokens.metrics.accuracy import accuracy, drawn_accuracy, mean_nll
-from raretokens.metrics.documents import documents
+from raretokens.evaluation import classification as classes
+from raretokens.evaluation import classification as majority
+from raretokens.evaluation.metrics.predictions import accuracy, drawn_accuracy, mean_nll
+from raretokens.evaluation.metrics.text import documents
 from raretokens.models import cnn, rcnn
-from raretokens.scoring import classes, majority
-from raretokens.subword.beside import images_of, labels_of
-from raretokens.subword.streams import tokens
 from raretokens.tasks.classify.predicting import log_probabilities as of_documents
 from raretokens.tasks.images.predicting import log_probabilities as of_images
-from raretokens.training.documents import Documents
-from raretokens.training.images import Images
+from raretokens.tokenization.token_files import images_of, labels_of, tokens
+from raretokens.training.document_batches import Documents
+from raretokens.training.image_batches import Images
 
 RUNS = [(task, name) for task in ("images", "classify") for name in applying(task)]
 TEXTS = [[7, 9, 2], [5, 6, 7, 8, 11, 2], [4]]

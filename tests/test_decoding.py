@@ -11,16 +11,14 @@ import pytest
 import torch
 from references.beam_search import PENALTIES, beam_search, exhaustive
 
-from raretokens.decoding.continuation import continuations
-from raretokens.decoding.devices import best_device, checked_compute_type
-from raretokens.decoding.export import export
-from raretokens.decoding.job import Continuation, Decoding, Probe
-from raretokens.decoding.probe import teacher_forced
-from raretokens.decoding.translate import open_translator, search
 from raretokens.errors import UserError
-from raretokens.models.building import build
-from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.pairs import padded
+from raretokens.evaluation.config import Continuation, Decoding, Probe
+from raretokens.evaluation.ctranslate2_models import best_device, checked_compute_type, export
+from raretokens.evaluation.probe import continuations, teacher_forced
+from raretokens.evaluation.translate import open_translator, search
+from raretokens.models.registry import build
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
+from raretokens.training.document_batches import padded
 
 ROOT = Path(__file__).parents[1]
 PIECES = (*SPECIALS, *(f"piece{i}" for i in range(36)))

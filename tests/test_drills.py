@@ -88,8 +88,8 @@ def test_mistakes_in_files_are_told_from_answers():
 def test_a_mutant_is_the_module_with_one_thing_changed():
     import mutation
 
-    source = ast.unparse(ast.parse((ROOT / "src/raretokens/metrics/perplexity.py").read_text()))
-    made = [mutation.mutant_at(place) for place in mutation.places("metrics/perplexity")]
+    source = ast.unparse(ast.parse((ROOT / "src/raretokens/evaluation/metrics/predictions.py").read_text()))
+    made = [mutation.mutant_at(place) for place in mutation.places("evaluation/metrics/predictions")]
     assert len(made) > 5 and len({one.source for one in made}) == len(made)
     for one in made:
         lines = zip(source.split("\n"), one.source.split("\n"), strict=True)

@@ -11,14 +11,14 @@ import torch
 from safetensors.torch import load_file
 from tiny import finished as tiny
 
-from raretokens.decoding.job import Decoding
-from raretokens.decoding.translate import open_translator, search
-from raretokens.decoding.windows import teacher_forced
 from raretokens.errors import UserError
-from raretokens.models.building import build
-from raretokens.subword.encoder import Encoder
-from raretokens.subword.streams import Bitext, tokens
-from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
+from raretokens.evaluation.config import Decoding
+from raretokens.evaluation.language_model import teacher_forced
+from raretokens.evaluation.translate import open_translator, search
+from raretokens.models.registry import build
+from raretokens.tokenization.encoder import Encoder
+from raretokens.tokenization.token_files import Bitext, tokens
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.tools import trained_run as finished
 from raretokens.tools.cli.main import main
 from raretokens.tools.exporting import folder

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from raretokens.models.building import build
+from raretokens.models.registry import build
 from raretokens.planning import forward
 from tests.tiny import architectures
 

@@ -13,9 +13,9 @@ from raretokens.paths import tokens as token_files
 from raretokens.pipeline.jobs import training
 from raretokens.planning import plan, random_tokens, trial
 from raretokens.planning.vocabulary import text
-from raretokens.subword.vocabulary import Vocabulary
 from raretokens.tasks.parameters import Parameters
-from raretokens.training.execution import Execution
+from raretokens.tokenization.vocabulary import Vocabulary
+from raretokens.training.config import Execution
 from raretokens.training.observer import Observer
 from raretokens.training.run import train
 from raretokens.yaml_files import checked

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
 
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
-from raretokens.loss.terms import PLAIN, Gate, Head
-from raretokens.loss.unlikelihood import Candidates, Unlikelihood
+from raretokens.loss.terms import PLAIN, Candidates, Gate, Head, Unlikelihood
 
 PAD = -100
 

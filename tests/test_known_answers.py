@@ -9,12 +9,13 @@ from gensim.test.utils import datapath
 
 from raretokens.corpora.download import fetch
 from raretokens.corpora.registry import prepare
-from raretokens.metrics.corpus import corpus_in_words
-from raretokens.metrics.similarity import word_similarity
-from raretokens.subword.encode import encode
-from raretokens.subword.job import Job, WordVocabulary
-from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.evaluation.metrics.similarity import word_similarity
+from raretokens.evaluation.metrics.text import corpus_in_words
+from raretokens.tokenization.config import EncodeJob as Job
+from raretokens.tokenization.config import WordVocabulary
+from raretokens.tokenization.encode import encode
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 
 def test_the_printed_statistics_of_wikitext_2(tmp_path, monkeypatch, mirror):

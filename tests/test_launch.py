@@ -11,7 +11,7 @@ from tiny import world
 
 from raretokens.errors import UserError
 from raretokens.machine import launch, settings
-from raretokens.subword import streams
+from raretokens.tokenization import token_files as streams
 
 ROOT = Path(__file__).parents[1]
 

@@ -14,19 +14,18 @@ import torch
 from safetensors.numpy import save_file
 from tiny import finished as tiny
 
-from raretokens.decoding.job import Probe
-from raretokens.decoding.windows import teacher_forced
 from raretokens.errors import UserError
-from raretokens.metrics.perplexity import perplexity
-from raretokens.metrics.similarity import word_similarity
-from raretokens.metrics.undertrained import indicators
-from raretokens.metrics.uniq import uniq
-from raretokens.metrics.zipfian import norm_by_frequency, whitened
-from raretokens.models.building import build
-from raretokens.scoring.geometry import of_counts, of_rows, without_the_top
-from raretokens.subword.encoder import Encoder
-from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import FILLER, VOCABULARY, Vocabulary
+from raretokens.evaluation.config import Probe
+from raretokens.evaluation.geometry import of_counts, of_rows, without_the_top
+from raretokens.evaluation.language_model import teacher_forced
+from raretokens.evaluation.metrics.frequency import norm_by_frequency, whitened
+from raretokens.evaluation.metrics.predictions import perplexity, uniq
+from raretokens.evaluation.metrics.similarity import word_similarity
+from raretokens.evaluation.metrics.spectrum import indicators
+from raretokens.models.registry import build
+from raretokens.tokenization.encoder import Encoder
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import FILLER, VOCABULARY, Vocabulary
 from raretokens.tools import trained_run as finished
 from raretokens.tools.cli.main import main
 from raretokens.tools.exporting import folder as exporting

@@ -10,12 +10,25 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tiny.tables import NAMES, cosine, kept, worlds
 
-from raretokens.metrics import rows
-from raretokens.metrics.alignsim import alignsim
-from raretokens.metrics.cosine import group_cosine, mean_cosine, mean_inner_product, rare_freq_cosine
-from raretokens.metrics.isotropy import isotropy, isotropy_both_signs, log_partitions
-from raretokens.metrics.neighbours import named_ranks, neighbours, rank_correlation, same_beginning, similarity_curve
-from raretokens.subword.vocabulary import FILLER, FREQ, MED, RARE, Vocabulary
+from raretokens.evaluation.metrics import rows
+from raretokens.evaluation.metrics.isotropy import (
+    group_cosine,
+    isotropy,
+    isotropy_both_signs,
+    log_partitions,
+    mean_cosine,
+    mean_inner_product,
+    rare_freq_cosine,
+)
+from raretokens.evaluation.metrics.neighbours import (
+    named_ranks,
+    neighbours,
+    rank_correlation,
+    same_beginning,
+    similarity_curve,
+)
+from raretokens.evaluation.metrics.similarity import alignsim
+from raretokens.tokenization.vocabulary import FILLER, FREQ, MED, RARE, Vocabulary
 
 
 def naive_isotropy(w, signs):

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from tiny.tables import cosine, kept, worlds
 
+from raretokens.evaluation.metrics.frequency import FOLDS, PENALTY, folds_of, norms, popular_types, popularity_accuracy
+from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.loss.facts import Facts
-from raretokens.metrics.neighbours import rare_among_neighbours_of_rare
-from raretokens.metrics.norms import norms
-from raretokens.metrics.popularity import FOLDS, PENALTY, folds_of, popular_types, popularity_accuracy
 from raretokens.objectives.building import build
-from raretokens.subword.vocabulary import FILLER, FREQ, PAD, RARE
+from raretokens.tokenization.vocabulary import FILLER, FREQ, PAD, RARE
 
 
 def falling(n):

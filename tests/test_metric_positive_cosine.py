@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny.tables import cosine, kept, worlds
 
-from raretokens.metrics import positive_cosine as module
-from raretokens.metrics.positive_cosine import positive_cosine
-from raretokens.subword.vocabulary import FILLER, FREQ, MED, RARE
+from raretokens.evaluation.metrics import isotropy as module
+from raretokens.evaluation.metrics.isotropy import positive_cosine
+from raretokens.tokenization.vocabulary import FILLER, FREQ, MED, RARE
 
 
 @settings(deadline=None, max_examples=50)

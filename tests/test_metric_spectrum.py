@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from tiny.tables import NAMES, kept, worlds
 
-from raretokens.metrics.all_but_top import all_but_top
-from raretokens.metrics.spectrum import effective_rank, iso_score, projection, singular_values
-from raretokens.subword.vocabulary import FILLER, FREQ, MED, PAD, RARE
+from raretokens.evaluation.metrics.spectrum import all_but_top, effective_rank, iso_score, projection, singular_values
+from raretokens.tokenization.vocabulary import FILLER, FREQ, MED, PAD, RARE
 
 
 @settings(deadline=None, max_examples=50)

@@ -15,16 +15,29 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from raretokens import tasks
-from raretokens.metrics import resampling
-from raretokens.metrics.bleu import Tokens, chrf, sacre_bleu, sacre_bleu_interval, split_compounds, tokenised_bleu
-from raretokens.metrics.continuation import continuation, human
-from raretokens.metrics.corpus import corpus_in_words, rank_frequency
-from raretokens.metrics.perplexity import among_others, perplexity, rare_mass, token_share
-from raretokens.metrics.similarity import coverage, word_similarity
-from raretokens.metrics.uniq import uniq
+from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.evaluation.metrics.bleu import (
+    Tokens,
+    chrf,
+    sacre_bleu,
+    sacre_bleu_interval,
+    split_compounds,
+    tokenised_bleu,
+)
+from raretokens.evaluation.metrics.predictions import (
+    among_others,
+    continuation,
+    human,
+    perplexity,
+    rare_mass,
+    token_share,
+    uniq,
+)
+from raretokens.evaluation.metrics.similarity import coverage, word_similarity
+from raretokens.evaluation.metrics.text import corpus_in_words, rank_frequency
+from raretokens.evaluation.score_files import write_json
 from raretokens.rounding import rounded
-from raretokens.scoring.score_files import write_json
-from raretokens.subword.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
+from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
 
 SOURCE = Path(__file__).parents[1] / "src"
 # 4 specials and one frequent piece, two medium, two rare, one filler
@@ -33,15 +46,17 @@ GROUPS = np.array([FREQ] * 5 + [MED] * 2 + [RARE] * 2 + [FILLER], dtype=np.int8)
 
 def test_scoring_does_not_import_torch():
     """It would take seconds and a gigabyte in each of many small stages."""
-    metrics = [f"raretokens.metrics.{path.stem}" for path in (SOURCE / "raretokens/metrics").glob("[a-z]*.py")]
+    metrics = [
+        f"raretokens.evaluation.metrics.{path.stem}" for path in (SOURCE / "raretokens/evaluation/metrics").glob("[a-z]*.py")
+    ]
     files = [
         SOURCE / f"raretokens/tasks/{task}/{part}.py"
         for task in tasks.names()
         for part in ("scoring", "baseline", "job")
     ]
     parts = [f"raretokens.tasks.{path.parent.name}.{path.stem}" for path in files if path.is_file()]
-    modules = [*metrics, *parts, "raretokens.scoring.score"]
-    assert len(metrics) > 10 and len(parts) >= 2 * len(tasks.names())
+    modules = [*metrics, *parts, "raretokens.evaluation.score"]
+    assert len(metrics) > 8 and len(parts) >= 2 * len(tasks.names())
     code = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}).returncode == 0
 

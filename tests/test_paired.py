@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from tiny.run_sheet import line
 
+from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.evaluation.metrics.bleu import sacre_bleu
 from raretokens.evidence.scores import Scores
-from raretokens.metrics import resampling
-from raretokens.metrics.bleu import sacre_bleu
 
 WORDS = [f"w{number}" for number in range(50)]
 TRUTH = [" ".join(random.Random(row).choices(WORDS, k=12)) for row in range(60)]

@@ -14,11 +14,10 @@ import pytest
 from raretokens.corpora.download import fetch
 from raretokens.corpora.registry import prepare
 from raretokens.errors import UserError
-from raretokens.subword.beside import carry, images_of, labels_of
-from raretokens.subword.encode import encode
-from raretokens.subword.job import Job
-from raretokens.subword.streams import read_meta, tokens
-from raretokens.subword.vocabulary import EOS
+from raretokens.tokenization.config import EncodeJob as Job
+from raretokens.tokenization.encode import encode
+from raretokens.tokenization.token_files import carry, images_of, labels_of, read_meta, tokens
+from raretokens.tokenization.vocabulary import EOS
 
 RAW, OUT, TOKENS = Path("raw"), Path("corpus/out"), Path("tokens/out")
 GROUPS = ("alt.atheism", "comp.graphics", "comp.windows.x", "rec.autos", "sci.space", "talk.politics.guns",

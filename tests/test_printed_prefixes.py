@@ -4,9 +4,9 @@ import lzma
 
 import numpy as np
 
-from raretokens.metrics.continuation import of_printed
-from raretokens.subword.printed_prefixes import located
-from raretokens.subword.vocabulary import EOS, SPECIALS
+from raretokens.evaluation.metrics.predictions import of_printed
+from raretokens.tokenization.encoder import located
+from raretokens.tokenization.vocabulary import EOS, SPECIALS
 
 PIECES = [*SPECIALS, *["▁A", "▁Com", "pany", ",", "▁2", "nd", "▁Amos", "▁was", "▁born", "▁by"]]
 IDS = {piece: i for i, piece in enumerate(PIECES)}

@@ -8,11 +8,12 @@ import pytest
 import torch
 from tiny.recurrent_trainer import MODELS, N, text
 
-from raretokens.decoding import dynamic, pointer
-from raretokens.decoding.carried import read
-from raretokens.decoding.evaluation_job import Dynamic, Evaluation, Pointer
-from raretokens.models.building import build
-from raretokens.subword.vocabulary import EOS, PAD
+from raretokens.evaluation import recurrent_adaptation as dynamic
+from raretokens.evaluation import recurrent_adaptation as pointer
+from raretokens.evaluation.config import Dynamic, Evaluation, Pointer
+from raretokens.evaluation.recurrent_adaptation import read
+from raretokens.models.registry import build
+from raretokens.tokenization.vocabulary import EOS, PAD
 
 DYNAMIC = Dynamic(sizes=[], rate=[0.02], decay=[0.3], epsilon=[0.01], length=5, sequences=4, batches=6)
 
@@ -31,7 +32,7 @@ def scores(model, ids: list[int]) -> torch.Tensor:
 
 
 def test_reading_carries_its_state_from_the_first_token_to_the_last(model, monkeypatch):
-    monkeypatch.setattr("raretokens.decoding.carried.POSITIONS", 7)
+    monkeypatch.setattr("raretokens.evaluation.recurrent_adaptation.POSITIONS", 7)
     words = text()[:40]
     found = read(model, words)
     for place in range(40):
@@ -47,7 +48,7 @@ def test_a_cache_pointer_is_its_formula(model, monkeypatch):
     monkeypatch.setattr(pointer, "ROWS", 9)
     words, window, theta, weight = text()[:60], 8, 0.7, 0.3
     found = read(model, words)
-    mixed = pointer.pointed(found, words, pointer.Chosen(window, theta, weight))
+    mixed = pointer.pointed(found, words, pointer.PointerChoice(window, theta, weight))
     states = found.states.double().numpy()
     for place in range(60):
         expected = math.exp(float(found.logprob[place]))
@@ -62,9 +63,11 @@ def test_a_cache_pointer_is_its_formula(model, monkeypatch):
 def test_the_settings_of_a_cache_are_the_best_on_the_text_that_they_are_chosen_on(model):
     words = text()[:200]
     found, declared = read(model, words), Pointer(sizes=[], window=[5, 50], theta=[0.1, 1.0], weight=[0.05, 0.5])
-    chosen = pointer.choose(found, words, declared)
+    chosen = pointer.choose_pointer(found, words, declared)
     nll = {
-        (window, theta, weight): -pointer.pointed(found, words, pointer.Chosen(window, theta, weight)).mean(dtype=float)
+        (window, theta, weight): -pointer.pointed(found, words, pointer.PointerChoice(window, theta, weight)).mean(
+            dtype=float
+        )
         for window in declared.window
         for theta in declared.theta
         for weight in declared.weight
@@ -94,7 +97,7 @@ def test_dynamic_evaluation_is_its_formula_and_leaves_the_weights_as_they_were(m
     weights = list(model.parameters())
     trained = [weight.detach().clone() for weight in weights]
     rms = dynamic.statistics(model, text()[100:500], DYNAMIC)
-    found = dynamic.followed(model, words, rms, dynamic.Chosen(0.02, 0.3, 0.01), 5)
+    found = dynamic.followed(model, words, rms, dynamic.DynamicChoice(0.02, 0.3, 0.01), 5)
     assert all(torch.equal(weight, start) for weight, start in zip(weights, trained, strict=True))
     mean, logprob, carried = float(torch.cat([part.flatten() for part in rms]).mean()), [], None
     for start in range(0, 23, 5):

@@ -10,10 +10,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from raretokens.errors import UserError
-from raretokens.models.building import build
+from raretokens.models.registry import build
 from raretokens.objectives.registry import declared
-from raretokens.training.columns import Columns
-from raretokens.training.stopping import is_worse
+from raretokens.training.rule import is_worse
+from raretokens.training.token_batches import Columns
 
 DROPOUTS = dict.fromkeys(
     ("word_dropout", "embedding_dropout", "hidden_dropout", "context_dropout", "recurrent_dropout"), 0.5

@@ -12,11 +12,11 @@ from tiny.trainer import trainer, write_tokens
 
 from raretokens import files
 from raretokens.errors import UserError
-from raretokens.training import saving, state
-from raretokens.training.execution import Execution
-from raretokens.training.outputs import Checkpoint, Outputs, average, kept_after
+from raretokens.training import checkpoints as saving
+from raretokens.training import state
+from raretokens.training.checkpoints import SAVE_TOGETHER, Checkpoint, Clock, Outputs, average, kept_after
+from raretokens.training.config import Execution
 from raretokens.training.run import to_the_end
-from raretokens.training.saving import SAVE_TOGETHER, Clock
 from raretokens.training.state import State, fingerprint
 
 

@@ -11,12 +11,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tiny.scored import TEST, create, lines, put
 
-from raretokens.metrics.isotropy import isotropy, log_partitions
-from raretokens.metrics.norms import norms
-from raretokens.scoring.course import half_fall, largest_rise
-from raretokens.scoring.score_files import write_drawn, write_points
-from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import Vocabulary
+from raretokens.evaluation.history import half_fall, largest_rise
+from raretokens.evaluation.metrics.frequency import norms
+from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
+from raretokens.evaluation.score_files import write_drawn, write_points
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import Vocabulary
 
 CODE = Path(__file__).parents[1]
 GROUPS = ["total", "freq", "med", "rare"]

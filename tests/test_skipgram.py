@@ -13,20 +13,20 @@ from tiny.applies import REFUSED, applying
 
 from raretokens.errors import UserError
 from raretokens.loss.facts import facts
-from raretokens.loss.negative_sampling import negative_sampling
+from raretokens.loss.terms import negative_sampling
 from raretokens.models.skip_gram import SkipGram
 from raretokens.objectives.building import build
 from raretokens.objectives.registry import declared
 from raretokens.run import Run
-from raretokens.subword import streams
-from raretokens.subword.groups import Groups
-from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.tasks.skipgram import training as task
-from raretokens.training.execution import Execution
-from raretokens.training.job import Job, RuleChoice, Training
+from raretokens.tokenization import token_files as streams
+from raretokens.tokenization.config import Groups
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.training.config import Execution, RuleChoice, Training
+from raretokens.training.config import TrainJob as Job
 from raretokens.training.observer import Observer
 from raretokens.training.run import train
-from raretokens.training.windows import Windows, kept_share, negative_distribution
+from raretokens.training.window_batches import Windows, kept_share, negative_distribution
 
 WORDS = 40
 

@@ -82,7 +82,7 @@ def test_likeness_of_one_language_is_not_taken_for_frequency():
     """Words of the source share a direction, and counts say nothing: only over all types does rarity seem to tell."""
     from similarity_by_language import COLUMNS, numbers
 
-    from raretokens.subword.vocabulary import Vocabulary
+    from raretokens.tokenization.vocabulary import Vocabulary
 
     of_source, of_target = np.arange(400) < 200, np.arange(400) >= 200
     seen = np.random.default_rng(1).permutation(400) + 1

@@ -7,11 +7,13 @@ import pytest
 from tiny.world import lines
 
 from raretokens.errors import UserError
-from raretokens.subword import packed, streams
-from raretokens.subword.encode import encode
-from raretokens.subword.encoder import Encoder
-from raretokens.subword.job import Job, Subword, WordVocabulary
-from raretokens.subword.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
+from raretokens.tokenization import packing as packed
+from raretokens.tokenization import token_files as streams
+from raretokens.tokenization.config import EncodeJob as Job
+from raretokens.tokenization.config import Subword, WordVocabulary
+from raretokens.tokenization.encode import encode
+from raretokens.tokenization.encoder import Encoder
+from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
 
 SIDES = {"lm": (".txt",), "nmt": (".source", ".target")}
 ODD = ["a tab\there", "  two  blanks ", "naïve “quotes” 漢字", "a carriage\rreturn", "line\u2028separator", ""]

@@ -12,13 +12,14 @@ from tokenizers.pre_tokenizers import ByteLevel
 from raretokens.corpora.download import fetch
 from raretokens.corpora.registry import prepare
 from raretokens.errors import UserError
-from raretokens.metrics.bleu import sacre_bleu
-from raretokens.subword import streams
-from raretokens.subword.encode import _Filter, encode
-from raretokens.subword.encoder import Encoder
-from raretokens.subword.job import Job, Subword
-from raretokens.subword.joint import Joint
-from raretokens.subword.vocabulary import EOS, SPECIALS, UNK, Vocabulary
+from raretokens.evaluation.metrics.bleu import sacre_bleu
+from raretokens.tokenization import token_files as streams
+from raretokens.tokenization.config import EncodeJob as Job
+from raretokens.tokenization.config import Subword
+from raretokens.tokenization.encode import _Filter, encode
+from raretokens.tokenization.encoder import Encoder
+from raretokens.tokenization.joint import Joint
+from raretokens.tokenization.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 
 TEXT, PAIRS = (".txt",), (".source", ".target")
 
@@ -113,7 +114,7 @@ def test_the_rarest_words_are_not_learnt_from_but_cut(tmp_path, monkeypatch):
     """As if the text had only the others; what is left out would win a merge otherwise."""
     write(tmp_path / "text", ["ab ab ab abc", "xyz xyv xyw ab"])
     write(tmp_path / "some", ["ab ab ab abc", "ab"])
-    monkeypatch.setattr("raretokens.subword.joint.TYPES", 2)
+    monkeypatch.setattr("raretokens.tokenization.joint.TYPES", 2)
     found, expected = (Joint.learn([tmp_path / name], 1, tmp_path / f"{name}.json") for name in ("text", "some"))
     shown = [[model.piece(number) for number in model.encode(["ab xyz"])[0]] for model in (found, expected)]
     assert shown == [["ab", "x@@", "y@@", "z"], ["ab", "<unk>", "<unk>", "<unk>"]]

@@ -16,8 +16,9 @@ from raretokens.machine.settings import Machine
 from raretokens.machine.speed import Speed
 from raretokens.machine.trackers import Trackers
 from raretokens.run import Run
-from raretokens.subword.streams import write_meta
-from raretokens.training.job import Job, Training
+from raretokens.tokenization.token_files import write_meta
+from raretokens.training.config import Training
+from raretokens.training.config import TrainJob as Job
 from raretokens.training.observer import Observer, Observers
 
 

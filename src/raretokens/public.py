@@ -5,14 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from raretokens.errors import UserError
-    from raretokens.loss.counts import target_counts
-    from raretokens.loss.facts import Facts, facts
+    from raretokens.loss.facts import Facts, facts, facts_of_text
     from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
-    from raretokens.loss.loop import Loop
+    from raretokens.loss.loop import Loop, target_counts
     from raretokens.loss.objective import Objective, keep_frozen_rows
-    from raretokens.loss.terms import Gate, Head, SummedLoss
-    from raretokens.loss.text_facts import facts_of_text
-    from raretokens.loss.unlikelihood import Unlikelihood
+    from raretokens.loss.terms import Gate, Head, SummedLoss, Unlikelihood
     from raretokens.objectives.building import build
     from raretokens.objectives.listing import objectives
     from raretokens.objectives.rarity import alpha_for
@@ -24,16 +21,16 @@ _HOMES = {
     "Loop": "raretokens.loss.loop",
     "Objective": "raretokens.loss.objective",
     "SummedLoss": "raretokens.loss.terms",
-    "Unlikelihood": "raretokens.loss.unlikelihood",
+    "Unlikelihood": "raretokens.loss.terms",
     "UserError": "raretokens.errors",
     "alpha_for": "raretokens.objectives.rarity",
     "build": "raretokens.objectives.building",
     "facts": "raretokens.loss.facts",
-    "facts_of_text": "raretokens.loss.text_facts",
+    "facts_of_text": "raretokens.loss.facts",
     "gated_linear_cross_entropy": "raretokens.loss.gated_cross_entropy",
     "keep_frozen_rows": "raretokens.loss.objective",
     "objectives": "raretokens.objectives.listing",
-    "target_counts": "raretokens.loss.counts",
+    "target_counts": "raretokens.loss.loop",
 }
 
 __all__ = [

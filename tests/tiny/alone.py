@@ -52,7 +52,7 @@ def seen(stage: str, names: list[str]) -> dict:
 
 
 def _train(job: object, train) -> None:
-    from raretokens.training.execution import Execution
+    from raretokens.training.config import Execution
     from raretokens.training.observer import Observer
 
     train(Execution(), Observer())

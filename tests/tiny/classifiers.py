@@ -6,18 +6,18 @@ from types import ModuleType
 import numpy as np
 import torch
 
-from raretokens.models.building import build as build_model
+from raretokens.models.registry import build as build_model
 from raretokens.objectives.building import build
 from raretokens.run import Run
-from raretokens.subword import streams
-from raretokens.subword.groups import Groups
-from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.tasks import part
+from raretokens.tokenization import token_files as streams
+from raretokens.tokenization.config import Groups
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
+from raretokens.training.checkpoints import Outputs
+from raretokens.training.config import Execution, RuleChoice, Training
+from raretokens.training.config import TrainJob as Job
 from raretokens.training.criterion import Criterion
-from raretokens.training.execution import Execution
-from raretokens.training.job import Job, RuleChoice, Training
 from raretokens.training.loop import Trainer
-from raretokens.training.outputs import Outputs
 from raretokens.training.run import process
 from raretokens.training.state import State
 from tests.tiny import trainer

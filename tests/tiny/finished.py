@@ -8,12 +8,12 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
-from raretokens.models.building import build
-from raretokens.subword.encode import encode
-from raretokens.subword.job import Job
-from raretokens.subword.streams import Bitext
-from raretokens.subword.vocabulary import EOS, PAD, VOCABULARY, Vocabulary
-from raretokens.training.pairs import padded
+from raretokens.models.registry import build
+from raretokens.tokenization.config import EncodeJob as Job
+from raretokens.tokenization.encode import encode
+from raretokens.tokenization.token_files import Bitext
+from raretokens.tokenization.vocabulary import EOS, PAD, VOCABULARY, Vocabulary
+from raretokens.training.document_batches import padded
 from tiny.world import lines
 
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48, "dropout": 0.1, "attention_dropout": 0.0}

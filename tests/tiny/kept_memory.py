@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from raretokens.models.building import build
+from raretokens.models.registry import build
 from tests.tiny import architectures
 
 

@@ -7,17 +7,16 @@ import numpy as np
 import torch
 
 from raretokens.loss.facts import facts
-from raretokens.models.building import build as build_model
+from raretokens.models.registry import build as build_model
 from raretokens.objectives.building import build
-from raretokens.subword.vocabulary import PAD, SPECIALS
-from raretokens.training.carried import Carried
-from raretokens.training.columns import Columns
-from raretokens.training.execution import Execution
-from raretokens.training.job import Training
+from raretokens.tokenization.vocabulary import PAD, SPECIALS
+from raretokens.training.checkpoints import Outputs
+from raretokens.training.config import Execution, Training
+from raretokens.training.criterion import Carried
 from raretokens.training.loop import Trainer
-from raretokens.training.outputs import Outputs
 from raretokens.training.run import process
 from raretokens.training.state import State
+from raretokens.training.token_batches import Columns
 
 N = 24
 PLAIN = dict.fromkeys(

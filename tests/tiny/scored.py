@@ -10,10 +10,11 @@ from scipy import sparse
 
 from raretokens.config.load import load
 from raretokens.pipeline.jobs import write
-from raretokens.subword.encode import encode
-from raretokens.subword.job import Job, WordVocabulary
-from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import Vocabulary
+from raretokens.tokenization.config import EncodeJob as Job
+from raretokens.tokenization.config import WordVocabulary
+from raretokens.tokenization.encode import encode
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import Vocabulary
 
 CODE = Path(__file__).parents[2]
 TRAINED = {"updates": 4, "updates_per_epoch": 2, "kept": {"update": 4, "valid_nll": 4.25}, "parameters": 999}

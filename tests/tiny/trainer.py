@@ -7,19 +7,18 @@ import numpy as np
 import torch
 
 from raretokens.loss.facts import Facts
-from raretokens.models.building import build as build_model
+from raretokens.models.registry import build as build_model
 from raretokens.objectives.building import build
-from raretokens.subword import streams
-from raretokens.subword.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.blocks import Blocks
-from raretokens.training.execution import Execution
-from raretokens.training.job import Training
+from raretokens.tokenization import token_files as streams
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
+from raretokens.training.checkpoints import Outputs
+from raretokens.training.config import Execution, Training
+from raretokens.training.document_batches import Pairs
 from raretokens.training.loop import Trainer
 from raretokens.training.observer import Observer
-from raretokens.training.outputs import Outputs
-from raretokens.training.pairs import Pairs
 from raretokens.training.run import process
 from raretokens.training.state import State
+from raretokens.training.token_batches import Blocks
 
 N = 40
 ARCHITECTURES = {"lm": "decoder", "nmt": "encoder_decoder"}

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from raretokens.evaluation.config import ScoreJob as Score
 from raretokens.run import Run
-from raretokens.scoring.job import Score
 from raretokens.sections import Section
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.settings import TaskSettings

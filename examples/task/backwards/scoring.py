@@ -1,10 +1,10 @@
 """What language models from right to left are scored by: their validation text, and their table."""
 
-from raretokens.metrics.resampling import Replicates
-from raretokens.scoring.artifacts import Artifacts
-from raretokens.scoring.geometry import geometry
-from raretokens.scoring.job import Score
-from raretokens.scoring.layout import Signed
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.config import ScoreJob as Score
+from raretokens.evaluation.geometry import geometry
+from raretokens.evaluation.metrics.bootstrap import Replicates
+from raretokens.evaluation.score_files import Signed
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Signed:

@@ -15,7 +15,7 @@ from raretokens.alignment.progress import Progress
 from raretokens.alignment.symmetry import Grid, grow_diag_final_and
 from raretokens.alignment.text import LONGEST, Text
 from raretokens.files import whole, write_text
-from raretokens.subword.streams import Bitext, read_meta
+from raretokens.tokenization.token_files import Bitext, read_meta
 
 SECONDS = 5.0  # between lines of progress
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from raretokens.alignment.runs import runs
-from raretokens.subword.streams import Bitext
+from raretokens.tokenization.token_files import Bitext
 
 LONGEST = 1024  # pieces of a side, as in sil-thot: longer pairs are left out, so none can stop the alignment
 POSITIONS = 1 << 18  # pairs of positions in a block: a dozen arrays of 2 MB, which stay near the processor

@@ -9,17 +9,15 @@ from typing import Any
 from raretokens import tasks
 from raretokens.corpora.names import corpora, lenders, sources
 from raretokens.errors import UserError, nearest
-from raretokens.models.shapes import shape_of
+from raretokens.models.registry import shape_of
 from raretokens.objectives.registry import known
 from raretokens.options import Option, option
-from raretokens.subword.groups import Groups
-from raretokens.subword.job import Subword
-from raretokens.subword.vocabulary import SPECIALS
 from raretokens.tasks.parameters import Parameters, PreparedCorpus, value_at
 from raretokens.tasks.record import record
 from raretokens.tasks.settings import Line, TaskSettings
-from raretokens.training.job import RuleChoice, Training
-from raretokens.training.known_rules import known_rules
+from raretokens.tokenization.config import Groups, Subword
+from raretokens.tokenization.vocabulary import SPECIALS
+from raretokens.training.config import RuleChoice, Training, known_rules
 
 SPLITS = ("train", "valid", "test")
 

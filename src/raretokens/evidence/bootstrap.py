@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from raretokens.evaluation.metrics.bootstrap import DRAWS, SEED
 from raretokens.evidence.intervals import over_test_set
-from raretokens.metrics.resampling import DRAWS, SEED
 
 METRIC = "bleu.sacrebleu"
 SIGNATURE = f"bs:{DRAWS}|seed:{SEED}|interval:percentile-95"

@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from raretokens.loss.chunks import Chunks
-from raretokens.loss.terms import PLAIN, Gate, Head, SummedLoss, Terms
-from raretokens.loss.unlikelihood import Candidates, Unlikelihood
+from raretokens.loss.terms import PLAIN, Candidates, Gate, Head, SummedLoss, Terms, Unlikelihood
 
 CHUNK = 1024  # positions; fewer make the matrix products slow, more only take memory
 CHUNK_CUDA = 4096

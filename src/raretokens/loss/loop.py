@@ -1,4 +1,6 @@
-"""What a training loop that is not ours tells an objective, and when.
+"""Counts of an update, which objectives are told before it.
+
+What a training loop that is not ours tells an objective, and when.
 
     loop = Loop(objective, table)
     optimizer = loop.optimizer(model.parameters(), lr=1e-3)
@@ -19,9 +21,17 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from raretokens.loss.counts import target_counts
 from raretokens.loss.objective import Objective, keep_frozen_rows
 from raretokens.loss.terms import PLAIN, Head
+
+
+def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -> Tensor:
+    """Occurrences of each type (N, int64) among the targets of an update: all of its micro-batches, without padding.
+
+    With several processes the sum over all of them is wanted: `torch.distributed.all_reduce` the result.
+    """
+    flat = torch.cat([part.reshape(-1) for part in targets])
+    return torch.bincount(flat[flat != pad], minlength=vocabulary)
 
 
 class Loop:

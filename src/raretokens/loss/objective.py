@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from raretokens.loss.facts import Facts
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
-from raretokens.loss.terms import PLAIN, Gate, Head, SummedLoss
-from raretokens.loss.unlikelihood import Unlikelihood
+from raretokens.loss.terms import PLAIN, Gate, Head, SummedLoss, Unlikelihood
 
 
 class Objective(nn.Module):

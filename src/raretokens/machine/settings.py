@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from raretokens.paths import MACHINE
 from raretokens.sections import Strict
-from raretokens.training.execution import Execution
+from raretokens.training.config import Execution
 from raretokens.yaml_files import checked, read_yaml
 
 MICRO_BATCH = {"cpu": 2048, "cuda": 65536}  # tokens, where the file does not say

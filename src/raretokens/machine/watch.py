@@ -12,11 +12,11 @@ from raretokens.machine.settings import Machine
 from raretokens.machine.speed import Speed
 from raretokens.machine.spent import Spent
 from raretokens.machine.trackers import Trackers
-from raretokens.models.building import flops_per_token
+from raretokens.models.registry import flops_per_token
 from raretokens.paths import MACHINE, TRACKED, tokens
-from raretokens.subword.streams import read_meta
 from raretokens.tasks.record import record
-from raretokens.training.job import Job
+from raretokens.tokenization.token_files import read_meta
+from raretokens.training.config import TrainJob as Job
 from raretokens.training.observer import Observer, Observers
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from raretokens.models.transformer import initialise, sinusoids
-from raretokens.subword.vocabulary import PAD
+from raretokens.tokenization.vocabulary import PAD
 
 SHAPE = {
     "layers": "layers",  # of encoder and decoder each

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from raretokens.subword.vocabulary import PAD
+from raretokens.tokenization.vocabulary import PAD
 
 SHAPE = {
     "width": "count",  # of a word

@@ -1,7 +1,7 @@
 """Token-level unlikelihood (Welleck et al., 2020), the comparison of AGG table 4; candidates stay inside a sequence."""
 
 from raretokens.loss import objective
-from raretokens.loss.unlikelihood import Unlikelihood
+from raretokens.loss.terms import Unlikelihood
 
 OPTIONS = {"alpha_ul": (1.0, ">= 0"), "flatten_batch": False}
 

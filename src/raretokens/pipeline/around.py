@@ -11,8 +11,8 @@ from raretokens.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from raretokens.machine.settings import Machine
-    from raretokens.training.execution import Execution
-    from raretokens.training.job import Job
+    from raretokens.training.config import Execution
+    from raretokens.training.config import TrainJob as Job
     from raretokens.training.observer import Observer
 
 

@@ -5,19 +5,19 @@ from pathlib import Path
 
 from raretokens import tasks, told
 from raretokens.alignment.job import Job as Align
-from raretokens.corpora.job import Job as Prepare
+from raretokens.corpora.names import PrepareJob as Prepare
 from raretokens.corpora.names import corpora, lenders
+from raretokens.evaluation.config import ScoreJob as Score
 from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.files import write_text
 from raretokens.objectives.registry import declared
 from raretokens.pipeline import code
 from raretokens.run import Run
-from raretokens.scoring.job import Score
 from raretokens.sections import Section
-from raretokens.subword.job import Job as Encode
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.record import record
-from raretokens.training.job import Job as Train
+from raretokens.tokenization.config import EncodeJob as Encode
+from raretokens.training.config import TrainJob as Train
 
 STAGES = Path(__file__).with_name("stages.py")
 TABLE = code.PACKAGE / "corpora/table"

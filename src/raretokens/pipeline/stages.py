@@ -35,7 +35,7 @@ def own(name: str) -> None:
 
 def prepare(name: str) -> None:
     """Write the splits of a corpus as plain text."""
-    from raretokens.corpora.job import Job
+    from raretokens.corpora.names import PrepareJob as Job
     from raretokens.corpora.registry import prepare as prepare_corpus
 
     told = job(Job, "prepare", name)
@@ -52,9 +52,9 @@ def similarity() -> None:
 
 def encode(name: str, corpus: str) -> None:
     """Cut a prepared corpus into tokens."""
-    from raretokens.subword.beside import carry
-    from raretokens.subword.encode import encode as encode_corpus
-    from raretokens.subword.job import Job
+    from raretokens.tokenization.config import EncodeJob as Job
+    from raretokens.tokenization.encode import encode as encode_corpus
+    from raretokens.tokenization.token_files import carry
 
     meta = encode_corpus(job(Job, "encode", name), paths.corpus(corpus), paths.tokens(name))
     carry(paths.corpus(corpus), paths.tokens(name))
@@ -73,7 +73,7 @@ def align(name: str) -> None:
 def train(task: str, name: str) -> None:
     """Train a run."""
     from raretokens import tasks
-    from raretokens.training.job import Job
+    from raretokens.training.config import TrainJob as Job
     from raretokens.training.run import train as train_run
 
     stage = f"train-{task}"
@@ -87,8 +87,8 @@ def train(task: str, name: str) -> None:
 
 def probe(name: str) -> None:
     """Ask a language model about the test text."""
-    from raretokens.decoding.job import ProbeJob
-    from raretokens.decoding.probe import probe as probe_run
+    from raretokens.evaluation.config import ProbeJob
+    from raretokens.evaluation.probe import probe as probe_run
 
     settings = job(ProbeJob, "probe", name)
     probe_run(
@@ -101,8 +101,8 @@ def probe(name: str) -> None:
 
 def translate(name: str) -> None:
     """Translate the test sets."""
-    from raretokens.decoding.job import TranslateJob
-    from raretokens.decoding.translate import translate as translate_tests
+    from raretokens.evaluation.config import TranslateJob
+    from raretokens.evaluation.translate import translate as translate_tests
 
     settings = job(TranslateJob, "translate", name)
     run, into = settings.run, paths.output("hypotheses", name)
@@ -112,8 +112,8 @@ def translate(name: str) -> None:
 
 def evaluate(name: str) -> None:
     """Read validation and test text with a recurrent language model."""
-    from raretokens.decoding.evaluate import evaluate as evaluate_run
-    from raretokens.decoding.evaluation_job import EvaluateJob
+    from raretokens.evaluation.config import EvaluateJob
+    from raretokens.evaluation.recurrent import evaluate as evaluate_run
 
     settings = job(EvaluateJob, "evaluate", name)
     run = settings.run
@@ -123,8 +123,8 @@ def evaluate(name: str) -> None:
 def predict(task: str, name: str) -> None:
     """Ask a classifier about the test set."""
     from raretokens import tasks
-    from raretokens.decoding.predict import predict as predict_run
-    from raretokens.decoding.predict_job import PredictJob
+    from raretokens.evaluation.config import PredictJob
+    from raretokens.evaluation.predict import predict as predict_run
 
     settings, part = job(PredictJob, f"predict-{task}", name), tasks.part(task, "predicting")
     places = paths.tokens(settings.run.tokens), paths.trained(task, name), paths.output("predictions", name)
@@ -134,8 +134,8 @@ def predict(task: str, name: str) -> None:
 def score(task: str, name: str) -> None:
     """Measure a run."""
     from raretokens import tasks
-    from raretokens.scoring.places import Places
-    from raretokens.scoring.score import score as score_run
+    from raretokens.evaluation.artifacts import Places
+    from raretokens.evaluation.score import score as score_run
 
     scoring = tasks.part(task, "scoring")
     settings = job(scoring.Score, f"score-{task}", name)

@@ -11,9 +11,9 @@ from raretokens.alignment import fast_align, memory
 from raretokens.errors import UserError
 from raretokens.planning import disk
 from raretokens.planning.vocabulary import Text, size, text
-from raretokens.subword.job import WordVocabulary
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.record import record
+from raretokens.tokenization.config import WordVocabulary
 
 PREPARED = {"text": 50e6, "bitext": 5e6}  # bytes a second; bitext as far as Moses cuts it into words
 ENCODED = {"text": 5e6, "words": 6e6, "bitext": 2.3e6}

@@ -1,7 +1,7 @@
 """Disk that a run needs, in bytes: what it leaves, and what only lives while it trains."""
 
-from raretokens.subword.streams import dtype_for
-from raretokens.training.job import Training
+from raretokens.tokenization.token_files import dtype_for
+from raretokens.training.config import Training
 
 FLOAT, HALF = 4, 2
 LOG = 100  # of log.tsv an update, and again in the state

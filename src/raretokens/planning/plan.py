@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from raretokens.errors import UserError
 from raretokens.machine import settings
-from raretokens.models.building import flops_per_token
+from raretokens.models.registry import flops_per_token
 from raretokens.paths import MACHINE
 from raretokens.planning import disk, memory
 from raretokens.planning.forward import Forward, follow
@@ -14,7 +14,8 @@ from raretokens.planning.penalty import penalty
 from raretokens.planning.vocabulary import Text
 from raretokens.run import Run
 from raretokens.tasks.record import record
-from raretokens.training.job import Job, Training
+from raretokens.training.config import Training
+from raretokens.training.config import TrainJob as Job
 
 UTILISATION = 0.4
 

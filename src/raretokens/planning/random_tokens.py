@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.subword import streams
-from raretokens.subword.beside import IMAGES, LABELS
-from raretokens.subword.vocabulary import EOS, SPECIALS, VOCABULARY, Vocabulary
+from raretokens.tokenization import token_files as streams
+from raretokens.tokenization.token_files import IMAGES, LABELS
+from raretokens.tokenization.vocabulary import EOS, SPECIALS, VOCABULARY, Vocabulary
 
 OCCURRENCES = 1e8  # of all types, that the vocabulary claims: about those of the full texts
 

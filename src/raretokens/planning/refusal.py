@@ -19,8 +19,8 @@ from raretokens.planning.data import Need
 from raretokens.planning.plan import Planned, plan
 from raretokens.planning.vocabulary import Text, encoded
 from raretokens.run import Run
-from raretokens.subword.streams import META
-from raretokens.training.job import Job
+from raretokens.tokenization.token_files import META
+from raretokens.training.config import TrainJob as Job
 
 CERTAIN = 0.8  # estimates of memory are good to a quarter: refused is what would not fit even with that much of it
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from raretokens.declared import literal
 from raretokens.files import whole
 from raretokens.machine.cards import Card
-from raretokens.models.shapes import MODELS
+from raretokens.models.registry import MODELS
 from raretokens.planning import disk, memory
 from raretokens.planning.data import Need
 from raretokens.planning.plan import Planned

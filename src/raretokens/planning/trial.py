@@ -21,8 +21,8 @@ from raretokens.planning.penalty import from_the_start
 from raretokens.planning.plan import Planned, forward
 from raretokens.run import Run
 from raretokens.tasks.record import record
-from raretokens.training.job import Job
-from raretokens.training.pairs import SMALLEST_BUCKET
+from raretokens.training.config import TrainJob as Job
+from raretokens.training.document_batches import SMALLEST_BUCKET
 
 UPDATES = 2
 SPARE = 4  # times the tokens of an update that the training text holds

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from raretokens.errors import UserError
 from raretokens.paths import TOKENS
-from raretokens.subword.job import Subword, WordVocabulary
-from raretokens.subword.streams import META, read_meta
-from raretokens.subword.vocabulary import SPECIALS
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.record import record
+from raretokens.tokenization.config import Subword, WordVocabulary
+from raretokens.tokenization.token_files import META, read_meta
+from raretokens.tokenization.vocabulary import SPECIALS
 from raretokens.yaml_files import read_yaml
 
 EXPECTED = Path(__file__).parent / "corpora.yaml"

@@ -6,14 +6,13 @@ from pydantic import Field
 
 from raretokens import tasks
 from raretokens.alignment.job import Job as Alignment
-from raretokens.corpora.job import Corpus
+from raretokens.corpora.names import Corpus
 from raretokens.errors import UserError
-from raretokens.models.shapes import shape_of
+from raretokens.models.registry import shape_of
 from raretokens.run import Run
 from raretokens.sections import Name, Seed, Strict
-from raretokens.subword.groups import Groups
-from raretokens.subword.job import Vocabulary
 from raretokens.tasks.settings import Line, TaskSettings
+from raretokens.tokenization.config import Groups, Vocabulary
 
 TestSet = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 # A file of one's own is called by its place in the corpus.

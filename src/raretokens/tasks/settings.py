@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, PositiveFloat
 
 from raretokens.sections import Count, Length, Name, Seed, Strict
-from raretokens.training.job import Beta, RuleChoice, Training
+from raretokens.training.config import Beta, RuleChoice, Training
 
 Update = Annotated[int, Field(ge=0)]
 # What a size may set otherwise than the task.

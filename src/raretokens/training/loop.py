@@ -15,16 +15,21 @@ from raretokens.errors import UserError
 from raretokens.loss.objective import Objective, keep_frozen_rows
 from raretokens.loss.terms import SummedLoss
 from raretokens.training import rule
+from raretokens.training.batches import Batch, Prepared, PreparedUpdates, Updates, loaded
+from raretokens.training.checkpoints import (
+    Checkpoint,
+    Clock,
+    Outputs,
+    average,
+    kept_after,
+    random_states,
+    restore_random_states,
+)
+from raretokens.training.config import Execution, Training
 from raretokens.training.criterion import Criterion
-from raretokens.training.execution import Execution
-from raretokens.training.job import Training
-from raretokens.training.loading import Prepared, PreparedUpdates, loaded
 from raretokens.training.observer import Observer
-from raretokens.training.outputs import Checkpoint, Outputs, average, kept_after
-from raretokens.training.saving import Clock, random_states, restore_random_states
+from raretokens.training.rule import is_worse
 from raretokens.training.state import State
-from raretokens.training.stopping import is_worse
-from raretokens.training.updates import Batch, Updates
 
 
 @dataclass

@@ -1,10 +1,13 @@
-"""How the weights move: an optimizer, its rate in each update, and which weights are validated and kept.
+"""Learning rate: linear warm-up, then the inverse square root of the update (Vaswani et al., 2017; fairseq's form).
+
+When validation no longer improves (Merity et al., 2018, Algorithm 1, in the form of the public code).
+How the weights move: an optimizer, its rate in each update, and which weights are validated and kept.
 
 A rule is a file of rules/, found by its name, so that a run depends on the file of its own rule alone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -14,7 +17,22 @@ from torch import nn
 
 from raretokens.errors import UserError
 from raretokens.loss.objective import Objective
-from raretokens.training.job import Training
+from raretokens.training.config import Training
+
+INITIAL_LR = 1e-7
+
+
+def learning_rate(update: int, peak: float, warmup: int) -> float:
+    """Rate of update `update`, counted from 1."""
+    if update <= warmup:
+        return INITIAL_LR + (peak - INITIAL_LR) * update / warmup
+    return peak * (warmup / update) ** 0.5
+
+
+def is_worse(validated: Sequence[float], window: int) -> bool:
+    """Whether the last NLL is above the best of all but the `window` before it; never while there are no others."""
+    earlier = validated[: -window - 1]
+    return bool(earlier) and validated[-1] > min(earlier)
 
 
 class Rule(ABC):

@@ -11,17 +11,17 @@ from torch import nn
 from raretokens.errors import UserError
 from raretokens.files import failure
 from raretokens.loss.facts import Facts, facts
-from raretokens.models.building import build
+from raretokens.models.registry import build
 from raretokens.objectives.building import build as build_objective
-from raretokens.subword.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
+from raretokens.training.batches import Updates, check_size
+from raretokens.training.checkpoints import Outputs
+from raretokens.training.config import Execution
+from raretokens.training.config import TrainJob as Job
 from raretokens.training.criterion import Criterion
-from raretokens.training.execution import Execution
-from raretokens.training.job import Job
 from raretokens.training.loop import Trainer
 from raretokens.training.observer import Observer
-from raretokens.training.outputs import Outputs
 from raretokens.training.state import State, fingerprint
-from raretokens.training.updates import Updates, check_size
 
 COMPILER = "inductor"  # of torch.compile
 WEIGHTS = "model.safetensors"

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from raretokens.metrics.documents import documents
-from raretokens.scoring import majority
-from raretokens.scoring.artifacts import lines
-from raretokens.scoring.job import Majority
+from raretokens.evaluation import classification as majority
+from raretokens.evaluation.artifacts import lines
+from raretokens.evaluation.config import Majority
+from raretokens.evaluation.metrics.text import documents
 
 Job = Majority
 

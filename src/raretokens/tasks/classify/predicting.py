@@ -6,10 +6,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from raretokens.decoding.predict import TOKENS_AT_ONCE
-from raretokens.subword.beside import labels_of
-from raretokens.subword.streams import tokens
-from raretokens.training.documents import Documents
+from raretokens.evaluation.predict import TOKENS_AT_ONCE
+from raretokens.tokenization.token_files import labels_of, tokens
+from raretokens.training.document_batches import Documents
 
 
 @torch.no_grad()

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 from raretokens.errors import UserError
-from raretokens.subword.beside import labels_of
-from raretokens.subword.streams import read_meta, tokens
-from raretokens.training.class_scores import ClassScores
-from raretokens.training.documents import Documents
-from raretokens.training.job import Job
+from raretokens.tokenization.token_files import labels_of, read_meta, tokens
+from raretokens.training.config import TrainJob as Job
+from raretokens.training.criterion import ClassScores
+from raretokens.training.document_batches import Documents
 
 CRITERION = ClassScores
 

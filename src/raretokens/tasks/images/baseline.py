@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from raretokens.scoring import majority
-from raretokens.scoring.job import Majority
+from raretokens.evaluation import classification as majority
+from raretokens.evaluation.config import Majority
 
 Job = Majority
 

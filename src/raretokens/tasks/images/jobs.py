@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from raretokens.decoding.predict_job import PredictJob
+from raretokens.evaluation.config import Majority, PredictJob
+from raretokens.evaluation.config import ScoreJob as Score
 from raretokens.run import Run
-from raretokens.scoring.job import Majority, Score
 from raretokens.sections import Section
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.settings import TaskSettings

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from raretokens.decoding.predict import TOKENS_AT_ONCE
-from raretokens.subword.beside import images_of
-from raretokens.subword.vocabulary import SPECIALS, VOCABULARY, Vocabulary
-from raretokens.training.images import Images
+from raretokens.evaluation.predict import TOKENS_AT_ONCE
+from raretokens.tokenization.token_files import images_of
+from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
+from raretokens.training.image_batches import Images
 
 
 @torch.no_grad()

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from raretokens.metrics.resampling import Replicates
-from raretokens.scoring.artifacts import Artifacts
-from raretokens.scoring.classes import class_metrics, drawn_class_metrics
-from raretokens.scoring.job import Score
-from raretokens.scoring.layout import Signed
-from raretokens.subword.beside import images_of
-from raretokens.subword.vocabulary import SPECIALS
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.classification import class_metrics, drawn_class_metrics
+from raretokens.evaluation.config import ScoreJob as Score
+from raretokens.evaluation.metrics.bootstrap import Replicates
+from raretokens.evaluation.score_files import Signed
+from raretokens.tokenization.token_files import images_of
+from raretokens.tokenization.vocabulary import SPECIALS
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Signed:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from raretokens.errors import UserError
-from raretokens.subword.beside import images_of
-from raretokens.training.images import Images
-from raretokens.training.job import Job
+from raretokens.tokenization.token_files import images_of
+from raretokens.training.config import TrainJob as Job
+from raretokens.training.image_batches import Images
 
 
 def data(job: Job, folder: Path) -> tuple[Images, Images]:

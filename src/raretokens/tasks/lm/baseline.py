@@ -4,22 +4,17 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.decoding.job import Continuation
 from raretokens.errors import UserError
-from raretokens.metrics import resampling
-from raretokens.metrics.continuation import continuation, human, of_printed
-from raretokens.metrics.corpus import corpus_in_words, rank_frequency
-from raretokens.metrics.frequency import frequency
-from raretokens.metrics.perplexity import token_share
-from raretokens.metrics.uniq import uniq
-from raretokens.scoring.artifacts import group_of
-from raretokens.scoring.layout import Signed, layout
-from raretokens.scoring.score_files import write_drawn, write_json, write_points
-from raretokens.scoring.token_files import splits
-from raretokens.subword.printed_prefixes import located
-from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
+from raretokens.evaluation.artifacts import group_of, splits
+from raretokens.evaluation.config import Continuation
+from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.evaluation.metrics.predictions import continuation, human, of_printed, token_share, uniq
+from raretokens.evaluation.metrics.text import corpus_in_words, frequency, rank_frequency
+from raretokens.evaluation.score_files import Signed, layout, write_drawn, write_json, write_points
 from raretokens.tasks.lm.job import Baseline
+from raretokens.tokenization.encoder import located
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
 
 Job = Baseline
 

@@ -1,12 +1,12 @@
 """What scoring language models is told."""
 
-from raretokens.decoding.job import Continuation, Probe
-from raretokens.scoring import job
+from raretokens.evaluation import config as job
+from raretokens.evaluation.config import Continuation, Probe
 from raretokens.sections import Section
-from raretokens.subword.groups import Groups
+from raretokens.tokenization.config import Groups
 
 
-class Score(job.Score):
+class Score(job.ScoreJob):
     unit: str  # of a token: piece or word
     probe: Probe
     english: bool  # otherwise word similarity is not defined

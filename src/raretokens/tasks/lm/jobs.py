@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from raretokens.corpora.names import corpora, languages
-from raretokens.decoding.job import ProbeJob
+from raretokens.evaluation.config import ProbeJob
 from raretokens.run import Run
 from raretokens.sections import Section
-from raretokens.subword.job import WordVocabulary
 from raretokens.tasks.lm.job import Baseline, Score
 from raretokens.tasks.lm.settings import Settings
 from raretokens.tasks.parameters import Parameters
+from raretokens.tokenization.config import WordVocabulary
 
 
 def of_run(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:

@@ -5,20 +5,26 @@ from functools import partial
 
 import numpy as np
 
-from raretokens.decoding.job import Continuation
-from raretokens.metrics import resampling, similarity
-from raretokens.metrics.all_but_top import all_but_top
-from raretokens.metrics.continuation import continuation, of_printed
-from raretokens.metrics.perplexity import among_others, perplexity, rare_mass, token_share
-from raretokens.metrics.uniq import uniq
-from raretokens.scoring.artifacts import Artifacts
-from raretokens.scoring.geometry import geometry
-from raretokens.scoring.layout import Signed
-from raretokens.subword.encoder import Encoder
-from raretokens.subword.printed_prefixes import located
-from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import RARE, UNK
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.config import Continuation
+from raretokens.evaluation.geometry import geometry
+from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.evaluation.metrics import similarity
+from raretokens.evaluation.metrics.predictions import (
+    among_others,
+    continuation,
+    of_printed,
+    perplexity,
+    rare_mass,
+    token_share,
+    uniq,
+)
+from raretokens.evaluation.metrics.spectrum import all_but_top
+from raretokens.evaluation.score_files import Signed
 from raretokens.tasks.lm.job import Score
+from raretokens.tokenization.encoder import Encoder, located
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import RARE, UNK
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Signed:

@@ -1,6 +1,6 @@
 """Language models in params.yaml."""
 
-from raretokens.decoding.job import Probe
+from raretokens.evaluation.config import Probe
 from raretokens.tasks import settings
 
 Line = settings.Line

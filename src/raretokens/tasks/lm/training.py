@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from raretokens.subword.streams import tokens
-from raretokens.training.blocks import Blocks
-from raretokens.training.job import Job
+from raretokens.tokenization.token_files import tokens
+from raretokens.training.config import TrainJob as Job
+from raretokens.training.token_batches import Blocks
 
 
 def data(job: Job, folder: Path) -> tuple[Blocks, Blocks]:

@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-from raretokens.decoding.job import Decoding
 from raretokens.errors import UserError
-from raretokens.metrics import resampling
-from raretokens.metrics.bleu import (
+from raretokens.evaluation.artifacts import lines
+from raretokens.evaluation.config import Decoding
+from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.evaluation.metrics.bleu import (
     TOKENISED,
     Tokens,
     chrf,
@@ -15,9 +16,8 @@ from raretokens.metrics.bleu import (
     split_tokens,
     tokenised_bleu,
 )
-from raretokens.metrics.resampling import Replicates
-from raretokens.scoring.artifacts import lines
-from raretokens.scoring.layout import Signed
+from raretokens.evaluation.metrics.bootstrap import Replicates
+from raretokens.evaluation.score_files import Signed
 from raretokens.tasks.nmt.job import Texts
 
 

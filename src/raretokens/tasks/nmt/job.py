@@ -1,7 +1,7 @@
 """What scoring translations is told."""
 
-from raretokens.decoding.job import Decoding
-from raretokens.scoring import job
+from raretokens.evaluation import config as job
+from raretokens.evaluation.config import Decoding
 from raretokens.sections import Section
 
 
@@ -13,7 +13,7 @@ class Texts(Section):
     extra_tests: list[str]
 
 
-class Score(job.Score):
+class Score(job.ScoreJob):
     texts: Texts
     aligned: int | None  # pairs that the aligner learnt from; None: all
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from raretokens.decoding.job import Decoding, TranslateJob
+from raretokens.evaluation.config import Decoding, TranslateJob
 from raretokens.run import Run
 from raretokens.sections import Section
 from raretokens.tasks.nmt.job import Baseline, Score, Texts

@@ -2,15 +2,15 @@
 
 from scipy import sparse
 
-from raretokens.metrics.alignsim import alignsim
-from raretokens.metrics.neighbours import neighbours
-from raretokens.metrics.resampling import Replicates
-from raretokens.scoring.artifacts import Artifacts
-from raretokens.scoring.geometry import geometry
-from raretokens.scoring.layout import Signed
-from raretokens.subword.vocabulary import SPACE
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.geometry import geometry
+from raretokens.evaluation.metrics.bootstrap import Replicates
+from raretokens.evaluation.metrics.neighbours import neighbours
+from raretokens.evaluation.metrics.similarity import alignsim
+from raretokens.evaluation.score_files import Signed
 from raretokens.tasks.nmt.bleu import bleu, drawn_bleu
 from raretokens.tasks.nmt.job import Score
+from raretokens.tokenization.vocabulary import SPACE
 
 LINKED = 0.01  # of a query's links to other types
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from raretokens.decoding.job import Decoding
+from raretokens.evaluation.config import Decoding
 from raretokens.sections import Name
 from raretokens.tasks import settings
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from raretokens.subword.streams import Bitext
-from raretokens.training.job import Job
-from raretokens.training.pairs import Pairs
+from raretokens.tokenization.token_files import Bitext
+from raretokens.training.config import TrainJob as Job
+from raretokens.training.document_batches import Pairs
 
 
 def data(job: Job, folder: Path) -> tuple[Pairs, Pairs]:

@@ -1,7 +1,7 @@
 """What scoring recurrent language models is told."""
 
-from raretokens.scoring import job
+from raretokens.evaluation import config as job
 
 
-class Score(job.Score):
+class Score(job.ScoreJob):
     unit: str  # of a token: piece or word

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from raretokens.decoding.evaluation_job import EvaluateJob
+from raretokens.evaluation.config import EvaluateJob
 from raretokens.run import Run
 from raretokens.sections import Section
-from raretokens.subword.job import WordVocabulary
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.recurrent.job import Score
 from raretokens.tasks.recurrent.settings import Settings
+from raretokens.tokenization.config import WordVocabulary
 
 
 def of_run(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:

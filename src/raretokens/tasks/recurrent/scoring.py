@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.metrics import resampling
-from raretokens.metrics.perplexity import perplexity
-from raretokens.metrics.uniq import uniq
-from raretokens.scoring.artifacts import Artifacts
-from raretokens.scoring.geometry import geometry
-from raretokens.scoring.layout import Signed
-from raretokens.subword.streams import tokens
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.geometry import geometry
+from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.evaluation.metrics.predictions import perplexity, uniq
+from raretokens.evaluation.score_files import Signed
 from raretokens.tasks.recurrent.job import Score
+from raretokens.tokenization.token_files import tokens
 
 WAYS = {"ppl": "plain", "ppl_pointer": "pointer", "ppl_dynamic": "dynamic"}  # metric -> files of the evaluation
 

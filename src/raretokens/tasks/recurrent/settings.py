@@ -1,6 +1,6 @@
 """Recurrent language models in params.yaml."""
 
-from raretokens.decoding.evaluation_job import Evaluation
+from raretokens.evaluation.config import Evaluation
 from raretokens.tasks import settings
 
 Line = settings.Line

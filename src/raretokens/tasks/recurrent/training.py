@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from raretokens.subword.streams import tokens
-from raretokens.training.carried import Carried
-from raretokens.training.columns import Columns, columns_of
-from raretokens.training.job import Job
+from raretokens.tokenization.token_files import tokens
+from raretokens.training.config import TrainJob as Job
+from raretokens.training.criterion import Carried
+from raretokens.training.token_batches import Columns, columns_of
 
 CRITERION = Carried
 VALIDATED = 10  # columns of the validation text

@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from raretokens.metrics.corpus import rank_frequency
-from raretokens.metrics.frequency import frequency
-from raretokens.scoring.layout import Signed, layout
-from raretokens.scoring.score_files import write_drawn, write_json, write_points
-from raretokens.scoring.token_files import splits
-from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.evaluation.artifacts import splits
+from raretokens.evaluation.metrics.text import frequency, rank_frequency
+from raretokens.evaluation.score_files import Signed, layout, write_drawn, write_json, write_points
 from raretokens.tasks.skipgram.job import Baseline
+from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 Job = Baseline
 

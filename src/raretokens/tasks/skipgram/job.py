@@ -1,11 +1,11 @@
 """What scoring word embeddings is told."""
 
-from raretokens.scoring import job
+from raretokens.evaluation import config as job
 from raretokens.sections import Section
-from raretokens.subword.groups import Groups
+from raretokens.tokenization.config import Groups
 
 
-class Score(job.Score):
+class Score(job.ScoreJob):
     least_count: int  # of a word of the vocabulary
 
 

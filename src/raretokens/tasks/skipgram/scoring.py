@@ -2,12 +2,13 @@
 
 from functools import partial
 
-from raretokens.metrics import resampling, similarity
-from raretokens.scoring.artifacts import Artifacts
-from raretokens.scoring.geometry import geometry
-from raretokens.scoring.layout import Signed
-from raretokens.subword.vocabulary import SPECIALS, UNK
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.geometry import geometry
+from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.evaluation.metrics import similarity
+from raretokens.evaluation.score_files import Signed
 from raretokens.tasks.skipgram.job import Score
+from raretokens.tokenization.vocabulary import SPECIALS, UNK
 
 SETS = (*similarity.SETS, "simlex")
 FORM = "lower-case"

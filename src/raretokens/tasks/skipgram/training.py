@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 from raretokens.errors import UserError
 from raretokens.loss.gated_cross_entropy import SummedLoss
-from raretokens.loss.negative_sampling import negative_sampling
 from raretokens.loss.objective import Objective
-from raretokens.subword.streams import tokens
-from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.loss.terms import negative_sampling
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
+from raretokens.training.batches import Batch
+from raretokens.training.config import TrainJob as Job
 from raretokens.training.criterion import Criterion
-from raretokens.training.job import Job
-from raretokens.training.updates import Batch
-from raretokens.training.windows import Windows
+from raretokens.training.window_batches import Windows
 
 SOFTMAX = (
     "gate",

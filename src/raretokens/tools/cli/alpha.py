@@ -14,9 +14,9 @@ from raretokens.errors import UserError
 from raretokens.objectives.rarity import SENSIBLE, USUAL, rare_share, threshold_for
 from raretokens.objectives.registry import declared
 from raretokens.pipeline.jobs import training
-from raretokens.subword.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from raretokens.tasks.parameters import Parameters
-from raretokens.training.job import Job
+from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
+from raretokens.training.config import TrainJob as Job
 
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 

@@ -15,7 +15,7 @@ from raretokens.planning.plan import UTILISATION, Planned, named, plan
 from raretokens.planning.vocabulary import text
 from raretokens.tasks.parameters import Parameters
 from raretokens.tools.cli.alpha import shares
-from raretokens.training.job import Job
+from raretokens.training.config import TrainJob as Job
 
 CPU_GB = 16.0
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.models.transformer import sinusoids
-from raretokens.subword.vocabulary import BOS, EOS, PAD
+from raretokens.tokenization.vocabulary import BOS, EOS, PAD
 from raretokens.tools.exporting.linears import Named, attention, both
 
 CLASS, TYPE = "MarianMTModel", "marian"

@@ -8,13 +8,13 @@ from types import ModuleType
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from raretokens.decoding.export import export as to_ctranslate2
-from raretokens.decoding.export import export_language_model
 from raretokens.errors import UserError
+from raretokens.evaluation.ctranslate2_models import export as to_ctranslate2
+from raretokens.evaluation.ctranslate2_models import export_language_model
 from raretokens.files import whole, write_text
-from raretokens.models.building import build
 from raretokens.models.decoder import Decoder
-from raretokens.subword.vocabulary import VOCABULARY, Vocabulary
+from raretokens.models.registry import build
+from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 from raretokens.tools.exporting import card, pieces
 from raretokens.tools.trained_run import Finished
 
@@ -42,7 +42,8 @@ def write(finished: Finished, into: Path, form: str = FORMS[0]) -> None:
     else:
         cut = _transformers(finished, model, vocabulary, positions, into)
         write_text(
-            into / "README.md", card.card(finished, import_module(f"raretokens.tools.exporting.{architecture}").CLASS, cut)
+            into / "README.md",
+            card.card(finished, import_module(f"raretokens.tools.exporting.{architecture}").CLASS, cut),
         )
 
 

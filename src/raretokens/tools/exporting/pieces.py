@@ -12,10 +12,10 @@ from typing import Any
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from raretokens.files import write_text
-from raretokens.subword.gpt2 import GPT2
-from raretokens.subword.joint import Joint
-from raretokens.subword.sentence_piece import SentencePiece
-from raretokens.subword.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.tokenization.gpt2 import GPT2
+from raretokens.tokenization.joint import Joint
+from raretokens.tokenization.sentence_piece import SentencePiece
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.tools.trained_run import Finished
 
 MARKS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
@@ -61,7 +61,7 @@ def _left_out(tokens: Path, into: Path) -> str:
             shutil.copyfile(tokens / name, into / name)
     return (
         "The tokenizer is not in the form of transformers: its merges pass through pieces that the table has no row for. "
-        f"`raretokens.subword.encoder.Encoder` reads the files of it that lie here; `{VOCABULARY}` names the row of each piece."
+        f"`raretokens.tokenization.encoder.Encoder` reads its files here; `{VOCABULARY}` names the row of each piece."
     )
 
 

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from raretokens.metrics.resampling import Replicates
-from raretokens.metrics.rows import evenly, members
-from raretokens.metrics.similarity import Pair
-from raretokens.metrics.spectrum import projection, singular_values
-from raretokens.metrics.undertrained import Indicators, indicators
-from raretokens.metrics.zipfian import lengths, norm_by_frequency, zipfian_whitening
-from raretokens.scoring.geometry import of_counts, of_rows, without_the_top
-from raretokens.scoring.layout import Signed
-from raretokens.subword.vocabulary import FILLER, GROUP_NAMES, Vocabulary
+from raretokens.evaluation.geometry import of_counts, of_rows, without_the_top
+from raretokens.evaluation.metrics.bootstrap import Replicates
+from raretokens.evaluation.metrics.frequency import lengths, norm_by_frequency, zipfian_whitening
+from raretokens.evaluation.metrics.rows import evenly, members
+from raretokens.evaluation.metrics.similarity import Pair
+from raretokens.evaluation.metrics.spectrum import Indicators, indicators, projection, singular_values
+from raretokens.evaluation.score_files import Signed
+from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES, Vocabulary
 from raretokens.tools.measure import row_order as ordered
 from raretokens.tools.measure import streaming as large
 from raretokens.tools.measure import word_similarity as similarity

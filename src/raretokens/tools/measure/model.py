@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.subword.vocabulary import BOS, EOS, PAD, UNK, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import BOS, EOS, PAD, UNK, VOCABULARY, Vocabulary
 from raretokens.tools import trained_run as finished
 from raretokens.tools.measure import folder, vectors
 from raretokens.tools.measure import formats as files

@@ -8,8 +8,8 @@ from typing import Any
 
 import jinja2
 
+from raretokens.evaluation.score_files import layout
 from raretokens.files import whole, write_text
-from raretokens.scoring.layout import layout
 from raretokens.tools.measure.comparison import Difference, differences, flat
 from raretokens.tools.measure.figures import TITLES, draw
 from raretokens.tools.measure.measurement import Measured

@@ -13,15 +13,13 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from raretokens.decoding.windows import Ends, Read, read, readings
 from raretokens.errors import UserError
-from raretokens.metrics import resampling
-from raretokens.metrics.continuation import continuation, human
-from raretokens.metrics.perplexity import perplexity, token_share
-from raretokens.metrics.resampling import Replicates
-from raretokens.metrics.uniq import uniq
-from raretokens.scoring.layout import Signed
-from raretokens.subword.vocabulary import PAD
+from raretokens.evaluation.language_model import Ends, Read, read, readings
+from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.evaluation.metrics.bootstrap import Replicates
+from raretokens.evaluation.metrics.predictions import continuation, human, perplexity, token_share, uniq
+from raretokens.evaluation.score_files import Signed
+from raretokens.tokenization.vocabulary import PAD
 from raretokens.tools.measure.formats import tree
 from raretokens.tools.measure.model import Model
 
@@ -110,7 +108,7 @@ class Own:
     def __init__(self, model: Model, reach: Reach) -> None:
         from safetensors.torch import load_file
 
-        from raretokens.models.building import build
+        from raretokens.models.registry import build
 
         assert model.run is not None
         run, rows = model.run.run, next(iter(model.tables.values())).shape[0]

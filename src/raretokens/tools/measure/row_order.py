@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from raretokens.subword.vocabulary import FILLER, FREQ, PAD, SPECIALS, Vocabulary
+from raretokens.tokenization.vocabulary import FILLER, FREQ, PAD, SPECIALS, Vocabulary
 from raretokens.tools.measure.formats import Stored
 
 UNGROUPED = 3  # used, but of no frequency group

@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from raretokens.metrics import all_but_top, cosine, isotropy, spectrum
-from raretokens.metrics.rows import evenly, members
+from raretokens.evaluation.metrics import isotropy, spectrum
+from raretokens.evaluation.metrics import isotropy as cosine
+from raretokens.evaluation.metrics import spectrum as all_but_top
+from raretokens.evaluation.metrics.rows import evenly, members
 from raretokens.tools.measure.row_order import Ordered
 
 BLOCK = 4096  # rows

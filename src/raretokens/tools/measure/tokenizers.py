@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.subword.text import blocks
+from raretokens.tokenization.packing import blocks
 from raretokens.tools.measure.formats import tree
 
 MARKS = ("bos", "pad", "eos", "unk")  # in the order of subword.vocabulary.SPECIALS

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.metrics import similarity
-from raretokens.metrics.all_but_top import all_but_top
-from raretokens.metrics.rows import members
-from raretokens.metrics.similarity import Pair
-from raretokens.metrics.zipfian import whitening
-from raretokens.scoring.layout import Signed
+from raretokens.evaluation.metrics import similarity
+from raretokens.evaluation.metrics.frequency import whitening
+from raretokens.evaluation.metrics.rows import members
+from raretokens.evaluation.metrics.similarity import Pair
+from raretokens.evaluation.metrics.spectrum import all_but_top
+from raretokens.evaluation.score_files import Signed
 from raretokens.tools.measure.model import Model
 
 SPACE = "Ġ"  # GPT-2's mark of a space, which stands in front of a word only where the text has one

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from raretokens.training.rule import is_worse
 from raretokens.training.rules import sgd
-from raretokens.training.stopping import is_worse
 
 OPTIONS = {
     "clip": 0.25,

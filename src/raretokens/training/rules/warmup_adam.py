@@ -1,7 +1,7 @@
 """Adam with a linear warm-up, then the inverse square root of the update: the rule of Transformers."""
 
+from raretokens.training.rule import learning_rate
 from raretokens.training.rules import adam
-from raretokens.training.schedule import learning_rate
 
 OPTIONS: dict = {}
 

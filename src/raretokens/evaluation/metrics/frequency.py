@@ -1,0 +1,217 @@
+"""Popularity: does a finished table say of a row whether its type is a popular one?
+
+How long rows are, and how far training moved them, of popular and of rare types (FRAGE).
+Frequency in the table: length against log frequency, and whitening under the distribution of the text.
+"""
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import rankdata
+
+from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions, mean_cosine
+from raretokens.evaluation.metrics.rows import blocks, evenly, members
+from raretokens.tokenization.vocabulary import FILLER, FREQ, SPECIALS
+
+POPULAR = 0.2  # share of the types (FRAGE section 5.1)
+FOLDS = 5
+PENALTY = 0.01  # L2, on weights of standardised rows; between 1e-4 and 1e-1 the accuracy moves by about a point
+LIMIT = 20_000  # rows; 20,000 rows of width 1024 are 160 MB in float64
+WIDEST = 1024  # of wider tables fewer rows, so that they take no more memory
+
+
+def popular_types(counts: np.ndarray, groups: np.ndarray, share: float = POPULAR) -> np.ndarray:
+    """N, bool: the most frequent `share` of the used types, as objectives/frage.py takes them; all others are rare.
+
+    counts: N, occurrences in the training text; ties go to the lower id. Specials count as the most frequent, as in the
+    groups. Fillers are not used; <pad> takes a place among the specials, though no metric looks at its row.
+    """
+    used = np.flatnonzero(groups != FILLER)
+    order = used[np.lexsort((used, -counts[used], used >= len(SPECIALS)))]
+    popular = np.zeros(len(groups), dtype=bool)
+    popular[order[: round(share * len(order))]] = True
+    return popular
+
+
+def popularity_accuracy(
+    table: np.ndarray,
+    counts: np.ndarray,
+    groups: np.ndarray,
+    *,
+    popular: float = POPULAR,
+    seed: int = 0,
+    limit: int = LIMIT,
+    shuffled: bool = False,
+) -> tuple[dict[str, float | None], str]:
+    """How well a logistic regression tells popular from rare rows (the discriminator of FRAGE, section 4, trained anew).
+
+    `accuracy` is balanced, in percent: the mean of the share of popular rows and the share of rare rows that are put on
+    their side, so 50 says that the table does not tell. `auc` is the chance that a popular row scores above a rare one,
+    the mean over folds. Both are of held-out rows: FOLDS folds, each with its share of both classes, drawn by the seed.
+    With `shuffled`, the control: rows are called popular at random, as many as are; what the table can seem to tell then is
+    chance. None where a class has fewer rows than folds. Above `limit` rows, evenly spaced ones stand for all.
+
+    Each discriminator minimises 1/2 (mean cross-entropy over popular rows + the same over rare rows)
+    + PENALTY / 2 |v|^2 over its weights v (d) and a bias, on rows that are standardised column by column. That is
+    strictly convex in v, so the answer depends on no starting point and no learning rate.
+    """
+    limit = limit * WIDEST // max(WIDEST, table.shape[1])
+    ids = evenly(members(groups)["total"], limit)
+    is_popular = popular_types(counts, groups, popular)[ids]
+    if shuffled:
+        is_popular = np.random.default_rng(seed).permutation(is_popular)
+    signature = f"popular:{popular:g}{'-shuffled' if shuffled else ''}|logistic|l2:{PENALTY:g}"
+    signature += f"|folds:{FOLDS}|seed:{seed}|rows:no-pad-no-fillers"
+    if len(ids) < len(members(groups)["total"]):
+        signature += f"|evenly-spaced:{limit}"
+    if min(is_popular.sum(), (~is_popular).sum()) < FOLDS:
+        return {"accuracy": None, "auc": None}, signature
+    fold = folds_of(is_popular, seed)
+    scores = _held_out(_standardised(np.asarray(table[ids], dtype=np.float64)), is_popular, fold)
+    right = (scores > 0) == is_popular
+    accuracy = 50 * (right[is_popular].mean() + right[~is_popular].mean())
+    auc = np.mean([_auc(scores[fold == part], is_popular[fold == part]) for part in range(FOLDS)])
+    return {"accuracy": float(accuracy), "auc": float(auc)}, signature
+
+
+def folds_of(is_popular: np.ndarray, seed: int) -> np.ndarray:
+    """Number of each row's fold; the folds have as many rows of a class as can be."""
+    random, fold = np.random.default_rng(seed), np.empty(len(is_popular), dtype=int)
+    for rows in (np.flatnonzero(is_popular), np.flatnonzero(~is_popular)):
+        fold[random.permutation(rows)] = np.arange(len(rows)) % FOLDS
+    return fold
+
+
+def _standardised(rows: np.ndarray) -> np.ndarray:
+    """Columns less their mean over their deviation; a constant column becomes zeros."""
+    rows -= rows.mean(axis=0)
+    deviation = rows.std(axis=0)
+    return np.divide(rows, deviation, out=np.zeros_like(rows), where=deviation > 0)
+
+
+def _held_out(rows: np.ndarray, is_popular: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """Score of each row by the discriminator that has not seen its fold; positive says popular.
+
+    The folds are solved at once, a column each, so that the rows are read once a step. Steps are taken along the
+    principal directions, each scaled by its curvature: the same optimum, in fewer steps.
+    """
+    n, width = rows.shape
+    values, vectors = np.linalg.eigh(rows.T @ rows / n)
+    scale = 1 / np.sqrt(np.maximum(values, 0) / 4 + PENALTY)
+    rows = rows @ (vectors * scale)
+    penalty = PENALTY * scale[:, None] ** 2  # of the weights along the scaled directions
+    trains = fold[:, None] != np.arange(FOLDS)  # n x folds
+    sizes = np.where(is_popular[:, None], trains[is_popular].sum(axis=0), trains[~is_popular].sum(axis=0))
+    weight, sign = trains / (2 * sizes), np.where(is_popular, 1.0, -1.0)[:, None]
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        """Sum of the folds' losses and its gradient."""
+        v = flat.reshape(width + 1, FOLDS)  # the last row is the bias
+        margin = sign * (rows @ v[:-1] + v[-1])
+        by_score = -sign * weight * expit(-margin)
+        gradient = np.vstack((rows.T @ by_score + penalty * v[:-1], by_score.sum(axis=0)))
+        value = np.sum(weight * np.logaddexp(0, -margin)) + np.sum(penalty * v[:-1] ** 2) / 2
+        return float(value), gradient.ravel()
+
+    start, options = np.zeros((width + 1) * FOLDS), {"maxiter": 5000, "maxfun": 10_000, "gtol": 1e-7, "ftol": 0}
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x.reshape(width + 1, FOLDS)
+    return (rows @ found[:-1] + found[-1])[np.arange(n), fold]
+
+
+def _auc(scores: np.ndarray, is_popular: np.ndarray) -> float:
+    """Share of pairs of a popular and a rare row in which the popular one scores higher; half of the ties."""
+    first, other = int(is_popular.sum()), int((~is_popular).sum())
+    return float((rankdata(scores)[is_popular].sum() - first * (first + 1) / 2) / (first * other))
+
+
+def norms(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+    """Mean Euclidean length of the rows; table: N x d, or a difference of two tables."""
+    kept, popular = members(groups)["total"], popular_types(counts, groups)
+    value = {
+        name: _mean_length(table, kept[popular[kept] == side]) for name, side in (("popular", True), ("rare", False))
+    }
+    return value, f"norm:2|popular:{POPULAR:g}|rows:no-pad-no-fillers"
+
+
+def _mean_length(table: np.ndarray, ids: np.ndarray) -> float | None:
+    lengths = [np.linalg.norm(block, axis=1) for block in blocks(table, ids)]
+    return float(np.concatenate(lengths).mean()) if len(ids) else None
+
+
+WHITENING_LIMIT = 65_536  # rows of the whitened table that are looked at
+FLAT = 1e-7  # singular values below this share of the largest are noise: their directions are left out
+
+
+def lengths(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Euclidean length of each of the rows."""
+    return np.concatenate([np.linalg.norm(block, axis=1) for block in blocks(table, ids)] or [np.empty(0)])
+
+
+def norm_by_frequency(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+    """Mean length of a row by group, and Pearson's correlation of length with log frequency over the types that occur."""
+    value: dict[str, float | None] = {}
+    for name, ids in members(groups).items():
+        value[name] = float(lengths(table, ids).mean()) if len(ids) else None
+    seen = members(groups)["total"]
+    seen = seen[counts[seen] > 0]
+    length, frequency = lengths(table, seen), np.log(counts[seen])
+    varies = len(seen) > 2 and np.ptp(length) > 0 and np.ptp(frequency) > 0
+    value["pearson"] = float(np.corrcoef(length, frequency)[0, 1]) if varies else None
+    return value, f"norm:2|corr:pearson-log-count|types-that-occur:{len(seen)}|rows:no-pad-no-fillers"
+
+
+def whitening(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (d) and matrix (d x r) that make W white under the text's distribution: W' = (W - mean) matrix.
+
+    Yokoi et al. (2024): mean = sum_k p_k w_k, rows sqrt(p_k) (w_k - mean) = U S V^T, matrix = V S^-1. p_k are frequencies
+    of the types that occur; directions in which these do not differ (r < d) are left out.
+    """
+    ids = members(groups)["total"]
+    ids = ids[counts[ids] > 0]
+    share = counts[ids] / counts[ids].sum()
+    width = table.shape[1]
+    mean, gram, start = np.zeros(width), np.zeros((width, width)), 0
+    for block in blocks(table, ids):
+        mean += share[start : start + len(block)] @ block
+        start += len(block)
+    start = 0
+    for block in blocks(table, ids):
+        centred = (block - mean) * np.sqrt(share[start : start + len(block), None])
+        gram += centred.T @ centred
+        start += len(block)
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > max(FLAT**2 * values[-1], 0.0)
+    return mean, vectors[:, kept] / np.sqrt(values[kept])
+
+
+def whitened(table: np.ndarray, counts: np.ndarray, groups: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, str]:
+    """The rows `ids`, whitened and scaled to the mean squared length that they had (I(W) depends on the scale)."""
+    mean, matrix = whitening(table, counts, groups)
+    before, parts = 0.0, []
+    for block in blocks(table, ids):
+        before += float(np.sum(block * block))
+        parts.append((block - mean) @ matrix)
+    rows = np.concatenate(parts)
+    scale = np.sqrt(before / np.sum(rows * rows)) if rows.any() else 1.0
+    return rows * scale, f"zipfian-whitening|directions:{matrix.shape[1]}|scale:as-before"
+
+
+def zipfian_whitening(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> dict[str, tuple[float | None, str]]:
+    """I(W) and S(w) of the table after Zipfian whitening; nothing where fewer than two types occur."""
+    every = members(groups)["total"]
+    if np.count_nonzero(counts[every]) < 2:
+        return {}
+    ids = evenly(every, WHITENING_LIMIT)
+    rows, how = whitened(table, counts, groups, ids)
+    if not rows.size:  # all types that occur have the same row
+        return {}
+    how += f"|evenly-spaced:{WHITENING_LIMIT}" if len(ids) < len(every) else ""
+    # <pad> is left out already, so its place goes to a row of zeros that no group has.
+    rows = np.insert(rows, 1, 0.0, axis=0)
+    alike = np.full(len(rows), FREQ, np.int8)
+    partition, by_isotropy = isotropy(log_partitions(rows, alike, ["total"]))
+    cosine, by_cosine = mean_cosine(rows, alike)
+    return {
+        "zipfian.isotropy": (partition["total"], f"{how}|{by_isotropy}"),
+        "zipfian.mean_cosine": (cosine, f"{how}|{by_cosine}"),
+    }

@@ -1,0 +1,197 @@
+"""Neighbours of single pieces in the embedding table: the nearest, and all of them in the order of frequency.
+
+Ranks of named words among a query's neighbours, put together (FRAGE tables 11 and 12).
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from raretokens.evaluation.metrics.frequency import POPULAR, popular_types
+from raretokens.evaluation.metrics.rows import blocks, evenly, members, unit
+from raretokens.tokenization.vocabulary import GROUP_NAMES, SPACE, SPECIALS, Vocabulary
+
+CURVE = 600  # points
+BEGINNING = 4  # characters
+QUERIES = 100  # whose cosines are in memory at once
+Near = list[tuple[str, float, str]]  # piece, cosine, group name
+
+
+def neighbours(
+    table: np.ndarray, pieces: Sequence[str], groups: np.ndarray, queries: Sequence[str], *, top: int = 5
+) -> tuple[dict[str, Near], str]:
+    """The `top` pieces of highest cosine to each query, nearest first (AGG tables 12 and 13).
+
+    Ties go to the more frequent piece. The whole table is searched but the query, specials and fillers. A query is
+    looked up with the space mark, then bare; one that is not a piece of the vocabulary gets an empty list, and the
+    signature says so. Pieces keep their space mark.
+    """
+    candidates = _candidates(groups)
+    rows = _rows(pieces, candidates, queries)
+    known = [query for query, row in rows.items() if row is not None]
+    cosines = _cosines(table, candidates[[rows[query] for query in known]], candidates) if known else ()
+    near: dict[str, Near] = {query: [] for query in rows}
+    for query, cosine in zip(known, cosines, strict=True):
+        for row in _nearest(cosine, rows[query])[:top]:
+            i = candidates[row]
+            near[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
+    absent = ",".join(query for query in rows if query not in known)
+    return near, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
+
+
+def named_ranks(
+    table: np.ndarray, pieces: Sequence[str], groups: np.ndarray, named: Mapping[str, Sequence[str]]
+) -> dict[str, list[tuple[str, int | None]]]:
+    """Rank from 1 of named words among a query's neighbours (FRAGE tables 11 and 12); None where a word is no piece."""
+    candidates = _candidates(groups)
+    ranks = {}
+    for query, words in named.items():
+        rows = _rows(pieces, candidates, [query, *words])
+        if rows[query] is None:
+            ranks[query] = [(word, None) for word in words]
+            continue
+        cosine = _cosines(table, candidates[[rows[query]]], candidates)[0]
+        order = _nearest(cosine, rows[query]).tolist()
+        ranks[query] = [(word, None if rows[word] is None else order.index(rows[word]) + 1) for word in words]
+    return ranks
+
+
+def rare_among_neighbours_of_rare(
+    table: np.ndarray,
+    counts: np.ndarray,
+    groups: np.ndarray,
+    *,
+    popular: float = POPULAR,
+    top: int = 10,
+    queries: int = 500,
+) -> tuple[dict[str, float | None], str]:
+    """How rare the neighbours of rare types are (FRAGE sections 1 and 3), rare being all but the popular types.
+
+    `rare`: share of rare types among the `top` types of highest cosine to each query, evenly spaced rare types (at most
+    `queries`). `nearest`: share of the queries whose nearest type is a rare one. `chance`: share of rare types among all
+    other types, what both would be if the table did not know frequency; with four rare types to a popular one it is 0.8.
+    counts: as in popular_types. Searched as in neighbours: neither the query nor specials and fillers. None without a
+    rare type or with nothing beside it.
+    """
+    candidates = _candidates(groups)
+    is_rare = ~popular_types(counts, groups, popular)[candidates]
+    own, others = evenly(np.flatnonzero(is_rare), queries), len(candidates) - 1
+    signature = f"similarity:cosine|top:{top}|popular:{popular:g}|queries:{len(own)}"
+    if not len(own) or not others:
+        return {"rare": None, "nearest": None, "chance": None}, signature
+    near = [
+        is_rare[_nearest(cosine, row)[:top]]
+        for part in np.array_split(own, -(-len(own) // QUERIES))
+        for row, cosine in zip(part, _cosines(table, candidates[part], candidates), strict=True)
+    ]
+    value = {
+        "rare": float(np.mean(near)),
+        "nearest": float(np.mean([listed[0] for listed in near])),
+        "chance": float((is_rare.sum() - 1) / others),
+    }
+    return value, signature
+
+
+def rank_correlation(
+    table: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, queries: Sequence[str]
+) -> tuple[float | None, str]:
+    """Does nearness follow frequency? Spearman's correlation, -1 to 1, of rank by falling count and cosine with the query.
+
+    Over all pieces but the query, specials and fillers, counted as targets; the mean over the queries that are one piece
+    (AGPS figures 5 to 7).
+    """
+    candidates, found = _candidates(groups), []
+    counts = vocabulary.target_counts[candidates]
+    for row in _rows(vocabulary.pieces, candidates, queries).values():
+        if row is not None:
+            others = np.arange(len(candidates)) != row
+            cosine = _cosines(table, candidates[[row]], candidates)[0]
+            found.append(-spearmanr(counts[others], cosine[others]).statistic)
+    return (float(np.mean(found)) if found else None), f"corr:spearman|queries:{len(found)}"
+
+
+def same_beginning(near: Mapping[str, Near]) -> tuple[float | None, str]:
+    """Share of the listed neighbours that begin as their query does: BEGINNING characters, case and marks apart."""
+    pairs = [(_plain(query), _plain(piece)) for query, listed in near.items() for piece, _, _ in listed]
+    alike = [len(piece) >= BEGINNING and piece[:BEGINNING] == query[:BEGINNING] for query, piece in pairs]
+    return (float(np.mean(alike)) if alike else None), f"characters:{BEGINNING}|case:folded"
+
+
+def _plain(piece: str) -> str:
+    return piece.removeprefix(SPACE).removesuffix("@@").lower()
+
+
+def similarity_curve(
+    table: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, query: str
+) -> list[tuple[int, float, str]]:
+    """Rank, cosine with the query and group of the pieces by falling frequency as targets (AGPS figures 5 to 7).
+
+    Thinned evenly to at most 600; the query itself, specials and fillers are left out. Empty where the query is not
+    one piece.
+    """
+    candidates = _candidates(groups)
+    row = _rows(vocabulary.pieces, candidates, [query])[query]
+    if row is None:
+        return []
+    cosine = _cosines(table, candidates[[row]], candidates)[0]
+    order = np.argsort(-vocabulary.target_counts[candidates], kind="stable")
+    order = order[order != row]
+    ranks = evenly(np.arange(len(order)), CURVE)
+    return [
+        (int(rank) + 1, float(cosine[i]), _group(groups, candidates[i]))
+        for rank, i in zip(ranks, order[ranks], strict=True)
+    ]
+
+
+def _candidates(groups: np.ndarray) -> np.ndarray:
+    candidates = members(groups)["total"]
+    return candidates[candidates >= len(SPECIALS)]
+
+
+def _rows(pieces: Sequence[str], candidates: np.ndarray, queries: Sequence[str]) -> dict[str, int | None]:
+    """Query -> place among the candidates, with the space mark if that is a piece; None where neither form is one."""
+    place = {pieces[i]: row for row, i in enumerate(candidates)}
+    return {query: place.get(SPACE + query, place.get(query)) for query in queries}
+
+
+def _nearest(cosine: np.ndarray, own: int) -> np.ndarray:
+    """Places of the candidates by falling cosine, without the query's own; ties go to the more frequent piece."""
+    order = np.argsort(-cosine, kind="stable")
+    return order[order != own]
+
+
+def _group(groups: np.ndarray, i: int) -> str:
+    return next(name for name, code in GROUP_NAMES.items() if code == groups[i])
+
+
+def _cosines(table: np.ndarray, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """queries x candidates; rounded, so that ties are ties on every machine."""
+    vectors = unit(np.asarray(table[queries], dtype=np.float64))
+    return np.round(np.concatenate([vectors @ unit(block).T for block in blocks(table, candidates)], axis=1), 12)
+
+
+Ranks = Mapping[str, Sequence[tuple[str, int | None]]]  # query -> word and its rank from 1, None where it is no piece
+
+
+def popular_pieces(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:
+    """Popular types, without the mark of a blank."""
+    popular = popular_types(vocabulary.counts, groups)
+    return {vocabulary.pieces[i].removeprefix(SPACE) for i in np.flatnonzero(popular)}
+
+
+def mean_ranks(ranks: Ranks, popular: set[str]) -> tuple[dict[str, float | None], str]:
+    """Geometric mean of all ranks that there are, and of those of popular and of rare queries; None without one."""
+    by_query = {query: [rank for _, rank in listed if rank is not None] for query, listed in ranks.items()}
+    parts = {
+        "total": list(by_query),
+        "popular": [query for query in by_query if query in popular],
+        "rare": [query for query in by_query if query not in popular],
+    }
+    value = {name: _mean([rank for query in queries for rank in by_query[query]]) for name, queries in parts.items()}
+    return value, "mean:geometric"
+
+
+def _mean(ranks: Sequence[int]) -> float | None:
+    return geometric_mean(ranks) if ranks else None

@@ -1,0 +1,150 @@
+"""Perplexity, in total and by the frequency group of the target.
+
+Uniq: how many distinct types a model predicts, in total and by frequency group.
+Continuations of a prefix: how many types they use, and how much they repeat themselves.
+Accuracy of a classifier.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.tokenization.vocabulary import GROUP_NAMES
+
+
+def perplexity(
+    logprob: np.ndarray,
+    targets: np.ndarray,
+    groups: np.ndarray,
+    *,
+    window: int,
+    context: int,
+    unit: str = "piece",
+    split: str = "test",
+) -> tuple[dict[str, float | None], str]:
+    """exp of the mean negative log-probability of the targets (AGG section 3.1); None for a group without a target.
+
+    logprob: natural logarithms, one a position; targets: id at each position; groups: N groups by id. The total covers
+    all positions, so ln PPL_total is the mean of ln PPL_g weighted by token_share. unit (of a token), window and
+    context (in tokens) only sign the number. Raises ValueError when the two arrays differ in length.
+    """
+    if len(logprob) != len(targets):
+        raise ValueError(f"{len(logprob)} log-probabilities for {len(targets)} targets: they belong to different texts")
+    group, nll = groups[targets], -np.asarray(logprob, dtype=np.float64)
+    value = {"total": _exp_mean(nll)} | {name: _exp_mean(nll[group == code]) for name, code in GROUP_NAMES.items()}
+    return value, f"log:e|unit:{unit}|window:{window}|context:{context}|split:{split}"
+
+
+def rare_mass(
+    rare: np.ndarray, targets: np.ndarray, groups: np.ndarray, **reach: int | str
+) -> tuple[dict[str, float | None], str]:
+    """Mean probability that positions give to all types of the rare group together, in total and by the group of the target.
+
+    rare: its natural logarithm, one a position; the rest as of perplexity().
+    """
+    group, mass = groups[targets], np.exp(np.asarray(rare, dtype=np.float64))
+    by_group = {name: mass[group == code] for name, code in GROUP_NAMES.items()}
+    value = {"total": float(mass.mean())} | {
+        n: float(part.mean()) if len(part) else None for n, part in by_group.items()
+    }
+    return value, "of:rare-types" + "".join(f"|{key}:{number}" for key, number in reach.items())
+
+
+def among_others(logprob: np.ndarray, rare: np.ndarray) -> np.ndarray:
+    """Log-probability of each target that is no rare type, among all types that are not: p / (1 - mass of the rare)."""
+    return np.asarray(logprob, np.float64) - np.log1p(-np.exp(np.minimum(np.asarray(rare, np.float64), -1e-12)))
+
+
+def token_share(targets: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
+    """Share of the positions whose target is in each group; AGG's test text has 93.68, 6.12 and 0.20 percent."""
+    group = groups[targets]
+    return {"total": 1.0} | {name: float(np.mean(group == code)) for name, code in GROUP_NAMES.items()}, "unit:piece"
+
+
+def _exp_mean(nll: np.ndarray) -> float | None:
+    return float(np.exp(nll.mean())) if len(nll) else None
+
+
+def uniq(predicted: np.ndarray, groups: np.ndarray, *, block: int | None = None) -> tuple[dict[str, int], str]:
+    """Number of distinct ids among the most probable ones under teacher forcing (AGG section 5; Welleck et al. 2020).
+
+    predicted: one id a position; groups: N groups by id. Given the targets of the same positions instead, this is the
+    Human row. The groups add to the total: a filler is no type and is not counted. block (tokens) only signs the
+    number.
+    """
+    group = groups[np.unique(predicted)]
+    value = {name: int(np.sum(group == code)) for name, code in GROUP_NAMES.items()}
+    source = "of:targets" if block is None else f"of:argmax|block:{block}"
+    return {"total": sum(value.values())} | value, f"{source}|split:test"
+
+
+REPEATED = (1, 2, 3, 4)  # lengths of the n-grams
+SHOWN = 4  # continuations whose Uniq stands by itself, as in AGG table 14
+
+
+def continuation(texts: np.ndarray, *, prefix: int, source: str = "greedy") -> tuple[dict, str]:
+    """Uniq and seq-rep-n of continuations (samples x length, ids), means over samples (Welleck et al. 2020).
+
+    uniq: distinct ids of a continuation, its prefix not counted (AGG table 14); samples: that of the first four.
+    rep<n>: 1 - distinct n-grams / n-grams; 0 where nothing is repeated. prefix (tokens) and source only sign the number.
+    """
+    distinct = [len(np.unique(text)) for text in texts]
+    value: dict = {"uniq": float(np.mean(distinct))}
+    value |= {f"rep{n}": float(np.mean([_repetition(text, n) for text in texts])) for n in REPEATED}
+    value["samples"] = {str(number): count for number, count in enumerate(distinct[:SHOWN], start=1)}
+    samples, length = texts.shape
+    return value, f"of:{source}|prefix:{prefix}|length:{length}|samples:{samples}|split:test"
+
+
+def of_printed(texts: np.ndarray, numbers: Iterable[int], *, prefix: int, source: str = "greedy") -> tuple[dict, str]:
+    """Uniq of the continuations of printed prefixes (AGG table 14), by the number of the sample."""
+    value = {str(number): len(np.unique(text)) for number, text in zip(numbers, texts, strict=True)}
+    return value, f"of:{source}|prefix:{prefix}|length:{texts.shape[1]}|prefixes:printed|split:test"
+
+
+def human(text: np.ndarray, *, samples: int, prefix: int, length: int) -> np.ndarray:
+    """What follows the prefixes in the test text itself (samples x length); the prefixes lie evenly in the text.
+
+    Raises ValueError where the text is too short for so many.
+    """
+    stride = (len(text) - prefix - length) // samples
+    if stride < 1:
+        raise ValueError(f"the test text has only {len(text)} tokens; take fewer or shorter samples")
+    starts = prefix + stride * np.arange(samples)
+    return np.stack([np.asarray(text[start : start + length]) for start in starts])
+
+
+def _repetition(text: np.ndarray, n: int) -> float:
+    if len(text) < n:
+        return 0.0
+    grams = np.lib.stride_tricks.sliding_window_view(text, n)
+    return 1 - len(np.unique(grams, axis=0)) / len(grams)
+
+
+def accuracy(logprob: np.ndarray, labels: np.ndarray) -> tuple[dict[str, float], str]:
+    """Percent of examples whose most probable class is theirs, and half of its 95 % bootstrap interval over the test set.
+
+    logprob: examples x classes; labels: number of the class of each example. Ties go to the first class.
+    """
+    drawn = drawn_accuracy(logprob, labels)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    value = {"total": 100 * float(correct(logprob, labels).mean()), "interval": float(high - low) / 2}
+    return value, f"unit:percent|examples:{len(labels)}|interval:bootstrap-{resampling.DRAWS}"
+
+
+def drawn_accuracy(logprob: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The same on drawn test sets, over the examples."""
+    return 100 * resampling.mean(correct(logprob, labels))
+
+
+def mean_nll(logprob: np.ndarray, labels: np.ndarray) -> tuple[float, str]:
+    """Mean negative log-probability of the right class."""
+    return -float(logprob[np.arange(len(labels)), labels].mean(dtype=float)), "log:e|split:test"
+
+
+def correct(logprob: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Which examples are classified as they should be."""
+    if len(logprob) != len(labels):
+        raise ValueError(f"{len(logprob)} predictions for {len(labels)} labels; predict again")
+    return logprob.argmax(1) == labels

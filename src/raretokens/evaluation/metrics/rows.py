@@ -1,0 +1,38 @@
+"""Which rows of the embedding table a metric sees, and in what blocks it reads them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES, PAD
+
+GROUPS = ("total", *GROUP_NAMES)
+BLOCK = 1024  # rows; 1024 rows of width 1024 are 8 MiB in float64
+
+
+def members(groups: np.ndarray) -> dict[str, np.ndarray]:
+    """Ids of each group in rising order, for the geometry of the table: without <pad> and without fillers.
+
+    groups: N frequency groups by id (Vocabulary.groups). Both kinds of row are left out because no text trains them.
+    """
+    seen = groups != FILLER
+    seen[PAD] = False
+    kept = {"total": np.flatnonzero(seen)}
+    return kept | {name: np.flatnonzero(seen & (groups == code)) for name, code in GROUP_NAMES.items()}
+
+
+def evenly(ids: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of the ids, evenly spaced, the first and the last among them."""
+    return ids[np.linspace(0, len(ids) - 1, min(len(ids), most)).round().astype(int)]
+
+
+def blocks(table: np.ndarray, ids: np.ndarray, rows: int = BLOCK) -> Iterator[np.ndarray]:
+    """The rows `ids` of the table, some at a time, as float64."""
+    for start in range(0, len(ids), rows):
+        yield np.asarray(table[ids[start : start + rows]], dtype=np.float64)
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Rows scaled to length 1; a row of zeros stays zero, so that its cosine with anything is 0."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)

@@ -1,0 +1,134 @@
+"""Word similarity: does the cosine of two words rank pairs as people do?
+
+AlignSim: do embeddings find similar what a word aligner links?
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import spearmanr
+
+from raretokens.evaluation.metrics.rows import BLOCK, members, unit
+from raretokens.tokenization.vocabulary import GROUP_NAMES, UNK
+
+SETS = ("men", "ws353", "rg65", "rw")
+Pair = tuple[str, str, float]
+Pieces = Callable[[str], Sequence[int]]  # word -> ids of its pieces
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Word, word and human score from a file of three columns separated by tabs, without a header."""
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n") if line]
+    return [(first, second, float(score)) for first, second, score in rows]
+
+
+def word_similarity(
+    table: np.ndarray, sets: Mapping[str, Sequence[Pair]], pieces: Pieces, *, form: str
+) -> tuple[dict[str, float | None], str]:
+    """Spearman's correlation x 100 between cosine and human score, on all pairs of each set (AGG table 5).
+
+    The vector of a word is the mean of the raw rows of its pieces; an unknown piece counts as the row of <unk>. form
+    says in the signature how the words were encoded. None where a rank correlation does not exist (all values equal).
+    """
+    value = {name: _spearman(table, pairs, pieces) for name, pairs in sets.items()}
+    return value, f"x:100|corr:spearman|word:mean-of-pieces|form:{form}|pairs:all"
+
+
+def coverage(
+    sets: Mapping[str, Sequence[Pair]], pieces: Pieces, *, form: str = "leading-space"
+) -> tuple[dict[str, float], str]:
+    """Share of the distinct words of each set that have no unknown piece."""
+    return {name: _covered(pairs, pieces) for name, pairs in sets.items()}, f"unit:distinct-word|form:{form}"
+
+
+def _words(pairs: Sequence[Pair]) -> list[str]:
+    return sorted({word for pair in pairs for word in pair[:2]})
+
+
+def _covered(pairs: Sequence[Pair], pieces: Pieces) -> float:
+    return float(np.mean([UNK not in pieces(word) for word in _words(pairs)]))
+
+
+def cosines(table: np.ndarray, pairs: Sequence[Pair], pieces: Pieces) -> np.ndarray:
+    """Cosine of each pair, rounded, so that cosines equal but for the last bits are ties on every machine."""
+    words = _words(pairs)
+    place = {word: row for row, word in enumerate(words)}
+    vectors = unit(np.stack([np.asarray(table[list(pieces(word))], dtype=np.float64).mean(axis=0) for word in words]))
+    return np.round([vectors[place[first]] @ vectors[place[second]] for first, second, _ in pairs], 12)
+
+
+def scores(pairs: Sequence[Pair]) -> np.ndarray:
+    """What people said of each pair."""
+    return np.array([score for *_, score in pairs])
+
+
+def _spearman(table: np.ndarray, pairs: Sequence[Pair], pieces: Pieces) -> float | None:
+    cosine, human = cosines(table, pairs, pieces), scores(pairs)
+    if len(pairs) < 2 or np.ptp(cosine) == 0 or np.ptp(human) == 0:
+        return None
+    return float(100 * spearmanr(cosine, human).statistic)
+
+
+TAU = 10.0  # the temperature below AGPS equation 16
+
+
+def alignsim(
+    table: np.ndarray,
+    links: sparse.sparray | sparse.spmatrix,
+    groups: np.ndarray,
+    *,
+    tau: float = TAU,
+    keep_self: bool = False,
+    rows: int = BLOCK // 4,
+) -> tuple[dict[str, float | None], str]:
+    """Mean of cos(a(i), b(i)) over the types i of a group (AGPS equations 16 and 17); None where no type is linked.
+
+    a(i)_j is the share of i's links that go to j, from A = L + L^T; b(i) = softmax over j of tau cos(w_i, w_j). links:
+    L, N x N, links between source type i and target type j. j = i is left out of both unless keep_self (its cosine of
+    1 would drown the others). Types without a link are left out and counted in the signature; <pad> and fillers take
+    no part. Memory is `rows` x N: the full matrix of cosines never exists.
+    """
+    kept = members(groups)["total"]
+    linked = _symmetric(links, kept, keep_self)
+    vectors = unit(np.asarray(table[kept], dtype=np.float64))
+    types = np.flatnonzero(np.diff(linked.indptr))
+    score = np.empty(len(types))
+    for start in range(0, len(types), rows):
+        part = types[start : start + rows]
+        score[start : start + rows] = _cosines(linked[part], _similarity(vectors, part, tau, keep_self))
+    group = groups[kept[types]]
+    value = {"total": _mean(score)} | {name: _mean(score[group == code]) for name, code in GROUP_NAMES.items()}
+    own = "kept" if keep_self else "dropped"
+    return value, f"tau:{tau:g}|self:{own}|types:{len(types)}|without-link:{len(kept) - len(types)}"
+
+
+def _symmetric(links: sparse.sparray | sparse.spmatrix, kept: np.ndarray, keep_self: bool) -> sparse.csr_array:
+    """A = L + L^T on the kept types, without explicit zeros."""
+    one_way = sparse.csr_array(links, dtype=np.float64)[kept][:, kept]
+    both = sparse.csr_array(one_way + one_way.T)
+    if not keep_self:
+        both = sparse.csr_array(both - sparse.diags_array(both.diagonal()))
+    both.eliminate_zeros()
+    return both
+
+
+def _similarity(vectors: np.ndarray, part: np.ndarray, tau: float, keep_self: bool) -> np.ndarray:
+    """exp(tau (cos - 1)) for the types `part`, rows x types: the softmax but for the scale of each row."""
+    weights = np.exp(tau * (vectors[part] @ vectors.T - 1.0))
+    if not keep_self:
+        weights[np.arange(len(part)), part] = 0.0
+    return weights
+
+
+def _cosines(linked: sparse.csr_array, weights: np.ndarray) -> np.ndarray:
+    """Cosine of each sparse row with its dense row; no row needs to sum to 1, because a cosine ignores scale."""
+    row = np.repeat(np.arange(len(weights)), np.diff(linked.indptr))
+    product = np.bincount(row, linked.data * weights[row, linked.indices], minlength=len(weights))
+    lengths = np.sqrt(np.bincount(row, linked.data**2, minlength=len(weights))) * np.linalg.norm(weights, axis=1)
+    return product / lengths
+
+
+def _mean(score: np.ndarray) -> float | None:
+    return float(score.mean()) if len(score) else None

@@ -1,0 +1,143 @@
+"""What a run was: its model, its training and its decoding, as the hyper-parameter tables list them.
+
+Points of the figures of a run, as the report draws them.
+Scoring a run: the metrics of its task, neighbours in its table, and points of its figures.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from raretokens.errors import UserError
+from raretokens.evaluation.artifacts import Artifacts, Places
+from raretokens.evaluation.config import ScoreJob as Score
+from raretokens.evaluation.history import HEADER, Moment, course, curves, geometry_points, log_points, moment
+from raretokens.evaluation.metrics.bootstrap import Replicates
+from raretokens.evaluation.metrics.neighbours import (
+    mean_ranks,
+    named_ranks,
+    neighbours,
+    popular_pieces,
+    rank_correlation,
+    same_beginning,
+    similarity_curve,
+)
+from raretokens.evaluation.metrics.spectrum import projection, singular_values
+from raretokens.evaluation.score_files import Point, Signed, layout, write_drawn, write_json, write_points, write_rows
+from raretokens.run import Run
+from raretokens.training.config import Training
+
+TRAINING = ("updates", "tokens_per_update", "peak_lr", "warmup", "weight_decay", "label_smoothing")
+
+
+def identity(run: Run) -> dict[str, Any]:
+    return {"run": run.name, "task": run.task, "objective": run.objective, "size": run.size, "seed": run.seed}
+
+
+def training(artifacts: Artifacts) -> Signed:
+    """How far the run went: epochs of its text, and the validation NLL as a share of that of a uniform guess."""
+    summary, uniform = artifacts.summary, math.log(artifacts.vocabulary.types)
+    return {
+        "training.epochs": (summary["updates"] / summary["updates_per_epoch"], "of:training-text"),
+        "training.nll_to_uniform": (summary["kept"]["valid_nll"] / uniform, "log:e|split:valid|over:ln(types)"),
+    }
+
+
+def hyperparameters(artifacts: Artifacts, training: Training, further: dict[str, Any]) -> list[list]:
+    """[name, value] pairs; vocabulary is the number of rows of the table, parameters that of trained numbers."""
+    facts = {
+        **artifacts.run.shape,
+        "vocabulary": len(artifacts.vocabulary),
+        "parameters": artifacts.summary["parameters"],
+    }
+    facts |= {name: getattr(training, name) for name in TRAINING} | {"betas": "/".join(map(str, training.betas))}
+    return [[name, value] for name, value in {**facts, **further, "precision": training.precision}.items()]
+
+
+FINAL, EARLY = 200, 100  # points a group: of the scored table, of a snapshot
+
+
+def points(
+    artifacts: Artifacts, pictures: Mapping[str, bool], queries: Sequence[str], updates: Sequence[int]
+) -> tuple[list[Point], list[Moment]]:
+    """All series of a run, and the history of its table. updates: when the table is also projected."""
+    table, groups = artifacts.table, artifacts.groups
+    series = [*_pictures(artifacts, pictures, table, "", FINAL)]
+    history = []
+    for update, snapshot in artifacts.snapshots():
+        history.append(moment(update, snapshot, groups))
+        if update in updates:
+            series += _pictures(artifacts, pictures, snapshot, f"@{update}", EARLY)
+    _require(artifacts, updates, [now.update for now in history])
+    values = singular_values(table, groups)[0]
+    series += [("singular_values", "total", rank, value) for rank, value in enumerate(values, start=1)]
+    series += geometry_points(history)
+    for query in queries:
+        curve = similarity_curve(table, artifacts.vocabulary, groups, query)
+        series += [(f"similarity:{query}", group, rank, cosine) for rank, cosine, group in curve]
+    return series + log_points(artifacts.log), history
+
+
+def _pictures(
+    artifacts: Artifacts, pictures: Mapping[str, bool], table: np.ndarray, suffix: str, sample: int
+) -> Iterator[Point]:
+    for name, centred in pictures.items():
+        for group, coordinates in projection(table, artifacts.groups, sample=sample, centred=centred)[0].items():
+            yield from ((name + suffix, group, x, y) for x, y in coordinates)
+
+
+def _require(artifacts: Artifacts, updates: Sequence[int], kept: list[int]) -> None:
+    """A run that was shorter than an update cannot show it; one that went on must have kept its table there."""
+    missing = [update for update in updates if update not in kept and update <= max(kept, default=0)]
+    if missing:
+        task, name = artifacts.run.task, artifacts.run.name
+        raise UserError(f"{task}.curves: {missing}; the snapshots of {name} are of updates {', '.join(map(str, kept))}")
+
+
+def score(job: Score, task: ModuleType, places: Places) -> None:
+    """Write <run>.json, <run>.csv and <run>.drawn.csv to places.scores and <run>.csv to places.curves.
+
+    task: scoring.py of the run's task. Raises UserError where artifacts do not fit each other, OSError where one is missing.
+    """
+    artifacts = Artifacts.read(job, places)
+    _write(job, artifacts, task.metrics(job, artifacts), task.drawn(job, artifacts), task.hyperparameters(job))
+
+
+def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates, further: dict) -> None:
+    run, places = job.run, artifacts.places
+    rows = artifacts.table, artifacts.vocabulary.pieces, artifacts.groups
+    near, signature = neighbours(*rows, job.queries)
+    ranks = named_ranks(*rows, job.named)
+    series, history = points(artifacts, job.pictures, job.queries, job.updates)
+    common = {
+        **training(artifacts),
+        **course(artifacts, history),
+        **_of_queries(job, artifacts, near, ranks),
+    }
+    signed = metrics | {
+        path: value for path, value in common.items() if path not in metrics
+    }  # a task may say otherwise
+    facts = hyperparameters(artifacts, job.training, further)
+    written = layout(identity(run), signed, near, run.options, facts)
+    written["mark"] = job.mark
+    written["named"] = [[query, listed] for query, listed in ranks.items()]
+    written["signatures"].append(["neighbours", signature])
+    write_points(places.scores / f"{run.name}.csv", series)
+    write_drawn(places.scores / f"{run.name}.drawn.csv", drawn)
+    write_rows(places.curves / f"{run.name}.csv", HEADER, curves(history, artifacts.log))
+    write_json(places.scores / f"{run.name}.json", written)
+
+
+def _of_queries(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Signed:
+    """What the neighbours of the queries say of the table."""
+    popular = popular_pieces(artifacts.vocabulary, artifacts.groups)
+    signed: Signed = {
+        "similarity.rank_correlation": rank_correlation(
+            artifacts.table, artifacts.vocabulary, artifacts.groups, job.queries
+        ),
+        "neighbours.same_beginning": same_beginning(near),
+    }
+    return signed | ({"named_ranks": mean_ranks(ranks, popular)} if ranks else {})

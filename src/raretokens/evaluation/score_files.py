@@ -1,0 +1,91 @@
+"""The layout of a score file (docs/artifacts.md).
+
+Score files: JSON and CSV that stay the same, byte for byte, as long as the numbers do.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raretokens.files import write_text
+from raretokens.rounding import DIGITS, rounded
+
+Signed = dict[str, tuple[Any, str]]  # metric -> (value, signature)
+
+
+def layout(
+    facts: Mapping[str, Any],
+    metrics: Signed,
+    near: Mapping[str, list] | None = None,
+    options: Mapping[str, Any] | None = None,
+    parameters: Sequence = (),
+) -> dict[str, Any]:
+    """A score file's tree; a dotted metric name opens a dictionary. Text sits in lists, which `dvc exp show` skips."""
+    values: dict[str, Any] = {}
+    for path, (value, _) in metrics.items():
+        *parents, name = path.split(".")
+        place = values
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[name] = value
+    return {
+        **dict.fromkeys(("run", "task", "objective", "size", "seed")),
+        **facts,
+        "metrics": values,
+        "neighbours": [[query, rows] for query, rows in (near or {}).items()],
+        "signatures": [[path, signature] for path, (_, signature) in metrics.items()],
+        "options": [[key, value] for key, value in (options or {}).items()],
+        "parameters": list(parameters),
+    }
+
+
+DRAWN_DIGITS = 5
+POINT_DIGITS = 4  # what a picture can show
+Point = tuple[str, str, float, float]  # series, group, x, y
+
+
+def write_json(path: Path, score: dict[str, Any]) -> None:
+    """Write a score, its floats rounded.
+
+    Raises ValueError on a number that JSON does not have; a metric without a value is None.
+    """
+    write_text(path, json.dumps(_rounded(score), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_points(path: Path, points: Iterable[Point]) -> None:
+    """Write the points of figures as `series,group,x,y`; every name is a plain word, so nothing is quoted."""
+    lines = (f"{series},{group},{_cell(x, POINT_DIGITS)},{_cell(y, POINT_DIGITS)}\n" for series, group, x, y in points)
+    write_text(path, "series,group,x,y\n" + "".join(lines))
+
+
+def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[float | None]]) -> None:
+    """Write a table of numbers as CSV; None is an empty cell."""
+    lines = (",".join("" if value is None else _cell(value, DIGITS) for value in row) + "\n" for row in rows)
+    write_text(path, ",".join(header) + "\n" + "".join(lines))
+
+
+def write_drawn(path: Path, replicates: Mapping[str, np.ndarray]) -> None:
+    """Write metrics on drawn test sets as CSV: a column a metric, a row a draw; what does not exist is an empty cell."""
+    columns = [[None if np.isnan(value) else value for value in values.tolist()] for values in replicates.values()]
+    lines = (",".join("" if value is None else _cell(value, DRAWN_DIGITS) for value in row) + "\n"
+             for row in zip(*columns, strict=True))  # fmt: skip
+    write_text(path, ",".join(replicates) + "\n" + "".join(lines))
+
+
+def _rounded(value: Any) -> Any:
+    """Floats rounded, inside dictionaries and lists too."""
+    if isinstance(value, float):
+        return rounded(value)
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value
+
+
+def _cell(value: float, digits: int) -> str:
+    """Whole numbers (ranks, updates, types) stay exact."""
+    return str(int(value)) if isinstance(value, int | np.integer) else f"{rounded(value, digits):.{digits}g}"

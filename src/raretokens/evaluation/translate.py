@@ -1,0 +1,116 @@
+"""Beam search over the test sets, by CTranslate2."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import ctranslate2
+from safetensors.torch import load_file
+
+from raretokens.evaluation.config import Decoding, TranslateJob
+from raretokens.evaluation.ctranslate2_models import best_device, checked_compute_type, export
+from raretokens.files import write_text
+from raretokens.models.registry import build
+from raretokens.tokenization.encoder import Encoder
+from raretokens.tokenization.token_files import Bitext
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
+
+END = SPECIALS[EOS]
+
+
+def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch: int) -> None:
+    """Write the translations of the `decoding.chosen` sentences of each test set, detokenised, one a line.
+
+    batch: source pieces translated at once, which changes the speed alone. Raises UserError where the device does not have the
+    arithmetic that is asked for.
+    """
+    for test, lines in translations(job, tokens, trained / "model.safetensors", batch):
+        write_text(into / f"{test}.txt", "".join(f"{line}\n" for line in lines))
+        print(f"translate {job.run.name}: {test}, {len(lines)} sentences", flush=True)
+    meta = {**job.decoding.model_dump(), "keep": job.keep}
+    write_text(into / "meta.json", json.dumps(meta, indent=1) + "\n")
+
+
+def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) -> Iterator[tuple[str, list[str]]]:
+    """Each test set's name and its translations."""
+    decoding, encoder = job.decoding, Encoder(tokens, job.run.reverse)
+    device = best_device()
+    compute_type = checked_compute_type(decoding.compute_type, device)
+    vocabulary, ids = encoder.vocabulary.pieces, encoder.ids
+    sources = {test: _sources(Bitext(tokens, test, job.run.reverse), vocabulary, decoding) for test in job.tests}
+    longest = max((len(source) for rows in sources.values() for source in rows), default=1)
+    with tempfile.TemporaryDirectory() as folder:
+        _export(job, checkpoint, encoder, longest, Path(folder))
+        translator = open_translator(Path(folder), device, compute_type, job.threads)
+        for test, rows in sources.items():
+            best = search(translator, rows, decoding, job.longest, batch)
+            yield test, [encoder.decode(ids[piece] for piece in translation) for translation in best]
+
+
+def search(
+    translator: ctranslate2.Translator, sources: list[list[str]], decoding: Decoding, longest: int, batch: int
+) -> list[list[str]]:
+    """The best translation of each source (pieces that end in </s>), as pieces without </s>.
+
+    Beam search keeps the `beam` most probable prefixes and ends when `decoding.candidates` translations are finished; the best
+    of them by the penalised score is returned. |Y| counts </s>, and log p its probability, as in fairseq and tensor2tensor:
+
+    * `fairseq`: log p / |Y| ** a, CTranslate2's own form.
+    * `gnmt` (Wu et al. 2016, Eq. 14, without coverage): log p / ((5 + |Y|) / 6) ** a, by re-ranking. The search itself is the
+      other's, so what it never finished cannot win; it goes on until twice as many are finished, since this form
+      favours length more.
+
+    longest: pieces of a translation at most; batch: source pieces translated at once, which changes the speed alone.
+    """
+    alpha, count = decoding.length_penalty, decoding.candidates
+    results = translator.translate_batch(
+        sources,
+        beam_size=decoding.beam,
+        patience=count / decoding.beam,
+        num_hypotheses=1 if decoding.length_penalty_form == "fairseq" else count,
+        return_scores=True,
+        length_penalty=alpha,
+        return_end_token=True,  # so that it counts as a piece of the translation
+        max_batch_size=batch,
+        batch_type="tokens",
+        max_input_length=0,
+        max_decoding_length=longest,
+        suppress_sequences=[[SPECIALS[PAD]]],
+    )
+    best = (result.hypotheses[0] for result in results)
+    if decoding.length_penalty_form == "gnmt":
+        best = (gnmt_best(result.hypotheses, result.scores, alpha) for result in results)
+    return [[piece for piece in translation if piece != END] for translation in best]
+
+
+def gnmt_best(hypotheses: list[list[str]], scores: list[float], alpha: float) -> list[str]:
+    """The best by GNMT's penalty of hypotheses that end in </s>, scored by log p / length ** alpha."""
+
+    def penalised(number: int) -> float:
+        length = len(hypotheses[number])
+        return scores[number] * (length * 6 / (5 + length)) ** alpha
+
+    return hypotheses[max(range(len(hypotheses)), key=penalised)]
+
+
+def open_translator(folder: Path, device: str, compute_type: str, threads: int) -> ctranslate2.Translator:
+    """A translator that works on as many batches at a time as there are threads: on a CPU one thread each.
+
+    Several threads on one batch wait for each other after every small product, and would add up in another order.
+    """
+    workers = threads if device == "cpu" else 1
+    return ctranslate2.Translator(
+        str(folder), device=device, compute_type=compute_type, inter_threads=workers, intra_threads=1
+    )
+
+
+def _sources(pairs: Bitext, pieces: tuple[str, ...], decoding: Decoding) -> list[list[str]]:
+    return [[pieces[i] for i in pairs.pair(number)[0]] for number in decoding.chosen(len(pairs))]
+
+
+def _export(job: TranslateJob, checkpoint: Path, encoder: Encoder, source: int, into: Path) -> None:
+    run = job.run
+    model = build(run.architecture, run.shape, len(encoder.vocabulary), max(source, job.longest))
+    model.load_state_dict(load_file(checkpoint))
+    export(model, encoder.vocabulary.pieces, run.shape["activation"], into)

@@ -1,0 +1,124 @@
+"""Token files: one flat little-endian array of ids a split, to be memory-mapped, and one small description of all.
+
+What lies beside a prepared text and is as long as it: a class of each document, or the image of each class.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from raretokens.errors import UserError
+from raretokens.files import whole, write_text
+from raretokens.tokenization.vocabulary import EOS
+
+META = "meta.json"
+
+
+def dtype_for(vocabulary: int) -> np.dtype:
+    return np.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
+
+
+def write_meta(folder: Path, meta: dict) -> None:
+    write_text(folder / META, json.dumps(meta, indent=1) + "\n")
+
+
+def read_meta(folder: Path) -> dict:
+    return json.loads((folder / META).read_text(encoding="utf-8"))
+
+
+def tokens(folder: Path, split: str) -> np.ndarray:
+    """Ids of a split as a read-only memory map."""
+    return np.memmap(folder / f"{split}.bin", dtype=read_meta(folder)["dtype"], mode="r")
+
+
+class Bitext:
+    """Sentence pairs of a split: sources and targets alternate in the file, each closed by </s>.
+
+    reverse: what the file calls target is the source, and the other way round.
+    """
+
+    def __init__(self, folder: Path, split: str, reverse: bool = False) -> None:
+        self.ids = tokens(folder, split)
+        ends = np.flatnonzero(self.ids == EOS) + 1
+        if len(ends) % 2:
+            raise UserError(f"{folder / split}.bin: {len(ends)} sentences do not pair up; encode it again")
+        bounds = np.concatenate(([0], ends))
+        order = [1, 0] if reverse else [0, 1]
+        self.starts, self.ends = (
+            bounds[:-1].reshape(-1, 2)[:, order],
+            ends.reshape(-1, 2)[:, order],
+        )  # pairs x (source, target)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """pairs x 2: pieces of source and target, each with its </s>."""
+        return self.ends - self.starts
+
+    def pair(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Source and target ids of a pair, each with its </s>."""
+        source, target = (
+            np.asarray(self.ids[start:end], dtype=np.int64)
+            for start, end in zip(self.starts[index], self.ends[index], strict=True)
+        )
+        return source, target
+
+
+LABELS, IMAGES = ".labels", ".images"
+
+
+def carry(corpus: Path, into: Path) -> dict:
+    """Add it to the token files of a text: <split>.labels.bin and `classes` of meta.json, <split>.images.bin and `pixels`.
+
+    Classes are numbered in the order of the alphabet. Returns what meta.json has then. UserError where lengths differ.
+    """
+    meta = read_meta(into)
+    splits = meta["splits"]
+    found = {split: (corpus / f"{split}{LABELS}") for split in splits if (corpus / f"{split}{LABELS}").exists()}
+    if found:
+        labels = {split: path.read_text(encoding="utf-8").split("\n")[:-1] for split, path in found.items()}
+        meta["classes"] = sorted({*labels["train"]})
+        for split, names in labels.items():
+            _check(found[split], len(names), splits[split]["lines"])
+            _write(_numbers(found[split], names, meta["classes"]).astype(meta["dtype"]), into / f"{split}{LABELS}.bin")
+    for split in splits:
+        if (image := corpus / f"{split}{IMAGES}").exists():
+            pixels = np.fromfile(image, np.uint8)
+            meta["pixels"] = len(pixels) // splits[split]["lines"]
+            _check(image, len(pixels), splits[split]["lines"] * meta["pixels"])
+            _write(pixels, into / f"{split}{IMAGES}.bin")
+    write_meta(into, meta)
+    return meta
+
+
+def labels_of(folder: Path, split: str) -> np.ndarray:
+    """Number of the class of each document."""
+    return tokens(folder, f"{split}{LABELS}")
+
+
+def images_of(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Brightness (images x pixels, uint8) and the id of the class of each image."""
+    ids = tokens(folder, split)
+    pixels = np.memmap(folder / f"{split}{IMAGES}.bin", np.uint8, mode="r")
+    return pixels.reshape(-1, read_meta(folder)["pixels"]), np.asarray(ids[ids != EOS])
+
+
+def _numbers(file: Path, names: list[str], classes: list[str]) -> np.ndarray:
+    unknown = {*names} - {*classes}
+    if unknown:
+        raise UserError(f"{file}: {', '.join(sorted(unknown))} is no class of the training text")
+    numbers = {name: number for number, name in enumerate(classes)}
+    return np.array([numbers[name] for name in names])
+
+
+def _check(file: Path, found: int, expected: int) -> None:
+    if found != expected:
+        raise UserError(f"{file}: {found} entries for {expected}; prepare the corpus again")
+
+
+def _write(values: np.ndarray, path: Path) -> None:
+    with whole(path) as part, open(part, "wb") as out:
+        values.tofile(out)

@@ -1,0 +1,166 @@
+"""A token stream in blocks of equal length: updates of a language model.
+
+A token stream in parallel columns that are read on and on: updates of a recurrent language model.
+
+The stream is cut into as many columns of equal length as an update has sequences. An update is the next positions of each column,
+so that states are carried from update to update; how many positions is drawn (Merity et al., 2018, section 5). The lengths are
+drawn once and come in a new order each epoch, so that every epoch has as many updates.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from raretokens.tokenization.vocabulary import EOS
+from raretokens.training.batches import Batch
+
+
+class Blocks:
+    """Language modelling: the token stream in blocks of equal length, without regard to lines, in a new order each epoch.
+
+    first: only so many tokens from the start of the stream.
+    """
+
+    in_order = False
+
+    def __init__(
+        self, tokens: np.ndarray, block: int, tokens_per_update: int = 0, seed: int = 0, first: int | None = None
+    ) -> None:
+        self.tokens, self.block, self.seed = tokens[:first], block, seed
+        self.per_update = max(tokens_per_update // block, 1)
+        self.updates_per_epoch = len(tokens) // block // self.per_update
+
+    def update(self, number: int) -> np.ndarray:
+        """Start positions of the blocks of update `number` (from 0)."""
+        epoch, place = divmod(number, self.updates_per_epoch)
+        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.tokens) // self.block)
+        return order[place * self.per_update : (place + 1) * self.per_update] * self.block
+
+    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+        """Occurrences of each type among the targets of an update."""
+        targets = np.concatenate([self.tokens[start : start + self.block] for start in update])
+        return np.bincount(targets, minlength=vocabulary)
+
+    def targets(self, update: np.ndarray) -> int:
+        return len(update) * self.block
+
+    @property
+    def length(self) -> float:
+        """Positions of a sequence."""
+        return float(self.block)
+
+    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+        """What a process trains of an update."""
+        return update[rank::processes]
+
+    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+        """Micro-batches of at most that many tokens (at least one block)."""
+        step = max(tokens // self.block, 1)
+        for first in range(0, len(update), step):
+            yield self._batch(update[first : first + step], self.block)
+
+    def everything(self, tokens: int) -> Iterator[Batch]:
+        """The whole stream in order, the last block shorter: for validation."""
+        whole = len(self.tokens) // self.block * self.block
+        yield from self.cut(np.arange(0, whole, self.block), tokens)
+        if whole < len(self.tokens):
+            yield self._batch(np.array([whole]), len(self.tokens) - whole)
+
+    def _batch(self, starts: np.ndarray, length: int) -> Batch:
+        # The input at a position is the token before it; before the first token of the text stands </s>.
+        rows = [self.tokens[max(start - 1, 0) : start + length].astype(np.int64) for start in starts]
+        rows = [np.concatenate(([EOS], row)) if start == 0 else row for start, row in zip(starts, rows, strict=True)]
+        stacked = torch.from_numpy(np.stack(rows))
+        return Batch((stacked[:, :-1],), stacked[:, 1:])
+
+
+SHORT, DEVIATION, LEAST = 0.05, 5.0, 5  # share of half lengths; of a length, positions; the shortest
+
+
+class Columns:
+    """columns: sequences read side by side; block: mean length, or the length of all where they are not drawn (seed: None).
+
+    The last tokens that fill no position of all columns are left out.
+    """
+
+    in_order = True
+
+    def __init__(
+        self, tokens: np.ndarray, block: int, columns: int, seed: int | None = None, first: int | None = None
+    ) -> None:
+        self.tokens, self.block, self.columns, self.seed = tokens[:first], block, columns, seed
+        self.rows = len(self.tokens) // columns  # positions of a column
+        self.lengths = self._fixed() if seed is None else self._drawn(np.random.default_rng(seed))
+        self.updates_per_epoch = len(self.lengths)
+
+    def _fixed(self) -> np.ndarray:
+        whole, rest = divmod(self.rows, self.block)
+        return np.array([self.block] * whole + [rest] * (rest > 0), dtype=np.int64)
+
+    def _drawn(self, random: np.random.Generator) -> np.ndarray:
+        lengths: list[int] = []
+        left = self.rows
+        while left:
+            mean = self.block / 2 if random.random() < SHORT else self.block
+            length = max(int(random.normal(mean, DEVIATION)), LEAST)
+            lengths.append(left if left - length < LEAST else length)
+            left -= lengths[-1]
+        return np.array(lengths, dtype=np.int64)
+
+    def update(self, number: int) -> np.ndarray:
+        """columns x 3: number of the column, first position in it, positions."""
+        epoch, place = divmod(number, self.updates_per_epoch)
+        lengths = self.lengths
+        if self.seed is not None:
+            lengths = np.random.default_rng((self.seed, epoch)).permutation(lengths)
+        start, length = lengths[:place].sum(), lengths[place]
+        return np.array([(column, start, length) for column in range(self.columns)], dtype=np.int64)
+
+    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+        """Occurrences of each type among the targets of an update."""
+        return np.bincount(np.concatenate([self._piece(*row) for row in update]), minlength=vocabulary)
+
+    def targets(self, update: np.ndarray) -> int:
+        return int(update[:, 2].sum())
+
+    @property
+    def length(self) -> float:
+        """Mean positions of a sequence."""
+        return float(self.lengths.mean())
+
+    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+        """What a process trains of an update: always the same columns."""
+        return update[rank::processes]
+
+    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+        """Micro-batches of at most that many tokens (at least one column)."""
+        step = max(tokens // int(update[0, 2]), 1)
+        yield from (self._batch(update[first : first + step]) for first in range(0, len(update), step))
+
+    def everything(self, tokens: int) -> Iterator[Batch]:
+        """All columns from their start, in order: for validation."""
+        lengths = self._fixed()
+        for place, length in enumerate(lengths):
+            start = lengths[:place].sum()
+            rows = [(column, start, length) for column in range(self.columns)]
+            yield from self.cut(np.array(rows, dtype=np.int64), tokens)
+
+    def _piece(self, column: int, start: int, length: int) -> np.ndarray:
+        begin = column * self.rows + start
+        return self.tokens[begin : begin + length].astype(np.int64)
+
+    def _batch(self, update: np.ndarray) -> Batch:
+        """inputs: ids, and the number of each sequence's column; -1 less the number where the column begins."""
+        targets = np.stack([self._piece(*row) for row in update])
+        # The input at a position is the token before it; before the first token of the text stands </s>.
+        firsts = [column * self.rows + start for column, start, _ in update]
+        before = np.array([[self.tokens[first - 1] if first else EOS] for first in firsts], dtype=np.int64)
+        inputs = np.concatenate((before, targets[:, :-1]), axis=1)
+        columns = np.where(update[:, 1] == 0, -1 - update[:, 0], update[:, 0])
+        return Batch((torch.from_numpy(inputs), torch.from_numpy(columns)), torch.from_numpy(targets))
+
+
+def columns_of(tokens_per_update: int, block: int) -> int:
+    """How many columns an update of so many tokens reads."""
+    return max(tokens_per_update // block, 1)
