@@ -52,8 +52,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "evaluation/metrics/frequency": ("metric_popularity", "metric_geometry", "measure"),
     "evaluation/metrics/isotropy": ("metric_positive_cosine", "metric_geometry"),
     "evaluation/metrics/spectrum": ("metric_spectrum", "metric_geometry", "measure"),
-    "reporting/claims": ("claims", "report"),
-    "reporting/diff": ("diff",),
+    "evidence": ("claims", "report"),
+    "report/diff": ("diff",),
 }
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,

@@ -18,13 +18,10 @@ from raretokens.papers.load import written_out
 from raretokens.papers.printed import PrintedTable
 from raretokens.papers.table import Table
 from raretokens.pipeline.jobs import sheet as sheet_of
-from raretokens.reporting import report
-from raretokens.reporting.cells import needs
-from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.cells.table_cells import table_cells
-from raretokens.reporting.tables.latex import to_latex
-from raretokens.reporting.tables.table_files import to_csv
-from raretokens.reporting.tables.table_markdown import to_markdown
+from raretokens.report import build
+from raretokens.report.cells import Cell
+from raretokens.report.table_texts import to_latex, to_markdown
+from raretokens.report.tables import table_cells, to_csv
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -208,7 +205,7 @@ def test_neighbours_are_compared_without_the_marks_of_either(full):
 
 def test_a_table_needs_its_own_rows_and_nothing_else(full):
     def needed(name: str) -> list[str]:
-        return needs.targets(DECLARED.tables[name], full)
+        return build.dvc_targets(DECLARED.tables[name], full)
 
     assert needed("agg-3") == ["score-lm@mle", "score-lm@agg", "baseline@lm"]
     assert needed("agps-4") == ["score-lm@word-mle", "score-lm@word-cosreg", "score-lm@word-agps"]
@@ -227,11 +224,11 @@ def test_a_table_needs_its_own_rows_and_nothing_else(full):
 
 def test_one_table_is_written_alone_and_a_name_amiss_is_told_the_nearest(tmp_path):
     sheet = sheet_of(load(ROOT / "params.yaml"))
-    text = report.one_table("agg-3", sheet, DECLARED, tmp_path)
+    text = build.one_table("agg-3", sheet, DECLARED, tmp_path)
     assert text.startswith("**AGG table 3")
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["agg-3.csv", "agg-3.md", "agg-3.tex"]
     with pytest.raises(UserError, match=r"^no table 'agg3'; the nearest is agg-3$"):
-        report.needed("agg3", sheet, DECLARED, tmp_path)
+        build.needed("agg3", sheet, DECLARED, tmp_path)
 
 
 def test_a_mistake_in_a_table_is_named():

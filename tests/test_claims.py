@@ -20,7 +20,7 @@ from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import in_words
 from raretokens.papers.claim import Claim, Presupposition
 from raretokens.papers.load import load_declarations
-from raretokens.reporting.claim_tables import counts, main_claims, to_markdown
+from raretokens.report.claims import main_claims, to_markdown, verdict_counts
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -429,7 +429,7 @@ def test_verdicts_are_counted_for_each_paper_and_all(tmp_path):
     many = [replace(one, paper=paper, verdict=verdict, place=place) for paper, verdict, place in
             (("B", "holds", "table 1"), ("B", "holds", "table 1 (a reading of ours)"), ("A", "not run", "section 2"),
              ("B", "undecided", "table 3"), ("B", "holds", "table 2"))]  # fmt: skip
-    assert counts(many).split("\n") == [
+    assert verdict_counts(many).split("\n") == [
         "paper,does not hold,not testable here,not run,undecided,holds,claims", "B,0,0,0,1,2,3", "A,0,0,1,0,0,1",
         '"readings, controls and experiments of ours",0,0,0,0,1,1', "all,0,0,1,1,3,5", "",
     ]  # fmt: skip

@@ -11,8 +11,8 @@ import yaml
 from tiny.run_sheet import DECLARED
 
 from raretokens.papers.metric import EXACT, Tolerance
-from raretokens.reporting.diff.move import number_moves
-from raretokens.reporting.diff.revision import Revision
+from raretokens.report.diff import number_moves
+from raretokens.report.revision import Revision
 from raretokens.tools.cli.main import main
 
 ROOT = Path(__file__).parents[1]

@@ -11,11 +11,9 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.evidence.scores import Scores
 from raretokens.papers.figure import Panel
 from raretokens.papers.task_names import TASKS
-from raretokens.reporting.diff.figure_moves import figure_moves
-from raretokens.reporting.figures.draw import draw
-from raretokens.reporting.figures.effect_points import effect_points
-from raretokens.reporting.figures.panel_points import figure_points
-from raretokens.reporting.figures.write import write_figure
+from raretokens.report.diff import figure_moves
+from raretokens.report.figure_points import effect_points, figure_points
+from raretokens.report.figures import draw, write_figure
 
 DATA = {"lm": "human", "nmt": "copy", "skipgram": "text"}  # the line of the text itself
 GROUPS = ("freq", "med", "rare")

@@ -10,7 +10,7 @@ from tiny.run_sheet import DECLARED
 
 from raretokens.config.load import load
 from raretokens.pipeline.jobs import sheet as sheet_of
-from raretokens.reporting import report
+from raretokens.report import build
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 def reports(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("scale") / "reports"
     make_scores(folder)
-    report.write(three_seeds(sheet_of(load(ROOT / "params.yaml"))), DECLARED, folder)
+    build.write(three_seeds(sheet_of(load(ROOT / "params.yaml"))), DECLARED, folder)
     return folder
 
 

@@ -12,7 +12,7 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.evidence import methods
 from raretokens.evidence.scores import Scores
 from raretokens.papers.task_names import TASKS
-from raretokens.reporting import method_tables
+from raretokens.report import method_tables
 
 PPL = {"mle": [50.0, 51.0, 49.0], "agg": [55.0, 56.5, 53.5]}  # over three seeds
 I_W = {"mle": [0.5, 0.51, 0.49], "agg": [0.8, 0.5, 0.3]}

@@ -7,7 +7,7 @@ from tiny import world
 from tiny.run_sheet import line, score, write
 
 from raretokens.evidence.scores import Scores
-from raretokens.reporting.series import curves_of_all_runs
+from raretokens.report.build import curves_of_all_runs
 
 ROOT = Path(__file__).parents[1]
 OBJECTIVES = {"mle": "mle", "mle-2": "mle", "freeze": "freeze", "freeze-b": "freeze_b", "mu-loss": "mu_loss"}

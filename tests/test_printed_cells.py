@@ -16,15 +16,11 @@ from raretokens.config.load import load
 from raretokens.evidence.scores import Scores
 from raretokens.papers.printed import PrintedTable, is_suspicious, number
 from raretokens.pipeline.jobs import sheet as sheet_of
-from raretokens.reporting import report
-from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.cells.printed_numbers import is_same
-from raretokens.reporting.cells.table_cells import table_cells
-from raretokens.reporting.page import table_sections
-from raretokens.reporting.printed_counts import printed_counts
-from raretokens.reporting.tables.latex import to_latex
-from raretokens.reporting.tables.table_files import to_csv
-from raretokens.reporting.tables.table_markdown import to_markdown
+from raretokens.report import build, page
+from raretokens.report.cells import Cell, is_same
+from raretokens.report.summary import printed_counts
+from raretokens.report.table_texts import to_latex, to_markdown
+from raretokens.report.tables import table_cells, to_csv
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "data/paper").glob("*.csv"))
@@ -89,7 +85,7 @@ def test_counts_are_out_of_all_that_is_printed(scores, tmp_path):
     assert bool(both) == bool(scores["lm"].lines)
     few = printed_counts(DECLARED.replaced(tables={}), {})
     assert (few["tables"].printed, few["text"].printed, few["tables"].ours) == (744, 44, 0)
-    report.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
+    build.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
     assert "**0 of 744** printed numbers of 40 tables" in (tmp_path / "index.md").read_text()
     assert "<strong>0</strong> of 744 have one of ours" in (tmp_path / "index.html").read_text()
 
@@ -255,7 +251,7 @@ def test_the_share_of_the_test_tokens_stands_beside_the_implied_one(scores):
 def test_a_perplexity_of_words_is_not_per_piece(scores):
     units = {}
     for name in ("agps-4", "agg-1"):
-        section = table_sections.section(name, DECLARED, cells(name, scores))
+        section = page.table_section(name, DECLARED, cells(name, scores))
         units[name] = section["columns"][0]["metric"].unit_of(section["token"])
     assert units == {"agps-4": "per word", "agg-1": "per piece"}
 

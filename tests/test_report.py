@@ -12,10 +12,9 @@ from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.papers.table import Table
 from raretokens.pipeline.jobs import sheet as sheet_of
-from raretokens.reporting import report
-from raretokens.reporting.tables import include
-from raretokens.reporting.tables.table_files import to_csv
-from raretokens.reporting.tables.table_markdown import ADDED, LEGEND, to_markdown
+from raretokens.report import build, include
+from raretokens.report.table_texts import ADDED, LEGEND, to_markdown
+from raretokens.report.tables import to_csv
 
 ROOT = Path(__file__).parents[1]
 
@@ -137,9 +136,9 @@ def test_neighbours_show_what_is_shared_with_print_and_which_are_rare(tmp_path):
 
 def test_the_index_names_the_corpora_when_they_are_not_the_scale_s(tmp_path):
     sheet = sheet_of(load(ROOT / "params.yaml"))
-    report.write(sheet, DECLARED, tmp_path)
+    build.write(sheet, DECLARED, tmp_path)
     assert DECLARED.scales["demo"].text in (tmp_path / "index.md").read_text()
-    report.write(sheet.replaced(corpora={**sheet.corpora, "lm": "my-text"}), DECLARED, tmp_path)
+    build.write(sheet.replaced(corpora={**sheet.corpora, "lm": "my-text"}), DECLARED, tmp_path)
     text = (tmp_path / "index.md").read_text()
     assert DECLARED.scales["demo"].text not in text and "`my-text` (language models)" in text
     assert DECLARED.scales["demo"].hides in text and "not the one that this scale was made for" in text

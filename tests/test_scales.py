@@ -8,7 +8,7 @@ from tiny.run_sheet import DECLARED
 from raretokens.evidence.judging import judge
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Verdict, to_csv
-from raretokens.reporting import scales
+from raretokens.report import scales
 
 PAPERS = ("AGG", "AGPS", "CosReg", "FRAGE")
 ALIKE = 1  # AGPS and FRAGE both conclude that the rows of the baseline tell which types are popular

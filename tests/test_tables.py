@@ -14,11 +14,9 @@ from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.jobs import sheet as sheet_of
-from raretokens.reporting import report
-from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.cells.significant import significant
-from raretokens.reporting.tables import include
-from raretokens.reporting.tables.table_markdown import to_markdown
+from raretokens.report import build, include
+from raretokens.report.cells import Cell, significant
+from raretokens.report.table_texts import to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -181,7 +179,7 @@ def test_a_mistake_in_a_declaration_names_file_key_and_value(tmp_path):
 
 
 def test_the_report_of_an_empty_world_says_not_run(tmp_path):
-    report.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
+    build.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
     ours = sum(claim.is_ours for claim in DECLARED.claims.values())
     text = (tmp_path / "index.md").read_text()
     assert f" {len(DECLARED.claims) - ours} not run" in text and f" {ours} not run" in text

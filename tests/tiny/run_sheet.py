@@ -8,8 +8,8 @@ from raretokens.evidence.scores import Scores, all_scores
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations
 from raretokens.papers.table import Table
-from raretokens.reporting.cells.cell import Cell
-from raretokens.reporting.cells.table_cells import table_cells
+from raretokens.report.cells import Cell
+from raretokens.report.tables import table_cells
 
 DECLARED = load_declarations(Path(__file__).parents[2] / "data/paper")
 CORPORA = {"lm": "bible", "nmt": "bible"}

@@ -22,7 +22,7 @@ from raretokens.training.config import TrainJob as Train
 STAGES = Path(__file__).with_name("stages.py")
 TABLE = code.PACKAGE / "corpora/table"
 PINNED = ("fetch", "own")  # what comes out is known beforehand: the job only says that params.yaml was checked before
-PAGES = code.PACKAGE / "reporting"
+PAGES = code.PACKAGE / "report"
 
 
 def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:

@@ -164,8 +164,8 @@ def report() -> None:
     """Write tables, figures, claims and the page."""
     from raretokens.evidence.run_sheet import Sheet
     from raretokens.papers.load import load_declarations
-    from raretokens.reporting import report as reports
+    from raretokens.report import build
 
     printed = load_declarations(around.root() / paths.PRINTED)
-    verdicts = reports.write(job(Sheet, "report", "all"), printed, paths.REPORTS)
+    verdicts = build.write(job(Sheet, "report", "all"), printed, paths.REPORTS)
     print(f"report: {paths.REPORTS}/index.md; claims: {verdicts}")

@@ -14,11 +14,10 @@ from raretokens.pipeline import trained
 from raretokens.pipeline.around import root
 from raretokens.pipeline.belonging import belonging, in_words
 from raretokens.pipeline.jobs import sheet
-from raretokens.reporting import report, scales
-from raretokens.reporting.diff.comparison import compare
-from raretokens.reporting.diff.moves_markdown import to_markdown
-from raretokens.reporting.diff.revision import Revision
-from raretokens.reporting.tables import include
+from raretokens.report import build, include, scales
+from raretokens.report.diff import compare
+from raretokens.report.diff_markdown import to_markdown
+from raretokens.report.revision import Revision
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -52,11 +51,11 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def show_table(arguments: argparse.Namespace) -> None:
-    print(report.one_table(arguments.table, sheet(load()), _declared(), paths.REPORTS), end="")
+    print(build.one_table(arguments.table, sheet(load()), _declared(), paths.REPORTS), end="")
 
 
 def show_needs(arguments: argparse.Namespace) -> None:
-    print(*report.needed(arguments.table, sheet(load()), _declared(), paths.REPORTS))
+    print(*build.needed(arguments.table, sheet(load()), _declared(), paths.REPORTS))
 
 
 def refresh(arguments: argparse.Namespace) -> None:

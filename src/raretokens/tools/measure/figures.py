@@ -7,7 +7,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from raretokens.reporting.figures.look import GROUPS, STYLE
+from raretokens.report.figure_styles import GROUPS, STYLE
 from raretokens.tools.measure.measurement import Measured
 
 CURVES = ("#000000", "#CC79A7", "#56B4E9", "#E69F00", "#666666")

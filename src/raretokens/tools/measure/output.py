@@ -94,7 +94,7 @@ def _csv(measured: Sequence[Measured]) -> str:
 
 
 def _template(name: str, is_page: bool) -> jinja2.Template:
-    loaders = [jinja2.PackageLoader("raretokens.tools.measure"), jinja2.PackageLoader("raretokens.reporting.page")]
+    loaders = [jinja2.PackageLoader("raretokens.tools.measure"), jinja2.PackageLoader("raretokens.report")]
     jinja = jinja2.Environment(
         loader=jinja2.ChoiceLoader(loaders), autoescape=is_page, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

@@ -1,0 +1,142 @@
+"""All reports of a scale, from its score files and the declarations."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from raretokens.errors import UserError
+from raretokens.evidence import methods
+from raretokens.evidence.judging import judge_all
+from raretokens.evidence.run_sheet import Sheet
+from raretokens.evidence.scores import Scores, all_scores
+from raretokens.evidence.verdict import in_words, to_csv
+from raretokens.files import write_text
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.table import Table
+from raretokens.report import method_tables
+from raretokens.report.cells import Cell
+from raretokens.report.claims import headline, main_claims, to_markdown, verdict_counts
+from raretokens.report.figure_points import figure_points
+from raretokens.report.figures import write_figure
+from raretokens.report.page import page
+from raretokens.report.summary import environment, summary
+from raretokens.report.tables import table_cells, write_table
+
+
+def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
+    """Write tables, figures, claims, index (Markdown and HTML) and headline numbers; returns the verdict counts in words."""
+    scores = all_scores(sheet, reports / "runs")
+    cells = _write_tables(sheet, declared, scores, _emptied(reports / "tables"))
+    _write_figures(declared, scores, _emptied(reports / "figures"))
+    _write_plots(scores, reports / "curves", _emptied(reports / "plots"))
+    verdicts = judge_all(declared, scores)
+    write_text(reports / "claims.csv", to_csv(verdicts))
+    write_text(reports / "claims.md", to_markdown(verdicts, declared))
+    write_text(reports / "verdicts.csv", verdict_counts(verdicts))
+    write_text(reports / "main.csv", main_claims(declared, verdicts))
+    compared = methods.changes(declared, scores)
+    write_text(reports / "methods.csv", methods.to_csv(compared))
+    write_text(reports / "methods.md", method_tables.to_markdown(compared))
+    counts = in_words(verdicts)
+    overview = summary(sheet, declared, cells, scores, counts)
+    write_text(reports / "index.md", _index(overview))
+    write_text(
+        reports / "index.html",
+        page(overview, declared, cells, verdicts, scores, method_tables.tables(compared), reports),
+    )
+    write_text(reports / "headline.json", json.dumps(headline(declared, verdicts), indent=1) + "\n")
+    return counts
+
+
+def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> str:
+    """Write the files of one table; returns its Markdown."""
+    table = declared.table(name)
+    cells = _cells(table, sheet, declared, all_scores(sheet, reports / "runs"))
+    return write_table(name, table, cells, reports / "tables")
+
+
+def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> list[str]:
+    """DVC targets of a table. Raises UserError where there are none: DVC would take that for all."""
+    targets = dvc_targets(declared.table(name), all_scores(sheet, reports / "runs"))
+    if not targets:
+        raise UserError(f"{name}: no run of this table is on the run sheet")
+    return targets
+
+
+def _write_tables(
+    sheet: Sheet, declared: Declarations, scores: dict[str, Scores], folder: Path
+) -> dict[str, list[Cell]]:
+    cells = {name: _cells(table, sheet, declared, scores) for name, table in declared.tables.items()}
+    for name, table in declared.tables.items():
+        write_table(name, table, cells[name], folder)
+    return cells
+
+
+def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]) -> list[Cell]:
+    return table_cells(declared, table, scores, sheet.corpora, declared.is_printed(sheet.scale, sheet.corpora))
+
+
+def _write_figures(declared: Declarations, scores: dict[str, Scores], folder: Path) -> None:
+    for name, figure in declared.figures.items():
+        write_figure(figure_points(figure, scores, declared), folder, name)
+
+
+def _write_plots(scores: dict[str, Scores], curves: Path, folder: Path) -> None:
+    for task, part in scores.items():
+        write_text(folder / f"{task}.csv", curves_of_all_runs(part, curves / task))
+
+
+def _index(overview: dict[str, Any]) -> str:
+    jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True)  # Markdown, not HTML
+    return jinja.get_template("index.md").render(overview)
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def dvc_targets(table: Table, scores: dict[str, Scores]) -> list[str]:
+    """`score-lm@mle`, ... for the runs on the run sheet, then `baseline@lm`, ... for rows that need no model."""
+    needed = dict.fromkeys(_dvc_target(task, names, data, scores) for task, names, data in _wanted(table))
+    return sorted(filter(None, needed), key=lambda target: target.startswith("baseline@"))
+
+
+def _wanted(table: Table) -> Iterator[tuple[str, list[str], bool]]:
+    """Task, names that are tried in order, and whether they need no model."""
+    for row in table.rows:
+        yield from ((table.task, row.names(column), row.data) for column in table.columns)
+    for row in table.rows if table.neighbours else ():
+        yield table.task, row.runs, False
+    for subject in table.subjects:
+        yield from ((subject.task or table.task, fact.names(subject), subject.data) for fact in table.facts)
+
+
+def _dvc_target(task: str, names: list[str], data: bool, scores: dict[str, Scores]) -> str | None:
+    if data:
+        corpora = scores[task].baselines
+        return next((f"baseline@{corpora[name]}" for name in names if name in corpora), None)
+    run = scores[task].choose(names)
+    if run is None:
+        return None
+    return f"score-{task}-continued@{run}" if scores[task].lines[run].after else f"score-{task}@{run}"
+
+
+def curves_of_all_runs(scores: Scores, folder: Path) -> str:
+    """The curves of all runs of a task (folder/<run>.csv) as one table, with run and family: what `dvc plots` draws."""
+    lines: list[str] = []
+    for name, line in scores.lines.items():
+        path = folder / f"{name}.csv"
+        if path.is_file() and scores.read(name):
+            header, *rows = path.read_text(encoding="utf-8").splitlines()
+            family = _family(line.objective, {other.objective for other in scores.lines.values()})
+            lines += [*([] if lines else [f"run,{header},family"]), *(f"{name},{row},{family}" for row in rows)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _family(objective: str, objectives: set[str]) -> str:
+    """The objective whose name begins its own: freeze_b is of the family freeze."""
+    return min(name for name in objectives if f"{objective}_".startswith(f"{name}_"))

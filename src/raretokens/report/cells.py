@@ -1,0 +1,134 @@
+"""A cell of a table: the printed number, ours, and how they compare, as text."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from raretokens.papers.printed import NUMBER, is_quoted, is_suspicious, number
+
+DIGITS = 4  # of a number whose spread is not known
+PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+
+
+def significant(value: str, spread: str = "") -> tuple[str, str]:
+    """Both as readers need them; a text that is no number, and a count, which is exact, stay as they are.
+
+    A spread has its first digit, and the second one if the first is 1; the value ends where it does.
+    """
+    if not PLAIN_NUMBER.fullmatch(value) or not (spread or "." in value):
+        return value, spread
+    given = len(value.partition(".")[2])
+    known = float(spread) if spread else 0.0
+    if known:
+        exponent = math.floor(math.log10(known))
+        places = -exponent + (known / 10**exponent < 2)
+    else:
+        places = DIGITS - 1 - math.floor(math.log10(abs(float(value)) or 1.0))
+    places = min(places, given)
+    return _rounded(value, places), spread and _rounded(spread, places)
+
+
+def _rounded(number: str, places: int) -> str:
+    value = round(float(number), places)
+    return f"{value:,.{max(places, 0)}f}"
+
+
+Status = Literal["match", "differs", "other scale", "ours only", "quoted", "not run", ""]
+Direction = Literal["same", "opposite", ""]
+
+
+@dataclass(frozen=True)
+class Cell:
+    row: str
+    column: str
+    metric: str
+    paper: str
+    ours: str
+    spread: str = ""
+    delta: str = ""
+    runs: str = ""
+    status: Status = ""
+    reason: str = ""  # why it was not run
+    note: str = ""  # on the printed number; of a neighbour, its frequency group
+    direction: Direction = ""  # of the difference to the row's baseline, beside the printed one
+    remark: str = ""  # on our number
+    printed: str = ""  # row > column > group of the printed cell; empty where the paper has none
+
+    @property
+    def quoted(self) -> bool:
+        return bool(self.paper) and is_quoted(self.note)
+
+    @property
+    def suspicious(self) -> bool:
+        return bool(self.paper) and is_suspicious(self.note)
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Ours and its spread, as tables show them; the CSV has all digits."""
+        return (self.ours, self.spread) if self.metric == "facts" else significant(self.ours, self.spread)
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether it holds a neighbour of the rare group."""
+        return self.metric == "neighbours" and self.note == "rare"
+
+
+def compared(ours: str, paper: object, same: bool, comparable: bool = True) -> Status:
+    """Status of a cell by what it holds: nothing of ours, nothing in print, or both.
+
+    comparable: whether ours can be the printed one, as it cannot at another scale.
+    """
+    if not ours:
+        return "not run"
+    if not paper:
+        return "ours only"
+    if not comparable:
+        return "other scale"
+    return "match" if same else "differs"
+
+
+def direction(ours: float, paper: float) -> Direction:
+    """Of two differences to a baseline; none where either is nothing."""
+    if not ours * paper:
+        return ""
+    return "same" if ours * paper > 0 else "opposite"
+
+
+TWICE = re.compile(r"(?P<number>[\d.]+)\s*-\s*(?P<again>\d+)")
+BETWEEN = re.compile(r"\s*[;/]\s*")  # several numbers of one printed cell
+ROUNDED = 0.03  # what a number printed with k or M may be off: 32k stands for 32,768
+
+
+def is_same(text: str, value: Any, within: float) -> bool:
+    """Whether a value is the printed one; within: of numbers without a unit."""
+    twice = TWICE.fullmatch(text)
+    if twice and twice["number"] == twice["again"]:
+        text = twice["number"]
+    printed, form = number(text), NUMBER.fullmatch(text)
+    if printed is None or not form or isinstance(value, str):
+        return text == str(value)
+    return abs(printed - value) <= max(within, ROUNDED * printed if form["unit"] else 1e-9)
+
+
+def ways(text: str, values: list[Any]) -> Direction:
+    """Whether all numbers of a cell have the sign of the printed ones, or all the other sign."""
+    printed = [number(part) for part in parts(text)]
+    if len(printed) != len(values) or None in (*printed, *values):
+        return ""
+    found = {direction(value, paper or 0.0) for value, paper in zip(values, printed, strict=True)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def parts(text: str) -> list[str]:
+    """The numbers of a printed cell."""
+    return BETWEEN.split(text)
+
+
+def joined(numbers: list[str], like: str) -> str:
+    """Numbers as one cell, with the marks between them that the printed cell has."""
+    between = BETWEEN.findall(like)
+    missing = ["; "] * len(numbers)
+    return "".join(
+        part + mark for part, mark in zip(numbers, [*between, *missing][: len(numbers) - 1] + [""], strict=True)
+    )

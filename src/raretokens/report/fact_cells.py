@@ -1,0 +1,173 @@
+"""Cells of a table of facts: a parameter or a count a row, a run or a corpus a column."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.metric import Metric
+from raretokens.papers.printed import NOTHING, Printed, PrintedTable
+from raretokens.papers.table import LISTS, Fact, Part, Subject, Table
+from raretokens.report.cells import Cell, compared, is_same, joined, parts, ways
+
+
+class Ours(NamedTuple):
+    value: Any = None  # a list of several numbers
+    run: str = ""  # <task>/<run>
+    reason: str = ""  # of no value
+    remark: str = ""
+
+
+def ours_of(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absent: str) -> Ours:
+    """corpus: the scale's text; why_absent: why runs are on no run sheet."""
+    reason = _why_not(fact, subject, corpus)
+    if reason:
+        return Ours(reason=reason)
+    if fact.parts:
+        return _several(fact, subject, scores, why_absent)
+    names = fact.names(subject)
+    data = subject.data or _is_data(fact) or any(name in scores.baselines for name in names)
+    run = scores.choose(names, data=data)
+    if run is None or not scores.read(run):
+        return Ours(reason=_why_no_run(names, run, data, subject.absent or why_absent))
+    value, remark = _value(fact, fact.path.replace("{part}", subject.part), run, scores)
+    reason = "" if value is not None else fact.absent or f"{run} names no {fact.path}"
+    return Ours(value, f"{scores.task}/{run}", reason, remark if value is not None else "")
+
+
+def _why_not(fact: Fact, subject: Subject, corpus: str) -> str:
+    """Why there can be no value at this scale, or at any."""
+    known = {fact.corpus, subject.corpus} - {None}
+    if not fact.names(subject) and (subject.absent or fact.absent):
+        return subject.absent or fact.absent or ""
+    return f"the text of this scale is {corpus}" if known - {corpus} else ""
+
+
+def _is_data(fact: Fact) -> bool:
+    """Whether it is a count of the text, which needs no model."""
+    return bool(fact.corpus or fact.share_of)
+
+
+def _why_no_run(names: list[str], run: str | None, data: bool, why_absent: str) -> str:
+    if run is None and not data:
+        return why_absent or f"no run named {' or '.join(names)} on the run sheet"
+    return f"{run or ' or '.join(names)} has no scores yet"
+
+
+def _several(fact: Fact, subject: Subject, scores: Scores, why_absent: str) -> Ours:
+    values = [_part(fact, part, scores) for part in fact.parts]
+    if all(value is None for value in values):
+        runs = [run for part in fact.parts for run in (scores.choose(part.runs),) if run]
+        return Ours(reason=_why_no_run(fact.names(subject), next(iter(runs), None), False, why_absent))
+    runs = [scores.choose(names) for part in fact.parts for names in (part.runs, part.less) if names]
+    return Ours(values, " ".join(dict.fromkeys(f"{scores.task}/{run}" for run in runs if run)))
+
+
+def _part(fact: Fact, part: Part, scores: Scores) -> Any:
+    """A value, or the difference of two runs over the seeds that both have."""
+    run, other = scores.choose(part.runs), scores.choose(part.less)
+    if run is None:
+        return None
+    if not part.less:
+        return _value(fact, fact.path, run, scores)[0] if scores.read(run) else None
+    common = scores.seeds(run, fact.path) & scores.seeds(other, fact.path) if other else frozenset()
+    sides = [scores.value(name, fact.path, common) for name in (run, other or run)]
+    return sides[0].mean - sides[1].mean if common and all(sides) else None
+
+
+def _value(fact: Fact, path: str, run: str, scores: Scores) -> tuple[Any, str]:
+    """The value, and a remark on how it came about."""
+    if fact.fixed is not None:
+        return fact.fixed, ""
+    if path.startswith("points."):
+        points = scores.points(run)
+        last = points.x[points.series == path.partition(".")[2]].astype(float).max()
+        return (int(last) if last == last else None), ""
+    if path.startswith(LISTS):
+        return _listed(fact, path, run, scores)
+    value, whole = scores.value(run, path), scores.value(run, fact.share_of) if fact.share_of else None
+    if value is None or fact.share_of and whole is None:
+        return None, ""
+    return (round(100 * value.mean / whole.mean, 1) if whole else value.mean), ""
+
+
+def _listed(fact: Fact, path: str, run: str, scores: Scores) -> tuple[Any, str]:
+    value = scores.fact(run, path)
+    value = fact.default if value is None else value
+    if fact.percent and value is not None:
+        return 100 * float(value), ""
+    factor = scores.option(run, fact.times) if fact.times else None
+    if value is None or factor is None or factor == 1:
+        return value, ""
+    return value * factor, f"{value:g} times {fact.times} {factor:g}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What all cells of a table share."""
+
+    declared: Declarations
+    table: Table
+    scores: dict[str, Scores]
+    printed: PrintedTable
+    corpora: dict[str, str]
+    at_print: bool  # whether the scale is the printed one, which only what is measured needs
+
+
+def fact_cells(place: Place) -> Iterator[Cell]:
+    """Fact by fact; where the scale's corpus is none that the paper describes, it gets a column of its own."""
+    for fact in place.table.facts:
+        for subject in _subjects(place.table, place.corpora.get(place.table.task, "")):
+            task = fact.task or subject.task or place.table.task
+            paper = _paper(fact, subject, place.printed)
+            ours = ours_of(fact, subject, place.scores[task], place.corpora.get(task, ""), place.table.absent)
+            if ours.value is not None or paper.text or paper.key:
+                yield _cell(place, fact, subject.title, paper, ours)
+
+
+def _subjects(table: Table, corpus: str) -> list[Subject]:
+    known = {subject.corpus for subject in table.subjects} - {None}
+    if not known or corpus in known:
+        return table.subjects
+    return [*table.subjects, Subject(title=corpus, corpus=corpus, runs=table.subjects[0].runs, data=True)]
+
+
+def _paper(fact: Fact, subject: Subject, printed: PrintedTable) -> Printed:
+    """What the table prints, or what the paper says elsewhere."""
+    key = (fact.title, fact.column, subject.title) if fact.column else (fact.title, subject.title, "hyperparameter")
+    return Printed(fact.implied, "") if fact.implied else printed.cells.get(key, NOTHING)
+
+
+def _cell(place: Place, fact: Fact, column: str, paper: Printed, ours: Ours) -> Cell:
+    row = fact.title if fact.column in (None, "all") else f"{fact.title}, {fact.column}"
+    cell = Cell(row, column, fact.metric, paper.text, "", note=paper.note, printed=paper.key)
+    if ours.value is None:
+        return replace(cell, status="not run" if paper.text else "", reason=ours.reason if paper.text else "")
+    metric = place.declared.metric(fact.metric)
+    values = ours.value if isinstance(ours.value, list) else [ours.value]
+    texts = [_text(value, metric if fact.metric != "facts" else None) for value in values]
+    same = _is_same(paper.text, values, metric.match.abs or 0.0)
+    status = compared("ours", paper.text, same, place.at_print or not fact.is_measured)
+    way = ways(paper.text, values) if fact.is_difference else ""
+    about = {"runs": ours.run, "status": status, "remark": ours.remark, "direction": way}
+    return replace(cell, ours=joined(texts, paper.text), **about)
+
+
+def _is_same(paper: str, values: list[Any], within: float) -> bool:
+    """Whether all numbers of a cell are the printed ones."""
+    if len(values) == 1:
+        return is_same(paper, values[0], within)
+    printed = parts(paper)
+    return len(printed) == len(values) and all(
+        value is not None and is_same(text, value, within) for text, value in zip(printed, values, strict=True)
+    )
+
+
+def _text(value: Any, metric: Metric | None) -> str:
+    """A missing one of several numbers is a dash."""
+    if value is None:
+        return "—"
+    if metric:
+        return f"{value:.{metric.digits}f}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,181 @@
+"""Points of a figure: a panel has those of a series of runs, one of each run in a sweep, or the effect of a claim."""
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
+
+import pandas as pd
+
+from raretokens.evidence import effects
+from raretokens.evidence.effects import chosen
+from raretokens.evidence.scores import Scores, Value
+from raretokens.papers.claim import Claim, Side
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.figure import Figure, Panel
+
+ON_CURVES = {"ppl.total": "nll.valid"}  # the test text is read once, the validation text in the course of training
+MEAN, SEED, PRINT, TURN = "", "seed", "print", "turn"  # groups of the points
+Course = dict[int, pd.Series]  # seed -> update -> number
+
+
+def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.DataFrame:
+    """group, x (update) and y as text: the mean over seeds, each seed where there are several, and as horizontal lines what
+    is printed and where the claim turns. Empty where a side has no curve."""
+    courses = [_course(side, scores) for side in claim.all_sides.values()]
+    seeds = [seed for seed in courses[0] if all(seed in course for course in courses)]
+    each = {seed: _effect(claim, [course[seed] for course in courses]) for seed in seeds}
+    if not each:
+        return pd.DataFrame(columns=["group", "x", "y"], dtype=str)
+    common = pd.concat(each.values(), axis=1, join="inner")
+    means = effects.back(claim)(effects.step(claim)(common.to_numpy()).mean(axis=1))
+    mean = pd.Series(means, index=common.index)
+    lines = {PRINT: effects.printed_effect(claim, declared), TURN: claim.threshold}
+    ends = [mean.index[0], mean.index[-1]]
+    parts = [(MEAN, mean), *((SEED, course) for course in each.values() if len(each) > 1)]
+    parts += [(group, pd.Series(y, index=ends)) for group, y in lines.items() if y is not None]
+    return pd.concat([_text_rows(group, course) for group, course in parts])
+
+
+def _course(side: Side, scores: Scores) -> Course:
+    run = chosen(side, scores)
+    names = scores.repetitions.get(run, []) if run else []
+    found = {scores.lines[name].seed: _curve(side.metric, scores.points(name)) for name in names}
+    return {seed: curve for seed, curve in found.items() if not curve.empty}
+
+
+def _curve(metric: str, points: pd.DataFrame) -> pd.Series:
+    series, _, group = ON_CURVES.get(metric, metric).partition(".")
+    rows = points[(points.series == series) & (points.group == group)]
+    curve = rows.set_index(rows.x.astype(int)).y.astype(float)
+    return curve.map(math.exp) if metric in ON_CURVES else curve
+
+
+def _effect(claim: Claim, curves: list[pd.Series]) -> pd.Series:
+    """At the updates that all curves have."""
+    common = reduce(pd.Index.intersection, (curve.index for curve in curves))
+    values = effects.combined(claim, [curve.loc[common].to_numpy() for curve in curves])
+    return pd.Series(values, index=common)
+
+
+def _text_rows(group: str, course: pd.Series) -> pd.DataFrame:
+    return pd.DataFrame({"group": group, "x": course.index.astype(str), "y": [f"{y:.6g}" for y in course]})
+
+
+HEADER = ["panel", "run", "group", "x", "y"]
+
+
+class RunPoints(NamedTuple):
+    """What a run has of a panel."""
+
+    rows: pd.DataFrame = pd.DataFrame(columns=HEADER[2:], dtype=str)
+    of: str = ""  # what the name of an nth series ends in
+    mark: float | None = None  # an update
+    absent: str = ""  # why there are no points
+
+
+@dataclass
+class PanelPoints:
+    """A panel with its points; {of} is filled in title and y."""
+
+    panel: Panel
+    title: str
+    y: str
+    rows: pd.DataFrame  # HEADER, as text
+    absent: dict[str, str]  # legend -> why it has no points
+    marks: dict[str, float]  # legend -> update
+
+
+def figure_points(figure: Figure, scores: dict[str, Scores], declared: Declarations) -> list[PanelPoints]:
+    return [_panel_points(panel, scores[panel.task or figure.task], declared) for panel in figure.panels]
+
+
+def _panel_points(panel: Panel, scores: Scores, declared: Declarations) -> PanelPoints:
+    if panel.kind == "sweep":
+        return _sweep_points(panel, scores)
+    if panel.kind == "effect":
+        return _effect_panel(panel, scores, declared)
+    runs = {legend: _run_points(panel, scores, names) for legend, names in panel.runs.items()}
+    of = next((run.of for run in runs.values() if run.of), "…")
+    title, y = (text.replace("{of}", of) for text in (panel.title, panel.y))
+    rows = [run.rows.assign(panel=title, run=legend) for legend, run in runs.items()]
+    return PanelPoints(
+        panel,
+        title,
+        y,
+        pd.concat([pd.DataFrame(columns=HEADER, dtype=str), *rows])[HEADER],
+        {legend: run.absent for legend, run in runs.items() if run.absent},
+        {legend: run.mark for legend, run in runs.items() if run.mark},
+    )
+
+
+def _run_points(panel: Panel, scores: Scores, names: list[str]) -> RunPoints:
+    run = scores.choose(names, data=panel.data)
+    if run is None:
+        where = "is scored" if panel.data else "is on the run sheet"
+        return RunPoints(absent=f"none of {', '.join(names)} {where}")
+    points = _series_points(panel, scores, run)
+    if points.rows.empty:
+        return points._replace(absent=f"{run} has {_what(panel)}")
+    return points._replace(mark=scores.option(run, panel.mark) if panel.mark else None)
+
+
+def _what(panel: Panel) -> str:
+    if panel.nth:
+        return f"fewer than {panel.nth} series {panel.series}…"
+    return f"no {panel.series or panel.metric}"
+
+
+def _series_points(panel: Panel, scores: Scores, run: str) -> RunPoints:
+    points = scores.points(run)
+    ending = _ending(panel, list(points.series.unique()))
+    if ending is None:
+        return RunPoints()
+    rows = points[points.series == f"{panel.series}{ending}"]
+    if panel.groups is not None:
+        rows = rows[rows.group.isin(panel.groups)]
+    return RunPoints(rows[HEADER[2:]], ending)
+
+
+def _ending(panel: Panel, series: list[str]) -> str | None:
+    """What the name of the panel's series ends in, where it is the nth of several; None if there are fewer."""
+    if not panel.nth:
+        return ""
+    start = panel.series or ""
+    endings = [name.removeprefix(start) for name in series if name.startswith(start)]
+    if all(map(str.isdigit, endings)):  # updates
+        endings.sort(key=int)
+    return endings[panel.nth - 1] if panel.nth <= len(endings) else None
+
+
+def _effect_panel(panel: Panel, scores: Scores, declared: Declarations) -> PanelPoints:
+    claim = declared.claims[panel.claim or ""]
+    rows = effect_points(claim, scores, declared).assign(panel=panel.title, run=panel.claim)
+    runs = " or ".join(dict.fromkeys(name for side in claim.sides.values() for name in side.runs))
+    absent = {panel.claim or "": f"no curves of {runs}"} if rows.empty else {}
+    return PanelPoints(panel, panel.title, panel.y, rows[HEADER], absent, {})
+
+
+def _sweep_points(panel: Panel, scores: Scores) -> PanelPoints:
+    """A point for each value of the option that runs were trained with, whatever they are called.
+
+    Its y is the mean over the seeds that all of them have; group `seed`: each of these alone.
+    """
+    found: dict[float, tuple[str, Value]] = {}
+    absent = {}
+    for legend, names in panel.runs.items():
+        run = scores.choose(names)
+        value = scores.value(run, panel.metric or "") if run else None
+        option = scores.option(run, panel.option or "") if run else None
+        if run is None or value is None or option is None:
+            absent[legend] = f"none of {', '.join(names)} is scored"
+        elif option not in found or len(found[option][1].seeds) < len(value.seeds):
+            found[option] = f"{panel.option} {option:g}", value
+    common = frozenset.intersection(*(frozenset(value.seeds) for _, value in found.values())) if found else frozenset()
+    rows = [
+        {"panel": panel.title, "run": legend, "group": group, "x": f"{option:g}", "y": f"{y:.6g}"}
+        for option, (legend, value) in found.items()
+        if (kept := value.of(common) or value)
+        for group, y in [("", kept.mean), *(("seed", y) for y in kept.values if len(kept.values) > 1)]
+    ]
+    return PanelPoints(panel, panel.title, panel.y, pd.DataFrame(rows, columns=HEADER, dtype=str), absent, {})

@@ -1,0 +1,121 @@
+"""How all figures look: letters, colours, dashes and legends, which are alike everywhere."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from raretokens.report.figure_points import PanelPoints
+
+STYLE = {
+    "svg.hashsalt": "raretokens",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8.5,
+    "axes.linewidth": 0.7,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.facecolor": "white",
+}
+
+# Okabe and Ito's colours, safe for colour-blind readers; markers and dashes tell them apart in grey
+GROUPS = {
+    "freq": ("frequent", "#0072B2", "o", "solid"),
+    "med": ("medium", "#009E73", "s", "dashed"),
+    "rare": ("rare", "#D55E00", "^", "dashdot"),
+    "total": ("all", "#000000", "D", "dotted"),
+}
+
+
+CURVES: list[tuple[str, Any]] = [
+    ("#000000", "solid"),
+    ("#CC79A7", "dashed"),
+    ("#56B4E9", "dashdot"),
+    ("#E69F00", (0, (1, 1))),
+    ("#666666", (0, (5, 1, 1, 1, 1, 1))),
+]
+
+
+EFFECT: dict[str, tuple[str, dict[str, Any]]] = {  # legend -> group of the points, style
+    "where the claim turns": ("turn", {"color": "0.75", "linestyle": "solid", "linewidth": 0.8}),
+    "in print": ("print", {"color": "#D55E00", "linestyle": (0, (4, 2)), "linewidth": 1.1}),
+    "one seed": ("seed", {"color": "0.55", "linestyle": "solid", "linewidth": 0.7}),
+    "mean over seeds": ("", {"color": "#000000", "linestyle": "solid", "linewidth": 1.4}),
+}
+
+
+class Styles:
+    """Colour and dashes of the curves of a figure."""
+
+    def __init__(self, panels: list[PanelPoints]) -> None:
+        legends = dict.fromkeys(run for part in panels if part.panel.kind == "line" for run in part.panel.runs)
+        self._runs = dict(zip(legends, CURVES * len(legends), strict=False))
+
+    def curve(self, panel: PanelPoints, run: str, group: str) -> dict[str, Any]:
+        colour, dashes = GROUPS[group][1::2] if by_group(panel) else self._runs[run]
+        return {"color": colour, "linestyle": dashes, "linewidth": 1.3}
+
+    def mark(self, panel: PanelPoints, run: str) -> str:
+        """Colour of the line where a run's update stands."""
+        return "0.5" if by_group(panel) else self._runs[run][0]
+
+
+def by_group(panel: PanelPoints) -> bool:
+    """Whether colours stand for groups: curves of one run. Curves of several runs are of one group."""
+    return len(panel.panel.runs) == 1 and panel.rows.group.nunique() > 1
+
+
+def groups(panel: PanelPoints) -> list[str]:
+    return [group for group in GROUPS if group in set(panel.rows.group)]
+
+
+WIDEST = 5  # entries in a row
+BLANK = Line2D([], [], linestyle="none")
+
+
+def add_legend(panels: list[PanelPoints], canvas: Canvas, styles: Styles) -> None:
+    entries: dict[str, Line2D] = {}
+    for panel in panels:
+        for label, line in _entries(panel, styles) if not panel.rows.empty else ():
+            entries.setdefault(label, line)
+    if entries:
+        canvas.legend(
+            list(entries.values()),
+            list(entries),
+            loc="outside lower center",
+            ncols=min(WIDEST, len(entries)),
+            handlelength=2.2,
+        )
+
+
+def _entries(panel: PanelPoints, styles: Styles) -> Iterator[tuple[str, Line2D]]:
+    if panel.panel.kind == "scatter":
+        yield from _clouds(panel)
+    if panel.panel.kind == "line":
+        yield from _curves(panel, styles)
+    if panel.panel.kind == "effect":
+        shown = set(panel.rows.group)
+        yield from ((name, Line2D([], [], **style)) for name, (group, style) in EFFECT.items() if group in shown)
+        return  # an empty panel says itself what is missing
+    yield from ((f"{run}: not run", BLANK) for run in panel.absent)
+
+
+def _clouds(panel: PanelPoints) -> Iterator[tuple[str, Line2D]]:
+    for group in groups(panel):
+        name, colour, marker, _ = GROUPS[group]
+        yield name, Line2D([], [], color=colour, marker=marker, markersize=5, linestyle="none")
+
+
+def _curves(panel: PanelPoints, styles: Styles) -> Iterator[tuple[str, Line2D]]:
+    """A single curve needs no entry."""
+    curves = panel.rows[["run", "group"]].drop_duplicates()
+    for run, group in curves.itertuples(index=False) if len(curves) > 1 else ():
+        yield GROUPS[group][0] if by_group(panel) else run, Line2D([], [], **styles.curve(panel, run, group))

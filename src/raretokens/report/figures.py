@@ -1,0 +1,146 @@
+"""The files of a figure: its points as CSV, which is what the report diff compares, and a picture of them."""
+
+import textwrap
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from raretokens.files import whole, write_text
+from raretokens.report.figure_points import HEADER, PanelPoints
+from raretokens.report.figure_styles import EFFECT, GROUPS, STYLE, Styles, add_legend, groups
+
+PICTURES = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}  # kind -> what would differ each time
+WIDTH = 7.6  # inches; 836 pixels, which a page of GitHub shows as they are
+COLUMNS_OF = {1: 1, 2: 2, 3: 3, 4: 2}
+HEIGHTS = {1: 3.3, 2: 2.9, 3: 2.5}  # inches of a row, by the number of columns
+
+
+def write_figure(panels: list[PanelPoints], into: Path, name: str) -> None:
+    """<name>.csv, <name>.svg and <name>.png; the same points give the same bytes."""
+    points = pd.concat([panel.rows for panel in panels])
+    write_text(into / f"{name}.csv", points.to_csv(columns=HEADER, index=False, lineterminator="\n"))
+    columns = COLUMNS_OF.get(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    with matplotlib.rc_context(STYLE):
+        size = (WIDTH if columns > 1 else 0.7 * WIDTH, rows * HEIGHTS[columns] + 0.3)
+        canvas = Canvas(figsize=size, dpi=110, layout="constrained")
+        draw(panels, canvas, rows, columns)
+        canvas.draw_without_rendering()  # places everything once; each of the two files would do it again
+        canvas.set_layout_engine("none")
+        for kind, metadata in PICTURES.items():
+            with whole(into / f"{name}.{kind}") as part:
+                canvas.savefig(part, format=kind, metadata=metadata)
+
+
+CROWD = 2500  # points of a figure above which clouds are stored as an image, to keep the SVG small
+
+
+def draw(panels: list[PanelPoints], canvas: Canvas, rows: int, columns: int) -> None:
+    axes = list(canvas.subplots(rows, columns, squeeze=False).flat)
+    crowded = sum(len(panel.rows) for panel in panels if panel.panel.kind == "scatter") > CROWD
+    styles = Styles(panels)
+    for panel, axis in zip(panels, axes, strict=False):
+        axis.set_title(panel.title)
+        if panel.rows.empty:
+            _write_reason(panel, axis)
+        else:
+            _draw_points(panel, axis, styles, crowded)
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    share_limits(panels, axes, columns)
+    add_legend(panels, canvas, styles)
+
+
+def _write_reason(panel: PanelPoints, axis: Axes) -> None:
+    reason = panel.panel.reason or "; ".join(dict.fromkeys(panel.absent.values()))
+    text = "\n".join(["not run", "", *textwrap.wrap(reason, 26, max_lines=7, placeholder=" …")])
+    axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color="0.35", fontsize=8)
+    axis.set(xticks=[], yticks=[], facecolor="0.96")
+    axis.spines[:].set_visible(False)
+
+
+def _draw_points(panel: PanelPoints, axis: Axes, styles: Styles, crowded: bool) -> None:
+    axis.set(xlabel=panel.panel.x, ylabel=panel.y)
+    axis.ticklabel_format(useOffset=False)
+    match panel.panel.kind:
+        case "scatter":
+            _scatter(panel, axis, crowded)
+        case "line":
+            _lines(panel, axis, styles)
+        case "effect":
+            _effect(panel, axis)
+        case _:
+            _sweep(panel, axis)
+    if "x" in panel.panel.log:
+        axis.set_xscale("log")
+    if "y" in panel.panel.log:
+        axis.set_yscale("log")
+
+
+def _scatter(panel: PanelPoints, axis: Axes, crowded: bool) -> None:
+    for line in (axis.axhline, axis.axvline):
+        line(0, color="0.75", linewidth=0.6, zorder=0)
+    for group in groups(panel):
+        _, colour, marker, _ = GROUPS[group]
+        x, y = _numbers(panel.rows[panel.rows.group == group])
+        axis.scatter(x, y, s=7, color=colour, marker=marker, alpha=0.55, linewidths=0, rasterized=crowded)
+    if axis.dataLim.x1 > 10_000:
+        axis.locator_params(axis="x", nbins=5)  # numbers of five digits would run into each other
+
+
+def _lines(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
+    for (run, group), rows in panel.rows.groupby(["run", "group"], sort=False):
+        axis.plot(*_numbers(rows), **styles.curve(panel, run, group))
+    for run, update in panel.marks.items():
+        axis.axvline(update, color=styles.mark(panel, run), linewidth=0.7, linestyle=":", zorder=0)
+    lowest, highest = axis.dataLim.intervaly
+    if 0 <= lowest < highest / 2 and "y" not in panel.panel.log:
+        axis.set_ylim(bottom=0)
+
+
+def _effect(panel: PanelPoints, axis: Axes) -> None:
+    for group, style in EFFECT.values():
+        rows = panel.rows[panel.rows.group == group]
+        for _, course in rows.groupby((rows.x.astype(int).diff() < 0).cumsum()):  # seeds stand one below the other
+            axis.plot(*_numbers(course), **style)
+
+
+def _sweep(panel: PanelPoints, axis: Axes) -> None:
+    rows = panel.rows.sort_values("x", key=lambda x: x.astype(float), kind="stable")
+    x, y = _numbers(rows[rows.group == ""])
+    axis.plot(x, y, color="#000000", marker="o", markersize=4, linewidth=1.3)
+    axis.plot(*_numbers(rows[rows.group == "seed"]), color="0.55", marker="_", markersize=7, linestyle="")
+    axis.set_xticks(x, [f"{value:g}" for value in x])
+    axis.margins(0.12, 0.2)
+
+
+def _numbers(rows: pd.DataFrame) -> tuple[list[float], list[float]]:
+    return [float(x) for x in rows.x], [float(y) for y in rows.y]
+
+
+def share_limits(panels: list[PanelPoints], axes: list[Axes], columns: int) -> None:
+    """Panels with the same word; an axis is named once in a row of them."""
+    for word in dict.fromkeys(panel.panel.limits for panel in panels if panel.panel.limits):
+        places = [i for i, panel in enumerate(panels) if panel.panel.limits == word]
+        _widen([axes[i] for i in places if not panels[i].rows.empty])
+        for i in places:
+            _name_once(i, places, panels, axes, columns)
+
+
+def _widen(axes: list[Axes]) -> None:
+    lows, highs = ([axis.viewLim.get_points()[end] for axis in axes] for end in (0, 1))
+    for axis in axes:
+        axis.set(
+            xlim=(min(x for x, _ in lows), max(x for x, _ in highs)),
+            ylim=(min(y for _, y in lows), max(y for _, y in highs)),
+        )
+
+
+def _name_once(i: int, places: list[int], panels: list[PanelPoints], axes: list[Axes], columns: int) -> None:
+    if i % columns and i - 1 in places and panels[i].y == panels[i - 1].y:
+        axes[i].set_ylabel("")
+    if i + columns in places:
+        axes[i].set_xlabel("")

@@ -1,0 +1,80 @@
+"""What each method buys and costs, as tables for Markdown and for the page."""
+
+from typing import NamedTuple
+
+from raretokens.evidence.intervals import FEWEST
+from raretokens.evidence.methods import Change
+from raretokens.papers.task_names import TASKS
+from raretokens.report.claims import effect
+
+MARKS = {"better": "▲", "worse": "▼"}
+FEW_MARKS = {"better": "△", "worse": "▽"}  # with fewer than three seeds
+ABOUT = """\
+Each run beside the one of maximum likelihood with the same model, text and seeds: the ratio (x) or the difference of a metric.
+▲ better, ▼ worse: every interval that there is, over seeds and over the test set, lies on that side; no mark: they do not, or
+nothing says how much seeds differ, or what maximum likelihood itself has is no more than noise. △ and ▽ are of one seed or two:
+how much seeds differ is taken from the row of the same model whose seeds differ most. *buys* and *costs* name the three largest
+changes that are marked, by their share of the number, where that is 1 % or more.
+
+*A constant* in brackets, beside the perplexity of rare targets: what maximum likelihood comes to at most, with one constant on
+the logits of all rare types that gives them the probability which the run gives them; where it was computed it is 3 to 22 %
+less than that (`studies/rare-bias-small.csv`). Where it is no more than the run's own, the run has learnt nothing of rare types
+that this number shows, and does not *buy* it. Where it is more, a constant might still do as much, and *buys* says so.
+Distinct rare types a constant buys too; of that there is a study alone (`studies/rare-bias-types-small.csv`).
+"""
+
+
+class Table(NamedTuple):
+    task: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def tables(found: list[Change]) -> dict[str, Table]:
+    """Title of a task -> its table: a row for each run, a column for each metric."""
+    made = {}
+    for task in dict.fromkeys(change.task for change in found):
+        own = [change for change in found if change.task == task]
+        titles = list(dict.fromkeys(change.title for change in own))
+        runs = dict.fromkeys(change.run for change in own)
+        rows = [_cells([change for change in own if change.run == run], titles) for run in runs]
+        made[TASKS[task].title] = Table(task, ["run", "seeds", *titles, "buys", "costs"], rows)
+    return made
+
+
+def to_markdown(found: list[Change]) -> str:
+    lines = ["# What each method buys and costs", "", ABOUT]
+    for title, table in tables(found).items():
+        lines += [f"## {title}", "", *map(_row, [table.head, ["---"] * len(table.head), *table.rows]), ""]
+    return "\n".join(lines)
+
+
+def _cells(of_run: list[Change], titles: list[str]) -> list[str]:
+    """A run's row: name, seeds, the effect of each metric, what it buys and what it costs."""
+    by_title = {change.title: change for change in of_run}
+    shown = [_shown(by_title[title]) if title in by_title else "" for title in titles]
+    marked = [change for change in of_run if change.bought], [change for change in of_run if change.paid]
+    sums = [", ".join(_largest(changes)) or "nothing sure" for changes in marked]
+    return [of_run[0].run, max(change.seeds for change in of_run), *shown, *sums]
+
+
+def _shown(change: Change) -> str:
+    constant = f"(a constant: {effect(change.kind, change.constant)})" if change.constant else ""
+    return " ".join(filter(None, [effect(change.kind, change.ours), mark(change), constant]))
+
+
+def mark(change: Change) -> str:
+    return (MARKS if int(change.seeds) >= FEWEST else FEW_MARKS).get(change.verdict, "")
+
+
+def _largest(changes: list[Change]) -> list[str]:
+    ordered = sorted(changes, key=lambda change: -change.share)
+    rivals = [" (or a constant)" if change.constant and change.bought else "" for change in ordered]
+    return [
+        f"{change.title} {effect(change.kind, change.ours)}{rival}"
+        for change, rival in zip(ordered[:3], rivals, strict=False)
+    ]
+
+
+def _row(parts: list[str]) -> str:
+    return f"| {' | '.join(parts)} |"

@@ -1,0 +1,198 @@
+"""Runs on the page: what each was, its loss while training, and every score with its signature."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from raretokens import csv_files
+from raretokens.evidence import bootstrap
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import Declarations
+
+TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
+KEPT = Path("trained.csv")  # the same, in hours, of all runs behind committed reports; their data may be gone
+
+
+def run_sections(declared: Declarations, scores: dict[str, Scores], scale: Path) -> list[dict[str, Any]]:
+    """All runs that have scores, in the order of the run sheet; data rows (the text itself) follow.
+
+    scale: the folder with TIMES and KEPT.
+    """
+    kept = _kept(scale / KEPT)
+    return [
+        _section(declared, part, name, _time(scale / TIMES / f"{task}-{name}.json", kept.get((task, name))))
+        for task, part in scores.items()
+        for name in part.names()
+    ]
+
+
+def _section(declared: Declarations, scores: Scores, name: str, time: dict[str, Any] | None) -> dict[str, Any]:
+    score = scores.read(name) or {}
+    return {
+        "task": scores.task,
+        "name": name,
+        "data": name not in scores.lines,
+        "repeats": _repeated(scores, name),
+        "score": score,
+        "facts": list(_facts(score)),
+        "scores": list(grouped(declared, scores, name)),
+        "curve": loss_curve(scores.points_file(name)),
+        "points": scores.points_file(name).is_file(),
+        "time": time,
+    }
+
+
+def _repeated(scores: Scores, name: str) -> str | None:
+    """The run that it differs from in its seed alone: there the page shows all numbers, here where they are."""
+    return next((first for first, runs in scores.repetitions.items() if name in runs[1:]), None)
+
+
+def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What ran: the parameters as the score file lists them, then the objective's options."""
+    for key in ("objective", "size", "seed"):
+        if score.get(key) is not None:
+            yield key, score[key]
+    for key, value in (*score.get("parameters", []), *score.get("options", [])):
+        yield key.replace("_", " "), f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _kept(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """(Task, run) -> what the table of trained runs says."""
+    rows = csv_files.read_csv(file).to_dict("records") if file.is_file() else []
+    return {(row["task"], row["run"]): {**row, "seconds": 3600 * float(row["hours"])} for row in rows if row["hours"]}
+
+
+def _time(file: Path, kept: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Of the training here where it is known, else what the table keeps of it."""
+    facts = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else kept
+    return facts and {
+        "seconds": round(facts["seconds"]),
+        "shown": _duration(facts["seconds"]),
+        "machine": facts["machine"],
+        "revision": facts["revision"],
+    }
+
+
+def _duration(seconds: float) -> str:
+    """To the minute, as the table's hours are; below a minute to the second."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
+
+
+GROUPS = {"total": "total", "freq": "frequent", "med": "medium", "rare": "rare"}  # end of a path -> name on the page
+
+
+def grouped(declared: Declarations, scores: Scores, name: str) -> Iterator[dict[str, Any]]:
+    """A line for each metric, with the signature of its path's longest beginning."""
+    signatures = _signatures(scores, name)
+    for path, values in _by_path(_metrics(scores, name)).items():
+        beginnings = [path.rsplit(".", cut)[0] for cut in range(path.count(".") + 1)]
+        yield {
+            "path": path,
+            "groups": values,
+            "by_group": values.keys() != {"total"},
+            "metric": declared.known_metric(path) or declared.known_metric(f"{path}.total"),
+            "signature": next((signatures[part] for part in beginnings if part in signatures), ""),
+        }
+
+
+def explained(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A line for each metric of the runs of a task: what it is, and the signature that most runs have."""
+    lines: dict[str, dict[str, Any]] = {}
+    signatures: dict[str, Counter[str]] = {}
+    for score in (score for run in runs for score in run["scores"]):
+        lines.setdefault(score["path"], {key: score[key] for key in ("path", "metric")})
+        signatures.setdefault(score["path"], Counter())[score["signature"]] += 1
+    return [{**line, "signature": signatures[path].most_common(1)[0][0]} for path, line in lines.items()]
+
+
+def _metrics(scores: Scores, name: str) -> dict[str, Any]:
+    """Those of the run, and of its comparison with maximum likelihood."""
+    return {**(scores.read(name) or {}).get("metrics", {}), "paired": scores.paired(name)}
+
+
+def _signatures(scores: Scores, name: str) -> dict[str, str]:
+    own = dict((scores.read(name) or {}).get("signatures", []))
+    beside = scores.beside(name)
+    return {**own, "paired": f"baseline:{beside}|{own.get(bootstrap.METRIC)}|{bootstrap.SIGNATURE}"} if beside else own
+
+
+def _by_path(metrics: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Path without its group -> group -> number."""
+    paths: dict[str, dict[str, str]] = {}
+    for path, value in _flat(metrics):
+        start, _, end = path.rpartition(".")
+        key, group = (start, end) if end in GROUPS else (path, "total")
+        paths.setdefault(key, {})[group] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return paths
+
+
+def _flat(tree: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{key}.")
+        elif value is not None:
+            yield before + key, value
+
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 206, 48, 6, 12, 26  # of the drawing and its margins, in its own units
+POINTS = 60  # of a curve on the page; all of them are in the CSV file beside it
+
+Line = list[tuple[float, float]]
+
+
+class Frame(NamedTuple):
+    """The numbers at the edges of the drawing."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+
+    def across(self, x: float) -> str:
+        return f"{LEFT + (WIDTH - LEFT - RIGHT) * (x - self.left) / ((self.right - self.left) or 1):.0f}"
+
+    def down(self, y: float) -> str:
+        return f"{TOP + (HEIGHT - BOTTOM - TOP) * (self.high - y) / ((self.high - self.low) or 1):.0f}"
+
+
+def loss_curve(points: Path) -> dict[str, Any] | None:
+    """The loss over the updates (series `nll`), a polyline for each group; None where nothing is logged."""
+    lines = _lines(points) if points.is_file() else {}
+    if not lines:
+        return None
+    frame = _frame(lines)
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "left": LEFT,
+        "lines": {group: _polyline(frame, line) for group, line in lines.items()},
+        "last": {group: f"{line[-1][1]:.3f}" for group, line in lines.items()},
+        "across": [(frame.across(x), f"{x:.0f}") for x in _ticks(frame.left, frame.right)],
+        "up": [(frame.down(y), f"{y:.2f}") for y in _ticks(frame.low, frame.high)],
+    }
+
+
+def _lines(points: Path) -> dict[str, Line]:
+    lines: dict[str, Line] = {}
+    for text in points.read_text(encoding="utf-8").splitlines():
+        if text.startswith("nll,"):  # few lines of a long file
+            _, group, x, y = text.split(",")
+            lines.setdefault(group, []).append((float(x), float(y)))
+    return lines
+
+
+def _frame(lines: dict[str, Line]) -> Frame:
+    xs, ys = zip(*(point for line in lines.values() for point in line), strict=True)
+    return Frame(min(xs), max(xs), min(ys), max(ys))
+
+
+def _polyline(frame: Frame, line: Line) -> str:
+    thinned = line[:: -(-len(line) // POINTS)]
+    return " ".join(f"{frame.across(x)},{frame.down(y)}" for x, y in dict.fromkeys((*thinned, line[-1])))
+
+
+def _ticks(first: float, last: float) -> list[float]:
+    return list(dict.fromkeys((first, (first + last) / 2, last)))

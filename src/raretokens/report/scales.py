@@ -1,0 +1,172 @@
+"""Every claim at every scale, beside print: where scales and print disagree comes first, with what the evidence says about why.
+
+It is made from the claims.csv of each scale's reports alone, so that it can be made anew from a checkout, without any run.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+
+from raretokens import csv_files
+from raretokens.evidence.verdict import DECIDED, FEW, SMALLER, VERDICTS
+from raretokens.papers.declarations import Declarations
+from raretokens.report.claims import effect
+
+ABOUT = """\
+# The evidence at every scale
+
+Each conclusion of the papers, its effect in print and at each scale that was run, and the verdict there. A scale decides by the
+intervals that [the claims page of the demo](../reports/claims.md) explains; *3 seeds* and so on says of how many runs an effect
+is the mean. What disagrees stands first, with the reason as far as it is known; [studies](../studies) are scripts that ask the
+trained models for it. Scales that are not named here have not been run. Conclusions overlap: papers repeat one another, and some
+state one number twice, once stronger; so counts of them are no sample.
+"""
+Claims = dict[str, pd.DataFrame]  # scale, the largest first -> its claims.csv, by claim
+
+
+def read(root: Path, declared: Declarations) -> Claims:
+    """Scales with reports, from the last that is declared to the first, the demo; then those that are not declared."""
+    folders = {"demo": root} | {path.name: path for path in sorted(root.glob("scales/*"))}
+    order = {name: place for place, name in enumerate(reversed(declared.scales))}
+    names = sorted(folders, key=lambda name: order.get(name, len(order)))
+    files = {name: folders[name] / "reports/claims.csv" for name in names}
+    return {name: csv_files.read_csv(file).set_index("claim") for name, file in files.items() if file.is_file()}
+
+
+def spent(root: Path) -> list[str]:
+    """A line for each scale that says what its runs took to train."""
+    files = {path.parent.name: csv_files.read_csv(path) for path in sorted(root.glob("scales/*/trained.csv"))}
+    return [_spent(scale, rows) for scale, rows in files.items()]
+
+
+def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str:
+    largest, *others = claims
+    lines = [ABOUT, _counts(claims), "", *(line for text in spent for line in (text, ""))]
+    failing = [name for name in declared.claims if _verdict(claims, largest, name) == "does not hold"]
+    lines += [f"## What does not hold at the {largest} scale", "", _head([*claims, "why"])]
+    lines += [_row(name, claims, declared, [_told(name, "why", claims, declared)]) for name in failing] or ["Nothing."]
+    doubted = [
+        name for name, claim in declared.claims.items() if claim.but and _verdict(claims, largest, name) == "holds"
+    ]
+    lines += ["", f"## What holds at the {largest} scale and shows less than it seems to", "", _head([*claims, "but"])]
+    lines += [_row(name, claims, declared, [_told(name, "but", claims, declared)]) for name in doubted] or ["Nothing."]
+    for other in others:
+        lines += ["", f"## What the {other} scale decides otherwise than the {largest} scale", ""]
+        turned = [name for name in declared.claims if _differ(claims, largest, other, name)]
+        lines += [_head(list(claims)), *(_row(name, claims, declared) for name in turned)] if turned else ["Nothing."]
+    for paper in dict.fromkeys(claim.paper for claim in declared.claims.values()):
+        lines += ["", f"## {paper}", "", _head(list(claims))]
+        lines += [_row(name, claims, declared) for name, claim in declared.claims.items() if claim.paper == paper]
+    return "\n".join([*lines, ""])
+
+
+def in_words(claims: Claims, declared: Declarations) -> str:
+    """The verdicts of the largest scale in a line each: what the rebuilt papers conclude, what later ones do, readings of ours.
+
+    A comparison that two papers make is counted once.
+    """
+    largest = next(iter(claims))
+    rows = claims[largest]
+    once = {claim.comparison: name for name, claim in reversed(declared.claims.items())}
+    known = {name: declared.claims[name] for name in once.values() if name in rows.index}
+    rebuilt = {table.paper for table in declared.tables.values()}
+    ours = rows.loc[[name for name, claim in known.items() if claim.is_ours]]
+    theirs = rows.loc[[name for name, claim in known.items() if not claim.is_ours and claim.paper in rebuilt]]
+    later = rows.loc[[name for name, claim in known.items() if not claim.is_ours and claim.paper not in rebuilt]]
+    left = Counter(theirs.verdict)
+    untested = f"{left['not testable here']} cannot be tested by it, {left['not run']} have no runs or no number"
+    return (
+        f"Of {_decided(theirs, f'conclusions that the {largest} scale can test')}; {untested}. "
+        "What two papers conclude alike counts once; others overlap, so the counts are no sample.\n"
+        f"Of {_decided(ours, 'readings, controls and experiments of ours')}. "
+        f"Of {_decided(later, 'conclusions of later papers')}."
+    )
+
+
+def _decided(rows: pd.DataFrame, what: str) -> str:
+    """How many could be tested and what came of them."""
+    counts = Counter(rows.verdict)
+    few = Counter(rows[rows.seeds.isin(FEW)].verdict)
+    shown = {kind: f"{_counted(counts[kind], kind)}{f' ({few[kind]} of them with one seed or two)' if few[kind] else ''}"
+             for kind in DECIDED}  # fmt: skip
+    tested = sum(counts[kind] for kind in (*shown, "undecided"))
+    smaller = (rows.reason == SMALLER).sum()
+    apart = f" (of {smaller} no interval reaches the printed effect)" if smaller else ""
+    return f"{tested} {what}, {', '.join(shown.values())} and {_counted(counts['undecided'], 'undecided')}{apart}"
+
+
+def _counted(count: int, kind: str) -> str:
+    verbs = {
+        "holds": ("holds", "hold"),
+        "does not hold": ("does not", "do not"),
+        "undecided": ("is undecided", "are undecided"),
+    }
+    return f"{count} {verbs[kind][count != 1]}"
+
+
+def _spent(scale: str, rows: pd.DataFrame) -> str:
+    known = rows[rows.hours != ""]
+    took = f"the hours of {len(known)} are known"
+    if len(known):
+        machines, most = " or ".join(sorted(set(known.machine))), max(known.peak_gb, key=float)
+        took += f", {known.hours.astype(float).sum():.1f} together, each on {machines}, at most {most} GB"
+    dirty = rows.revision.str.endswith("-dirty").sum()
+    took += f"; {dirty} by code with changes that were not committed (-dirty)" if dirty else ""
+    file = f"[trained.csv](../scales/{scale}/trained.csv)"
+    return (
+        f"{len(rows)} runs of the {scale} scale have been trained; {took}: {file}, with the md5 of the weights of each."
+    )
+
+
+def _counts(claims: Claims) -> str:
+    table = ["| scale | " + " | ".join(VERDICTS) + " |", "|---" * (len(VERDICTS) + 1) + "|"]
+    for scale, rows in claims.items():
+        counts = Counter(rows.verdict)
+        table.append(f"| {scale} | " + " | ".join(str(counts[kind]) for kind in VERDICTS) + " |")
+    return "\n".join(table)
+
+
+def _head(columns: list[str]) -> str:
+    return "\n".join(
+        f"| {' | '.join(row)} |" for row in (["claim", "where", "in print", *columns], ["---"] * (3 + len(columns)))
+    )
+
+
+def _row(name: str, claims: Claims, declared: Declarations, more: list[str] | None = None) -> str:
+    claim = declared.claims[name]
+    rows = [part.loc[name] if name in part.index else None for part in claims.values()]
+    printed = next((effect(row.kind, row.printed) for row in rows if row is not None), "")
+    cells = [claim.statement, f"{claim.paper} {claim.place}", printed or "*none*", *map(_shown, rows), *(more or [])]
+    return f"| {' | '.join(cells)} |"
+
+
+def _shown(row: pd.Series | None) -> str:
+    """Effect, its intervals and verdict."""
+    if row is None:
+        return ""
+    names = {"seeds": "lent seeds" if row.seeds in FEW else "seeds", "test": "test set"}
+    found = [f" [{effect(row.kind, row[f'{of}_low'])}, {effect(row.kind, row[f'{of}_high'])}] {name}"
+             for of, name in names.items() if row[f"{of}_low"]]  # fmt: skip
+    seeds = f", {row.seeds} seed{'s' if row.seeds != '1' else ''}" if row.ours and row.seeds != "0" else ""
+    told = row.reason if row.verdict in ("not testable here", "not run") else ""
+    told = "no interval reaches print" if row.reason == SMALLER else told
+    reason = f" ({told})" if told else ""
+    return f"{effect(row.kind, row.ours)}{','.join(found)} **{row.verdict}**{seeds}{reason}".strip()
+
+
+def _told(name: str, field: str, claims: Claims, declared: Declarations) -> str:
+    """What is declared of a claim, with the effects of the claims that it names at the largest scale."""
+    rows = next(iter(claims.values()))
+    effects = dict.fromkeys(declared.claims, "not measured")
+    effects |= {other: effect(row.kind, row.ours) for other, row in rows.iterrows() if row.ours}
+    return (getattr(declared.claims[name], field) or "not known").format_map(effects)
+
+
+def _verdict(claims: Claims, scale: str, name: str) -> str:
+    return str(claims[scale].verdict.get(name, ""))
+
+
+def _differ(claims: Claims, one: str, other: str, name: str) -> bool:
+    verdicts = {_verdict(claims, scale, name) for scale in (one, other)}
+    return verdicts == set(DECIDED)

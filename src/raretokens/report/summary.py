@@ -1,0 +1,131 @@
+"""What both index pages tell of a scale."""
+
+import platform
+from collections import Counter
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import jinja2
+
+from raretokens.evidence.run_sheet import Sheet
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.table import TEXT
+from raretokens.papers.task_names import TASKS
+from raretokens.report.cells import Cell
+
+
+def environment(package: str, **options: Any) -> jinja2.Environment:
+    """Templates of a package's folder `templates`."""
+    loader = jinja2.PackageLoader(package)
+    return jinja2.Environment(loader=loader, trim_blocks=True, undefined=jinja2.StrictUndefined, **options)
+
+
+PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "numpy")
+
+
+def summary(
+    sheet: Sheet, declared: Declarations, cells: dict[str, list[Cell]], scores: dict[str, Scores], verdicts: str
+) -> dict[str, Any]:
+    """verdicts: their counts in words."""
+    about = declared.scales.get(sheet.scale)
+    return {
+        "tasks": TASKS,
+        "scale": sheet.scale,
+        "about": about,
+        "own_text": about is not None
+        and any(about.corpora.get(task, name) != name for task, name in sheet.corpora.items()),
+        "corpora": sheet.corpora,
+        "texts": _texts(scores),
+        "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},
+        "printed": printed_counts(declared, cells),
+        "tables": [_line(name, declared, inside) for name, inside in cells.items()],
+        "figures": [{"id": name, **figure.model_dump()} for name, figure in declared.figures.items()],
+        "verdicts": verdicts,
+        "missing": [f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
+        "runs": {task: list(part.names()) for task, part in scores.items()},
+        "headline": {run: _headline(part, run) for part in scores.values() for run in part.lines},
+    }
+
+
+def _headline(scores: Scores, run: str) -> dict[str, float]:
+    """Few numbers of a run, by their short names."""
+    values = {short: scores.value(run, number.metric) for short, number in TASKS[scores.task].headline.items()}
+    return {short: float(f"{value.values[0]:.4g}") for short, value in values.items() if value}
+
+
+def _texts(scores: dict[str, Scores]) -> dict[str, dict[str, int]]:
+    """Text of a task -> split -> pieces, where they are counted."""
+    first = {task: next(iter(part.baselines), "") for task, part in scores.items()}
+    data = {task: (part.read(first[task]) or {}).get("metrics", {}) for task, part in scores.items()}
+    return {TASKS[task].text: metrics["tokens"] for task, metrics in data.items() if "tokens" in metrics}
+
+
+def _line(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, Any]:
+    table = declared.tables[name]
+    statuses = Counter(cell.status for cell in cells if cell.status)
+    return {
+        "id": name,
+        "title": table.title,
+        "paper": table.paper,
+        "place": table.place,
+        "rows": len({cell.row for cell in cells}),
+        "run": len({cell.row for cell in cells if cell.ours}),
+        "statuses": ", ".join(f"{count} {status}" for status, count in statuses.items()),
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {package: _version(package) for package in PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package).split("+")[0]
+    except PackageNotFoundError:
+        return "absent"
+
+
+@dataclass(frozen=True)
+class Counts:
+    files: int
+    printed: int
+    dashes: int  # of them
+    ours: int  # have one of ours beside them
+    statuses: Counter[str]
+    directions: Counter[str]
+
+
+def printed_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, Counts]:
+    """`tables` and `text` (numbers of the running text)."""
+    files = [path.stem for path in sorted(declared.folder.glob("*.csv"))]
+    parts = {
+        "tables": [name for name in files if not name.endswith(TEXT)],
+        "text": [name for name in files if name.endswith(TEXT)],
+    }
+    return {kind: _file_counts(declared, names, _by_file(declared, cells)) for kind, names in parts.items()}
+
+
+def _by_file(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, dict[str, Cell]]:
+    """Printed file -> printed cell -> the first of ours."""
+    found: dict[str, dict[str, Cell]] = {}
+    for name, inside in cells.items():
+        own = found.setdefault(declared.tables[name].printed, {})
+        for cell in inside:
+            if cell.printed:
+                own.setdefault(cell.printed, cell)
+    return found
+
+
+def _file_counts(declared: Declarations, files: list[str], found: dict[str, dict[str, Cell]]) -> Counts:
+    printed = [cell for name in files for cell in declared.printed(name).cells.values()]
+    cells = [cell for name in files for cell in found.get(name, {}).values()]
+    return Counts(
+        len(files),
+        len(printed),
+        sum(not cell.text for cell in printed),
+        sum(bool(cell.ours and cell.paper) for cell in cells),
+        Counter(cell.status for cell in cells if cell.status),
+        Counter(cell.direction for cell in cells if cell.direction),
+    )

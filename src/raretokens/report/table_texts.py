@@ -1,0 +1,107 @@
+"""A table as Markdown and as LaTeX."""
+
+import re
+
+from raretokens.papers.table import Table
+from raretokens.report.cells import Cell
+from raretokens.report.grid import Grid, Marks, marked, remarks
+from raretokens.report.summary import environment
+
+LEGEND = (
+    "Ours (printed). ± is half the range over seeds; of sacreBLEU with one seed, half its bootstrap 95 % interval. "
+    "**Bold**: within the printed number's tolerance, at the printed scale. ⇈ the difference to the first row of runs (or to "
+    "the row's own baseline) has the printed sign, ⇅ the other one. † quoted in print from elsewhere. ‡ doubtful in print. "
+    "— not run."
+)
+NEIGHBOURS = (
+    "Ours (printed), nearest first. **Bold**: among the printed neighbours of the same query and run, at the printed scale. "
+    "*Italic*: of the rare group. In print * marks a rare word or a word of the other language. — not run."
+)
+FACTS = (
+    "Ours (printed). **Bold**: as printed (32k stands for 32,768). ≠ not as printed. ‡ doubtful in print. — not run."
+)
+TEXT = f"{FACTS} ⇈ the sign of the printed result, ⇅ the other one."
+ADDED = "no rows of this table in print, but runs of the run sheet, for comparison."
+WAYS = {"same": "⇈", "opposite": "⇅"}
+
+
+def escaped(text: str) -> str:
+    """Text that stands in a Markdown table as it is."""
+    return re.sub(r"([\\|*_`<])", r"\\\1", text)
+
+
+MARKS = Marks(escaped, "—", "≠ ", WAYS, quoted="†", suspicious=" ‡", spread=" ± ", italic="*%s*", bold="**%s**")
+
+
+def to_markdown(table: Table, cells: list[Cell]) -> str:
+    """Title, grid, legend and remarks."""
+    grid = Grid.of(table, cells)
+    lines = [f"**{table.paper} {table.place}: {table.title}**", ""]
+    lines += ["| | " + " | ".join(grid.columns) + " |", "|---|" + "---|" * len(grid.columns)]
+    for row, inside in grid.rows.items():
+        lines.append(f"| {escaped(row)} | " + " | ".join(marked(cell, MARKS) for cell in inside) + " |")
+    legend = NEIGHBOURS if table.neighbours else (TEXT if table.is_of_text else FACTS) if table.facts else LEGEND
+    if added := added_rows(table, grid):
+        legend += f" {escaped(', '.join(added))}: {ADDED}"
+    return "\n".join([*lines, "", legend, *_listed(remarks(table, cells)), ""])
+
+
+def added_rows(table: Table, grid: Grid) -> list[str]:
+    """Rows that the paper's table does not have."""
+    own = {row.label or row.title for row in table.rows}
+    return [row for row in grid.rows if row not in own] if table.also else []
+
+
+def _listed(places: dict[str, list[str]]) -> list[str]:
+    return ["", *(f"* {escaped('; '.join(where))}: {text}" for text, where in places.items())] if places else []
+
+
+ESCAPES = {
+    "\\": r"\textbackslash{}",
+    **{character: "\\" + character for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "\u2581": r"\_",
+}
+SYNTAX = {
+    "block_start_string": "<%",
+    "block_end_string": "%>",
+    "variable_start_string": "<<",
+    "variable_end_string": ">>",
+    "comment_start_string": "<#",
+    "comment_end_string": "#>",
+}  # of the template: marks that mean nothing in LaTeX
+
+
+def latex_escaped(text: str) -> str:
+    return "".join(ESCAPES.get(character, character) for character in text)
+
+
+LATEX_MARKS = Marks(
+    latex_escaped,
+    missing="---",
+    differs=r"$\neq$ ",
+    ways={"same": r"$\uparrow\uparrow$", "opposite": r"$\uparrow\downarrow$"},
+    quoted=r"\textdagger",
+    suspicious=r"\textdaggerdbl",
+    spread=r" $\pm$ ",
+    italic=r"\emph{%s}",
+    bold=r"\textbf{%s}",
+)
+
+
+def to_latex(table: Table, cells: list[Cell], name: str) -> str:
+    """A `tabular` that needs the package booktabs alone, below a comment on where its numbers come from."""
+    jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True, **SYNTAX)
+    jinja.filters |= {"tex": latex_escaped, "cell": lambda cell: marked(cell, LATEX_MARKS)}
+    template = jinja.get_template("table.tex")
+    files, ways = _score_files(table, cells), any(cell.direction for cell in cells)
+    return template.render(name=name, table=table, grid=Grid.of(table, cells), files=files, ways=ways)
+
+
+def _score_files(table: Table, cells: list[Cell]) -> list[str]:
+    runs = dict.fromkeys(run for cell in cells for run in cell.runs.split())
+    return [f"reports/runs/{run if '/' in run else f'{table.task}/{run}'}.json" for run in runs]
