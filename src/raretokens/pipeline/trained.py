@@ -13,12 +13,13 @@ from typing import Any
 import pandas as pd
 
 from raretokens import csv_files, paths
+from raretokens.files import write_text
 from raretokens.pipeline.belonging import LOCK
 from raretokens.run import Run
 from raretokens.yaml_files import read_yaml
 
 FILE = Path("trained.csv")
-FACTS = ["hours", "machine", "peak_gb", "revision"]
+FACTS = ["hours", "machine", "peak_gb", "revision", "adopted"]  # revision trained the run, adopted did the same
 COLUMNS = ["task", "run", *FACTS, "weights"]
 
 
@@ -31,6 +32,15 @@ def table() -> pd.DataFrame:
     rows = {(row["task"], row["run"], row["weights"]): row for row in known.to_dict("records")}
     trained = [_line(*run, rows) for run in sorted(weights().items())]
     return pd.DataFrame(trained, columns=COLUMNS)
+
+
+def adopt(runs: set[tuple[str, str]], revision: str) -> None:
+    """Write down that the code of a revision trains these runs, task and name, to the same bits."""
+    rows = table().to_dict("records")
+    for row in rows:
+        if (row["task"], row["run"]) in runs:
+            row["adopted"] = revision
+    write_text(FILE, csv_files.to_csv(rows, COLUMNS))
 
 
 def hours(runs: list[Run], file: Path = FILE) -> list[float | None]:

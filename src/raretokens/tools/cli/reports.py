@@ -1,6 +1,7 @@
 """table, needs, readme, scales, belongs, trained and diff: reports of the folder of a scale, from its score files."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -37,6 +38,17 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     one.set_defaults(act=show_belonging)
     one = commands.add_parser(
+        "adopt",
+        help="let dvc.lock name this code where it is shown to do what the code of a revision did; exits 1 where not",
+    )
+    one.set_defaults(act=adopt_code)
+    one.add_argument("revision", nargs="?", help="that ran the scale; default: the last commit that changed dvc.lock")
+    one.add_argument("--jobs", type=int, help="trials at a time; default: the number of cores")
+    one.add_argument(
+        "--demo", type=Path, help="folder of a scale that the revision ran, with its weights; default: the root"
+    )
+    one.add_argument("--old", action="store_true", help="only run the trials of the revision, whose results are kept")
+    one = commands.add_parser(
         "trained", help="write down the hours, the machine and the weights of each run, in trained.csv"
     )
     one.set_defaults(act=write_trained)
@@ -69,6 +81,17 @@ def show_belonging(arguments: argparse.Namespace) -> None:
     found = belonging()
     print(f"{Path.cwd().name}: {in_words(found)}")
     sys.exit(bool(found.changed))
+
+
+def adopt_code(arguments: argparse.Namespace) -> None:
+    from raretokens.pipeline.adopt import Adoption, resolved, verified_at
+
+    revision = resolved(arguments.revision) if arguments.revision else verified_at()
+    one = Adoption(revision, arguments.jobs or os.cpu_count() or 1, arguments.demo or root())
+    if arguments.old:
+        one.keep_old()
+    elif not one.adopt():
+        sys.exit(1)
 
 
 def write_trained(arguments: argparse.Namespace) -> None:

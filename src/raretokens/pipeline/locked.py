@@ -1,0 +1,97 @@
+"""Stages as a dvc.lock has them, with the jobs that two versions of the code make for them."""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from raretokens import paths
+from raretokens.pipeline import renames
+from raretokens.yaml_files import read_yaml
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of dvc.lock with its job then and now."""
+
+    name: str  # kind@key
+    command: str
+    job: str  # path
+    md5: str  # of the job
+    deps: tuple[str, ...]  # other paths that it reads
+    outs: Mapping[str, str] = field(default_factory=dict)  # path -> md5
+    old: bytes = b""
+    new: str | None = None  # None: params.yaml no longer has it
+
+    @property
+    def kind(self) -> str:
+        return self.name.partition("@")[0].removesuffix("-continued")
+
+    @property
+    def is_training(self) -> bool:
+        return self.kind.startswith("train-")
+
+    @property
+    def arguments(self) -> list[str]:
+        """Threads, stage, and arguments of the stage."""
+        return shlex.split(self.command)[1:]
+
+    @property
+    def new_arguments(self) -> list[str]:
+        return shlex.split(self.new_command)[1:]
+
+    @property
+    def new_name(self) -> str:
+        return renames.stage(self.name)
+
+    @property
+    def new_job(self) -> str:
+        return renames.path(self.job)
+
+    @property
+    def new_command(self) -> str:
+        return renames.command(self.command)
+
+    def is_current(self) -> bool:
+        same_names = (self.new_name, self.new_job, self.new_command) == (self.name, self.job, self.command)
+        return same_names and self.new is not None and md5(self.new.encode()) == self.md5
+
+    def is_former(self) -> bool:
+        """Whether dvc.lock has the job that the former code makes."""
+        return md5(self.old) == self.md5
+
+    def changed(self) -> str | None:
+        """The first parameter that differs between then and now, in words."""
+        old = renames.without_hashes(renames.job(json.loads(self.old)["job"]))
+        new = renames.without_hashes(json.loads(self.new or "{}")["job"])
+        return next(_changes(old, new), None)
+
+
+def read(lock: Path, then: Path, now: Mapping[str, str]) -> list[Stage]:
+    """All stages of a dvc.lock that have a job. then: folder with the former jobs; now: path of a job -> its content."""
+    found = []
+    for name, stage in read_yaml(lock)["stages"].items():
+        for dep in stage.get("deps", []):
+            if Path(dep["path"]).is_relative_to(paths.JOBS):
+                file = then / dep["path"]
+                old = file.read_bytes() if file.is_file() else b""
+                deps = tuple(other["path"] for other in stage["deps"] if other is not dep)
+                outs = {out["path"]: out["md5"] for out in stage.get("outs", [])}
+                new = now.get(renames.path(dep["path"]))
+                found.append(Stage(name, stage["cmd"], dep["path"], dep["md5"], deps, outs, old, new))
+    return found
+
+
+def _changes(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from _changes(old.get(key), new.get(key), f"{place}.{key}".lstrip("."))
+    elif old != new or type(old) is not type(new):
+        yield f"{place}: {old} became {new}"
+
+
+def md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()

@@ -1,0 +1,111 @@
+"""Names that changed since a scale was verified, so that `adopt` compares what is the same under another name.
+
+All tables are empty where nothing was renamed. Fill them, adopt every scale, and empty them again.
+"""
+
+import json
+from pathlib import PurePath
+from typing import Any
+
+# Former key of a job -> present key. "training.updates" is that key inside `training` alone; it goes before "updates".
+KEYS: dict[str, str] = {}
+# Key (present name) -> former value -> present value, of values of jobs that are names: {"architecture": {"cnn": "conv"}}.
+VALUES: dict[str, dict[str, str]] = {}
+# Former key of a score file or column of a CSV or TSV file -> present one.
+COLUMNS: dict[str, str] = {}
+# Former stage -> present stage, as dvc.lock names it before an @.
+STAGES: dict[str, str] = {}
+# Former start of a path below the folder of a scale -> present start; the longest that fits counts.
+PATHS: dict[str, str] = {}
+# Part of a former command in dvc.lock -> present part, such as {"1' probe ": "1' evaluate-prefixes "}.
+COMMANDS: dict[str, str] = {}
+# Ends of the paths of outputs that no stage writes any more.
+DROPPED: tuple[str, ...] = ()
+
+HASHES = ("mark",)  # keys of hashes of parameters; the hashes change with the names of the keys
+
+
+def job(tree: Any, place: str = "") -> Any:
+    """Parameters of a former job, in present names."""
+    return _renamed(tree, KEYS, place)
+
+
+def without_hashes(tree: Any) -> Any:
+    """Parameters without hashes of them, where keys were renamed: the parameters themselves are compared."""
+    if not (KEYS or VALUES):
+        return tree
+    if isinstance(tree, dict):
+        return {key: without_hashes(value) for key, value in tree.items() if key not in HASHES}
+    return [without_hashes(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def former(key: str) -> set[str]:
+    """All names that a key of a job has or had."""
+    return {key, *(old.rpartition(".")[2] for old, new in KEYS.items() if new == key)}
+
+
+def stage(name: str) -> str:
+    """Present name of a stage: kind@key."""
+    kind, at, key = name.partition("@")
+    return STAGES.get(kind, kind) + at + key
+
+
+def path(name: str) -> str:
+    """Present path of a file or folder below the folder of a scale."""
+    fitting = [start for start in PATHS if name.startswith(start)]
+    start = max(fitting, key=len, default="")
+    return PATHS[start] + name[len(start) :] if start else name
+
+
+def command(text: str) -> str:
+    """Present command of a stage."""
+    for old, new in COMMANDS.items():
+        text = text.replace(old, new, 1)
+    return text
+
+
+def is_dropped(name: str) -> bool:
+    return name.endswith(DROPPED) if DROPPED else False
+
+
+def same_content(name: str, old: bytes, new: bytes) -> bool:
+    """Whether two files hold the same: bytes, or keys and columns in present names with every value as it is written."""
+    if old == new:
+        return True
+    if PurePath(name).suffix == ".json":
+        return _renamed(_parsed(old), COLUMNS) == _parsed(new)
+    return present(name, old) == new
+
+
+def present(name: str, content: bytes) -> bytes:
+    """A former JSON, CSV or TSV file in present names; of another kind the file as it is."""
+    kind = PurePath(name).suffix
+    if kind == ".json":
+        return (json.dumps(_renamed(json.loads(content), COLUMNS), indent=1) + "\n").encode()
+    return _present_header(content, "\t" if kind == ".tsv" else ",") if kind in (".csv", ".tsv") else content
+
+
+def _present_header(table: bytes, separator: str) -> bytes:
+    header, newline, rows = table.partition(b"\n")
+    names = header.decode().split(separator)
+    return separator.join(COLUMNS.get(name, name) for name in names).encode() + newline + rows
+
+
+def _parsed(text: bytes) -> Any:
+    """A JSON file whose numbers stay as they are written."""
+    return json.loads(text, parse_float=lambda number: ("float", number))
+
+
+def _renamed(tree: Any, table: dict[str, str], place: str = "") -> Any:
+    if isinstance(tree, list):
+        return [_renamed(value, table, place) for value in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = {}
+    for key, value in tree.items():
+        name = table.get(f"{place}.{key}", table.get(key, key))
+        value = _renamed(value, table, key)
+        if isinstance(value, str):
+            value = VALUES.get(name, {}).get(value, value)
+        found[name] = value
+    return found

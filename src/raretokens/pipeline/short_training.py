@@ -1,0 +1,242 @@
+"""Short trainings that show whether two versions of the code train a run to the same bits.
+
+Both versions are asked through what every version has: stages/run, the JSON file of a job, data/scratch/machine.yaml, and the
+files that a run leaves. No code of the other version is imported.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors import safe_open
+
+from raretokens import paths
+from raretokens.errors import UserError
+from raretokens.files import write_text
+from raretokens.pipeline import renames
+
+STEPS = (20, 8, 4)  # of a trial; fewer where the saves of more would take longer than SLOW seconds a step
+SLOW = 10.0
+VALIDATION_TOKENS = 2048
+LATE = ("until", "start")  # options of objectives that count steps
+FORMAT = 1  # of what is kept of a trial
+POLL = 0.004  # seconds
+OUTPUT = "output.txt"
+
+
+@dataclass(frozen=True)
+class Code:
+    """A version of the code: the folder that holds src and stages."""
+
+    root: Path
+
+    def start(self, command: list[str], folder: Path, output: str = OUTPUT) -> subprocess.Popen:
+        """Start a stage with the threads and arguments of its command in dvc.lock, in the folder of a scale.
+
+        output: name of the file that its output is appended to.
+        """
+        path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", "")))
+        unset = ("PYTHONPATH", "RARETOKENS_WARM", "OMP_NUM_THREADS")
+        environment = {name: value for name, value in os.environ.items() if name not in unset} | {"PATH": path}
+        words = [str(self.root.absolute() / "stages/run"), *command]
+        with open(folder / output, "a", encoding="utf-8") as file:
+            return subprocess.Popen(words, cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT)
+
+    def run(self, command: list[str], folder: Path, output: str = OUTPUT) -> None:
+        """Run a stage to its end. Raises UserError with the last line that it wrote."""
+        check(self.start(command, folder, output).wait(), folder / output)
+
+
+def check(code: int, output: Path) -> None:
+    """Raise UserError where a stage failed."""
+    if code:
+        last = output.read_text(encoding="utf-8").strip().splitlines()[-1:]
+        raise UserError(f"{output}: the stage exited with {code}: {''.join(last)}")
+
+
+def shortened(job: dict[str, Any], steps: int) -> dict[str, Any]:
+    """Parameters of a training in `steps` steps that reaches what the whole one reaches: every save, schedule and option."""
+    job = json.loads(json.dumps(job))
+    training, run = _part(job, "training"), _part(job, "run")
+    quarter = steps // 4
+    few = {"updates": steps, "warmup": steps // 2, "validate_every": quarter, "snapshot_every": steps // 3}
+    for name, value in {**few, "validation_tokens": VALIDATION_TOKENS}.items():
+        _put(training, name, value)
+    _at_most(training, "stop_window", 2)
+    _at_most(training, "keep", 2)
+    _at_most(_part(training, "rule"), "window", 1)
+    for name in LATE:
+        _at_most(_part(run, "options"), name, steps // 2)
+    return job
+
+
+def key(job: dict[str, Any]) -> str:
+    """Hash of a shortened training; trainings that differ in name and seed alone have the same."""
+    job = json.loads(json.dumps(job))
+    run = _part(job, "run")
+    for name in ("name", "seed"):
+        for known in renames.former(name):
+            run.pop(known, None)
+    return hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _part(tree: dict[str, Any], name: str) -> dict[str, Any]:
+    return next((tree[known] for known in renames.former(name) if known in tree), {})
+
+
+def _put(tree: dict[str, Any], name: str, value: Any) -> None:
+    for known in renames.former(name) & tree.keys():
+        tree[known] = value
+
+
+def _at_most(tree: dict[str, Any], name: str, value: int) -> None:
+    for known in renames.former(name) & tree.keys():
+        if isinstance(tree[known], int) and tree[known] > value:
+            tree[known] = value
+
+
+@dataclass
+class Half:
+    """One version's side of a trial, in a folder of its own that looks like that of a scale."""
+
+    code: Code
+    command: list[str]  # threads, train, task, name
+    folder: Path
+    job: dict[str, Any]  # the file, parameters whole
+    path: str  # of the job, below the folder
+    links: dict[str, Path] = field(default_factory=dict)  # path below the folder -> what it is
+
+    @property
+    def trained(self) -> Path:
+        return self.folder / paths.trained(*self.command[2:])
+
+    def prepare(self, steps: int) -> None:
+        job = {**self.job, "job": shortened(self.job["job"], steps)}
+        write_text(self.folder / self.path, json.dumps(job, indent=1, ensure_ascii=False) + "\n")
+        write_text(self.folder / paths.MACHINE, yaml.safe_dump({"save_updates": saved_every(steps)}))
+        for name, target in self.links.items():
+            link = self.folder / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(target.absolute())
+
+    def train(self, seconds: float | None = None, is_killed: bool = False) -> bool:
+        """Train, setting every saved state aside; is_killed: kill the process after its first one.
+
+        False where it had not saved a state after so many seconds: then it is killed too.
+        """
+        process, began = self.code.start(self.command, self.folder), time.monotonic()
+        try:
+            while process.poll() is None:
+                self._set_states_aside()
+                if self.states() and is_killed:
+                    return True
+                if seconds and not self.states() and time.monotonic() - began > seconds:
+                    return False
+                time.sleep(POLL)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        check(process.returncode, self.folder / OUTPUT)
+        return True
+
+    def _set_states_aside(self) -> None:
+        """Give every file of a state a second name: the run removes the first one at its end."""
+        for state in self.folder.glob(f"{paths.STATES}/*/state-*-*.pt"):
+            kept = self.folder / "states" / f"{int(state.name.split('-')[1])}.pt"
+            kept.parent.mkdir(exist_ok=True)
+            with suppress(FileNotFoundError, FileExistsError):
+                os.link(state, kept)
+
+    def states(self) -> dict[int, Path]:
+        """Step -> state."""
+        return {int(path.stem): path for path in sorted((self.folder / "states").glob("*.pt"))}
+
+    def states_outcome(self) -> dict[str, Any]:
+        """The part of it that saved states are."""
+        return {f"state after step {step}": _state(path) for step, path in sorted(self.states().items())}
+
+    def outcome(self) -> dict[str, Any]:
+        """Everything that is compared, as hashes and texts."""
+        found = self.states_outcome()
+        for name in ("model.safetensors", "snapshots.safetensors"):
+            found[name] = {**_tensors(self.trained / name), "all bytes": _hash((self.trained / name).read_bytes())}
+        for name in ("training.json", "log.tsv"):
+            found[name] = (self.trained / name).read_text(encoding="utf-8")
+        return found
+
+
+def saved_every(steps: int) -> int:
+    """Steps between two saves, so that the second is near the end."""
+    return (steps - 2) // 2
+
+
+def seconds_to_first_save(steps: int) -> float | None:
+    """How long a trial of so many steps may take to its first save; None for the shortest."""
+    return None if steps == STEPS[-1] else saved_every(steps) * SLOW
+
+
+def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    """What differs first, in words; None where nothing does. The new outcome may be a part: that of a run that was killed."""
+    for name, value in old.items():
+        if name not in new:
+            continue
+        if isinstance(value, str):
+            if not renames.same_content(name, value.encode(), new[name].encode()):
+                return f"{name}: {_first_line(value, new[name])}"
+        elif value != new[name]:
+            names = [key for key in [*value, *new[name]] if value.get(key) != new[name].get(key)]
+            return f"{name}: {names[0]}"
+    return None
+
+
+def missing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What one outcome has and the other has not."""
+    return sorted(old.keys() ^ new.keys())
+
+
+def _first_line(old: str, new: str) -> str:
+    pairs = zip(old.splitlines(), new.splitlines(), strict=False)
+    return next((f"line {n}: {a!r} became {b!r}" for n, (a, b) in enumerate(pairs, 1) if a != b), "length")
+
+
+def _state(path: Path) -> dict[str, str]:
+    """Model and optimizer of a saved state: name -> hash of the tensor, or the value."""
+    saved = torch.load(path, map_location="cpu", weights_only=True)["state"]
+    return {name: value for part in ("model", "optimizer") for name, value in _leaves(saved[part], part)}
+
+
+def _leaves(tree: Any, place: str) -> Iterator[tuple[str, str]]:
+    if isinstance(tree, dict):
+        for name, value in tree.items():
+            yield from _leaves(value, f"{place}.{renames.KEYS.get(name, name)}")
+    elif isinstance(tree, list | tuple):
+        for number, value in enumerate(tree):
+            yield from _leaves(value, f"{place}.{number}")
+    else:
+        yield place, _of_tensor(tree) if isinstance(tree, torch.Tensor) else repr(tree)
+
+
+def _tensors(path: Path) -> dict[str, str]:
+    with safe_open(path, "pt") as file:
+        return {name: _of_tensor(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+
+
+def _of_tensor(tensor: torch.Tensor) -> str:
+    raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else tensor.reshape(-1)
+    return f"{tensor.dtype} {tuple(tensor.shape)} {_hash(raw.numpy().tobytes())}"
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:24]

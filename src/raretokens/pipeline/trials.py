@@ -1,0 +1,129 @@
+"""Trials of trainings: a short one of each distinct run line by the former code, kept, and by the present code, compared."""
+
+import hashlib
+import json
+import shutil
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from raretokens import paths
+from raretokens.errors import UserError
+from raretokens.files import write_text
+from raretokens.pipeline import renames, short_training
+from raretokens.pipeline.locked import Stage
+from raretokens.pipeline.short_training import Code, Half
+
+CACHE = paths.SCRATCH / "adopt"
+
+
+@dataclass
+class Trial:
+    """A short training that stands for all stages whose runs differ in name and seed alone."""
+
+    stages: list[Stage]
+    parent: "Trial | None" = None  # whose weights it starts from
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def stage(self) -> Stage:
+        return self.stages[0]
+
+    def __str__(self) -> str:
+        others = len(self.stages) - 1
+        return f"{self.stage.name}{f' and {others} more' if others else ''}"
+
+
+class Trials:
+    """All trials of a scale: outcomes of the old code are kept, those of the new code are compared with them."""
+
+    def __init__(self, revision: str, old: Code, new: Code, stages: list[Stage]) -> None:
+        self.revision, self.old, self.new = revision, old, new
+        trials_of: dict[str, Trial] = {}
+        named: dict[str, Trial] = {}  # job -> trial
+        for stage in (stage for stage in stages if stage.is_training and stage.is_former()):
+            job = short_training.shortened(json.loads(stage.old)["job"], short_training.STEPS[0])
+            trial = trials_of.setdefault(stage.kind + short_training.key(job), Trial([]))
+            trial.stages.append(stage)
+            named[stage.job] = trial
+        self.all = list(trials_of.values())
+        for trial in self.all:
+            if parent := _parent(trial.stage):
+                job = f"{paths.JOBS}/{trial.stage.kind}/{Path(parent).name}.json"
+                if job not in named:
+                    raise UserError(f"{trial.stage.name}: starts from {parent}, which dvc.lock does not have")
+                trial.parent = named[job]
+
+    def old_outcome(self, trial: Trial) -> dict[str, Any]:
+        """From the cache, or by training."""
+        with trial.lock:
+            folder = self._folder(trial)
+            done = folder / "outcome.json"
+            if not done.is_file():
+                write_text(done, json.dumps(self._train_old(trial), indent=1) + "\n")
+            return json.loads(done.read_text(encoding="utf-8"))
+
+    def _folder(self, trial: Trial) -> Path:
+        told = f"{short_training.FORMAT} {self.revision}".encode() + trial.stage.old
+        return CACHE / hashlib.sha256(told).hexdigest()[:16]
+
+    def _half(self, trial: Trial, code: Code, folder: Path, is_new: bool) -> Half:
+        stage = trial.stage
+        links = {path: Path(path) for path in stage.deps if not _is_run(path)}
+        if trial.parent:
+            self.old_outcome(trial.parent)
+            links[_parent(stage)] = self._folder(trial.parent) / paths.trained(*trial.parent.stage.arguments[2:])
+        if absent := [str(place) for place in links.values() if not place.exists()]:
+            raise UserError(f"{', '.join(absent)}: missing, and {stage.name} reads it; dvc repro -s makes it")
+        command = stage.new_arguments if is_new else stage.arguments
+        job, path = (stage.new or "", stage.new_job) if is_new else (stage.old.decode(), stage.job)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        names = {renames.path(name) if is_new else name: place for name, place in links.items()}
+        return Half(code, command, folder, json.loads(job), path, names)
+
+    def _train_old(self, trial: Trial) -> dict[str, Any]:
+        began = time.monotonic()
+        for steps in short_training.STEPS:
+            half = self._half(trial, self.old, self._folder(trial), False)
+            half.prepare(steps)
+            if half.train(short_training.seconds_to_first_save(steps)):
+                break
+        outcome = half.outcome()
+        shutil.rmtree(half.folder / "states")
+        if not any(other.parent is trial for other in self.all):
+            shutil.rmtree(half.folder / paths.RUNS)
+        return {"steps": steps, "seconds": round(time.monotonic() - began, 1), "outcome": outcome}
+
+    def difference(self, trial: Trial) -> str | None:
+        """What the new code does otherwise, killed and resumed on the way; None where nothing."""
+        old = self.old_outcome(trial)
+        folder = CACHE / "new" / self._folder(trial).name
+        half = self._half(trial, self.new, folder, True)
+        half.prepare(old["steps"])
+        try:
+            half.train(is_killed=True)
+            early = {name: value for name, value in half.states_outcome().items() if name in old["outcome"]}
+            if found := short_training.difference(old["outcome"], early):
+                return found
+            half.train()
+            new = half.outcome()
+            lacks = short_training.missing(old["outcome"], new)
+            return short_training.difference(old["outcome"], new) or (
+                f"{lacks[0]}: only one version wrote it" if lacks else None
+            )
+        except UserError as error:
+            return str(error)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _parent(stage: Stage) -> str | None:
+    """Path of the run whose weights it starts from."""
+    return next(filter(_is_run, stage.deps), None)
+
+
+def _is_run(path: str) -> bool:
+    return Path(path).is_relative_to(paths.RUNS)
