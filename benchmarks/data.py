@@ -190,11 +190,10 @@ def merges_alone() -> None:
 
 
 def align() -> None:
-    from raretokens.alignment import links
-    from raretokens.alignment.text import Text
-    from raretokens.tokenization.token_files import Bitext, read_meta
+    from raretokens.tokenization import alignment
+    from raretokens.tokenization.config import AlignJob
 
-    links.count(Text(Bitext(Path("tokens"), "train")), read_meta(Path("tokens"))["vocabulary"])
+    alignment.align(AlignJob(), Path("tokens"), Path("aligned"))
 
 
 # What is measured, and the library alone that it is compared with.

@@ -211,7 +211,7 @@ PREDICT = {"probe", "translate", "evaluate", "predict-classify", "predict-images
 TOKENS = TRAIN | PREDICT | SCORE | {"encode", "align", "baseline@lm", "baseline@nmt"}  # stages that read token files
 MODELS = TRANSFORMERS | {"probe", "translate"}
 RUNNING = {
-    "alignment/links.py": {"align"},
+    "tokenization/alignment.py": {"align"},
     "tools/cli/plan.py": set(),
     "config/contradictions.py": set(),
     "corpora/bible.py": {"prepare@bible-verses"},  # the other texts of the tiny world are its own

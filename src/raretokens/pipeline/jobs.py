@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raretokens import tasks, told
-from raretokens.alignment.job import Job as Align
 from raretokens.corpora.names import PrepareJob as Prepare
 from raretokens.corpora.names import corpora, lenders
 from raretokens.evaluation.config import ScoreJob as Score
@@ -16,6 +15,7 @@ from raretokens.run import Run
 from raretokens.sections import Section
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.record import record
+from raretokens.tokenization.config import AlignJob
 from raretokens.tokenization.config import EncodeJob as Encode
 from raretokens.training.config import TrainJob as Train
 
@@ -36,7 +36,7 @@ def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
     for name in parameters.tokens:
         yield "encode", name, _encode(parameters, name)
     for name, alignment in parameters.alignments.items():
-        yield "align", name, Align(**alignment.model_dump())
+        yield "align", name, AlignJob(**alignment.model_dump())
     for task in tasks.names():
         for name in parameters.lines(task):
             yield from ((stage, name, job) for stage, job in of_run(parameters, parameters.run(task, name)))

@@ -64,10 +64,10 @@ def encode(name: str, corpus: str) -> None:
 
 def align(name: str) -> None:
     """Count links between source and target types of a bitext."""
-    from raretokens.alignment.job import Job
-    from raretokens.alignment.links import align as align_tokens
+    from raretokens.tokenization.alignment import align as align_tokens
+    from raretokens.tokenization.config import AlignJob
 
-    align_tokens(job(Job, "align", name), paths.tokens(name), paths.alignment(name))
+    align_tokens(job(AlignJob, "align", name), paths.tokens(name), paths.alignment(name))
 
 
 def train(task: str, name: str) -> None:

@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from raretokens.alignment import fast_align, memory
 from raretokens.errors import UserError
 from raretokens.planning import disk
 from raretokens.planning.vocabulary import Text, size, text
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.record import record
+from raretokens.tokenization.alignment import ITERATIONS, expected_cooccurrences, expected_memory, expected_positions
 from raretokens.tokenization.config import WordVocabulary
 
 PREPARED = {"text": 50e6, "bitext": 5e6}  # bytes a second; bitext as far as Moses cuts it into words
@@ -23,7 +23,7 @@ PEAK = {
     "bitext": 1.5e9,
 }  # of a text of any size: blocks, and what merges are learnt from
 LEARNT = 10.0  # bytes that SentencePiece takes for each of the text that it learns from
-SECONDS = 0.06e-6  # of a pair of positions in a pass of the alignment
+SECONDS = 0.3e-6  # of a pair of positions in an iteration of the alignment, and when pairs are linked
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,18 @@ def needs(parameters: Parameters) -> Iterator[Need]:
     for name, alignment in parameters.alignments.items():
         every, found = size(parameters.corpus_of(name).corpus).get("pairs"), _text(parameters, name)
         if every and found and found.tokens:
-            pairs = min(alignment.pairs or every, every)
-            yield aligned(name, pairs, found.tokens * pairs / every, found.rows)
+            yield aligned(name, every, found.tokens, found.rows, min(alignment.pairs or every, every))
         else:
             yield Need(f"align@{name}", math.nan, math.nan, math.nan)
 
 
-def aligned(name: str, pairs: float, tokens: float, types: float) -> Need:
-    """tokens: of both sides; types: of a side, at most."""
-    taken = memory.memory(pairs, tokens, types)
-    positions = memory.positions(pairs, tokens)
-    links = 12 * memory.cells(pairs, tokens, types)  # as many types at most are linked as meet
-    return Need(f"align@{name}", sum(taken.values()), links, SECONDS * (2 * fast_align.PASSES + 1) * positions / 3600)
+def aligned(name: str, pairs: float, tokens: float, types: float, training: float) -> Need:
+    """tokens: of both sides; types: of a side, at most; training: pairs that the aligner is trained on."""
+    share = training / pairs
+    links = 12 * expected_cooccurrences(pairs, tokens, types)  # bytes; only types that share a pair can be linked
+    passes = 2 * (ITERATIONS * share + 1)  # both directions
+    hours = SECONDS * passes * expected_positions(pairs, tokens) / 3600
+    return Need(f"align@{name}", expected_memory(training, share * tokens, types), links, hours)
 
 
 def _bytes(corpus: str) -> float:

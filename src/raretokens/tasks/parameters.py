@@ -5,14 +5,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from raretokens import tasks
-from raretokens.alignment.job import Job as Alignment
 from raretokens.corpora.names import Corpus
 from raretokens.errors import UserError
 from raretokens.models.registry import shape_of
 from raretokens.run import Run
 from raretokens.sections import Name, Seed, Strict
 from raretokens.tasks.settings import Line, TaskSettings
-from raretokens.tokenization.config import Groups, Vocabulary
+from raretokens.tokenization.config import AlignJob, Groups, Vocabulary
 
 TestSet = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 # A file of one's own is called by its place in the corpus.
@@ -50,7 +49,7 @@ class Parameters(Strict):
     own: dict[Own, str]
     corpora: dict[Name, PreparedCorpus]
     tokens: dict[Name, TokenFiles]
-    alignments: dict[Name, Alignment] = {}
+    alignments: dict[Name, AlignJob] = {}
     runs: Any
     continued: Any  # runs that start from the weights of others
 

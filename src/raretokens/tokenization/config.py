@@ -1,7 +1,4 @@
-"""Frequency groups of a vocabulary, as params.yaml declares them.
-
-What cutting a corpus into tokens is told.
-"""
+"""What params.yaml says of token files, and the job specs of the stages that encode and align them."""
 
 from typing import Annotated, Any, Literal
 
@@ -63,3 +60,7 @@ class EncodeJob(Section):
     name: str
     sides: tuple[str, ...]  # endings of the corpus's files: one text, or source and target
     vocabulary: Vocabulary
+
+
+class AlignJob(Strict):
+    pairs: PositiveInt | None = None  # sentence pairs that the aligner is trained on, evenly spaced; None: all

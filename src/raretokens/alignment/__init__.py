@@ -1,1 +1,0 @@
-"""Word alignment of the training text, for AlignSim."""
