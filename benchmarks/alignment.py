@@ -2,7 +2,7 @@
 
     python benchmarks/alignment.py --pairs 10000,100000 [--name generated] [--tokens FOLDER] [--out FILE.csv]
 
-The text is generated as in data.py, or what `encode` left in the folder --tokens (train.bin, meta.json). Each size runs in a
+The text is generated (token types by Zipf's law), or what `encode` left in the folder --tokens (train.bin, meta.json). Each size runs in a
 process of its own with one thread: both directions are trained on so many evenly spaced pairs, and up to 10,000 pairs are
 linked. expected_MB is the estimate that a plan shows; cooccurrences are pairs of token types that share a sentence pair.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from records import keep, memory
 
-BYTES = 320  # of a generated pair, both sides, with room for those that encoding drops
+TYPES, FIRST, LENGTH = 40_000, 10, 28  # of generated text: vocabulary, first id of a word, tokens of a sentence
 
 
 def measure(tokens: Path, count: int) -> dict[str, float]:
@@ -78,16 +78,19 @@ def measure_apart(tokens: Path, count: int) -> dict[str, float]:
     return json.loads(finished.stdout.splitlines()[-1])
 
 
-def generated(folder: Path, pairs: int) -> Path:
+def generate(folder: Path, count: int) -> Path:
+    """Write a token file: token types by Zipf's law, sentences as long as those of WMT14 in 37,000 merges."""
     import data
 
-    here = Path.cwd()
-    os.chdir(folder)
-    data.generate_pairs(Path("raw"), pairs * BYTES / 1e6)
-    data.prepare("bitext", "wmt14")
-    data.encode_pieces("nmt")
-    os.chdir(here)
-    return folder / "tokens"
+    from raretokens.subword.streams import write_meta
+    from raretokens.subword.vocabulary import EOS
+
+    random = np.random.default_rng(0)
+    lengths = np.maximum(random.poisson(random.gamma(3, LENGTH / 3, 2 * count)), 1)
+    ids = FIRST + data.drawn(TYPES - FIRST, random, int(lengths.sum()))
+    np.insert(ids, np.cumsum(lengths), EOS).astype("<u2").tofile(folder / "train.bin")
+    write_meta(folder, {"vocabulary": TYPES, "dtype": "<u2"})
+    return folder
 
 
 def main() -> None:
@@ -103,7 +106,7 @@ def main() -> None:
         return
     sizes = [int(count) for count in options.pairs.split(",")]
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
-        tokens = (options.tokens or generated(Path(folder), max(sizes))).resolve()
+        tokens = (options.tokens or generate(Path(folder), max(sizes))).resolve()
         for count in sizes:
             row = {"text": options.name} | size(tokens, count) | measure_apart(tokens, count)
             row |= {"machine": f"{platform.machine()}, 1 thread"}
