@@ -2,9 +2,10 @@
 
     python benchmarks/alignment.py --pairs 10000,100000 [--name generated] [--tokens FOLDER] [--out FILE.csv]
 
-The text is generated (token types by Zipf's law), or what `encode` left in the folder --tokens (train.bin, meta.json). Each size runs in a
-process of its own with one thread: both directions are trained on so many evenly spaced pairs, and up to 10,000 pairs are
-linked. expected_MB is the estimate that a plan shows; cooccurrences are pairs of token types that share a sentence pair.
+The text is generated (token types by Zipf's law), or what `encode` left in the folder --tokens (train.bin, meta.json). Each
+size runs in a process of its own with one thread: both directions are trained on so many evenly spaced pairs, and up to
+10,000 pairs are linked. expected_MB is the estimate that a plan shows; cooccurrences are pairs of token types that share a
+sentence pair.
 """
 
 import argparse
@@ -81,9 +82,8 @@ def measure_apart(tokens: Path, count: int) -> dict[str, float]:
 def generate(folder: Path, count: int) -> Path:
     """Write a token file: token types by Zipf's law, sentences as long as those of WMT14 in 37,000 merges."""
     import data
-
-    from raretokens.subword.streams import write_meta
-    from raretokens.subword.vocabulary import EOS
+    from raretokens.tokenization.token_files import write_meta
+    from raretokens.tokenization.vocabulary import EOS
 
     random = np.random.default_rng(0)
     lengths = np.maximum(random.poisson(random.gamma(3, LENGTH / 3, 2 * count)), 1)

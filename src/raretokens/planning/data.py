@@ -23,7 +23,7 @@ PEAK = {
     "bitext": 1.5e9,
 }  # of a text of any size: blocks, and what merges are learnt from
 LEARNT = 10.0  # bytes that SentencePiece takes for each of the text that it learns from
-SECONDS = 0.3e-6  # of a pair of positions in an iteration of the alignment, and when pairs are linked
+SECONDS = 0.25e-6  # of a pair of positions in an iteration of the alignment, and when pairs are linked
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ BATCH = 10_000  # sentence pairs that are linked at a time
 
 PROGRAM = 0.2e9  # bytes
 TOKEN = 2  # bytes of the memory-mapped token file
-COOCCURRENCE = 40  # bytes of two token types that share a sentence pair: one model trained, the other in training
+COOCCURRENCE = 50  # bytes of two token types that share a sentence pair: one model trained, the other in training
 
 
 class SentencePairs:
