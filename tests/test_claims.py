@@ -12,15 +12,14 @@ from scipy.special import stdtrit
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.errors import UserError
-from raretokens.evidence.effects import effect, turning_point
-from raretokens.evidence.intervals import Interval, over_test_set
-from raretokens.evidence.judging import judge
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.intervals import Interval, bootstrap_interval
 from raretokens.evidence.preconditions import unmet
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import in_words
-from raretokens.papers.claim import Claim, Presupposition
+from raretokens.evidence.verdict import Outcome, judge
+from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.load import load_declarations
-from raretokens.report.claims import main_claims, to_markdown, verdict_counts
+from raretokens.report.claims import in_words, main_claims, read_csv, to_csv, to_markdown, verdict_counts
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -39,7 +38,7 @@ def world(folder: Path, scores: dict[str, dict], seeds: dict[str, int] | None = 
 
 
 def claim(left: dict, right: dict | None = None, **more) -> Claim:
-    base = {"place": "table 3", "statement": "s", "task": "lm", "effect": "difference", "expect": "higher"}
+    base = {"tables": [3], "statement": "s", "task": "lm", "effect": "difference", "expect": "higher"}
     return Claim(left=left, right=right, **{**base, "unprinted": "drawn", **more})
 
 
@@ -48,9 +47,9 @@ def test_every_claim_has_its_printed_effect_or_says_why_not():
     assert len(DECLARED.claims) >= 40
     for name, declared in DECLARED.claims.items():
         verdict = judge(name, declared, empty, DECLARED)  # raises where a printed reference does not exist
-        assert verdict.verdict == "not run" and verdict.note != verdict.printed, name
-        if verdict.printed:  # and the papers support what they conclude, the printed control taken away
-            assert lies(declared, float(verdict.printed)), name
+        assert verdict.outcome == "not run", name
+        if verdict.reported is not None:  # and the papers support what they conclude, the printed control taken away
+            assert lies(declared, verdict.reported), name
         else:
             assert declared.unprinted, name
 
@@ -116,7 +115,7 @@ SAME = claim(AGAINST.left.model_dump(), AGAINST.right.model_dump(), expect="same
 )
 def test_a_table_s_metric_is_decided_by_three_seeds_alone(tmp_path, a, b, declared, expected):
     verdict = judged(tmp_path, declared, three("a", a) | three("b", b))
-    assert (verdict.verdict, bool(verdict.few_seeds)) == (expected, False)
+    assert (verdict.outcome, verdict.is_of_few_seeds) == (expected, False)
     assert bool(verdict.reason) == (expected == "undecided")
 
 
@@ -129,11 +128,11 @@ def test_what_decides_nothing_says_where_no_interval_reaches_print(
     tmp_path, monkeypatch, printed, effect, expect, smaller
 ):
     """Differences of -0.2 to 0.3, ratios of 0.6 to 1.7, and the test set beside them."""
-    monkeypatch.setattr("raretokens.evidence.effects.printed_effect", lambda claim, declared: printed)
+    monkeypatch.setattr("raretokens.evidence.verdict.reported_effect", lambda claim, declared: printed)
     values = three("a", [0.6, 0.4, 0.55]) | three("b", [0.5, 0.5, 0.5])
     declared = AGAINST.replaced(effect=effect, expect=expect, than=1.0 if effect == "ratio" else 0.0)
     verdict = judged(tmp_path, declared, values)
-    assert (verdict.verdict, verdict.printed) == ("undecided", f"{printed:.4g}")
+    assert (verdict.outcome, verdict.reported) == ("undecided", printed)
     assert verdict.reason.endswith("; none reaches the printed effect") == smaller
     (tmp_path / "drawn").mkdir()
     random = np.random.default_rng(0)
@@ -145,9 +144,7 @@ def test_the_interval_over_seeds_is_student_s_of_the_paired_effects(tmp_path):
     verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.7, 0.8]) | three("b", [0.5, 0.4, 0.45]))
     mean, error = 0.35, 0.05 / 3**0.5  # effects 0.4, 0.3, 0.35
     reach = 4.302653 * error  # 97.5 % quantile of t with two degrees of freedom
-    assert (float(verdict.seeds_low), float(verdict.seeds_high)) == pytest.approx(
-        (mean - reach, mean + reach), abs=1e-3
-    )
+    assert verdict.seed_interval == pytest.approx((mean - reach, mean + reach), abs=1e-3)
 
 
 TO_MLE = claim({"runs": ["a"], "metric": "isotropy.total"}, {"runs": ["mle"], "metric": "isotropy.total"})
@@ -165,14 +162,12 @@ def test_one_seed_is_decided_by_its_test_set_and_by_how_much_the_seeds_of_other_
     shared, own = random.normal(0, 1.0, 400), random.normal(0, 0.01, (2, 400))  # what both runs share cancels out
     drawn = {"a": 5.0 + shift + shared + own[0], "mle": 5.0 + shared + own[1]}
     verdict = judged(tmp_path, TO_MLE, LENDERS | {"a": 5.0 + shift}, drawn=drawn)
-    assert (verdict.verdict, bool(verdict.few_seeds)) == (expected, one_seed)
-    assert float(verdict.test_high) - float(verdict.test_low) == pytest.approx(2 * 1.96 * 0.01 * 2**0.5, rel=0.1)
+    assert (verdict.outcome, verdict.is_of_few_seeds) == (expected, one_seed)
+    assert verdict.test_interval.high - verdict.test_interval.low == pytest.approx(2 * 1.96 * 0.01 * 2**0.5, rel=0.1)
     effects = np.array([[0.3, 0.5, 0.3], [-1.0, -1.1, -0.9]])  # of c and d, seed by seed
     most = effects.std(1, ddof=1).max()
     reach = stdtrit(8 * 2 / (2 + 3), 0.975) * most
-    assert (float(verdict.seeds_low), float(verdict.seeds_high)) == pytest.approx(
-        (shift - reach, shift + reach), abs=1e-3
-    )
+    assert verdict.seed_interval == pytest.approx((shift - reach, shift + reach), abs=1e-3)
     text = to_markdown([verdict], DECLARED)
     assert ("**<br>one seed |" in text) == one_seed and "lent seeds [" in text
 
@@ -182,7 +177,7 @@ def test_one_seed_decides_nothing_where_no_row_says_how_much_seeds_differ(tmp_pa
         run: value + np.random.default_rng(0).normal(0, 0.01, 400) for run, value in {"a": 9.0, "mle": 5.0}.items()
     }
     verdict = judged(tmp_path, TO_MLE, {"a": 9.0, "mle": 5.0}, drawn=drawn)
-    assert float(verdict.test_low) > 3 and (verdict.verdict, verdict.seeds_low) == ("undecided", "")
+    assert verdict.test_interval.low > 3 and (verdict.outcome, verdict.seed_interval) == ("undecided", None)
     assert verdict.reason == "1 of 3 seeds, and no row of the same model says how much seeds differ"
 
 
@@ -192,7 +187,7 @@ def test_rows_of_another_model_lend_nothing(tmp_path, change):
                    | {run: {"metrics": {"isotropy": {"total": value}}} for run, value in {"a": 9.0, "b": 5.0}.items()},
                    {run: int(run[-1]) for run in LENDERS if "-" in run})  # fmt: skip
     declared = claim(TO_MLE.left.model_dump(), {"runs": ["b"], "metric": "isotropy.total"})
-    assert judge("c", declared, scores, DECLARED).verdict == "holds"
+    assert judge("c", declared, scores, DECLARED).outcome == "holds"
     del scores.repetitions
     scores.lines |= {run: scores.lines[run].replaced(**change) for run in ("a", "b")}
     assert judge("c", declared, scores, DECLARED).reason.endswith("no row of the same model says how much seeds differ")
@@ -201,7 +196,7 @@ def test_rows_of_another_model_lend_nothing(tmp_path, change):
 def test_a_ratio_to_nothing_decides_nothing_and_says_so(tmp_path):
     ratio = AGAINST.replaced(effect="ratio", than=1.0)
     verdict = judged(tmp_path, ratio, three("a", [1.0, 2.0, 3.0]) | three("b", [0.0, 0.0, 0.0]))
-    assert (verdict.verdict, verdict.reason) == ("undecided", "an effect without end")
+    assert (verdict.outcome, verdict.reason) == ("undecided", "an effect without end")
 
 
 def test_a_number_of_one_run_is_lent_what_that_of_other_rows_varies(tmp_path):
@@ -209,7 +204,7 @@ def test_a_number_of_one_run_is_lent_what_that_of_other_rows_varies(tmp_path):
     alone = claim({"runs": ["a"], "metric": "isotropy.total"}, effect="value", than=1.0)
     verdict = judged(tmp_path, alone, three("c", [0.4, 0.5, 0.6]) | {"a": 0.5})
     reach = stdtrit(2, 0.975) * 0.1
-    assert (float(verdict.seeds_low), float(verdict.seeds_high)) == pytest.approx((0.5 - reach, 0.5 + reach), abs=1e-3)
+    assert verdict.seed_interval == pytest.approx((0.5 - reach, 0.5 + reach), abs=1e-3)
 
 
 @pytest.mark.parametrize(("first", "second", "expected"), [(-1.0, 0.1, "undecided"), (-1.0, -0.9, "does not hold")])
@@ -218,7 +213,7 @@ def test_two_seeds_that_disagree_decide_nothing(tmp_path, first, second, expecte
     lenders = {run: value for name in "cdefgh" for run, value in three(name, [5.3, 5.3, 5.31]).items()}
     lenders |= three("mle", [5.0, 5.0, 5.0])
     verdict = judged(tmp_path, TO_MLE, lenders | {"a": 5.0 + first, "a-2": 5.0 + second})
-    assert verdict.verdict == expected
+    assert verdict.outcome == expected
 
 
 def test_a_draw_without_a_number_or_a_side_that_was_not_drawn_decides_nothing(tmp_path):
@@ -232,14 +227,14 @@ def test_a_draw_without_a_number_or_a_side_that_was_not_drawn_decides_nothing(tm
         "none": (lacking, "undecided"),
     }.items():
         (tmp_path / name).mkdir()
-        assert judged(tmp_path / name, AGAINST, values, drawn=columns).verdict == expected
+        assert judged(tmp_path / name, AGAINST, values, drawn=columns).outcome == expected
 
 
 def test_seeds_and_test_set_must_agree(tmp_path):
     random = np.random.default_rng(0)
     values = three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5])
     drawn = {run: value + random.normal(0, 1.0, 400) for run, value in values.items()}
-    assert judged(tmp_path, AGAINST, values, drawn=drawn).verdict == "undecided"
+    assert judged(tmp_path, AGAINST, values, drawn=drawn).outcome == "undecided"
 
 
 def test_a_control_s_effect_is_taken_away(tmp_path):
@@ -250,16 +245,16 @@ def test_a_control_s_effect_is_taken_away(tmp_path):
     declared = Claim.model_validate({**AGAINST.model_dump(), "control": control})
     values = three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]) | three("c", [0.9, 0.9, 0.9])
     verdict = judged(tmp_path, declared, values | three("d", [0.3, 0.41, 0.35]))
-    assert (verdict.verdict, verdict.ours) == ("does not hold", "-0.1967")
+    assert (verdict.outcome, round(verdict.effect, 4)) == ("does not hold", -0.1967)
 
 
-def test_what_a_claim_presupposes_comes_before_its_verdict(tmp_path):
+def test_the_precondition_of_a_claim_comes_before_its_verdict(tmp_path):
     need = {"metric": "isotropy.total", "of": "right", "least": 0.6, "reason": "too little"}
-    declared = DECLARED.model_copy(update={"presuppositions": {"enough": Presupposition(**need)}})
+    declared = DECLARED.model_copy(update={"preconditions": {"enough": Precondition(**need)}})
     needing = AGAINST.model_copy(update={"needs": ["enough"]})
     scores = {run: {"metrics": {"isotropy": {"total": value}}} for run, value in {"a": 0.9, "b": 0.5}.items()}
     verdict = judge("c", needing, world(tmp_path, scores), declared)
-    assert (verdict.verdict, verdict.reason) == ("not testable here", "too little")
+    assert (verdict.outcome, verdict.reason) == ("not testable here", "too little")
 
 
 B_LIES = {"run": ["b"], "metric": "isotropy.total"}  # at 0.5
@@ -274,40 +269,40 @@ B_LIES = {"run": ["b"], "metric": "isotropy.total"}  # at 0.5
      ({"of": "left", "below": B_LIES}, False), ({"run": ["no", "c"], "below": B_LIES}, True),
      ({"run": ["c"], "above": B_LIES}, False), ({"run": ["no"], "least": 9.0}, True)],
 )  # fmt: skip
-def test_each_bound_of_a_presupposition_counts_and_what_has_no_scores_is_not_asked(tmp_path, need, is_met):
-    declared = {"need": Presupposition(**{"metric": "isotropy.total", "reason": "too little", **need})}
+def test_each_bound_of_a_precondition_counts_and_what_has_no_scores_is_not_asked(tmp_path, need, is_met):
+    declared = {"need": Precondition(**{"metric": "isotropy.total", "reason": "too little", **need})}
     values = {"a": 0.9, "b": 0.5, "c": 0.4}
     scores = world(tmp_path, {run: {"metrics": {"isotropy": {"total": value}}} for run, value in values.items()})
-    needing = AGAINST.model_copy(update={"needs": ["need"]})
-    assert unmet(needing, declared, scores) == (None if is_met else "too little")
+    assert unmet(declared.values(), Comparison.of_claim(AGAINST, scores)) == (None if is_met else "too little")
 
 
 def test_a_run_that_lacks_what_is_asked_of_it_tests_nothing(tmp_path):
-    declared = {"need": Presupposition(metric="ppl.total", of="right", least=1.0, reason="too little")}
+    declared = {"need": Precondition(metric="ppl.total", of="right", least=1.0, reason="too little")}
     scores = world(tmp_path, {run: {"metrics": {"isotropy": {"total": 0.5}}} for run in ("a", "b")})
-    needing = AGAINST.model_copy(update={"needs": ["need"]})
-    assert unmet(needing, declared, scores) == "b has no ppl.total"
+    assert unmet(declared.values(), Comparison.of_claim(AGAINST, scores)) == "b has no ppl.total"
 
 
 def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_path):
-    name = next(name for name, declared in DECLARED.claims.items() if declared.main)
-    other = next(name for name, declared in DECLARED.claims.items() if not declared.main)
     verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
-    verdict = replace(verdict, claim=name, paper="P", place="t", printed="0.5", seeds_low="0.1", seeds_high="0.6")
-    test = {"seeds_low": "", "seeds_high": "", "test_low": "0.2", "test_high": "0.5"}
+    main = AGAINST.replaced(paper="P", main="m")
+    verdict = replace(verdict, claim=main, reported=0.5, seed_interval=Interval(0.1, 0.6))
+    undecided = {"outcome": Outcome.INCONCLUSIVE, "reason": "why", "seed_interval": None, "seeds": 1}
+    ratio, value = (main.replaced(effect=kind) for kind in ("ratio", "value"))
     rows = [
-        verdict, replace(verdict, claim=other), replace(verdict, seeds="1"),
-        replace(verdict, **test, verdict="undecided", reason="why", seeds="1"),
-        replace(verdict, kind="ratio", printed="", seeds_low="0.5", seeds_high="2", ours="1.25"),
-        replace(verdict, kind="value", verdict="not run", reason="", ours=""),
-    ]  # fmt: skip
-    assert main_claims(DECLARED, rows).split("\n") == [
+        verdict,
+        replace(verdict, claim=AGAINST),
+        replace(verdict, seeds=1),
+        replace(verdict, **undecided, test_interval=Interval(0.2, 0.5)),
+        replace(verdict, claim=ratio, reported=None, seed_interval=Interval(0.5, 2), effect=1.25),
+        replace(verdict, claim=value, outcome=Outcome.NOT_RUN, effect=None),
+    ]
+    assert main_claims(rows).split("\n") == [
         "conclusion,paper,in print,here,95 % interval,verdict",
-        "s,P t,+0.5,+0.35,+0.1 to +0.6 (seeds),holds",
-        's,P t,+0.5,+0.35,+0.1 to +0.6 (lent seeds),"holds, one seed"',
-        "s,P t,+0.5,+0.35,+0.2 to +0.5 (test set),undecided: why",
-        "s,P t,,x 1.25,x 0.5 to x 2 (seeds),holds",
-        "s,P t,0.5,,0.1 to 0.6 (seeds),not run",
+        "s,P table 3,+0.5,+0.35,+0.1 to +0.6 (seeds),holds",
+        's,P table 3,+0.5,+0.35,+0.1 to +0.6 (lent seeds),"holds, one seed"',
+        "s,P table 3,+0.5,+0.35,+0.2 to +0.5 (test set),undecided: why",
+        "s,P table 3,,x 1.25,x 0.5 to x 2 (seeds),holds",
+        "s,P table 3,0.5,,0.1 to 0.6 (seeds),not run",
         "",
     ]
 
@@ -321,7 +316,7 @@ def test_no_effect_at_all_rarely_holds(tmp_path):
         for run, declared in scores.lines.items():
             value = declared.seed + random.normal()  # seeds have an effect of their own, alike in both runs
             scores.cache[run] = {"seed": declared.seed, "metrics": {"isotropy": {"total": value}}}
-        held += judge("c", AGAINST, scores, DECLARED).verdict == "holds"
+        held += judge("c", AGAINST, scores, DECLARED).outcome == "holds"
     assert held <= 0.06 * 500
 
 
@@ -335,7 +330,7 @@ def test_no_effect_at_all_is_rarely_decided_from_one_seed(tmp_path, spreads):
         for run, declared in scores.lines.items():
             value = declared.seed + spreads.get(declared.objective, 1.0) * random.normal()
             scores.cache[run] = {"seed": declared.seed, "metrics": {"isotropy": {"total": value}}}
-        decided += judge("c", TO_MLE, scores, DECLARED).verdict != "undecided"
+        decided += judge("c", TO_MLE, scores, DECLARED).outcome != "undecided"
     assert decided <= 0.06 * 500
 
 
@@ -361,15 +356,15 @@ def test_a_side_may_be_read_off_a_curve(tmp_path, at, value):
     scores = world(tmp_path, {"mle": {"options": [["until", 120]]}}, curves=text)
     declared = claim({"runs": ["mle"], "metric": "isotropy.rare", "at": at}, effect="value", than=0.5)
     verdict = judge("c", declared, scores, DECLARED)
-    assert (float(verdict.ours), verdict.verdict) == (value, "undecided")
+    assert (verdict.effect, verdict.outcome) == (value, "undecided")
     other = claim({"runs": ["mle"], "metric": "inner_product.rare", "at": at}, effect="value", than=0.5)
-    assert judge("c", other, scores, DECLARED).verdict == "not run"
+    assert judge("c", other, scores, DECLARED).outcome == "not run"
 
 
 def test_curves_without_an_unfreezing_have_no_value_there(tmp_path):
     scores = world(tmp_path, {"mle": {"options": []}}, curves="isotropy,rare,0,0.9\n")
     declared = claim({"runs": ["mle"], "metric": "isotropy.rare", "at": "until"}, effect="value", than=0.5)
-    assert judge("c", declared, scores, DECLARED).verdict == "not run"
+    assert judge("c", declared, scores, DECLARED).outcome == "not run"
 
 
 def test_every_seed_is_compared_with_what_needs_no_model(tmp_path):
@@ -379,37 +374,29 @@ def test_every_seed_is_compared_with_what_needs_no_model(tmp_path):
     (tmp_path / "lm/human.json").write_text(json.dumps({**human, "seed": None}))
     del scores.lines["human"]
     verdict = judge("c", DECLARED.claims["agg-surpasses-human-rare-types"].replaced(needs=[]), scores, DECLARED)
-    assert (verdict.verdict, verdict.ours, verdict.seeds, verdict.printed) == ("undecided", "22", "2", "45")
+    assert (verdict.outcome, verdict.effect, verdict.seeds, verdict.reported) == ("undecided", 22, 2, 45)
 
 
 def test_rare_words_among_the_neighbours_are_counted(tmp_path):
     listed = [["one", [["a", 0.9, "rare"], ["b", 0.8, "freq"]]], ["two", [["c", 0.7, "rare"], ["d", 0.6, "rare"]]]]
     scores = world(tmp_path, {"mle": {"neighbours": listed}, "agg": {"neighbours": [["one", []]]}})
     declared = claim({"runs": ["mle"], "metric": "neighbours.rare"}, effect="value", than=0.5)
-    assert judge("c", declared, scores, DECLARED).ours == "0.75"
+    assert judge("c", declared, scores, DECLARED).effect == 0.75
     none = judge("c", DECLARED.claims["agg-frees-neighbours-from-frequency"], scores, DECLARED)
-    assert (none.verdict, none.reason) == ("not run", "agg has no neighbours.rare")
+    assert (none.outcome, none.reason) == ("not run", "agg has no neighbours.rare")
 
 
 def test_a_printed_side_may_be_the_mean_of_its_groups():
     verdict = judge("c", DECLARED.claims["agg-diversifies-continuations"], Scores("lm", {}, Path("no")), DECLARED)
-    assert verdict.printed == "27.75"  # (43 + 55 + 63 + 52) / 4 less (22 + 19 + 37 + 24) / 4
-
-
-@pytest.mark.parametrize("kind", ["difference", "ratio"])
-def test_a_claim_turns_where_the_effect_is_its_threshold(kind):
-    turning = claim(
-        {"runs": ["a"], "metric": "ppl.total"}, {"runs": ["b"], "metric": "ppl.total"}, effect=kind, than=1.25
-    )
-    assert effect(turning, turning_point(turning, 8.0), 8.0) == 1.25
+    assert verdict.reported == 27.75  # (43 + 55 + 63 + 52) / 4 less (22 + 19 + 37 + 24) / 4
 
 
 def test_nothing_over_nothing_is_no_effect(tmp_path):
     scores = world(tmp_path, {name: {"metrics": {"uniq": {"rare": 0}}} for name in ("agg", "mle")})
     declared = DECLARED.claims["agg-predicts-more-rare-types"].replaced(needs=[])
-    for kind, ours in (("difference", "0"), ("ratio", "1")):
+    for kind, ours in (("difference", 0), ("ratio", 1)):
         verdict = judge("c", declared.model_copy(update={"effect": kind}), scores, DECLARED)
-        assert (verdict.verdict, verdict.ours, verdict.left) == ("undecided", ours, "0")
+        assert (verdict.outcome, verdict.effect, verdict.left) == ("undecided", ours, 0)
 
 
 def test_the_page_counts_verdicts_and_goes_paper_by_paper():
@@ -426,9 +413,10 @@ def test_the_page_counts_verdicts_and_goes_paper_by_paper():
 
 def test_verdicts_are_counted_for_each_paper_and_all(tmp_path):
     one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
-    many = [replace(one, paper=paper, verdict=verdict, place=place) for paper, verdict, place in
-            (("B", "holds", "table 1"), ("B", "holds", "table 1 (a reading of ours)"), ("A", "not run", "section 2"),
-             ("B", "undecided", "table 3"), ("B", "holds", "table 2"))]  # fmt: skip
+    conclusion = {name: AGAINST.replaced(paper=name) for name in "AB"}
+    many = [replace(one, claim=declared, outcome=Outcome(outcome)) for declared, outcome in
+            ((conclusion["B"], "holds"), (conclusion["B"].replaced(kind="reading"), "holds"), (conclusion["A"], "not run"),
+             (conclusion["B"], "undecided"), (conclusion["B"], "holds"))]  # fmt: skip
     assert verdict_counts(many).split("\n") == [
         "paper,does not hold,not testable here,not run,undecided,holds,claims", "B,0,0,0,1,2,3", "A,0,0,1,0,0,1",
         '"readings, controls and experiments of ours",0,0,0,0,1,1', "all,0,0,1,1,3,5", "",
@@ -438,25 +426,37 @@ def test_verdicts_are_counted_for_each_paper_and_all(tmp_path):
 def test_the_counts_name_every_verdict_and_what_fails_first(tmp_path):
     verdict = judged(tmp_path, AGAINST, three("a", [0.5, 0.5, 0.5]) | three("b", [0.9, 0.8, 0.85]))
     assert in_words([verdict]) == "1 does not hold, 0 not testable here, 0 not run, 0 undecided, 0 holds"
-    few = replace(verdict, verdict="holds", seeds="2")
+    few = replace(verdict, outcome=Outcome.REPRODUCED, seeds=2)
     assert in_words([few, verdict]).endswith("1 holds (1 of one seed or two)")
     text = to_markdown([few, verdict], DECLARED)
-    ratio, difference = (to_markdown([replace(verdict, kind=kind)], DECLARED) for kind in ("ratio", "difference"))
-    assert f"| {verdict.kind} of I(W)" in text and "(0 to 1)" in difference and "(0 to 1)" not in ratio
+    ratio, difference = (
+        to_markdown([replace(verdict, claim=AGAINST.replaced(effect=kind))], DECLARED)
+        for kind in ("ratio", "difference")
+    )
+    assert f"| {AGAINST.effect} of I(W)" in text and "(0 to 1)" in difference and "(0 to 1)" not in ratio
     assert text.index("| **does not hold** |") < text.index("| **holds**<br>two seeds |")
 
 
 def test_the_interval_of_drawn_test_sets_is_their_percentiles_about_the_whole_one():
     drawn = np.random.default_rng(0).gamma(2.0, size=400)
-    low, high = over_test_set(5.0, drawn)
+    low, high = bootstrap_interval(5.0, drawn)
     assert (low, high) == pytest.approx(tuple(5.0 + np.percentile(drawn, [2.5, 97.5]) - drawn.mean()), abs=1e-12)
-    assert over_test_set(5.0, None) is None
     for number, broken in ((np.inf, drawn), (5.0, np.array([1.0, np.nan]))):
-        assert over_test_set(number, broken) == (-np.inf, np.inf)
+        assert bootstrap_interval(number, broken) == (-np.inf, np.inf)
 
 
 def test_both_ends_of_an_interval_belong_to_it():
     interval = Interval(1.0, 2.0)
-    assert not interval.above(1.0) and not interval.below(2.0)
-    assert interval.above(0.99) and interval.below(2.01)
-    assert interval.inside(1.0, 2.0) and not interval.inside(1.01, 2.0) and not interval.inside(1.0, 1.99)
+    assert not interval.is_above(1.0) and not interval.is_below(2.0)
+    assert interval.is_above(0.99) and interval.is_below(2.01)
+    assert interval.is_inside(1.0, 2.0) and not interval.is_inside(1.01, 2.0) and not interval.is_inside(1.0, 1.99)
+
+
+def test_verdicts_are_read_back_as_they_were_written(tmp_path):
+    first, second, *_ = DECLARED.claims
+    values = three("agg", [0.9, 0.8, 0.85]) | three("mle", [0.5] * 3)
+    found = judged(tmp_path, DECLARED.claims["agg-raises-isotropy"], values)
+    verdicts = [replace(found, name=first, claim=DECLARED.claims[first]),
+                replace(found, name=second, claim=DECLARED.claims[second], effect=None, reason="why", runs=())]  # fmt: skip
+    (tmp_path / "claims.csv").write_text(to_csv(verdicts))
+    assert to_csv(list(read_csv(tmp_path / "claims.csv", DECLARED).values())) == to_csv(verdicts)

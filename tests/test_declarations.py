@@ -17,7 +17,7 @@ KINDS = {
     "## Tables": (table.Table, table.Column, table.RunRow),
     "### Facts": (table.Fact, table.Subject, table.Part),
     "## Claims": (claim.Claim, claim.Side, claim.Control),
-    "## Presuppositions": (claim.Presupposition, claim.Reference),
+    "## Preconditions": (claim.Precondition, claim.Reference),
     "## Figures": (figure.Figure, figure.Panel),
     "## Scales": (declarations.Scale,),
 }
@@ -68,10 +68,10 @@ def test_the_guide_s_examples_are_the_papers_own():
             "tables/AGG.yaml: agg-1 and 8 more: metric 'isoscor' is not declared in metrics.yaml; the nearest is iso_sc",
         ),
         (
-            "presuppositions",
+            "preconditions",
             "not-collapsed",
             {"metric": "training.nll_to_unifrom"},
-            "presuppositions.yaml: not-collapsed: metric 'training.nll_to_unifrom' is not declared in metrics.yaml",
+            "preconditions.yaml: not-collapsed: metric 'training.nll_to_unifrom' is not declared in metrics.yaml",
         ),
         (
             "claims/AGG",

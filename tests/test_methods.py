@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.evidence import methods
@@ -36,8 +37,8 @@ def test_a_change_is_marked_where_the_seeds_agree_on_its_side(tmp_path):
         changes[key] for key in (("agg-1", "ppl.total"), ("agg-1", "isotropy.total"), ("coupled", "ppl.total"))
     )
     ratio = math.exp(sum(math.log(a / b) for a, b in zip(PPL["agg"], PPL["mle"], strict=True)) / 3)
-    assert (dearer.verdict, dearer.seeds, dearer.ours) == ("worse", "3", f"{ratio:.4g}")
-    assert float(dearer.seeds_low) > 1
+    assert (dearer.verdict, dearer.seeds) == ("worse", 3) and dearer.effect == pytest.approx(ratio)
+    assert dearer.seed_interval.low > 1
     assert (wide.verdict, same.verdict) == ("undecided", "undecided")
 
 
@@ -45,7 +46,7 @@ def test_the_page_has_a_row_a_run_with_what_is_marked(tmp_path):
     changes = methods.changes(DECLARED, world(tmp_path / "lm"))
     (row,) = [text for text in method_tables.to_markdown(changes).splitlines() if text.startswith("| agg-1 ")]
     assert row == "| agg-1 | 3 | x 1.1 ▼ | +0.0333 | nothing sure | PPL x 1.1 |"
-    table = pd.read_csv(io.StringIO(methods.to_csv(changes)))
+    table = pd.read_csv(io.StringIO(method_tables.to_csv(changes)))
     assert list(table.verdict) == ["worse", "undecided", "undecided", "undecided"] and "share" not in table
 
 
@@ -75,7 +76,9 @@ def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_
         drawn = pd.DataFrame({"ppl.total": value * np.exp(np.random.default_rng(0).normal(0, 0.1, 400))})
         drawn.to_csv(tmp_path / f"{name}.drawn.csv", index=False)
     changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
-    assert [(method_tables.mark(changes[run]), changes[run].paid, changes[run].bought) for run in ("agg", "frage")] == [
+    assert [
+        (method_tables.mark(changes[run]), changes[run].degrades, changes[run].improves) for run in ("agg", "frage")
+    ] == [
         ("", False, False),
         ("△", False, True),
     ]
@@ -88,15 +91,15 @@ def test_a_change_of_less_than_a_hundredth_is_marked_and_not_bought(tmp_path):
         value = ppl[its.objective] * (1 + its.seed / 100)
         (tmp_path / f"{name}.json").write_text(json.dumps({"seed": its.seed, "metrics": {"ppl": {"total": value}}}))
     changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
-    assert [(method_tables.mark(changes[run]), changes[run].paid) for run in ("agg-1", "frage-1")] == [
+    assert [(method_tables.mark(changes[run]), changes[run].degrades) for run in ("agg-1", "frage-1")] == [
         ("▼", False),
         ("▼", True),
     ]
 
 
-def test_what_methods_are_weighed_by_presupposes_what_is_declared():
+def test_the_preconditions_of_method_metrics_are_declared():
     needs = {need for task in TASKS.values() for weighed in task.weighed.values() for need in weighed.needs}
-    assert needs and needs <= DECLARED.presuppositions.keys()
+    assert needs and needs <= DECLARED.preconditions.keys()
 
 
 def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_much(tmp_path):
@@ -113,9 +116,9 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     names = {f"{name}-{seed}": line(name, seed=seed) for name in metrics for seed in (1, 2, 3)}
     changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})
                if change.metric == "ppl.rare"}  # fmt: skip
-    bound = float(changes["agg-1"].constant)
+    bound = changes["agg-1"].logit_bias
     assert exact <= bound < 1.1 * exact
-    assert [changes[run].bought for run in ("agg-1", "frage-1")] == [False, True]
+    assert [changes[run].improves for run in ("agg-1", "frage-1")] == [False, True]
     assert "(or a constant)" in method_tables.to_markdown(
         list(changes.values())
     )  # what is known is what it gives at most

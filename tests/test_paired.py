@@ -51,14 +51,15 @@ def scores(tmp_path_factory) -> Scores:
 
 
 def test_each_stands_beside_maximum_likelihood_of_its_own_seed_and_direction(scores):
-    beside = {name: scores.beside(name) for name in TEXTS}
-    assert beside == {
+    baselines = {name: scores.baseline_run(name) for name in TEXTS}
+    assert baselines == {
         **dict.fromkeys(("mle", "mle-2", "reverse")),
         **dict.fromkeys(("better", "equal", "same", "third"), "mle"),
         "same-2": "mle-2",
     }
     assert scores.paired("mle") == scores.paired("reverse") == scores.paired("empty") == {}
     assert scores.value("same", "paired.delta").values == (0.0, 0.0, 0.0)
+    assert scores.value("same", "paired.p").values == (1.0,)  # of several p the largest
 
 
 def test_a_better_system_is_told_from_an_equal_one(scores):

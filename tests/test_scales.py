@@ -1,14 +1,16 @@
 """The page over all scales, on claims.csv files made by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny.run_sheet import DECLARED
 
-from raretokens.evidence.judging import judge
+from raretokens.evidence.intervals import Interval
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import Verdict, to_csv
+from raretokens.evidence.verdict import Outcome, Verdict, judge
 from raretokens.report import scales
+from raretokens.report.claims import to_csv
 
 PAPERS = ("AGG", "AGPS", "CosReg", "FRAGE")
 ALIKE = 1  # AGPS and FRAGE both conclude that the rows of the baseline tell which types are popular
@@ -19,25 +21,25 @@ COST, CONTROL, RARE = "agg-keeps-total-perplexity", "agg-keeps-perplexity-among-
 def claims(tmp_path) -> scales.Claims:
     """Small: the cost does not hold, the control and the rare perplexity hold; demo: the latter does not; all else not run."""
     found = {
-        "scales/small": {COST: ("does not hold", "1.06"), CONTROL: ("holds", "1.004"), RARE: ("holds", "0.3")},
-        ".": {RARE: ("does not hold", "1.2")},
+        "scales/small": {COST: ("does not hold", 1.06), CONTROL: ("holds", 1.004), RARE: ("holds", 0.3)},
+        ".": {RARE: ("does not hold", 1.2)},
     }
     for folder, verdicts in found.items():
         reports = tmp_path / folder / "reports"
         reports.mkdir(parents=True)
         (reports / "claims.csv").write_text(
-            to_csv([verdict(name, *verdicts.get(name, ("not run", ""))) for name in DECLARED.claims])
+            to_csv([verdict(name, *verdicts.get(name, ("not run", None))) for name in DECLARED.claims])
         )
     return scales.read(tmp_path, DECLARED)
 
 
-def verdict(name: str, kind: str, ours: str) -> Verdict:
+def verdict(name: str, outcome: str, effect: float | None) -> Verdict:
     claim = DECLARED.claims[name]
-    empty = vars(judge(name, claim, Scores(claim.task, {}, Path("nowhere")), DECLARED))
-    tested = {"test_low": "1.05", "test_high": "1.07"} if name == COST else {}
-    return Verdict(
-        **{**empty, "verdict": kind, "ours": ours, "seeds": "3", "seeds_low": ours, "seeds_high": ours} | tested
-    )
+    empty = judge(name, claim, Scores(claim.task, {}, Path("nowhere")), DECLARED)
+    seed_interval = None if effect is None else Interval(effect, effect)
+    test_interval = Interval(1.05, 1.07) if name == COST else None
+    found = {"effect": effect, "seeds": 3, "seed_interval": seed_interval, "test_interval": test_interval}
+    return replace(empty, outcome=Outcome(outcome), **found)
 
 
 def test_the_largest_scale_leads_and_what_disagrees_comes_first(claims):

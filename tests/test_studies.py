@@ -6,9 +6,9 @@ from pytest import approx
 
 from raretokens import paths
 from raretokens.config.load import load
-from raretokens.evidence.effects import measured
-from raretokens.evidence.judging import judge
+from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.scores import all_scores
+from raretokens.evidence.verdict import Outcome, judge
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.around import root
 from raretokens.pipeline.jobs import sheet
@@ -102,9 +102,11 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
         all_scores(sheet(load()), paths.REPORTS / "runs")["lm"],
     )
     claim = declared.claims["agg-lowers-rare-perplexity"]
-    fewer = measured(claim, with_seeds(claim, scores, (2,)))
+    fewer = Comparison.of_claim(claim, with_seeds(claim, scores, (2,))).values
     assert fewer["left"].runs == ("agg-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")
-    assert judge("agg-lowers-rare-perplexity", claim, with_seeds(claim, scores, (2, 3)), declared).seeds == "2"
+    assert judge("agg-lowers-rare-perplexity", claim, with_seeds(claim, scores, (2, 3)), declared).seeds == 2
     judged = list(again("agg-lowers-rare-perplexity", declared, scores))
-    assert [size for size, *_ in judged] == [1, 1, 1, 2, 2, 2] and {verdict for _, verdict, _ in judged} == {"holds"}
+    assert [size for size, *_ in judged] == [1, 1, 1, 2, 2, 2] and {outcome for _, outcome, _ in judged} == {
+        Outcome.REPRODUCED
+    }
     assert scores.repetitions["agg"] == ["agg", "agg-2", "agg-3"]

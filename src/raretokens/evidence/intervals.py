@@ -1,49 +1,61 @@
-"""Intervals of effects: over seeds, and over the sentences, blocks or word pairs of the test set."""
+"""Confidence intervals: Student's t over seeds, and bootstrap percentiles over the test set."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
+from raretokens.evaluation.metrics.bootstrap import DRAWS, SEED
+
 LEVEL = 0.95
-FEWEST = 3  # seeds: two say little of how much seeds differ
+FEWEST_SEEDS = 3  # two say little about how much seeds differ
+SIGNATURE = f"bs:{DRAWS}|seed:{SEED}|interval:percentile-95"  # of a paired bootstrap
 
 
 class Interval(NamedTuple):
-    """Both ends belong to it."""
+    """A closed interval."""
 
     low: float
     high: float
 
-    def below(self, bound: float) -> bool:
+    def is_below(self, bound: float) -> bool:
         return self.high < bound
 
-    def above(self, bound: float) -> bool:
+    def is_above(self, bound: float) -> bool:
         return self.low > bound
 
-    def inside(self, low: float, high: float) -> bool:
+    def is_inside(self, low: float, high: float) -> bool:
         return low <= self.low and self.high <= high
 
 
-def over_seeds(effects: Sequence[float]) -> Interval | None:
-    """Student's t interval of the mean effect; None with fewer than three seeds, or where an effect is not finite."""
-    if len(effects) < FEWEST or not np.all(np.isfinite(effects)):
-        return None
-    centre, error = float(np.mean(effects)), float(np.std(effects, ddof=1)) / len(effects) ** 0.5
-    reach = float(stdtrit(len(effects) - 1, (1 + LEVEL) / 2)) * error
+def t_interval(centre: float, deviation: float, freedom: float, seeds: float) -> Interval:
+    """Student's t interval of the mean over so many seeds; deviation: from seed to seed, with these degrees of freedom."""
+    reach = float(stdtrit(freedom, (1 + LEVEL) / 2)) * (deviation / seeds**0.5)
     return Interval(centre - reach, centre + reach)
 
 
-def over_test_set(effect: float, drawn: np.ndarray | None) -> Interval | None:
-    """Percentile interval of the effect on drawn test sets, about the effect on the whole one.
+def bootstrap_interval(effect: float, bootstrap: np.ndarray) -> Interval:
+    """Percentile interval of an effect, from its values on resampled test sets.
 
-    A drawn test set has fewer different blocks than the whole, hence fewer types in it: its mean is not the whole one's, but its
-    spread is. None where the effect was not drawn; without end where it is not finite on some draw: that decides nothing.
+    A resampled test set has fewer different blocks than the whole, hence fewer types in it: the mean of the resamples is not
+    the effect, but their spread is its spread. Unbounded where one of them is not finite.
     """
-    if drawn is None:
-        return None
-    if not np.isfinite(effect) or not np.all(np.isfinite(drawn)):
+    if not np.isfinite(effect) or not np.all(np.isfinite(bootstrap)):
         return Interval(-np.inf, np.inf)
-    low, high = np.percentile(drawn - drawn.mean(), [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    low, high = np.percentile(bootstrap - bootstrap.mean(), [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
     return Interval(float(effect + low), float(effect + high))
+
+
+def paired_bootstrap(delta: float, bootstrap: np.ndarray) -> dict[str, float]:
+    """delta, low, high and p of a difference (Koehn 2004); bootstrap: the difference on each resampled test set.
+
+    p: two-sided, of the same resamples as the interval, so that it is below 0.05 where the interval excludes 0.
+    """
+    low, high = bootstrap_interval(delta, bootstrap)
+    return {"delta": delta, "p": _p(bootstrap - bootstrap.mean() + delta), "low": low, "high": high}
+
+
+def _p(differences: np.ndarray) -> float:
+    """Twice the smaller share of resamples on a side of 0, both sides counting those at 0."""
+    tail = min(np.mean(differences <= 0), np.mean(differences >= 0))
+    return float(min(1.0, 2 * max(tail, 1 / (len(differences) + 1))))

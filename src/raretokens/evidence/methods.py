@@ -1,123 +1,135 @@
-"""What each objective buys and costs beside maximum likelihood, on the same model and text.
+"""What each method improves or degrades compared with maximum likelihood, on the same model and text.
 
-An effect and its verdict are made as those of claims are: a metric is better or worse where every interval that it has, over
-seeds and over the test set, says so.
+An effect and its outcome are computed as those of claims are.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from statistics import geometric_mean
+from typing import Literal
 
-from raretokens import csv_files
-from raretokens.evidence import logit_bias
-from raretokens.evidence.judging import judge
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.intervals import Interval
+from raretokens.evidence.preconditions import unmet
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import Verdict
-from raretokens.papers.claim import Claim, Side
+from raretokens.evidence.verdict import Outcome, decide
+from raretokens.papers.claim import EffectKind, Side
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.task_names import TASKS
 
-# Of a claim that the metric is better.
-WORDS = {"holds": "better", "does not hold": "worse", "undecided": "undecided", "not testable here": "not testable"}
-LEAST = 0.01  # of a number: what is less is hardly bought or paid
+# Of the expectation that the metric is better.
+WORDS: dict[Outcome, str] = {
+    Outcome.REPRODUCED: "better",
+    Outcome.CONTRADICTED: "worse",
+    Outcome.INCONCLUSIVE: "undecided",
+    Outcome.NOT_TESTABLE: "not testable",
+}
+LEAST = 0.01  # smallest relative change that improves or degrades a metric
+EXPLAINED_BY_BIAS = "ppl.rare"  # the metric that the logit-bias baseline is computed for
 
 
 @dataclass(frozen=True)
 class Change:
-    """A metric of a run beside the same of maximum likelihood: one line of reports/methods.csv."""
+    """A metric of a run compared with the same metric of maximum likelihood."""
 
     task: str
     run: str
-    beside: str
+    baseline: str
     objective: str
     metric: str
     title: str
-    kind: str  # ratio or difference
-    ours: str
-    seeds_low: str  # 95 % intervals as those of claims
-    seeds_high: str
-    test_low: str
-    test_high: str
+    kind: EffectKind
+    left: float
+    right: float
+    effect: float
+    seed_interval: Interval | None
+    test_interval: Interval | None
     verdict: str  # better, worse, undecided or not testable
-    seeds: str
-    constant: str  # of the perplexity of rare targets: what one constant on their logits gives at most
-    share: float  # of the number that changed; not in the CSV
+    seeds: int
+    logit_bias: float | None  # rare-token perplexity: the ratio that the logit-bias baseline reaches at most
 
     @property
-    def bought(self) -> bool:
-        """Better, and not by what a constant gives at most."""
-        rivalled = self.constant and float(self.constant) <= float(self.ours)
-        return self.verdict == "better" and self.share >= LEAST and not rivalled
+    def share(self) -> float:
+        """The relative change: the logarithm of the ratio of positive numbers; infinite where nothing is left."""
+        left, right = self.left, self.right
+        if left > 0 < right:
+            return abs(math.log(left / right))
+        return math.inf if left == 0 < right else abs(left - right) / (max(abs(left), abs(right)) or 1.0)
 
     @property
-    def paid(self) -> bool:
+    def improves(self) -> bool:
+        """Whether it is better, and by more than the logit-bias baseline reaches at most."""
+        is_explained = self.logit_bias is not None and self.logit_bias <= self.effect
+        return self.verdict == "better" and self.share >= LEAST and not is_explained
+
+    @property
+    def degrades(self) -> bool:
         return self.verdict == "worse" and self.share >= LEAST
 
 
 def changes(declared: Declarations, scores: dict[str, Scores]) -> list[Change]:
+    """Of each run but its repetitions for which there is a run of maximum likelihood."""
     return [
         change
         for part in scores.values()
-        for run, beside in _pairs(part)
-        for change in _of(run, beside, part, declared)
+        for run in part.repetitions
+        if (baseline := part.baseline_run(run))
+        for change in _changes(run, baseline, part, declared)
     ]
 
 
-def to_csv(found: list[Change]) -> str:
-    return csv_files.to_csv(found, [field.name for field in fields(Change) if field.name != "share"])
-
-
-def _pairs(scores: Scores) -> Iterator[tuple[str, str]]:
-    """Each run but its repetitions, and the run of maximum likelihood that it stands beside."""
-    for run in scores.repetitions:
-        beside = scores.beside(run)
-        if beside:
-            yield run, beside
-
-
-def _of(run: str, beside: str, scores: Scores, declared: Declarations) -> Iterator[Change]:
+def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) -> Iterator[Change]:
     for title, (metric, kind, needs) in TASKS[scores.task].weighed.items():
-        claim = Claim(
-            place="",
-            statement="",
+        sides = {name: Side(runs=[one], metric=metric) for name, one in (("left", run), ("right", baseline))}
+        comparison = Comparison(kind, sides, scores)
+        left, right, effect = comparison.mean_of("left"), comparison.mean_of("right"), comparison.mean
+        if left is None or right is None or effect is None:
+            continue
+        better: Literal["higher", "lower"] = "higher" if declared.metric(metric).direction == "up" else "lower"
+        obstacle = unmet([declared.preconditions[need] for need in needs], comparison)
+        neutral = 1.0 if kind == "ratio" else 0.0
+        yield Change(
             task=scores.task,
-            left=Side(runs=[run], metric=metric),
-            right=Side(runs=[beside], metric=metric),
-            effect=kind,
-            expect="higher" if declared.metric(metric).direction == "up" else "lower",
-            unprinted="no paper's",
-            needs=list(needs),
+            run=run,
+            baseline=baseline,
+            objective=scores.lines[run].objective,
+            metric=metric,
+            title=title,
+            kind=kind,
+            left=left,
+            right=right,
+            effect=effect,
+            seed_interval=comparison.rescaled(comparison.seed_interval),
+            test_interval=comparison.rescaled(comparison.test_interval),
+            verdict=WORDS[decide(comparison, better, (neutral, neutral), obstacle)[0]],
+            seeds=len(comparison.effects.keys() - {None}),
+            logit_bias=logit_bias_bound(run, baseline, scores) if metric == EXPLAINED_BY_BIAS else None,
         )
-        verdict = judge(metric, claim, scores, declared)
-        if verdict.ours:
-            yield _change(run, beside, scores, title, verdict)
 
 
-def _change(run: str, beside: str, scores: Scores, title: str, verdict: Verdict) -> Change:
-    left, right = float(verdict.left), float(verdict.right)
-    constant = logit_bias.constant_at_most(run, beside, scores) if verdict.metric == logit_bias.METRIC else None
-    return Change(
-        task=scores.task,
-        run=run,
-        beside=beside,
-        objective=scores.lines[run].objective,
-        metric=verdict.metric,
-        title=title,
-        kind=verdict.kind,
-        ours=verdict.ours,
-        seeds_low=verdict.seeds_low,
-        seeds_high=verdict.seeds_high,
-        test_low=verdict.test_low,
-        test_high=verdict.test_high,
-        verdict=WORDS[verdict.verdict],
-        seeds=verdict.seeds,
-        constant=f"{constant:.4g}" if constant else "",
-        share=_share(left, right),
+def logit_bias_bound(run: str, baseline: str, scores: Scores) -> float | None:
+    """The ratio of rare-token perplexities that the logit-bias baseline reaches at most.
+
+    The baseline is maximum likelihood with one constant on the logits of all rare types, which gives them the run's mean
+    probability. Let m be their probability at a position under maximum likelihood. A constant with factor c makes it
+    c m / (1 + (c - 1) m), which is concave in m for c > 1, so c is at least the odds of the run's mean over the odds of the mean
+    of m; and the mean of log((1 + (c - 1) m) / c) over rare targets is at most that of their mean m. The geometric mean over the
+    seeds that both have; None where a number is missing, or the run gives rare types no more than maximum likelihood.
+    """
+    total, before, of_rare = (
+        dict(zip(value.seeds, value.values, strict=True)) if (value := scores.value(name, metric)) else {}
+        for name, metric in ((run, "rare_mass.total"), (baseline, "rare_mass.total"), (baseline, "rare_mass.rare"))
     )
+    seeds = [seed for seed in total if seed in before and seed in of_rare]
+    if not seeds or any(total[seed] <= before[seed] for seed in seeds):
+        return None
+    return geometric_mean(_bound(_odds(total[seed]) / _odds(before[seed]), of_rare[seed]) for seed in seeds)
 
 
-def _share(left: float, right: float) -> float:
-    """How much of a number changed: the logarithm of the ratio of positive ones; without end where nothing is left."""
-    if left > 0 < right:
-        return abs(math.log(left / right))
-    return math.inf if left == 0 < right else abs(left - right) / (max(abs(left), abs(right)) or 1.0)
+def _bound(factor: float, share: float) -> float:
+    return (1 + (factor - 1) * share) / factor
+
+
+def _odds(share: float) -> float:
+    return share / (1 - share)

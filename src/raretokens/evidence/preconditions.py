@@ -1,50 +1,53 @@
-"""Whether the runs of a claim can test it at all."""
+"""What must hold of the runs of a comparison before it can test anything."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from raretokens.evidence.effects import chosen
+from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.scores import Scores
-from raretokens.papers.claim import Claim, Presupposition, Reference
+from raretokens.papers.claim import Precondition, Reference
 
 
-def unmet(claim: Claim, declared: dict[str, Presupposition], scores: Scores) -> str | None:
-    """Why the claim cannot be tested on these runs; None where it can. Of a run that has no scores nothing is asked."""
-    reasons = [reason for name in claim.needs for reason in _reasons(declared[name], claim, scores)]
+def unmet(preconditions: Iterable[Precondition], comparison: Comparison) -> str | None:
+    """Why the comparison's runs cannot test it, or None. A run without scores is not checked."""
+    reasons = [reason for precondition in preconditions for reason in _reasons(precondition, comparison)]
     return "; ".join(dict.fromkeys(reasons)) or None
 
 
-def _reasons(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[str]:
-    """Of each run that is asked and does not meet it; what needs no model is asked for what it has."""
-    for run in _asked(need, claim, scores):
-        number = _number_of(run, need.metric, scores)
-        if number is not None and not all(_holds(need, number, scores)):
-            yield need.reason
+def _reasons(precondition: Precondition, comparison: Comparison) -> Iterator[str]:
+    """One for each run that does not meet the precondition, or has scores but not its metric."""
+    scores = comparison.scores
+    for run in _runs(precondition, comparison):
+        number = _number_of(run, precondition.metric, scores)
+        if number is not None and not all(_is_met(precondition, number, scores)):
+            yield precondition.reason
         elif number is None and run in scores.lines and scores.scored(run):
-            yield f"{run} has no {need.metric}"
+            yield f"{run} has no {precondition.metric}"
 
 
-def _holds(need: Presupposition, number: float, scores: Scores) -> Iterator[bool]:
-    yield need.least is None or number >= need.least
-    yield need.most is None or number <= need.most
-    yield (other := _number(need.above, scores)) is None or number > other
-    yield (other := _number(need.below, scores)) is None or number < other
-
-
-def _asked(need: Presupposition, claim: Claim, scores: Scores) -> Iterator[str]:
-    if need.run:
-        run = scores.choose(need.run) or scores.choose(need.run, data=True)
+def _runs(precondition: Precondition, comparison: Comparison) -> Iterator[str]:
+    if precondition.run:
+        run = _choose(precondition.run, comparison.scores)
         yield from [run] if run else []
         return
-    for name, side in claim.sides.items():
-        if need.of in (name, "both") and (run := chosen(side, scores)):
+    for name in comparison.sides:
+        if precondition.of in (name, "both") and (run := comparison.runs[name]):
             yield run
 
 
-def _number(reference: Reference | None, scores: Scores) -> float | None:
-    if reference is None:
-        return None
-    run = scores.choose(reference.run) or scores.choose(reference.run, data=True)
-    return _number_of(run, reference.metric, scores) if run else None
+def _is_met(precondition: Precondition, number: float, scores: Scores) -> Iterator[bool]:
+    yield precondition.least is None or number >= precondition.least
+    yield precondition.most is None or number <= precondition.most
+    yield (other := _reference(precondition.above, scores)) is None or number > other
+    yield (other := _reference(precondition.below, scores)) is None or number < other
+
+
+def _reference(reference: Reference | None, scores: Scores) -> float | None:
+    run = _choose(reference.run, scores) if reference else None
+    return _number_of(run, reference.metric, scores) if reference and run else None
+
+
+def _choose(names: list[str], scores: Scores) -> str | None:
+    return scores.choose(names) or scores.choose(names, data=True)
 
 
 def _number_of(run: str, metric: str, scores: Scores) -> float | None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import mean
@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 
 from raretokens import csv_files
-from raretokens.evidence import bootstrap
+from raretokens.evidence.intervals import paired_bootstrap
 from raretokens.evidence.run_sheet import Sheet, SheetLine
 
 POINTS = ["series", "group", "x", "y"]
 PLAIN = "mle"
+PAIRED = "bleu.sacrebleu"  # the metric of paired comparisons
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,9 @@ class Scores:
     baselines: dict[str, str] = field(default_factory=dict)  # score file that needs no model -> its corpus
     cache: dict[str, dict | None] = field(default_factory=dict)
     outdated: list[str] = field(default_factory=list)  # runs whose score was made with other parameters
-    drawn: dict[str, pd.DataFrame] = field(default_factory=dict)
+    resamples: dict[str, pd.DataFrame] = field(default_factory=dict)
     series: dict[str, pd.DataFrame] = field(default_factory=dict)  # points of runs, each read once
+    ignored: frozenset[str] = frozenset()  # repetitions that are left out
 
     @cached_property
     def repetitions(self) -> dict[str, list[str]]:
@@ -72,7 +74,12 @@ class Scores:
             firsts[name] = name if line.seed in seeds else first
             lines.setdefault(firsts[name], plain)
             groups.setdefault(firsts[name], []).append(name)
-        return groups
+        return {run: [name for name in names if name not in self.ignored] for run, names in groups.items()}
+
+    def with_seeds(self, runs: Collection[str], seeds: Collection[int | None]) -> "Scores":
+        """The same scores as if these runs had been repeated with these seeds alone."""
+        others = {name for run in runs for name in self.repetitions[run] if self.lines[name].seed not in seeds}
+        return replace(self, ignored=self.ignored | others)
 
     def names(self) -> Iterator[str]:
         """Runs that have scores, in the order of the run sheet; then what needs no model."""
@@ -119,7 +126,7 @@ class Scores:
         """
         value = self.over_seeds(run, lambda name: self._number(name, metric))
         value = value.of(seeds) if value and seeds is not None else value
-        if value is None or metric != "bootstrap.p":
+        if value is None or metric != "paired.p":
             return value
         worst = value.values.index(max(value.values))
         return Value(*((part[worst],) for part in (value.runs, value.values, value.seeds)))
@@ -131,13 +138,13 @@ class Scores:
         seeds = tuple((self.read(name) or {}).get("seed") for name in numbers)
         return Value(tuple(numbers), tuple(numbers.values()), seeds) if numbers else None
 
-    def replicates(self, name: str, metric: str) -> np.ndarray | None:
-        """The metric on drawn test sets, the same for every run; None where it was not drawn, or cannot be."""
-        if name not in self.drawn:
+    def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
+        """The metric on resampled test sets, the same for every run; None where it has no resamples."""
+        if name not in self.resamples:
             path = self.folder / f"{name}.drawn.csv"
-            there = path.is_file() and path.read_bytes().strip() and self.read(name)  # a text's own may have no column
-            self.drawn[name] = pd.read_csv(path) if there else pd.DataFrame()
-        return self.drawn[name][metric].to_numpy(float) if metric in self.drawn[name] else None
+            exists = path.is_file() and path.read_bytes().strip() and self.read(name)  # a text's own may have no column
+            self.resamples[name] = pd.read_csv(path) if exists else pd.DataFrame()
+        return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
 
     def _number(self, name: str, metric: str) -> Any:
         kind = metric.partition(".")[0]
@@ -151,20 +158,20 @@ class Scores:
         return number
 
     def paired(self, name: str) -> dict[str, float]:
-        """delta, low, high and p of BLEU beside maximum likelihood; none where it is another task or there is no such run."""
-        beside = self.beside(name)
-        if beside is None:
+        """delta, low, high and p of BLEU compared with maximum likelihood; empty without such a run, and of other tasks."""
+        baseline = self.baseline_run(name)
+        if baseline is None:
             return {}
-        left, right = (self._number(one, bootstrap.METRIC) for one in (name, beside))
-        ours, others = (self.replicates(one, bootstrap.METRIC) for one in (name, beside))
-        if left is None or right is None or ours is None or others is None:
+        left, right = (self._number(run, PAIRED) for run in (name, baseline))
+        own, others = (self.bootstrap(run, PAIRED) for run in (name, baseline))
+        if left is None or right is None or own is None or others is None:
             return {}
-        return bootstrap.paired_bootstrap(left - right, ours - others)
+        return paired_bootstrap(left - right, own - others)
 
-    def beside(self, run: str) -> str | None:
+    def baseline_run(self, run: str) -> str | None:
         """The run of maximum likelihood with the same model, text and direction: that of its seed, else the first.
 
-        None of a run of maximum likelihood, and where there is none.
+        None for a run of maximum likelihood, and where there is no such run.
         """
         line = self.lines.get(run)
         if line is None or line.objective == PLAIN:

@@ -1,75 +1,139 @@
-"""What came of a claim, as text: one line of reports/claims.csv."""
+"""Verdicts on what the papers conclude.
 
+A claim is decided where every interval of its effect, over seeds and over the test set, lies on one side of its threshold. A
+claim of no change is decided where they all lie inside its margin, or all outside. With fewer than three seeds the seed variance
+is borrowed from other runs of the same model, and the verdict says how few seeds there are.
+"""
+
+import math
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from enum import StrEnum
 
-from raretokens import csv_files
-from raretokens.papers.claim import is_ours
+from raretokens.evidence.comparison import Comparison, reported_effect, to_additive
+from raretokens.evidence.intervals import FEWEST_SEEDS, Interval
+from raretokens.evidence.preconditions import unmet
+from raretokens.evidence.scores import Scores
+from raretokens.papers.claim import Claim
+from raretokens.papers.declarations import Declarations
 
-# What fails or was left out stands before what holds.
-VERDICTS = {
-    "does not hold": "every interval lies on the other side of where the claim turns, or outside the margin of no change",
-    "not testable here": "the runs lack what the claim presupposes",
-    "not run": "a run or a metric has no number",
-    "undecided": "an interval covers where the claim turns, or nothing says how much seeds differ",
-    "holds": "every interval lies where the claim says",
-}
-DECIDED = ("holds", "does not hold")
+
+class Outcome(StrEnum):
+    """What fails or was left out comes before what is reproduced."""
+
+    CONTRADICTED = "does not hold"
+    NOT_TESTABLE = "not testable here"
+    NOT_RUN = "not run"
+    INCONCLUSIVE = "undecided"
+    REPRODUCED = "holds"
+
+
+DECIDED = (Outcome.REPRODUCED, Outcome.CONTRADICTED)
 COVERED = "an interval covers where the claim turns"
 SMALLER = f"{COVERED}; none reaches the printed effect"
-FEW = {"1": "one seed", "2": "two seeds"}
+
+
+def has_few_seeds(seeds: int) -> bool:
+    """Whether the interval over seeds uses the pooled seed variance; what has no seeds needs none."""
+    return 0 < seeds < FEWEST_SEEDS
 
 
 @dataclass(frozen=True)
 class Verdict:
-    claim: str
-    paper: str
-    place: str
-    statement: str
-    metric: str
-    verdict: str  # one of VERDICTS
-    reason: str  # of a verdict that decides nothing
-    left: str  # mean over seeds
-    right: str
-    ours: str  # mean effect, the control's taken away
-    seeds_low: str  # 95 % interval over seeds, of fewer than three by what other rows lend; empty where there is none
-    seeds_high: str
-    test_low: str  # 95 % interval over the test set; empty where the metric has none
-    test_high: str
-    printed: str
-    kind: str  # of the effect
-    seeds: str  # 0 of what no training touches
-    runs: str
-    note: str  # why nothing is printed
+    """What came of a claim."""
+
+    name: str
+    claim: Claim
+    outcome: Outcome
+    reason: str  # of an outcome that decides nothing
+    left: float | None  # mean over seeds
+    right: float | None
+    effect: float | None  # mean over seeds, minus or divided by the control's
+    seed_interval: Interval | None
+    test_interval: Interval | None  # None where the metric has no bootstrap resamples
+    reported: float | None  # the paper's effect
+    seeds: int  # 0 of texts alone
+    runs: tuple[str, ...]
 
     @property
-    def few_seeds(self) -> str:
-        """How many, of a verdict that rests on fewer than three: how much they differ is lent by other rows."""
-        return FEW.get(self.seeds, "") if self.verdict in DECIDED else ""
-
-    @property
-    def over_seeds(self) -> str:
-        """What the interval over seeds is of: its own, or those of the row of the same model that differ most."""
-        return "lent seeds" if self.seeds in FEW else "seeds"
-
-    @property
-    def is_ours(self) -> bool:
-        return is_ours(self.place)
+    def is_of_few_seeds(self) -> bool:
+        """Whether it decides something by the pooled seed variance."""
+        return self.outcome in DECIDED and has_few_seeds(self.seeds)
 
 
-def in_words(verdicts: list[Verdict]) -> str:
-    """How many there are of each verdict, what fails and what is left out first; what is no conclusion of a paper apart."""
-    parts = [[one for one in verdicts if one.is_ours == ours] for ours in (False, True)]
-    theirs, ours = (", ".join(_counted(part)) for part in parts)
-    apart = f"; of {len(parts[1])} readings, controls and experiments of ours {ours}" if parts[1] else ""
-    return f"{theirs}{apart}"
+def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict]:
+    return [judge(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
 
 
-def _counted(verdicts: list[Verdict]) -> list[str]:
-    counts = Counter(one.verdict for one in verdicts)
-    few = Counter(one.verdict for one in verdicts if one.few_seeds)
-    return [f"{counts[kind]} {kind}{f' ({few[kind]} of one seed or two)' if few[kind] else ''}" for kind in VERDICTS]
+def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict:
+    comparison = Comparison.of_claim(claim, scores)
+    reported = reported_effect(claim, declared)
+    obstacle = unmet([declared.preconditions[need] for need in claim.needs], comparison)
+    outcome, reason = decide(comparison, claim.expect, claim.margins, obstacle)
+    if reason == COVERED and reported is not None and _is_smaller(claim, comparison, reported):
+        reason = SMALLER
+    runs = (run for side, run in comparison.runs.items() if side in claim.sides and run)
+    return Verdict(
+        name=name,
+        claim=claim,
+        outcome=outcome,
+        reason=reason,
+        left=comparison.mean_of("left"),
+        right=comparison.mean_of("right"),
+        effect=comparison.mean,
+        seed_interval=comparison.rescaled(comparison.seed_interval),
+        test_interval=comparison.rescaled(comparison.test_interval),
+        reported=reported,
+        seeds=len(comparison.effects.keys() - {None}),
+        runs=tuple(dict.fromkeys(runs)),
+    )
 
 
-def to_csv(verdicts: list[Verdict]) -> str:
-    return csv_files.to_csv(verdicts, [field.name for field in fields(Verdict)])
+def decide(
+    comparison: Comparison, expected: str, bounds: tuple[float, float], obstacle: str | None = None
+) -> tuple[Outcome, str]:
+    """The outcome and, where it decides nothing, why.
+
+    expected: lower, higher or same, beside the bounds. obstacle: why the runs cannot test it.
+    """
+    effects = comparison.effects
+    if not effects:
+        return Outcome.NOT_RUN, _missing_metric(comparison) or ""
+    if obstacle:
+        return Outcome.NOT_TESTABLE, obstacle
+    if not all(map(math.isfinite, effects.values())):
+        return Outcome.INCONCLUSIVE, "an effect without end"
+    if comparison.seed_interval is None and not comparison.is_untrained:
+        missing = "no row of the same model says how much seeds differ"
+        return Outcome.INCONCLUSIVE, f"{len(effects)} of {FEWEST_SEEDS} seeds, and {missing}"
+    direction = comparison.direction(*bounds)
+    if direction is None:
+        return Outcome.INCONCLUSIVE, COVERED
+    return (Outcome.REPRODUCED if direction == expected else Outcome.CONTRADICTED), ""
+
+
+def count_outcomes(verdicts: list[Verdict]) -> Counter[Outcome]:
+    return Counter(verdict.outcome for verdict in verdicts)
+
+
+def _missing_metric(comparison: Comparison) -> str | None:
+    """The first run that has scores but not its metric; None where a run has no scores."""
+    scores, sides = comparison.scores, comparison.sides
+    if not all((run := comparison.runs[name]) and scores.scored(run) for name in sides):
+        return None
+    lacking = (name for name in sides if comparison.values[name] is None)
+    return next((f"{comparison.runs[name]} has no {sides[name].metric}" for name in lacking), None)
+
+
+def _is_smaller(claim: Claim, comparison: Comparison, reported: float) -> bool:
+    """Whether all intervals end before the paper's effect, seen from the threshold.
+
+    No effect is smaller than that of a claim of no change, nor is one whose control the paper does not report.
+    """
+    intervals = comparison.intervals
+    if claim.margin is not None or not intervals:
+        return False
+    if claim.control and any(side.printed is None for side in claim.all_sides.values()):
+        return False
+    far, turn = (float(to_additive(claim.effect, number)) for number in (reported, claim.threshold))
+    return all(interval.is_below(far) if far > turn else interval.is_above(far) for interval in intervals)

@@ -21,12 +21,12 @@ def unknown_metrics(declared: Declarations) -> list[str]:
 
 
 def unknown_needs(declared: Declarations) -> list[str]:
-    """One line for each presupposition that presuppositions.yaml does not have."""
+    """One line for each precondition that preconditions.yaml does not have."""
     return [
-        f"claims/{claim.paper}.yaml: {name}.needs: {need!r} is not declared; {nearest(need, declared.presuppositions)}"
+        f"claims/{claim.paper}.yaml: {name}.needs: {need!r} is not declared; {nearest(need, declared.preconditions)}"
         for name, claim in declared.claims.items()
         for need in claim.needs
-        if need not in declared.presuppositions
+        if need not in declared.preconditions
     ]
 
 
@@ -54,10 +54,10 @@ def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
         yield from ((f"claims/{claim.paper}.yaml: {name}", side.metric) for side in claim.all_sides.values())
     for name, figure in declared.figures.items():
         yield from ((f"figures.yaml: {name}", panel.metric) for panel in figure.panels)
-    for name, need in declared.presuppositions.items():
+    for name, need in declared.preconditions.items():
         other = [reference.metric for reference in (need.above, need.below) if reference]
         asked = (metric for metric in (need.metric, *other) if not metric.startswith("options."))
-        yield from ((f"presuppositions.yaml: {name}", metric) for metric in asked)
+        yield from ((f"preconditions.yaml: {name}", metric) for metric in asked)
 
 
 def unknown_runs(declared: Declarations) -> list[str]:

@@ -1,6 +1,6 @@
 """What a paper concludes, as a comparison that a machine can check: data/paper/claims/<paper>.yaml.
 
-What a claim presupposes is declared in data/paper/presuppositions.yaml.
+What must hold of its runs is declared in data/paper/preconditions.yaml.
 """
 
 from typing import Annotated, Literal, Self
@@ -11,10 +11,8 @@ from raretokens.papers.task_names import TaskName
 from raretokens.sections import Section
 
 Moment = Literal["first", "last", "lowest", "highest", "until"]
-
-
-def is_ours(place: str) -> bool:
-    return place.endswith("of ours)")
+EffectKind = Literal["ratio", "difference", "value"]
+OWN = {"reading": "a reading of ours", "control": "a control of ours", "experiment": "an experiment of ours"}
 
 
 class Side(Section):
@@ -43,8 +41,8 @@ class Reference(Section):
     metric: str = Field(description="path in its score file")
 
 
-class Presupposition(Section):
-    """What must be so in the runs of a claim; otherwise the claim cannot be tested on them."""
+class Precondition(Section):
+    """What must hold of the runs of a claim; otherwise the claim cannot be tested on them."""
 
     metric: str = Field(description="path in the score file of the run that is asked")
     of: Literal["left", "right", "both"] | None = Field(None, description="the side whose run is asked")
@@ -66,12 +64,17 @@ class Presupposition(Section):
 
 class Claim(Section):
     paper: str = Field("", description="the file's name")
-    place: str = Field(description="in the paper; `table 3` and `figure 2` become links")
+    kind: Literal["conclusion", "reading", "control", "experiment"] = Field(
+        "conclusion", description="what the paper concludes, else our reading of its numbers, control or experiment"
+    )
+    tables: list[int] = Field([], description="of the paper, by number")
+    figures: list[int] = Field([], description="of the paper, by number")
+    section: str = Field("", description="of the paper")
     statement: str = Field(description="the conclusion, as a sentence without its full stop")
     task: TaskName = Field(description="of the runs")
     left: Side = Field(description="the number that the statement is about")
     right: Side | None = Field(None, description="what it is compared with; absent: left itself is the effect")
-    effect: Literal["ratio", "difference", "value"] = Field(description="left over right, left less right, or left")
+    effect: EffectKind = Field(description="left over right, left less right, or left")
     expect: Literal["lower", "higher", "same"] = Field(
         description="where the effect should lie: beside `than`, or at it"
     )
@@ -80,7 +83,7 @@ class Claim(Section):
         None, gt=0, description="of `same`: what counts as no change; of a ratio a factor less 1"
     )
     control: Control | None = Field(None, description="the same effect where the cause is absent")
-    needs: list[str] = Field([], description="presuppositions, by name")
+    needs: list[str] = Field([], description="preconditions, by name")
     main: str | None = Field(
         None, description="of the few that the papers stand or fall with: its name in headline.json"
     )
@@ -99,14 +102,20 @@ class Claim(Section):
         return {**self.sides, **{f"control.{name}": side for name, side in control.items()}}
 
     @property
-    def untrained(self) -> bool:
-        """Of texts alone: no training touches it, nor is anything drawn."""
-        return all(side.data for side in self.all_sides.values())
+    def is_ours(self) -> bool:
+        """Whether it is a control, an experiment or a reading of ours: no conclusion of the paper."""
+        return self.kind != "conclusion"
 
     @property
-    def is_ours(self) -> bool:
-        """A control, an experiment or a reading of ours: no conclusion of the paper."""
-        return is_ours(self.place)
+    def place(self) -> str:
+        """Its place in the paper and, of what the paper does not conclude, what it is."""
+        lists = (("table", self.tables), ("figure", self.figures))
+        named = [
+            f"{name}{'s' if numbers[1:] else ''} {', '.join(map(str, numbers))}" for name, numbers in lists if numbers
+        ]
+        further = [self.section, OWN.get(self.kind, "")]
+        first, *rest = filter(None, (*named, *further))
+        return " ".join([first, *(f"({part})" for part in rest)])
 
     @property
     def comparison(self) -> str:
@@ -134,6 +143,8 @@ class Claim(Section):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
+        if not (self.tables or self.figures or self.section):
+            raise ValueError("declare its tables, figures or section")
         if (self.margin is None) == (self.expect == "same"):
             raise ValueError("a claim that expects the same needs a margin, and no other has one")
         if self.control and (self.control.right is None) != (self.right is None):

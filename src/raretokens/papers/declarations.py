@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import Field, PrivateAttr
 
 from raretokens.errors import UserError, nearest
-from raretokens.papers.claim import Claim, Presupposition
+from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.figure import Figure
 from raretokens.papers.metric import Metric
 from raretokens.papers.printed import PrintedTable
@@ -30,7 +30,7 @@ class Declarations(Section):
     metrics: dict[str, Metric]
     tables: dict[str, Table]
     claims: dict[str, Claim]
-    presuppositions: dict[str, Presupposition] = {}
+    preconditions: dict[str, Precondition] = {}
     figures: dict[str, Figure]
     scales: dict[str, Scale]
     _printed: dict[Path, PrintedTable] = PrivateAttr(default_factory=dict)  # each read once

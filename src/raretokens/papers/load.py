@@ -6,7 +6,7 @@ from typing import Any
 
 from raretokens.errors import UserError, nearest
 from raretokens.papers.checks import unknown_claims, unknown_metrics, unknown_needs, unknown_runs
-from raretokens.papers.claim import Claim, Presupposition
+from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.declarations import Declarations, Scale
 from raretokens.papers.figure import Figure
 from raretokens.papers.metric import Metric
@@ -25,7 +25,7 @@ def load_declarations(folder: Path) -> Declarations:
         metrics=_expanded(metrics),
         tables=_tables(folder, metrics),
         claims=_claims(folder),
-        presuppositions=_presuppositions(folder / "presuppositions.yaml"),
+        preconditions=_preconditions(folder / "preconditions.yaml"),
         figures=_named(folder / "figures.yaml", Figure),
         scales=_named(folder / "scales.yaml", Scale),
     )
@@ -67,8 +67,8 @@ def _claims(folder: Path) -> dict[str, Claim]:
     return _together(with_paper, "claim")
 
 
-def _presuppositions(path: Path) -> dict[str, Presupposition]:
-    return _named(path, Presupposition) if path.is_file() else {}
+def _preconditions(path: Path) -> dict[str, Precondition]:
+    return _named(path, Precondition) if path.is_file() else {}
 
 
 def _together(parts: dict[Path, dict[str, Any]], kind: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.evidence.effects import chosen
+from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.scores import Scores, all_scores
 from raretokens.papers.declarations import Declarations
 from raretokens.pipeline.jobs import sheet
@@ -19,7 +19,8 @@ def main_runs(parameters: Parameters, declared: Declarations, folder: Path) -> s
     needed: set[tuple[str, str]] = set()
     for claim in filter(lambda claim: claim.main, declared.claims.values()):
         part = scores[claim.task]
-        runs = [chosen(side, part) for side in claim.all_sides.values() if not side.data]
+        found = Comparison.of_claim(claim, part).runs
+        runs = [found[name] for name, side in claim.all_sides.items() if not side.data]
         if None not in runs:
             needed |= {(claim.task, name) for run in filter(None, runs) for name in _with_ancestors(part, run)}
     return needed

@@ -8,16 +8,14 @@ from typing import Any
 
 from raretokens.errors import UserError
 from raretokens.evidence import methods
-from raretokens.evidence.judging import judge_all
 from raretokens.evidence.run_sheet import Sheet
 from raretokens.evidence.scores import Scores, all_scores
-from raretokens.evidence.verdict import in_words, to_csv
+from raretokens.evidence.verdict import judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
-from raretokens.report import method_tables
+from raretokens.report import claims, method_tables
 from raretokens.report.cells import Cell
-from raretokens.report.claims import headline, main_claims, to_markdown, verdict_counts
 from raretokens.report.figure_points import figure_points
 from raretokens.report.figures import write_figure
 from raretokens.report.page import page
@@ -32,21 +30,21 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     _write_figures(declared, scores, _emptied(reports / "figures"))
     _write_plots(scores, reports / "curves", _emptied(reports / "plots"))
     verdicts = judge_all(declared, scores)
-    write_text(reports / "claims.csv", to_csv(verdicts))
-    write_text(reports / "claims.md", to_markdown(verdicts, declared))
-    write_text(reports / "verdicts.csv", verdict_counts(verdicts))
-    write_text(reports / "main.csv", main_claims(declared, verdicts))
+    write_text(reports / "claims.csv", claims.to_csv(verdicts))
+    write_text(reports / "claims.md", claims.to_markdown(verdicts, declared))
+    write_text(reports / "verdicts.csv", claims.verdict_counts(verdicts))
+    write_text(reports / "main.csv", claims.main_claims(verdicts))
     compared = methods.changes(declared, scores)
-    write_text(reports / "methods.csv", methods.to_csv(compared))
+    write_text(reports / "methods.csv", method_tables.to_csv(compared))
     write_text(reports / "methods.md", method_tables.to_markdown(compared))
-    counts = in_words(verdicts)
+    counts = claims.in_words(verdicts)
     overview = summary(sheet, declared, cells, scores, counts)
     write_text(reports / "index.md", _index(overview))
     write_text(
         reports / "index.html",
         page(overview, declared, cells, verdicts, scores, method_tables.tables(compared), reports),
     )
-    write_text(reports / "headline.json", json.dumps(headline(declared, verdicts), indent=1) + "\n")
+    write_text(reports / "headline.json", json.dumps(claims.headline(verdicts), indent=1) + "\n")
     return counts
 
 

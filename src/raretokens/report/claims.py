@@ -1,9 +1,25 @@
-"""Verdicts as Markdown: counts on top, then a table for each paper."""
+"""Verdicts as CSV and Markdown: every claim, their counts, and the few main ones."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 
 import pandas as pd
 
-from raretokens.evidence.verdict import DECIDED, VERDICTS, Verdict, in_words
+from raretokens import csv_files
+from raretokens.evidence.intervals import Interval
+from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
 from raretokens.papers.declarations import Declarations
+from raretokens.report.effect_text import (
+    effect_text,
+    few_seeds_text,
+    interval_columns,
+    named_intervals,
+    number_text,
+    seeds_text,
+)
+from raretokens.rounding import rounded
 
 HEAD = "| verdict | claim | effect here | in print | effect of | where |"
 RULE = "|---|---|---|---|---|---|"
@@ -13,16 +29,79 @@ seeds. In brackets 95 % intervals: over seeds (Student's t of the paired effects
 these runs (blocks of text, sentences or word pairs drawn again, the same for both runs). *One seed* and *two seeds*: how much
 seeds differ is taken from the row of the same model and text whose seeds differ most (*lent seeds*).
 """
-MEANINGS = [f"* *{name}*: {meaning}" for name, meaning in VERDICTS.items()]
+MEANINGS = {
+    Outcome.CONTRADICTED: "every interval lies on the other side of where the claim turns, or outside the margin of no change",
+    Outcome.NOT_TESTABLE: "the runs lack what the claim presupposes",
+    Outcome.NOT_RUN: "a run or a metric has no number",
+    Outcome.INCONCLUSIVE: "an interval covers where the claim turns, or nothing says how much seeds differ",
+    Outcome.REPRODUCED: "every interval lies where the claim says",
+}
+OURS = "readings, controls and experiments of ours"
+
+
+def to_csv(verdicts: list[Verdict]) -> str:
+    rows = [_columns(verdict) for verdict in verdicts]
+    return csv_files.to_csv(rows, list(rows[0]))
+
+
+def _columns(verdict: Verdict) -> dict[str, str]:
+    claim = verdict.claim
+    return {
+        "claim": verdict.name,
+        "paper": claim.paper,
+        "place": claim.place,
+        "statement": claim.statement,
+        "metric": claim.left.metric,
+        "verdict": verdict.outcome,
+        "reason": verdict.reason,
+        "left": number_text(verdict.left, 6),
+        "right": number_text(verdict.right, 6),
+        "ours": number_text(verdict.effect),
+        **interval_columns(verdict.seed_interval, verdict.test_interval),
+        "printed": number_text(verdict.reported),
+        "kind": claim.effect,
+        "seeds": str(verdict.seeds),
+        "runs": " / ".join(verdict.runs),
+        "note": claim.unprinted or "",
+    }
+
+
+def read_csv(file: Path, declared: Declarations) -> dict[str, Verdict]:
+    """The verdicts of a claims.csv on claims that are still declared, by name."""
+    texts = ["claim", "verdict", "reason", "runs"]
+    table = pd.read_csv(file, dtype=dict.fromkeys(texts, str), float_precision="round_trip").set_index(
+        "claim", drop=False
+    )
+    table[texts] = table[texts].fillna("")
+    return {name: _verdict(row, declared) for name, row in table.iterrows() if name in declared.claims}
+
+
+def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
+    numbers = ("left", "right", "ours", "printed", "seeds_low", "seeds_high", "test_low", "test_high")
+    known = {key: None if math.isnan(row[key]) else float(row[key]) for key in numbers}
+    seed_interval, test_interval = ((known[f"{name}_low"], known[f"{name}_high"]) for name in ("seeds", "test"))
+    return Verdict(
+        name=row.claim,
+        claim=declared.claims[row.claim],
+        outcome=Outcome(row.verdict),
+        reason=row.reason,
+        left=known["left"],
+        right=known["right"],
+        effect=known["ours"],
+        seed_interval=None if seed_interval[0] is None else Interval(*seed_interval),
+        test_interval=None if test_interval[0] is None else Interval(*test_interval),
+        reported=known["printed"],
+        seeds=int(row.seeds),
+        runs=tuple(filter(None, row.runs.split(" / "))),
+    )
 
 
 def to_markdown(verdicts: list[Verdict], declared: Declarations) -> str:
     """What fails stands first, then what was left out."""
-    lines = ["# What the papers conclude, and whether it holds here", "", _counts(verdicts), "", LEGEND, *MEANINGS]
-    for paper in dict.fromkeys(verdict.paper for verdict in verdicts):
-        own = [
-            verdict for kind in VERDICTS for verdict in verdicts if (verdict.paper, verdict.verdict) == (paper, kind)
-        ]
+    meanings = [f"* *{outcome}*: {meaning}" for outcome, meaning in MEANINGS.items()]
+    lines = ["# What the papers conclude, and whether it holds here", "", _counts(verdicts), "", LEGEND, *meanings]
+    for paper in dict.fromkeys(verdict.claim.paper for verdict in verdicts):
+        own = [one for kind in Outcome for one in verdicts if (one.claim.paper, one.outcome) == (paper, kind)]
         lines += ["", f"## {paper}", "", _counts(own), "", HEAD, RULE]
         lines += [_line(verdict, declared) for verdict in own]
     return "\n".join([*lines, ""])
@@ -32,97 +111,83 @@ def _counts(verdicts: list[Verdict]) -> str:
     return f"{len(verdicts)} claims; of the papers' own conclusions {in_words(verdicts)}."
 
 
+def in_words(verdicts: list[Verdict]) -> str:
+    """How many there are of each verdict, what fails and what is left out first; what is no conclusion of a paper apart."""
+    parts = [[one for one in verdicts if one.claim.is_ours == ours] for ours in (False, True)]
+    theirs, ours = (", ".join(_counted(part)) for part in parts)
+    apart = f"; of {len(parts[1])} {OURS} {ours}" if parts[1] else ""
+    return f"{theirs}{apart}"
+
+
+def _counted(verdicts: list[Verdict]) -> Iterable[str]:
+    counts = Counter(one.outcome for one in verdicts)
+    few = Counter(one.outcome for one in verdicts if one.is_of_few_seeds)
+    return (f"{counts[kind]} {kind}{f' ({few[kind]} of one seed or two)' if few[kind] else ''}" for kind in Outcome)
+
+
 def _line(verdict: Verdict, declared: Declarations) -> str:
+    claim = verdict.claim
     intervals = [
-        _range(verdict.over_seeds, verdict.seeds_low, verdict.seeds_high),
-        _range("test set", verdict.test_low, verdict.test_high),
+        f"{name} [{number_text(low)}, {number_text(high)}]" for name, (low, high) in named_intervals(verdict).items()
     ]
     cells = [
-        "<br>".join(filter(None, [f"**{verdict.verdict}**", verdict.few_seeds])),
-        f"{verdict.statement}{f' (*{verdict.reason}*)' if verdict.reason else ''}",
-        "<br>".join(filter(None, [verdict.ours, *intervals])),
-        verdict.printed or f"*{verdict.note}*",
-        f"{_effect(verdict, declared)}{_runs(verdict)}",
-        verdict.place,
+        "<br>".join(filter(None, [f"**{verdict.outcome}**", few_seeds_text(verdict)])),
+        f"{claim.statement}{f' (*{verdict.reason}*)' if verdict.reason else ''}",
+        "<br>".join(filter(None, [number_text(verdict.effect), *intervals])),
+        number_text(verdict.reported) or f"*{claim.unprinted or ''}*",
+        f"{_effect_name(verdict, declared)}{_runs(verdict)}",
+        claim.place,
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _range(name: str, low: str, high: str) -> str:
-    return f"{name} [{low}, {high}]" if low else ""
-
-
 def _runs(verdict: Verdict) -> str:
-    seeds = (
-        f", {verdict.seeds} seed{'s' if verdict.seeds != '1' else ''}" if verdict.ours and verdict.seeds != "0" else ""
-    )
-    return f": {verdict.runs}{seeds}" if verdict.runs else ""
+    return f": {' / '.join(verdict.runs)}{seeds_text(verdict)}" if verdict.runs else ""
 
 
-def _effect(verdict: Verdict, declared: Declarations) -> str:
-    metric = declared.metric(verdict.metric)
-    unit = f" ({metric.unit})" if verdict.kind == "difference" and metric.unit not in metric.title else ""
-    return f"{verdict.kind} of {metric.title}{unit}"
+def _effect_name(verdict: Verdict, declared: Declarations) -> str:
+    kind, metric = verdict.claim.effect, declared.metric(verdict.claim.left.metric)
+    unit = f" ({metric.unit})" if kind == "difference" and metric.unit not in metric.title else ""
+    return f"{kind} of {metric.title}{unit}"
 
 
-ORDER = ["conclusion", "paper", "in print", "here", "95 % interval", "verdict"]
+def main_claims(verdicts: list[Verdict]) -> str:
+    """CSV: a line for each claim that is declared as a main one, for readers of nothing else."""
+    rows = [_main_columns(verdict) for verdict in verdicts if verdict.claim.main]
+    return csv_files.to_csv(rows, ["conclusion", "paper", "in print", "here", "95 % interval", "verdict"])
 
 
-def main_claims(declared: Declarations, verdicts: list[Verdict]) -> str:
-    """CSV: a line for each claim that is declared as a main one."""
-    rows = [_row(verdict) for verdict in verdicts if declared.claims[verdict.claim].main]
-    return pd.DataFrame(rows, columns=ORDER).to_csv(index=False, lineterminator="\n")
-
-
-def headline(declared: Declarations, verdicts: list[Verdict]) -> dict[str, float]:
+def headline(verdicts: list[Verdict]) -> dict[str, float]:
     """Short name -> effect, of those that were measured: few enough for a line of `dvc exp show`."""
-    mains = {verdict: declared.claims[verdict.claim].main for verdict in verdicts}
-    return {name: float(f"{float(verdict.ours):.4g}") for verdict, name in mains.items() if name and verdict.ours}
+    return {one.claim.main: rounded(one.effect, 4) for one in verdicts if one.claim.main and one.effect is not None}
 
 
-def _row(verdict: Verdict) -> dict[str, str]:
-    few = f", {verdict.few_seeds}" if verdict.few_seeds else ""
-    reason = "" if verdict.verdict in DECIDED or not verdict.reason else f": {verdict.reason}"
+def _main_columns(verdict: Verdict) -> dict[str, str]:
+    claim, kind = verdict.claim, verdict.claim.effect
+    few = f", {few_seeds_text(verdict)}" if verdict.is_of_few_seeds else ""
+    reason = "" if verdict.outcome in DECIDED or not verdict.reason else f": {verdict.reason}"
+    intervals = [
+        f"{effect_text(kind, low)} to {effect_text(kind, high)} ({name})"
+        for name, (low, high) in named_intervals(verdict).items()
+    ]
     return {
-        "conclusion": verdict.statement,
-        "paper": f"{verdict.paper} {verdict.place}",
-        "in print": effect(verdict.kind, verdict.printed),
-        "here": effect(verdict.kind, verdict.ours),
-        "95 % interval": _interval(verdict),
-        "verdict": f"{verdict.verdict}{few}{reason}",
+        "conclusion": claim.statement,
+        "paper": f"{claim.paper} {claim.place}",
+        "in print": effect_text(kind, verdict.reported),
+        "here": effect_text(kind, verdict.effect),
+        "95 % interval": next(iter(intervals), ""),  # over seeds, else over the test set
+        "verdict": f"{verdict.outcome}{few}{reason}",
     }
-
-
-def _interval(verdict: Verdict) -> str:
-    """Over seeds where there is one, else over the test set."""
-    for low, high, over in (
-        (verdict.seeds_low, verdict.seeds_high, verdict.over_seeds),
-        (verdict.test_low, verdict.test_high, "test set"),
-    ):
-        if low:
-            return f"{effect(verdict.kind, low)} to {effect(verdict.kind, high)} ({over})"
-    return ""
-
-
-def effect(kind: str, number: str) -> str:
-    """A ratio as x 0.5, a difference with its sign; empty where there is none."""
-    if not number:
-        return ""
-    value = float(number)
-    if kind == "ratio" and 0.9 < value < 1.1:
-        return f"x {value:.4g}"  # a small change is a few percent
-    return f"x {value:.3g}" if kind == "ratio" else f"{value:+.3g}" if kind == "difference" else f"{value:.4g}"
-
-
-OURS = "readings, controls and experiments of ours"
 
 
 def verdict_counts(verdicts: list[Verdict]) -> str:
     """CSV: a line for each paper's conclusions, for what is of ours, and for all; what fails or was left out stands first."""
-    papers = [OURS if verdict.is_ours else verdict.paper for verdict in verdicts]
-    kinds = [verdict.verdict for verdict in verdicts]
+    papers = [OURS if verdict.claim.is_ours else verdict.claim.paper for verdict in verdicts]
+    kinds = [str(verdict.outcome) for verdict in verdicts]
     table = pd.crosstab(papers, kinds, rownames=["paper"], colnames=[None], margins=True, margins_name="all")
     ordered = table.reindex(
-        index=[*sorted(dict.fromkeys(papers), key=OURS.__eq__), "all"], columns=[*VERDICTS, "all"], fill_value=0
+        index=[*sorted(dict.fromkeys(papers), key=OURS.__eq__), "all"],
+        columns=[*map(str, Outcome), "all"],
+        fill_value=0,
     )
     return ordered.rename_axis("paper").rename(columns={"all": "claims"}).to_csv(lineterminator="\n")

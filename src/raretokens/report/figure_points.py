@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from raretokens.evidence import effects
-from raretokens.evidence.effects import chosen
+from raretokens.evidence.comparison import combined_effect, from_additive, reported_effect, to_additive
 from raretokens.evidence.scores import Scores, Value
+from raretokens.evidence.sides import run_of
 from raretokens.papers.claim import Claim, Side
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.figure import Figure, Panel
@@ -28,9 +28,9 @@ def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.Da
     if not each:
         return pd.DataFrame(columns=["group", "x", "y"], dtype=str)
     common = pd.concat(each.values(), axis=1, join="inner")
-    means = effects.back(claim)(effects.step(claim)(common.to_numpy()).mean(axis=1))
+    means = from_additive(claim.effect, to_additive(claim.effect, common.to_numpy()).mean(axis=1))
     mean = pd.Series(means, index=common.index)
-    lines = {PRINT: effects.printed_effect(claim, declared), TURN: claim.threshold}
+    lines = {PRINT: reported_effect(claim, declared), TURN: claim.threshold}
     ends = [mean.index[0], mean.index[-1]]
     parts = [(MEAN, mean), *((SEED, course) for course in each.values() if len(each) > 1)]
     parts += [(group, pd.Series(y, index=ends)) for group, y in lines.items() if y is not None]
@@ -38,7 +38,7 @@ def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.Da
 
 
 def _course(side: Side, scores: Scores) -> Course:
-    run = chosen(side, scores)
+    run = run_of(side, scores)
     names = scores.repetitions.get(run, []) if run else []
     found = {scores.lines[name].seed: _curve(side.metric, scores.points(name)) for name in names}
     return {seed: curve for seed, curve in found.items() if not curve.empty}
@@ -54,7 +54,7 @@ def _curve(metric: str, points: pd.DataFrame) -> pd.Series:
 def _effect(claim: Claim, curves: list[pd.Series]) -> pd.Series:
     """At the updates that all curves have."""
     common = reduce(pd.Index.intersection, (curve.index for curve in curves))
-    values = effects.combined(claim, [curve.loc[common].to_numpy() for curve in curves])
+    values = combined_effect(claim.effect, [curve.loc[common].to_numpy() for curve in curves])
     return pd.Series(values, index=common)
 
 

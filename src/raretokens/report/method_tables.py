@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
-from raretokens.evidence.intervals import FEWEST
+from raretokens import csv_files
+from raretokens.evidence.intervals import FEWEST_SEEDS
 from raretokens.evidence.methods import Change
 from raretokens.papers.task_names import TASKS
-from raretokens.report.claims import effect
+from raretokens.report.effect_text import effect_text, interval_columns, number_text
 
 MARKS = {"better": "▲", "worse": "▼"}
 FEW_MARKS = {"better": "△", "worse": "▽"}  # with fewer than three seeds
@@ -28,6 +29,28 @@ class Table(NamedTuple):
     task: str
     head: list[str]
     rows: list[list[str]]
+
+
+def to_csv(found: list[Change]) -> str:
+    rows = [_columns(change) for change in found]
+    return csv_files.to_csv(rows, list(rows[0]) if rows else [])
+
+
+def _columns(change: Change) -> dict[str, str]:
+    return {
+        "task": change.task,
+        "run": change.run,
+        "beside": change.baseline,
+        "objective": change.objective,
+        "metric": change.metric,
+        "title": change.title,
+        "kind": change.kind,
+        "ours": number_text(change.effect),
+        **interval_columns(change.seed_interval, change.test_interval),
+        "verdict": change.verdict,
+        "seeds": str(change.seeds),
+        "constant": number_text(change.logit_bias),
+    }
 
 
 def tables(found: list[Change]) -> dict[str, Table]:
@@ -53,26 +76,26 @@ def _cells(of_run: list[Change], titles: list[str]) -> list[str]:
     """A run's row: name, seeds, the effect of each metric, what it buys and what it costs."""
     by_title = {change.title: change for change in of_run}
     shown = [_shown(by_title[title]) if title in by_title else "" for title in titles]
-    marked = [change for change in of_run if change.bought], [change for change in of_run if change.paid]
+    marked = [change for change in of_run if change.improves], [change for change in of_run if change.degrades]
     sums = [", ".join(_largest(changes)) or "nothing sure" for changes in marked]
-    return [of_run[0].run, max(change.seeds for change in of_run), *shown, *sums]
+    return [of_run[0].run, str(max(change.seeds for change in of_run)), *shown, *sums]
 
 
 def _shown(change: Change) -> str:
-    constant = f"(a constant: {effect(change.kind, change.constant)})" if change.constant else ""
-    return " ".join(filter(None, [effect(change.kind, change.ours), mark(change), constant]))
+    bias = f"(a constant: {effect_text(change.kind, change.logit_bias)})" if change.logit_bias else ""
+    return " ".join(filter(None, [effect_text(change.kind, change.effect), mark(change), bias]))
 
 
 def mark(change: Change) -> str:
-    return (MARKS if int(change.seeds) >= FEWEST else FEW_MARKS).get(change.verdict, "")
+    return (MARKS if change.seeds >= FEWEST_SEEDS else FEW_MARKS).get(change.verdict, "")
 
 
 def _largest(changes: list[Change]) -> list[str]:
     ordered = sorted(changes, key=lambda change: -change.share)
-    rivals = [" (or a constant)" if change.constant and change.bought else "" for change in ordered]
     return [
-        f"{change.title} {effect(change.kind, change.ours)}{rival}"
-        for change, rival in zip(ordered[:3], rivals, strict=False)
+        f"{change.title} {effect_text(change.kind, change.effect)}"
+        f"{' (or a constant)' if change.logit_bias and change.improves else ''}"
+        for change in ordered[:3]
     ]
 
 

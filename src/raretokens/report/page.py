@@ -11,11 +11,12 @@ from typing import Any
 from PIL import Image
 
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import VERDICTS, Verdict
+from raretokens.evidence.verdict import Verdict
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.task_names import HEADLINES
 from raretokens.report import method_tables, page_claims, page_runs
 from raretokens.report.cells import Cell
+from raretokens.report.claims import MEANINGS
 from raretokens.report.grid import Grid, remarks
 from raretokens.report.summary import environment
 from raretokens.report.table_texts import ADDED, WAYS, added_rows
@@ -58,9 +59,9 @@ def page(
         marks=MARKS,
         ways=WAYS,
         way_counts=Counter(cell.direction for inside in cells.values() for cell in inside if cell.direction),
-        verdict_names=VERDICTS,
-        verdict_counts=Counter(verdict.verdict for verdict in verdicts),
-        papers_counts=Counter(verdict.verdict for verdict in verdicts if not verdict.is_ours),
+        verdict_names=MEANINGS,
+        verdict_counts=Counter(verdict.outcome for verdict in verdicts),
+        papers_counts=Counter(verdict.outcome for verdict in verdicts if not verdict.claim.is_ours),
         cell_counts=Counter(cell.status for inside in cells.values() for cell in inside if cell.status),
         papers=list(dict.fromkeys(table["paper"] for table in tables)),
         families=metric_families(tables),
@@ -68,7 +69,7 @@ def page(
         page_figures=[figure_section(figure, reports / "figures") for figure in summary["figures"]],
         claims=page_claims.claim_sections(declared, verdicts, scores),
         methods=compared,
-        clearest=page_claims.clearest(declared, verdicts),
+        clearest=page_claims.clearest(verdicts),
         page_runs=runs,
         explained=explained,
         groups=page_runs.GROUPS,

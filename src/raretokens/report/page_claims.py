@@ -1,15 +1,16 @@
 """Claims on the page: each verdict with what it rests on, and the effects that stand out most."""
 
 import math
-import re
-from dataclasses import asdict
+from collections.abc import Collection
 from typing import Any
 
-from raretokens.evidence.effects import chosen, measured
-from raretokens.evidence.scores import Scores, Value
-from raretokens.evidence.verdict import DECIDED, Verdict
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.scores import Scores
+from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
 from raretokens.papers.claim import Claim, Side
 from raretokens.papers.declarations import Declarations
+from raretokens.report.effect_text import few_seeds_text, named_intervals, number_text, page_text
+from raretokens.rounding import rounded
 
 BY_RANK = ("singular_values", "rank_frequency")  # series that do not run over updates
 
@@ -20,48 +21,45 @@ def claim_sections(declared: Declarations, verdicts: list[Verdict], scores: dict
 
 def _section(declared: Declarations, verdict: Verdict, scores: dict[str, Scores]) -> dict[str, Any]:
     """The effect in words, the runs and numbers behind it, and the tables and figures of its place."""
-    claim, metric = declared.claims[verdict.claim], declared.metric(verdict.metric)
+    claim, metric, kind = verdict.claim, declared.metric(verdict.claim.left.metric), verdict.claim.effect
+    comparison = Comparison.of_claim(claim, scores[claim.task])
     return {
-        **asdict(verdict),
-        "id": verdict.claim,
+        "id": verdict.name,
+        "paper": claim.paper,
+        "place": claim.place,
+        "statement": claim.statement,
         "task": claim.task,
+        "kind": kind,
         "title": metric.title,
         "unit": metric.unit,
         "expected": _expected(claim),
         "pair": _pair(verdict, metric.digits),
-        "here": _in_words(verdict.kind, verdict.ours),
-        "print": _in_words(verdict.kind, verdict.printed),
-        "few_seeds": verdict.few_seeds,
+        "verdict": verdict.outcome,
+        "reason": verdict.reason,
+        "ours": number_text(verdict.effect),
+        "here": page_text(kind, verdict.effect),
+        "printed": number_text(verdict.reported),
+        "print": page_text(kind, verdict.reported),
+        "note": claim.unprinted or "",
+        "seeds": verdict.seeds,
+        "few_seeds": few_seeds_text(verdict),
         "ranges": {
-            name: [_in_words(verdict.kind, end) for end in ends]
-            for name, ends in (
-                (verdict.over_seeds, (verdict.seeds_low, verdict.seeds_high)),
-                ("test set", (verdict.test_low, verdict.test_high)),
-            )
-            if ends[0]
+            name: [page_text(kind, end) for end in interval] for name, interval in named_intervals(verdict).items()
         },
-        "sides": [
-            _side(claim.all_sides[name], value, declared, scores[claim.task])
-            for name, value in measured(claim, scores[claim.task]).items()
-        ],
-        "tables": _named(declared.tables, verdict, "table", "-"),
-        "figures": _named(declared.figures, verdict, "figure", "-figure-"),
+        "sides": [_side(name, comparison, declared) for name in comparison.all_sides],
+        "tables": _known(declared.tables, f"{claim.paper.lower()}-", claim.tables),
+        "figures": _known(declared.figures, f"{claim.paper.lower()}-figure-", claim.figures),
     }
 
 
-def _in_words(kind: str, number: str) -> str:
-    """A ratio as ×0.5, a difference with its sign."""
-    if not number or kind == "value" or kind == "difference" and float(number) == 0:
-        return number
-    if kind == "ratio":
-        return f"×{number}"
-    return number.replace("-", "−", 1) if number.startswith("-") else f"+{number}"
+def _known(declared: Collection[str], start: str, numbers: list[int]) -> list[str]:
+    return [name for number in numbers if (name := f"{start}{number}") in declared]
 
 
 def _pair(verdict: Verdict, digits: int) -> list[str]:
     """Left and right number; nothing where a number stands alone."""
     sides = (verdict.left, verdict.right)
-    return [f"{float(side):,.{digits}f}" for side in sides] if all(sides) else []
+    return [] if None in sides else [f"{rounded(side):,.{digits}f}" for side in sides]
 
 
 def _expected(claim: Claim) -> str:
@@ -73,9 +71,9 @@ def _expected(claim: Claim) -> str:
     return f"{what} {'below' if claim.expect == 'lower' else 'above'} {claim.threshold:g}"
 
 
-def _side(side: Side, value: Value | None, declared: Declarations, scores: Scores) -> dict[str, Any]:
-    run = chosen(side, scores)
-    repetitions = scores.repetitions.get(run or "", [])
+def _side(name: str, comparison: Comparison, declared: Declarations) -> dict[str, Any]:
+    side, run, value = comparison.all_sides[name], comparison.runs[name], comparison.values[name]
+    repetitions = comparison.scores.repetitions.get(run or "", [])
     return {
         "metric": side.metric,
         "title": declared.metric(side.metric).title,
@@ -93,29 +91,21 @@ def _moment(side: Side) -> str | None:
     return "when the rare rows thaw" if side.at == "until" else side.at
 
 
-def _named(known: dict[str, Any], verdict: Verdict, kind: str, middle: str) -> list[str]:
-    """Those that a place speaks of: AGG, "tables 3, 4" -> agg-3, agg-4."""
-    place = re.match(rf"{kind}s? (\d+(?:(?:,| and) \d+)*)", verdict.place)
-    numbers = re.findall(r"\d+", place[1]) if place else []
-    names = [f"{verdict.paper.lower()}{middle}{number}" for number in numbers]
-    return [name for name in names if name in known]
-
-
 SHOWN = 3
 
 
-def clearest(declared: Declarations, verdicts: list[Verdict]) -> list[Verdict]:
-    """Of both sides, first those that do not hold: a paper's own, printed, with three seeds or more and nothing said against.
+def clearest(verdicts: list[Verdict]) -> list[Verdict]:
+    """Of both sides, first those that do not hold: a paper's own, reported, with three seeds or more and nothing said against.
 
     One for each metric, and for each paper as long as others have one.
     """
-    return [one for kind in DECIDED[::-1] for one in _of_kind(declared, verdicts, kind)]
+    return [one for outcome in DECIDED[::-1] for one in _clearest_of(outcome, verdicts)]
 
 
-def _of_kind(declared: Declarations, verdicts: list[Verdict], kind: str) -> list[Verdict]:
-    plain = (one for one in verdicts if one.printed and not one.is_ours and not declared.claims[one.claim].but)
-    decided = [one for one in plain if one.verdict == kind and not one.few_seeds]
-    ranked = sorted(decided, key=lambda verdict: -_strength(declared, verdict))
+def _clearest_of(outcome: Outcome, verdicts: list[Verdict]) -> list[Verdict]:
+    plain = (one for one in verdicts if one.reported is not None and not one.claim.is_ours and not one.claim.but)
+    decided = [one for one in plain if one.outcome == outcome and not one.is_of_few_seeds]
+    ranked = sorted(decided, key=lambda verdict: -_strength(verdict))
     chosen: list[Verdict] = []
     for other_papers in (True, False):
         for verdict in ranked:
@@ -125,19 +115,18 @@ def _of_kind(declared: Declarations, verdicts: list[Verdict], kind: str) -> list
 
 
 def _is_new(verdict: Verdict, chosen: list[Verdict], other_papers: bool) -> bool:
-    if other_papers and verdict.paper in {other.paper for other in chosen}:
+    if other_papers and verdict.claim.paper in {other.claim.paper for other in chosen}:
         return False
     return _family(verdict) not in map(_family, chosen)
 
 
 def _family(verdict: Verdict) -> str:
-    return verdict.metric.split(".")[0]
+    return verdict.claim.left.metric.split(".")[0]
 
 
-def _strength(declared: Declarations, verdict: Verdict) -> float:
-    """Distance of the effect from where the claim turns, in widths of the wider interval; a ratio's as logarithms."""
-    step = math.log if verdict.kind == "ratio" else float
-    ends = [(verdict.seeds_low, verdict.seeds_high), (verdict.test_low, verdict.test_high)]
-    width = max((step(float(high)) - step(float(low)) for low, high in ends if low), default=0.0)
-    turns = set(declared.claims[verdict.claim].margins)
-    return min(abs(step(float(verdict.ours)) - step(turn)) for turn in turns) / width if width else 0.0
+def _strength(verdict: Verdict) -> float:
+    """Distance of the effect from the threshold, in widths of the wider interval; a ratio's as logarithms."""
+    claim, step = verdict.claim, math.log if verdict.claim.effect == "ratio" else float
+    intervals = filter(None, (verdict.seed_interval, verdict.test_interval))
+    width = max((step(interval.high) - step(interval.low) for interval in intervals), default=0.0)
+    return min(abs(step(verdict.effect) - step(bound)) for bound in set(claim.margins)) / width if width else 0.0

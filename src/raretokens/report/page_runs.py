@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raretokens import csv_files
-from raretokens.evidence import bootstrap
-from raretokens.evidence.scores import Scores
+from raretokens.evidence.intervals import SIGNATURE
+from raretokens.evidence.scores import PAIRED, Scores
 from raretokens.papers.declarations import Declarations
 
 TIMES = Path("data/scratch/timing")  # <task>-<run>.json: seconds, machine, revision; written while training
@@ -115,8 +115,8 @@ def _metrics(scores: Scores, name: str) -> dict[str, Any]:
 
 def _signatures(scores: Scores, name: str) -> dict[str, str]:
     own = dict((scores.read(name) or {}).get("signatures", []))
-    beside = scores.beside(name)
-    return {**own, "paired": f"baseline:{beside}|{own.get(bootstrap.METRIC)}|{bootstrap.SIGNATURE}"} if beside else own
+    beside = scores.baseline_run(name)
+    return {**own, "paired": f"baseline:{beside}|{own.get(PAIRED)}|{SIGNATURE}"} if beside else own
 
 
 def _by_path(metrics: dict[str, Any]) -> dict[str, dict[str, str]]:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from raretokens import csv_files
-from raretokens.evidence.verdict import DECIDED, FEW, SMALLER, VERDICTS
+from raretokens.evidence.verdict import DECIDED, SMALLER, Outcome, Verdict
 from raretokens.papers.declarations import Declarations
-from raretokens.report.claims import effect
+from raretokens.report.claims import read_csv
+from raretokens.report.effect_text import effect_text, named_intervals, seeds_text
 
 ABOUT = """\
 # The evidence at every scale
@@ -22,7 +23,7 @@ is the mean. What disagrees stands first, with the reason as far as it is known;
 trained models for it. Scales that are not named here have not been run. Conclusions overlap: papers repeat one another, and some
 state one number twice, once stronger; so counts of them are no sample.
 """
-Claims = dict[str, pd.DataFrame]  # scale, the largest first -> its claims.csv, by claim
+Claims = dict[str, dict[str, Verdict]]  # scale, the largest first -> the verdicts of its claims.csv, by claim
 
 
 def read(root: Path, declared: Declarations) -> Claims:
@@ -31,7 +32,7 @@ def read(root: Path, declared: Declarations) -> Claims:
     order = {name: place for place, name in enumerate(reversed(declared.scales))}
     names = sorted(folders, key=lambda name: order.get(name, len(order)))
     files = {name: folders[name] / "reports/claims.csv" for name in names}
-    return {name: csv_files.read_csv(file).set_index("claim") for name, file in files.items() if file.is_file()}
+    return {name: read_csv(file, declared) for name, file in files.items() if file.is_file()}
 
 
 def spent(root: Path) -> list[str]:
@@ -43,11 +44,13 @@ def spent(root: Path) -> list[str]:
 def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str:
     largest, *others = claims
     lines = [ABOUT, _counts(claims), "", *(line for text in spent for line in (text, ""))]
-    failing = [name for name in declared.claims if _verdict(claims, largest, name) == "does not hold"]
+    failing = [name for name in declared.claims if _outcome(claims, largest, name) == Outcome.CONTRADICTED]
     lines += [f"## What does not hold at the {largest} scale", "", _head([*claims, "why"])]
     lines += [_row(name, claims, declared, [_told(name, "why", claims, declared)]) for name in failing] or ["Nothing."]
     doubted = [
-        name for name, claim in declared.claims.items() if claim.but and _verdict(claims, largest, name) == "holds"
+        name
+        for name, claim in declared.claims.items()
+        if claim.but and _outcome(claims, largest, name) == Outcome.REPRODUCED
     ]
     lines += ["", f"## What holds at the {largest} scale and shows less than it seems to", "", _head([*claims, "but"])]
     lines += [_row(name, claims, declared, [_told(name, "but", claims, declared)]) for name in doubted] or ["Nothing."]
@@ -66,16 +69,15 @@ def in_words(claims: Claims, declared: Declarations) -> str:
 
     A comparison that two papers make is counted once.
     """
-    largest = next(iter(claims))
-    rows = claims[largest]
+    largest, *_ = claims
     once = {claim.comparison: name for name, claim in reversed(declared.claims.items())}
-    known = {name: declared.claims[name] for name in once.values() if name in rows.index}
+    verdicts = [verdict for name, verdict in claims[largest].items() if name in once.values()]
     rebuilt = {table.paper for table in declared.tables.values()}
-    ours = rows.loc[[name for name, claim in known.items() if claim.is_ours]]
-    theirs = rows.loc[[name for name, claim in known.items() if not claim.is_ours and claim.paper in rebuilt]]
-    later = rows.loc[[name for name, claim in known.items() if not claim.is_ours and claim.paper not in rebuilt]]
-    left = Counter(theirs.verdict)
-    untested = f"{left['not testable here']} cannot be tested by it, {left['not run']} have no runs or no number"
+    ours = [verdict for verdict in verdicts if verdict.claim.is_ours]
+    theirs = [one for one in verdicts if not one.claim.is_ours and one.claim.paper in rebuilt]
+    later = [one for one in verdicts if not one.claim.is_ours and one.claim.paper not in rebuilt]
+    left = Counter(one.outcome for one in theirs)
+    untested = f"{left[Outcome.NOT_TESTABLE]} cannot be tested by it, {left[Outcome.NOT_RUN]} have no runs or no number"
     return (
         f"Of {_decided(theirs, f'conclusions that the {largest} scale can test')}; {untested}. "
         "What two papers conclude alike counts once; others overlap, so the counts are no sample.\n"
@@ -84,25 +86,26 @@ def in_words(claims: Claims, declared: Declarations) -> str:
     )
 
 
-def _decided(rows: pd.DataFrame, what: str) -> str:
+def _decided(verdicts: list[Verdict], what: str) -> str:
     """How many could be tested and what came of them."""
-    counts = Counter(rows.verdict)
-    few = Counter(rows[rows.seeds.isin(FEW)].verdict)
+    counts = Counter(one.outcome for one in verdicts)
+    few = Counter(one.outcome for one in verdicts if one.is_of_few_seeds)
     shown = {kind: f"{_counted(counts[kind], kind)}{f' ({few[kind]} of them with one seed or two)' if few[kind] else ''}"
              for kind in DECIDED}  # fmt: skip
-    tested = sum(counts[kind] for kind in (*shown, "undecided"))
-    smaller = (rows.reason == SMALLER).sum()
+    tested = sum(counts[kind] for kind in (*DECIDED, Outcome.INCONCLUSIVE))
+    smaller = sum(one.reason == SMALLER for one in verdicts)
     apart = f" (of {smaller} no interval reaches the printed effect)" if smaller else ""
-    return f"{tested} {what}, {', '.join(shown.values())} and {_counted(counts['undecided'], 'undecided')}{apart}"
+    undecided = _counted(counts[Outcome.INCONCLUSIVE], Outcome.INCONCLUSIVE)
+    return f"{tested} {what}, {', '.join(shown.values())} and {undecided}{apart}"
 
 
-def _counted(count: int, kind: str) -> str:
+def _counted(count: int, outcome: Outcome) -> str:
     verbs = {
-        "holds": ("holds", "hold"),
-        "does not hold": ("does not", "do not"),
-        "undecided": ("is undecided", "are undecided"),
+        Outcome.REPRODUCED: ("holds", "hold"),
+        Outcome.CONTRADICTED: ("does not", "do not"),
+        Outcome.INCONCLUSIVE: ("is undecided", "are undecided"),
     }
-    return f"{count} {verbs[kind][count != 1]}"
+    return f"{count} {verbs[outcome][count != 1]}"
 
 
 def _spent(scale: str, rows: pd.DataFrame) -> str:
@@ -120,10 +123,10 @@ def _spent(scale: str, rows: pd.DataFrame) -> str:
 
 
 def _counts(claims: Claims) -> str:
-    table = ["| scale | " + " | ".join(VERDICTS) + " |", "|---" * (len(VERDICTS) + 1) + "|"]
-    for scale, rows in claims.items():
-        counts = Counter(rows.verdict)
-        table.append(f"| {scale} | " + " | ".join(str(counts[kind]) for kind in VERDICTS) + " |")
+    table = ["| scale | " + " | ".join(Outcome) + " |", "|---" * (len(Outcome) + 1) + "|"]
+    for scale, verdicts in claims.items():
+        counts = Counter(verdict.outcome for verdict in verdicts.values())
+        table.append(f"| {scale} | " + " | ".join(str(counts[kind]) for kind in Outcome) + " |")
     return "\n".join(table)
 
 
@@ -135,38 +138,48 @@ def _head(columns: list[str]) -> str:
 
 def _row(name: str, claims: Claims, declared: Declarations, more: list[str] | None = None) -> str:
     claim = declared.claims[name]
-    rows = [part.loc[name] if name in part.index else None for part in claims.values()]
-    printed = next((effect(row.kind, row.printed) for row in rows if row is not None), "")
-    cells = [claim.statement, f"{claim.paper} {claim.place}", printed or "*none*", *map(_shown, rows), *(more or [])]
+    verdicts = [part.get(name) for part in claims.values()]
+    reported = next((effect_text(claim.effect, verdict.reported) for verdict in verdicts if verdict), "")
+    cells = [
+        claim.statement,
+        f"{claim.paper} {claim.place}",
+        reported or "*none*",
+        *map(_shown, verdicts),
+        *(more or []),
+    ]
     return f"| {' | '.join(cells)} |"
 
 
-def _shown(row: pd.Series | None) -> str:
+def _shown(verdict: Verdict | None) -> str:
     """Effect, its intervals and verdict."""
-    if row is None:
+    if verdict is None:
         return ""
-    names = {"seeds": "lent seeds" if row.seeds in FEW else "seeds", "test": "test set"}
-    found = [f" [{effect(row.kind, row[f'{of}_low'])}, {effect(row.kind, row[f'{of}_high'])}] {name}"
-             for of, name in names.items() if row[f"{of}_low"]]  # fmt: skip
-    seeds = f", {row.seeds} seed{'s' if row.seeds != '1' else ''}" if row.ours and row.seeds != "0" else ""
-    told = row.reason if row.verdict in ("not testable here", "not run") else ""
-    told = "no interval reaches print" if row.reason == SMALLER else told
+    kind = verdict.claim.effect
+    intervals = [
+        f" [{effect_text(kind, low)}, {effect_text(kind, high)}] {name}"
+        for name, (low, high) in named_intervals(verdict).items()
+    ]
+    told = verdict.reason if verdict.outcome in (Outcome.NOT_TESTABLE, Outcome.NOT_RUN) else ""
+    told = "no interval reaches print" if verdict.reason == SMALLER else told
     reason = f" ({told})" if told else ""
-    return f"{effect(row.kind, row.ours)}{','.join(found)} **{row.verdict}**{seeds}{reason}".strip()
+    effect = effect_text(kind, verdict.effect)
+    return f"{effect}{','.join(intervals)} **{verdict.outcome}**{seeds_text(verdict)}{reason}".strip()
 
 
 def _told(name: str, field: str, claims: Claims, declared: Declarations) -> str:
     """What is declared of a claim, with the effects of the claims that it names at the largest scale."""
-    rows = next(iter(claims.values()))
-    effects = dict.fromkeys(declared.claims, "not measured")
-    effects |= {other: effect(row.kind, row.ours) for other, row in rows.iterrows() if row.ours}
-    return (getattr(declared.claims[name], field) or "not known").format_map(effects)
+    largest, *_ = claims.values()
+    measured = {other: one for other, one in largest.items() if one.effect is not None}
+    effects = {other: effect_text(one.claim.effect, one.effect) for other, one in measured.items()}
+    return (getattr(declared.claims[name], field) or "not known").format_map(
+        dict.fromkeys(declared.claims, "not measured") | effects
+    )
 
 
-def _verdict(claims: Claims, scale: str, name: str) -> str:
-    return str(claims[scale].verdict.get(name, ""))
+def _outcome(claims: Claims, scale: str, name: str) -> Outcome | None:
+    verdict = claims[scale].get(name)
+    return verdict.outcome if verdict else None
 
 
 def _differ(claims: Claims, one: str, other: str, name: str) -> bool:
-    verdicts = {_verdict(claims, scale, name) for scale in (one, other)}
-    return verdicts == set(DECIDED)
+    return {_outcome(claims, scale, name) for scale in (one, other)} == set(DECIDED)

@@ -20,7 +20,7 @@ class Weighed(NamedTuple):
 
     metric: str
     kind: Literal["ratio", "difference"] = "difference"
-    needs: tuple[str, ...] = ()  # presuppositions (data/paper) without which no method is better or worse by it
+    needs: tuple[str, ...] = ()  # preconditions (data/paper) without which no method is better or worse by it
 
 
 @dataclass(frozen=True)

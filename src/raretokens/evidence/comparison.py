@@ -1,0 +1,257 @@
+"""The effect of one metric between runs, with its intervals: the unit of claims, method tables and studies.
+
+Effects are averaged on an additive scale, on which equal steps are equal effects: the logarithm of a ratio, a difference as is.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from raretokens.evidence.intervals import FEWEST_SEEDS, Interval, bootstrap_interval, t_interval
+from raretokens.evidence.scores import Scores, Value
+from raretokens.evidence.sides import run_of, value_of
+from raretokens.papers.claim import Claim, EffectKind, Side
+from raretokens.papers.declarations import Declarations
+
+
+def effect(kind: EffectKind, left: float, right: float | None) -> float:
+    """left / right, left - right, or left alone."""
+    if right is None:
+        return left
+    if kind == "difference":
+        return left - right
+    if right == 0:  # 0 / 0 is no effect
+        return math.copysign(math.inf, left) if left else 1.0
+    return left / right
+
+
+def combined_effect(kind: EffectKind, numbers: list[Any]) -> Any:
+    """The effect of a number (or an array) for each side; of four, or of two values, the second effect is a control's."""
+    sides = 1 if kind == "value" else 2
+    pairs = [numbers[start : start + sides] for start in range(0, len(numbers), sides)]
+    own, *control = (_effect_of_pair(kind, *pair) for pair in pairs)
+    if not control:
+        return own
+    return own / control[0] if kind == "ratio" else own - control[0]
+
+
+def _effect_of_pair(kind: EffectKind, left: Any, right: Any = None) -> Any:
+    if right is not None and (isinstance(left, np.ndarray) or isinstance(right, np.ndarray)):
+        return left / right if kind == "ratio" else left - right
+    return effect(kind, left, right)
+
+
+def to_additive(kind: EffectKind, effects: Any) -> Any:
+    return np.log(effects) if kind == "ratio" else np.asarray(effects)
+
+
+def from_additive(kind: EffectKind, effects: Any) -> Any:
+    return np.exp(effects) if kind == "ratio" else np.asarray(effects)
+
+
+def reported_effect(claim: Claim, declared: Declarations) -> float | None:
+    """The effect that the paper reports, or None."""
+    if claim.unprinted:
+        return None
+    cells = [side.printed for side in claim.all_sides.values()]
+    if None in cells:  # the paper does not report the control
+        cells = [side.printed for side in claim.sides.values()]
+    numbers = [declared.printed(file).mean(row, column, group) for file, row, column, group in cells]
+    return None if None in numbers else combined_effect(claim.effect, numbers)
+
+
+class SeedVariance(NamedTuple):
+    """Standard deviation of an effect from seed to seed, on the additive scale, and its degrees of freedom."""
+
+    deviation: float
+    freedom: float
+
+    def interval(self, centre: float, seeds: float) -> Interval:
+        return t_interval(centre, self.deviation, self.freedom, seeds)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """left over right (ratio), left minus right (difference) or left alone (value), divided by or minus that of a control."""
+
+    kind: EffectKind
+    sides: dict[str, Side]  # left, right
+    scores: Scores
+    control: dict[str, Side] = field(default_factory=dict)  # control.left, control.right
+    thaw: float | None = None  # step at which the rows of a run thaw; absent: that of the left run
+
+    @classmethod
+    def of_claim(cls, claim: Claim, scores: Scores) -> "Comparison":
+        control = {name: side for name, side in claim.all_sides.items() if name not in claim.sides}
+        return cls(claim.effect, claim.sides, scores, control)
+
+    @property
+    def all_sides(self) -> dict[str, Side]:
+        return {**self.sides, **self.control}
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether it compares texts alone, so that it has no seeds and no test set."""
+        return all(side.data for side in self.all_sides.values())
+
+    @cached_property
+    def runs(self) -> dict[str, str | None]:
+        """Side -> its run."""
+        return {name: run_of(side, self.scores) for name, side in self.all_sides.items()}
+
+    @property
+    def thaw_step(self) -> float | None:
+        run = self.runs["left"]
+        return self.thaw or (self.scores.option(run, "until") if run else None)
+
+    @cached_property
+    def values(self) -> dict[str, Value | None]:
+        """Side -> its metric over seeds."""
+        return {name: value_of(side, self.scores, self.thaw_step) for name, side in self.all_sides.items()}
+
+    @cached_property
+    def seed_runs(self) -> dict[int | None, list[str | None]]:
+        """Seed -> the run of each side, for the seeds that all sides have; empty where a side has no number.
+
+        What needs no model has no seed and is compared with every seed of the other sides.
+        """
+        values = list(filter(None, self.values.values()))
+        if len(values) < len(self.values):
+            return {}
+        found = [dict(zip(value.seeds, value.runs, strict=True)) for value in values]
+        seeded = [runs for runs in found if None not in runs]
+        common = [seed for seed in (seeded[0] if seeded else found[0]) if all(seed in runs for runs in seeded)]
+        return {seed: [runs.get(seed, runs.get(None)) for runs in found] for seed in common}
+
+    @cached_property
+    def effects(self) -> dict[int | None, float]:
+        """Seed -> effect."""
+        numbers = [dict(zip(value.runs, value.values, strict=True)) for value in self.values.values() if value]
+        return {
+            seed: float(combined_effect(self.kind, [of[run] for of, run in zip(numbers, runs, strict=True)]))
+            for seed, runs in self.seed_runs.items()
+        }
+
+    @cached_property
+    def additive_effects(self) -> np.ndarray:
+        """The effect of each seed, on the additive scale."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return to_additive(self.kind, np.array(list(self.effects.values())))
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.all(np.isfinite(self.additive_effects)))
+
+    @property
+    def mean(self) -> float | None:
+        """The mean effect over seeds."""
+        if not self.effects:
+            return None
+        if not self.is_finite:
+            return float(np.mean(list(self.effects.values())))
+        return float(from_additive(self.kind, float(np.mean(self.additive_effects))))
+
+    @cached_property
+    def seed_interval(self) -> Interval | None:
+        """Over its own seeds, or with fewer than three by the pooled seed variance; on the additive scale."""
+        effects = self.additive_effects
+        if not len(effects) or not self.is_finite:
+            return None
+        centre = float(np.mean(effects))
+        if len(effects) >= FEWEST_SEEDS:
+            return t_interval(centre, float(np.std(effects, ddof=1)), len(effects) - 1, len(effects))
+        pooled = None if self.is_untrained else self.pooled_variance
+        return pooled and pooled.interval(centre, len(effects))
+
+    @cached_property
+    def test_interval(self) -> Interval | None:
+        """Over the test set, on the additive scale; None where no side has bootstrap resamples."""
+        if not self.effects or not self.is_finite:
+            return None
+        bootstrap = self._bootstrap
+        return None if bootstrap is None else bootstrap_interval(float(np.mean(self.additive_effects)), bootstrap)
+
+    @property
+    def intervals(self) -> list[Interval]:
+        return [interval for interval in (self.seed_interval, self.test_interval) if interval]
+
+    def rescaled(self, interval: Interval | None) -> Interval | None:
+        """An interval of the additive scale, on that of the effect."""
+        return interval and Interval(*(float(from_additive(self.kind, end)) for end in interval))
+
+    def mean_of(self, side: str) -> float | None:
+        """The side's mean over the seeds that the effect has, else over all there are."""
+        value = self.values.get(side)
+        return (value.of(self.effects) or value).mean if value else None
+
+    def direction(self, low: float, high: float) -> Literal["lower", "higher", "same"] | None:
+        """Where all intervals (of texts alone: all effects) lie beside these two bounds; None where they do not agree."""
+        low, high = (float(to_additive(self.kind, bound)) for bound in (low, high))
+        points = [Interval(effect, effect) for effect in map(float, self.additive_effects)]
+        intervals = points if self.is_untrained else self.intervals
+        if all(interval.is_below(low) for interval in intervals):
+            return "lower"
+        if all(interval.is_above(high) for interval in intervals):
+            return "higher"
+        return "same" if low < high and all(interval.is_inside(low, high) for interval in intervals) else None
+
+    @property
+    def _bootstrap(self) -> np.ndarray | None:
+        """The effect on resampled test sets, the mean over seeds on the additive scale; None where no side has resamples.
+
+        NaN where one side has resamples and another has none.
+        """
+        rows = []
+        for runs in self.seed_runs.values():
+            found = [self._resamples(side, run) for side, run in zip(self.all_sides.values(), runs, strict=True)]
+            if all(values is None for values in found):
+                return None
+            numbers = [np.array(np.nan) if values is None else values for values in found]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rows.append(to_additive(self.kind, combined_effect(self.kind, numbers)))
+        return np.mean(rows, axis=0) if rows else None
+
+    def _resamples(self, side: Side, run: str | None) -> np.ndarray | None:
+        return None if run is None or side.at is not None else self.scores.bootstrap(run, side.metric)
+
+    @cached_property
+    def pooled_variance(self) -> SeedVariance | None:
+        """The largest seed variance of this effect among runs of the same model and text with two seeds or more, or None.
+
+        A comparison with fewer than three seeds borrows it. It says nothing about a method whose own seeds differ more still, so
+        a verdict says how few seeds there are. Where two runs are compared, the other one is maximum likelihood. Its seeds enter
+        every difference, so that k runs of n seeds have not k (n - 1) degrees of freedom but, with equal variances,
+        4 k (n - 1) / (k + 3) (Satterthwaite). A number of one run has as many: runs with a common seed share their
+        initialization and the order of the text.
+        """
+        runs = [run for name, run in self.runs.items() if name in self.sides and not self.sides[name].data]
+        if None in runs:
+            return None
+        alone, own = len(set(runs)) == 1, self.scores.lines[runs[0]]
+        others = [run for run in self.scores.repetitions if self.scores.lines[run].same_model(own)]
+        found = [self._moved(run, run if alone else self.scores.baseline_run(run)) for run in others]
+        samples = [effects for effects in found if len(effects) > 1 and np.all(np.isfinite(effects))]
+        if not samples:
+            return None
+        variance = max(np.var(effects, ddof=1) for effects in samples)
+        deviation = float(
+            np.sqrt(2 * variance if self.control else variance)
+        )  # a control's effect varies as much again
+        freedom = sum(len(effects) - 1 for effects in samples) * 4 / (len(samples) + 3)
+        return SeedVariance(deviation, freedom) if deviation else None
+
+    def _moved(self, run: str, other: str | None) -> Collection[float]:
+        """The additive effects of the same comparison between other runs, without its control."""
+        if other is None:
+            return []
+        left = self.runs["left"]
+        sides = {
+            name: side if side.data else side.replaced(runs=[run if self.runs[name] == left else other])
+            for name, side in self.sides.items()
+        }
+        thaw = self.scores.option(left, "until") if left else None
+        return Comparison(self.kind, sides, self.scores, thaw=thaw).additive_effects
