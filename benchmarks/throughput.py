@@ -23,10 +23,10 @@ from records import keep
 from workload import Workload
 
 from raretokens.errors import UserError
-from raretokens.machine.cards import peak_flops
 from raretokens.models.registry import build as build_model
 from raretokens.models.registry import flops_per_token
 from raretokens.objectives.building import build
+from raretokens.pipeline.machine.cards import peak_flops
 from raretokens.training.batches import PreparedUpdates
 from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.loss.facts import Facts
 from raretokens.models.registry import shape_of
-from raretokens.planning.vocabulary import text
+from raretokens.pipeline.config import load
+from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS

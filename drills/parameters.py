@@ -23,11 +23,11 @@ use_tests()
 from tiny import world  # noqa: E402 - from the tests
 
 from raretokens import told  # noqa: E402
-from raretokens.config.load import load  # noqa: E402
 from raretokens.corpora.sources import TABLE, source  # noqa: E402
 from raretokens.errors import UserError  # noqa: E402
 from raretokens.papers.load import load_declarations  # noqa: E402
 from raretokens.pipeline import jobs  # noqa: E402
+from raretokens.pipeline.config import load  # noqa: E402
 
 VALUES = (
     None,

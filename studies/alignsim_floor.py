@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from raretokens import paths
-from raretokens.config.load import load
 from raretokens.evaluation.metrics.similarity import alignsim
+from raretokens.pipeline.config import load
 from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 COLUMNS = ["rows", "seed", "total", "freq", "med", "rare"]

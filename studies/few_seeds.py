@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 
 from raretokens import paths
-from raretokens.config.load import load
 from raretokens.evidence.comparison import Comparison, to_additive
 from raretokens.evidence.intervals import FEWEST_SEEDS
 from raretokens.evidence.scores import PLAIN, Scores, all_scores
@@ -27,7 +26,8 @@ from raretokens.evidence.verdict import DECIDED, Outcome, judge
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations
-from raretokens.pipeline.around import root
+from raretokens.pipeline.config import load
+from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import sheet
 
 OUTCOMES = (*DECIDED, Outcome.INCONCLUSIVE)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.config.load import load
 from raretokens.evaluation.artifacts import group_of
 from raretokens.paths import output, tokens
+from raretokens.pipeline.config import load
 from raretokens.tokenization.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
 
 COLUMNS = ["run", "beside", "group", "beside_group", "positions", "percent"]

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from raretokens.config.load import load
 from raretokens.evaluation.artifacts import group_of
 from raretokens.evaluation.metrics.predictions import perplexity
 from raretokens.paths import output, tokens
+from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
 from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
 

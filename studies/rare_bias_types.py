@@ -16,12 +16,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from raretokens.config.load import load
 from raretokens.evaluation.artifacts import group_of
 from raretokens.evaluation.language_model import read
 from raretokens.evaluation.metrics.predictions import uniq
 from raretokens.models.registry import build
 from raretokens.paths import tokens, trained
+from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
 from raretokens.tokenization.vocabulary import RARE, VOCABULARY, Vocabulary
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.config.load import load
 from raretokens.evaluation.artifacts import group_of
 from raretokens.evaluation.metrics.bootstrap import BLOCKS, drawn
 from raretokens.evaluation.metrics.predictions import among_others
 from raretokens.paths import output, tokens
+from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
 from raretokens.tokenization.vocabulary import FREQ, MED, RARE, VOCABULARY, Vocabulary
 

@@ -19,8 +19,8 @@ from safetensors.numpy import load_file
 from scipy.stats import spearmanr
 
 from raretokens import paths
-from raretokens.config.load import load
 from raretokens.evaluation.metrics.rows import evenly, unit
+from raretokens.pipeline.config import load
 from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 COLUMNS = ["run", "asked", "of", "all types", "target's types", "source's types", "cosine target's", "cosine source's"]

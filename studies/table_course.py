@@ -17,11 +17,11 @@ import numpy as np
 from safetensors import safe_open
 
 from raretokens import paths
-from raretokens.config.load import load
 from raretokens.evaluation.artifacts import group_of
 from raretokens.evaluation.metrics.isotropy import mean_cosine, positive_cosine
 from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.evaluation.metrics.spectrum import singular_values
+from raretokens.pipeline.config import load
 from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 GROUPS = ("total", "freq", "med", "rare")

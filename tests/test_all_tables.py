@@ -11,12 +11,12 @@ import pytest
 from tiny import run_sheet
 from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, draws, line, score, world, write
 
-from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.evidence.scores import Scores
 from raretokens.papers.load import written_out
 from raretokens.papers.printed import PrintedTable
 from raretokens.papers.table import Table
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.report import build
 from raretokens.report.cells import Cell

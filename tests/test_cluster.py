@@ -12,12 +12,12 @@ import pytest
 import yaml
 from tiny import slurm, world
 
-from raretokens.config.load import load
 from raretokens.errors import UserError
-from raretokens.machine.settings import Cluster
 from raretokens.papers.load import load_declarations
-from raretokens.pipeline import cluster, groups
-from raretokens.pipeline.main_runs import main_runs, one_seed
+from raretokens.pipeline import cluster
+from raretokens.pipeline.config import load
+from raretokens.pipeline.machine.settings import Cluster
+from raretokens.pipeline.targets import SHARED_STAGES, first_seeds, main_runs, run_targets
 
 ROOT = Path(__file__).parents[1]
 RUNS = {"lm": ("mle", "agg"), "nmt": ("base-mle",)}
@@ -45,7 +45,7 @@ def test_what_no_plan_can_say_must_be_said(tmp_path, monkeypatch):
     tree["corpora"]["lm"]["corpus"] = "own"
     tree["own"] = {f"lm-{split}": "text" for split in ("train", "valid", "test")}
     Path("params.yaml").write_text(yaml.safe_dump(tree))
-    with pytest.raises(UserError, match="cluster.memory: must be said before there is a plan"):
+    with pytest.raises(UserError, match="cluster.memory: required, since there is no plan yet"):
         cluster.jobs(load(), Cluster())
     assert cluster.jobs(load(), Cluster(memory=4.0))[1].memory == 4.0
 
@@ -55,8 +55,8 @@ def test_the_stages_of_a_run_are_those_of_the_pipeline(tmp_path):
     folder = world.create(tmp_path)
     known = world.run(folder, "dvc", "stage", "list", "--name-only").stdout.split()
     declared = load(folder / "params.yaml")
-    made = " ".join(groups.lines(declared) + groups.lines(declared, continued=True)).split()
-    before = [stage for stage in known if stage.split("@")[0] in {*groups.SHARED, "fetch", "own"}]
+    made = " ".join(run_targets(declared) + run_targets(declared, continued=True)).split()
+    before = [stage for stage in known if stage.split("@")[0] in {*SHARED_STAGES, "fetch", "own"}]
     assert sorted([*made, *before, "report"]) == sorted(known)
 
 
@@ -72,14 +72,14 @@ def test_the_main_runs_are_those_that_the_main_conclusions_name():
     assert {re.sub("-[23]$", "", name) for name in names} - {"awd-mle", "awd-cosreg", "awd-frage"} == named
     assert {"awd-mle-2", "awd-mle-finetune-2"} <= names
     assert {"awd-mle", "base-agg-2", "base-agg-3", "agg-3"} <= names
-    made = groups.lines(declared, only=needed) + groups.lines(declared, continued=True, only=needed)
+    made = run_targets(declared, only=needed) + run_targets(declared, continued=True, only=needed)
     assert len(made) == len(needed) and "train-lm@agg probe@agg score-lm@agg" in made
 
 
 def test_one_seed_of_each_run_is_the_first():
     small = ROOT / "scales/small"
     declared = load(small / "params.yaml")
-    firsts = one_seed(declared, small / "reports/runs")
+    firsts = first_seeds(declared, small / "reports/runs")
     assert {(run.task, re.sub("-[23]$", "", run.name)) for run in declared.every_run()} == firsts
 
 

@@ -7,8 +7,8 @@ import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
 
-from raretokens.config.load import load
 from raretokens.errors import UserError
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import every
 
 ROOT = Path(__file__).parents[1]

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from raretokens import tasks
-from raretokens.config.schema import schema
 from raretokens.paths import tokens as token_files
+from raretokens.pipeline.config import schema
 from raretokens.pipeline.jobs import training
-from raretokens.planning import plan, random_tokens, trial
-from raretokens.planning.vocabulary import text
+from raretokens.pipeline.planning import plan, random_tokens, trial
+from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import Vocabulary
 from raretokens.training.config import Execution

@@ -8,7 +8,7 @@ import pytest
 from tiny.page import Page, make_scores, three_seeds
 from tiny.run_sheet import DECLARED
 
-from raretokens.config.load import load
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.report import build
 

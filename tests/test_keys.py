@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from raretokens import tasks, told
-from raretokens.config.schema import schema
 from raretokens.pipeline import code, jobs
+from raretokens.pipeline.config import schema
 from raretokens.yaml_files import checked
 
 ROOT = Path(__file__).parents[1]
@@ -158,11 +158,11 @@ def test_no_stage_reads_params_yaml_beside_its_job():
     """But `jobs`, which writes them, and what changes no answer: where a file comes from, and where one's own text is."""
     stages = functions(jobs.STAGES)
     readers = {path for path in PACKAGE.rglob("*.py") if reads_parameters(path)} - {PACKAGE / "paths.py"}
-    around, checking = PACKAGE / "pipeline/around.py", PACKAGE / "papers/checks.py"
-    assert {around, PACKAGE / "config/load.py", checking} <= readers
-    in_around = {name for name, node in functions(around).items() if "PARAMETERS" in ast.unparse(node)}
-    assert in_around == {"mirror", "own_file"}
+    context, checking = PACKAGE / "pipeline/context.py", PACKAGE / "papers/checks.py"
+    assert {context, PACKAGE / "pipeline/config.py", checking} <= readers
+    in_context = {name for name, node in functions(context).items() if "PARAMETERS" in ast.unparse(node)}
+    assert in_context == {"mirror", "own_file"}
     for name, node in stages.items():
         closure = code.closure(code.of_function(jobs.STAGES, name)[1])
         assert (closure & readers <= {checking}) is (name != "jobs"), name  # claims name runs of all scales
-        assert any(f"around.{reader}" in ast.unparse(node) for reader in in_around) is (name in ("fetch", "own")), name
+        assert any(f"context.{reader}" in ast.unparse(node) for reader in in_context) is (name in ("fetch", "own")), name

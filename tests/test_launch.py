@@ -10,7 +10,7 @@ import pytest
 from tiny import world
 
 from raretokens.errors import UserError
-from raretokens.machine import launch, settings
+from raretokens.pipeline.machine import settings
 from raretokens.tokenization import token_files as streams
 
 ROOT = Path(__file__).parents[1]
@@ -83,9 +83,9 @@ def test_a_mistake_in_the_machine_s_settings_is_one_line(tmp_path, machine, mess
 
 def test_a_launch_command_that_cannot_work_is_refused(monkeypatch):
     with pytest.raises(UserError, match="launch: 'no-such-launcher -n 8': no-such-launcher cannot be started"):
-        launch.launch("no-such-launcher -n 8")
-    monkeypatch.setenv(launch.LAUNCHED, "1")
+        settings.launch("no-such-launcher -n 8")
+    monkeypatch.setenv(settings.LAUNCHED, "1")
     with pytest.raises(UserError, match="launch: 'nice' started a process without a rank"):
-        launch.launch("nice")
+        settings.launch("nice")
     monkeypatch.setenv("RANK", "0")
-    launch.launch("nice")  # what the launcher started trains
+    settings.launch("nice")  # what the launcher started trains

@@ -4,8 +4,8 @@ import pytest
 import yaml
 from tiny import world
 
-from raretokens.config.schema import schema
 from raretokens.errors import UserError
+from raretokens.pipeline.config import schema
 from raretokens.yaml_files import checked
 
 BAD = ["$(touch x)", ";touch x", "a b", "a/b", "../x", ".", "", "A", "-a", "a_b", "a'b", "a\n"]

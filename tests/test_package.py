@@ -32,7 +32,7 @@ def test_every_command_explains_itself(capsys):
         "needs",
         "readme",
         "scales",
-        "belongs",
+        "verify",
         "diff",
         "stages",
     }

@@ -1,26 +1,33 @@
 """The plan says what the published cost model and measured tensors say, and refuses what cannot fit, with a way out."""
 
 import csv
+import json
 import math
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 import yaml
+from tiny import architectures
+from torch import nn
 
-from raretokens.config.load import load
 from raretokens.errors import UserError
-from raretokens.machine.cards import card
+from raretokens.models.registry import build
 from raretokens.pipeline import stages
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import training
-from raretokens.planning import memory, plan, random_tokens, refusal, table
-from raretokens.planning.vocabulary import text
+from raretokens.pipeline.machine.cards import card
+from raretokens.pipeline.planning import memory, plan, random_tokens, refusal, table
+from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters
 from raretokens.tools.cli.main import main
 
 ROOT = Path(__file__).parents[1]
+ROWS, POSITIONS = 40, 64  # of small models
 # size -> parameters (M), updates, tokens per update, operations and H200 hours at 40 % by 6 x parameters x tokens.
 PUBLISHED = {
     "lm6": (41.6, 40_000, 32_768, 3.27e17, 0.229),
@@ -30,7 +37,7 @@ PUBLISHED = {
     "iwslt": (17.2, 100_000, 4_096, 4.22e16, 0.0296),
     "big": (218.0, 190_000, 65_536, 1.63e19, 11.422),
 }
-PLENTY = refusal.There(host=1e15, disk=1e15, device=1e15)
+PLENTY = refusal.Resources(host=1e15, disk=1e15, device=1e15)
 
 
 @pytest.fixture
@@ -71,14 +78,14 @@ def test_what_fits_is_not_refused_and_advice_that_is_followed_helps(paper):
     Path("data/scratch").mkdir(parents=True)
     Path("data/scratch/machine.yaml").write_text(f"micro_batch: {micro}\n")
     one = planned(paper, "lm", "gpt2m-agg")
-    assert memory.total(memory.on_device(one.step)) <= 24e9
+    assert one.step.device_bytes <= 24e9
     (line,) = refusal.shortfalls(one, replace(PLENTY, device=4e9))
     assert line.endswith("no micro_batch is small enough, take another GPU or machine")
 
 
 def test_what_is_not_known_is_said_and_not_refused(paper):
     one = planned(paper, "lm", "gpt2m-agg")
-    unknown = replace(one.step.forward, once=math.nan, sequence=math.nan)
+    unknown = replace(one.step.forward, fixed=math.nan, per_sequence=math.nan)
     one = replace(one, step=replace(one.step, forward=unknown))
     assert list(refusal.shortfalls(one, replace(PLENTY, device=4e9))) == []
     assert table.row(one, card("h200"), 1, 0.4)["fits"] == "unknown"
@@ -90,9 +97,51 @@ def test_disk_counts_the_copies_of_the_table(paper):
     assert one.disk_left == pytest.approx(copies + 4 * one.parameters, rel=0.01)
     (line,) = refusal.shortfalls(one, replace(PLENTY, disk=copies))
     assert "of disk" in line and line.endswith("free some or raise nmt.training.snapshot_every")
-    enough = one.disk_left + one.disk_passing
+    enough = one.disk_left + one.disk_while_training
     assert list(refusal.shortfalls(one, replace(PLENTY, disk=enough))) == []
-    assert len(list(refusal.all_together([one, one], replace(PLENTY, disk=enough)))) == 1
+    assert len(list(refusal.shared_shortfalls([one, one], replace(PLENTY, disk=enough)))) == 1
+
+
+def measured(architecture: str, shape: dict, is_half: bool = False, device: str = "cpu") -> memory.ForwardPass:
+    sides = architectures.sides(build(architecture, shape, ROWS, POSITIONS))
+    return memory.measure_forward(architecture, json.dumps(shape), ROWS, POSITIONS, sides, is_half, device)
+
+
+@pytest.mark.parametrize("is_half", [False, True])
+@pytest.mark.parametrize("architecture", architectures.EVERY)
+def test_activations_are_those_of_a_real_pass_on_a_cpu_and_fewer_on_a_gpu(architecture, is_half, monkeypatch):
+    """A GPU does not keep attention scores, which grow with the square of the positions."""
+    shape, sequences = architectures.shape(architecture, dropout=0.1, attention_dropout=0.1), 6
+    model = build(architecture, shape, ROWS, POSITIONS)
+    found = measured(architecture, shape, is_half)
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    kept = memory.saved_bytes(model, sequences, POSITIONS, architectures.sides(model), is_half)
+    assert found.fixed + sequences * found.per_sequence == kept
+    assert (found.parameters, found.width) == (sum(one.numel() for one in model.parameters()), shape["width"])
+    fused = measured(architecture, shape, is_half, "cuda").per_sequence
+    assert fused == pytest.approx(found.per_sequence) if "heads" not in shape else fused < found.per_sequence
+
+
+def test_the_pass_of_a_large_model_takes_no_memory_and_leaves_nothing_changed():
+    medium = architectures.shape("decoder", layers=24, width=1024, heads=16, feedforward=4096, dropout=0.1)
+    before = torch.random.get_rng_state()
+    found = memory.measure_forward("decoder", json.dumps(medium), 44_256, 512, 1, True, "cuda")
+    assert found.fixed == 2 * 24 * (4 * 1024**2 + 2 * 1024 * 4096)  # matrices of the layers in bfloat16
+    assert torch.equal(before, torch.random.get_rng_state()) and torch.backends.mkldnn.enabled
+
+
+def test_activations_that_depend_on_values_are_unknown(monkeypatch):
+    class Reading(nn.Module):
+        def __init__(self, vocabulary: int, positions: int) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.empty(vocabulary, 8))
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return nn.functional.embedding(inputs, self.table) * int(inputs.max())
+
+    monkeypatch.setitem(sys.modules, "raretokens.models.reading", SimpleNamespace(MODEL=Reading))
+    found = memory.measure_forward("reading", "{}", ROWS, POSITIONS, 1, False, "cpu")
+    assert (found.parameters, found.width) == (ROWS * 8, 8) and math.isnan(found.fixed + found.per_sequence)
 
 
 @pytest.mark.parametrize("scale", [".", "scales/small"])
@@ -112,19 +161,19 @@ def test_the_plan_of_a_scale_has_a_line_for_each_run(scale, tmp_path, monkeypatc
 def test_scratch_and_outputs_may_be_on_disks_of_their_own(paper):
     """Each is asked for what it has to hold, and named."""
     one = planned(paper, "nmt", "base-mle")
-    enough = replace(PLENTY, disk=one.disk_passing, left=one.disk_left)
+    enough = replace(PLENTY, disk=one.disk_while_training, output_disk=one.disk_left)
     assert list(refusal.shortfalls(one, enough)) == []
-    (line,) = refusal.shortfalls(one, replace(enough, left=one.disk_left - 1e9))
+    (line,) = refusal.shortfalls(one, replace(enough, output_disk=one.disk_left - 1e9))
     assert "of disk in data/runs, " in line
-    (line,) = refusal.shortfalls(one, replace(enough, disk=one.disk_passing - 1e9))
+    (line,) = refusal.shortfalls(one, replace(enough, disk=one.disk_while_training - 1e9))
     assert "of disk in data/scratch/runs, " in line
-    (line,) = refusal.all_together([one, one], enough)
+    (line,) = refusal.shared_shortfalls([one, one], enough)
     assert line.startswith("2 runs together need ") and "data/runs" in line
 
 
 def test_the_copy_in_dvc_s_cache_is_counted_where_it_is_on_the_disk_of_outputs(paper, tmp_path, monkeypatch):
     one = planned(paper, "nmt", "base-mle")
-    both = replace(PLENTY, disk=2 * one.disk_left + one.disk_passing, copies=2)
+    both = replace(PLENTY, disk=2 * one.disk_left + one.disk_while_training, copies=2)
     assert list(refusal.shortfalls(one, both)) == []
     assert len(list(refusal.shortfalls(one, replace(both, disk=both.disk - 1e9)))) == 1
     monkeypatch.chdir(tmp_path)
@@ -148,7 +197,7 @@ def test_free_space_is_that_of_the_disk_of_data_and_not_of_the_code(tmp_path, mo
         "disk_usage",
         lambda place: asked.append(Path(place).resolve()) or shutil._ntuple_diskusage(9, 2, 7),
     )
-    assert refusal.disks(Path("data/scratch/runs"), Path("data/runs")) == (7, None)
+    assert refusal.free_disks(Path("data/scratch/runs"), Path("data/runs")) == (7, None)
     assert asked == [other, other / "runs"]
 
 

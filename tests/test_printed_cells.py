@@ -12,9 +12,9 @@ from tiny import run_sheet
 from tiny.run_sheet import CORPORA, DECLARED, every_metric, line, world, write
 
 from raretokens import csv_files
-from raretokens.config.load import load
 from raretokens.evidence.scores import Scores
 from raretokens.papers.printed import PrintedTable, is_suspicious, number
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.report import build, page
 from raretokens.report.cells import Cell, is_same

@@ -12,8 +12,8 @@ from dvc.cli import parse_args
 from tiny import world
 from tiny.run_sheet import DECLARED
 
-from raretokens.config.load import load
-from raretokens.pipeline.main_runs import main_runs, one_seed
+from raretokens.pipeline.config import load
+from raretokens.pipeline.targets import first_seeds, main_runs
 from raretokens.pipeline.trained import hours
 from raretokens.tools.cli.main import PARTS, parser
 
@@ -60,7 +60,7 @@ def test_the_hours_of_the_small_scale_are_those_that_its_runs_took():
     declared, scores = load(small / "params.yaml"), small / "reports/runs"
     every, main = {(run.task, run.name) for run in declared.every_run()}, main_runs(declared, DECLARED, scores)
     for said, some in (
-        (r"(\d+) hours for one seed of", main & one_seed(declared, scores)),
+        (r"(\d+) hours for one seed of", main & first_seeds(declared, scores)),
         (r"(\d+) for all its seeds", main),
         (r"(\d+) for everything", every),
     ):

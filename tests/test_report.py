@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from tiny.run_sheet import DECLARED, cells_of, line
 
-from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.papers.table import Table
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.report import build, include
 from raretokens.report.table_texts import ADDED, LEGEND, to_markdown

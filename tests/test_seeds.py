@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tiny.run_sheet import line
 
-from raretokens.config.load import load
 from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import sheet
 
 ROOT = Path(__file__).parents[1]

@@ -5,12 +5,12 @@ import pytest
 from pytest import approx
 
 from raretokens import paths
-from raretokens.config.load import load
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.scores import all_scores
 from raretokens.evidence.verdict import Outcome, judge
 from raretokens.papers.load import load_declarations
-from raretokens.pipeline.around import root
+from raretokens.pipeline.config import load
+from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import sheet
 
 

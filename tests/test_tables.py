@@ -8,11 +8,11 @@ import pytest
 import yaml
 from tiny.run_sheet import DECLARED, cells_of, line
 
-from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.papers.load import load_declarations
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import sheet as sheet_of
 from raretokens.report import build, include
 from raretokens.report.cells import Cell, significant

@@ -10,11 +10,10 @@ import torch
 from tiny.trainer import trainer, weights, write_tokens
 
 from raretokens.errors import UserError
-from raretokens.machine import progress, trackers, watch
-from raretokens.machine.progress import Progress
-from raretokens.machine.settings import Machine
-from raretokens.machine.speed import Speed
-from raretokens.machine.trackers import Trackers
+from raretokens.pipeline.machine import monitor
+from raretokens.pipeline.machine.monitor import Progress, Trackers
+from raretokens.pipeline.machine.settings import Machine
+from raretokens.pipeline.machine.timing import Speed
 from raretokens.run import Run
 from raretokens.tokenization.token_files import write_meta
 from raretokens.training.config import Training
@@ -77,7 +76,7 @@ def test_after_a_stop_observers_are_told_where_it_goes_on(folder):
 def lines(folder, capsys, monkeypatch, **settings) -> list[str]:
     """What is printed when an update takes two seconds."""
     now = iter(range(100, 10_000))
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(now) * 2.0))
+    monkeypatch.setattr(monitor, "time", SimpleNamespace(monotonic=lambda: next(now) * 2.0))
     speed = Speed(1.0, 1)
     monkeypatch.setattr(speed, "facts", lambda: {"tokens_per_second": speed.tokens, "peak_memory_bytes": 3e9,
                                                  "model_flop_utilisation": None})  # fmt: skip
@@ -131,8 +130,8 @@ class Stub:
 @pytest.fixture
 def stub(monkeypatch):
     Stub.made = []
-    monkeypatch.setitem(trackers.LOGGER_TYPE_TO_CLASS, "tensorboard", Stub)
-    monkeypatch.setitem(trackers.LOGGER_TYPE_TO_CLASS, "dvclive", Stub)
+    monkeypatch.setitem(monitor.LOGGER_TYPE_TO_CLASS, "tensorboard", Stub)
+    monkeypatch.setitem(monitor.LOGGER_TYPE_TO_CLASS, "dvclive", Stub)
 
 
 def test_trackers_are_sent_the_log(folder, stub):
@@ -201,7 +200,7 @@ def watched(tmp_path, monkeypatch, stub):
     training = Training(updates=1, tokens_per_update=8, block=8, peak_lr=0.1, warmup=1, weight_decay=0, label_smoothing=0,
                         validate_every=1, keep="best", snapshot_every=1)  # fmt: skip
     job = Job(run=run, training=training, groups={"fractions": [0.3, 0.5, 0.2]})
-    return lambda: watch.Watch(job, Machine(trackers=["dvclive"], micro_batch=32))
+    return lambda: monitor.Monitor(job, Machine(trackers=["dvclive"], micro_batch=32))
 
 
 def test_how_long_a_run_took_is_written_when_it_ends_well(watched, tmp_path):
@@ -222,9 +221,9 @@ def test_how_long_a_run_took_is_written_when_it_ends_well(watched, tmp_path):
 def test_what_a_run_took_is_counted_over_its_stops(watched, tmp_path, done, least, most):
     """Not where it begins anew after one, since its parameters changed."""
     kept, timing = (tmp_path / f"data/scratch/timing/lm-tiny.{end}" for end in ("unfinished", "json"))
-    watch = watched()
-    watch.spent.every = 0
-    with pytest.raises(KeyboardInterrupt), watch as observer:
+    first = watched()
+    first.usage.every = 0
+    with pytest.raises(KeyboardInterrupt), first as observer:
         observer.begins(0, 2)
         observer.updated({"update": 1, "loss": 1.0, "nll": 1.0, "valid_nll": None}, 8)
         raise KeyboardInterrupt

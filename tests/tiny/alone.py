@@ -33,10 +33,10 @@ def files() -> set[str]:
 def seen(stage: str, names: list[str]) -> dict:
     opened: list[str] = []
     sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
-    from raretokens.pipeline import around, stages
+    from raretokens.pipeline import context, stages
 
-    around.training = _train
-    around.machine = lambda: SimpleNamespace(decoding_batch=1024)
+    context.training = _train
+    context.machine = lambda: SimpleNamespace(decoding_batch=1024)
     before, error = files(), ""
     try:
         getattr(stages, stage)(*names)

@@ -8,7 +8,7 @@ import yaml
 from safetensors.numpy import save_file
 from scipy import sparse
 
-from raretokens.config.load import load
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import write
 from raretokens.tokenization.config import EncodeJob as Job
 from raretokens.tokenization.config import WordVocabulary

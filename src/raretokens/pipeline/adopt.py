@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from raretokens import paths
-from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.files import whole
-from raretokens.machine.timing import revision as present
 from raretokens.pipeline import renames, trained
-from raretokens.pipeline.around import root
-from raretokens.pipeline.belonging import LOCK
+from raretokens.pipeline.config import load
+from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import texts
 from raretokens.pipeline.locked import Stage, read
 from raretokens.pipeline.locked import md5 as of
+from raretokens.pipeline.machine.timing import revision as present
 from raretokens.pipeline.replays import Replay, distinct
 from raretokens.pipeline.short_training import Code
 from raretokens.pipeline.trials import CACHE, Trial, Trials
+from raretokens.pipeline.verify import LOCK
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # need no model
 LEFT = ("jobs", "report")  # stages that `dvc repro` runs in seconds

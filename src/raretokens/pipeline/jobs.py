@@ -39,12 +39,12 @@ def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
         yield "align", name, AlignJob(**alignment.model_dump())
     for task in tasks.names():
         for name in parameters.lines(task):
-            yield from ((stage, name, job) for stage, job in of_run(parameters, parameters.run(task, name)))
+            yield from ((stage, name, job) for stage, job in jobs_of_run(parameters, parameters.run(task, name)))
     yield "similarity", "all", Section()
     yield "report", "all", sheet(parameters)
 
 
-def of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
+def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
     """Stage and job of all stages of a run, training first."""
     jobs = list(_of_run(parameters, run))
     parts = [*_of_text(parameters, run.tokens), *(job for _, job in jobs)]
@@ -116,7 +116,7 @@ def sheet(parameters: Parameters) -> Sheet:
 
 
 def _sheet_line(parameters: Parameters, run: Run) -> SheetLine:
-    mark = next(job.mark for _, job in of_run(parameters, run) if isinstance(job, Score))
+    mark = next(job.mark for _, job in jobs_of_run(parameters, run) if isinstance(job, Score))
     return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)), mark=mark)
 
 
@@ -159,3 +159,12 @@ def _named(stage: str, job: Section) -> Iterator[str]:
         yield from (f"raretokens.corpora.{lenders()[test]}" for test in job.extra_tests if test in lenders())
     if stage == "similarity":
         yield f"raretokens.corpora.{corpora(stage)[stage]}"
+
+
+def remove_stale_scores(sheet: Sheet, *folders: Path) -> None:
+    """Remove score files of runs that are no longer on the run sheet, which no stage owns: <task>/<run>.* of each folder."""
+    for folder in folders:
+        for path in sorted(folder.glob("*/*.*")):
+            task, run = path.parent.name, path.name.split(".")[0]
+            if run not in {*sheet.runs.get(task, {}), *sheet.baselines.get(task, {})}:
+                path.unlink()

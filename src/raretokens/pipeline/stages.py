@@ -1,36 +1,35 @@
 """The stages: a function each. What a function imports is the code that its stage depends on (code.py): import nothing else.
 
-What surrounds a stage (the machine's settings, progress, a refusal to start what cannot end) is around.py's.
+What surrounds a stage (the machine's settings, progress, a refusal to start what cannot end) is in context.py.
 """
 
 from raretokens import paths
-from raretokens.pipeline import around
+from raretokens.pipeline import context
 from raretokens.told import content, job, read
 
 
 def jobs() -> None:
     """Check params.yaml, and write down what each stage is to do; scores of runs that it no longer has are removed."""
-    from raretokens.config.load import load
-    from raretokens.pipeline.jobs import sheet, write
-    from raretokens.pipeline.removed import remove
+    from raretokens.pipeline.config import load
+    from raretokens.pipeline.jobs import remove_stale_scores, sheet, write
 
     parameters = load()
     write(parameters, paths.JOBS)
-    remove(sheet(parameters), paths.SCORES, paths.CURVES)
+    remove_stale_scores(sheet(parameters), paths.SCORES, paths.CURVES)
 
 
 def fetch(name: str) -> None:
     """Fetch a source of src/raretokens/corpora/table into data/raw/."""
     from raretokens.corpora.download import fetch as fetch_source
 
-    fetch_source(name, paths.RAW / name, around.mirror(), scratch=paths.DOWNLOADS)
+    fetch_source(name, paths.RAW / name, context.mirror(), scratch=paths.DOWNLOADS)
 
 
 def own(name: str) -> None:
     """Check and copy a file of a corpus of one's own, named under `own` in params.yaml."""
     from raretokens.corpora.own import take
 
-    take(name, around.own_file(name), paths.OWN / name)
+    take(name, context.own_file(name), paths.OWN / name)
 
 
 def prepare(name: str) -> None:
@@ -82,7 +81,7 @@ def train(task: str, name: str) -> None:
     run = settings.run
     start = paths.trained(task, run.after) if run.after else None
     places = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
-    around.training(settings, lambda execution, observer: train_run(settings, told, part, execution, observer, *places))
+    context.training(settings, lambda execution, observer: train_run(settings, told, part, execution, observer, *places))
 
 
 def probe(name: str) -> None:
@@ -106,7 +105,7 @@ def translate(name: str) -> None:
 
     settings = job(TranslateJob, "translate", name)
     run, into = settings.run, paths.output("hypotheses", name)
-    batch = around.machine().decoding_batch
+    batch = context.machine().decoding_batch
     translate_tests(settings, paths.tokens(run.tokens), paths.trained(run.task, name), into, batch)
 
 
@@ -166,6 +165,6 @@ def report() -> None:
     from raretokens.papers.load import load_declarations
     from raretokens.report import build
 
-    printed = load_declarations(around.root() / paths.PRINTED)
+    printed = load_declarations(context.root() / paths.PRINTED)
     verdicts = build.write(job(Sheet, "report", "all"), printed, paths.REPORTS)
     print(f"report: {paths.REPORTS}/index.md; claims: {verdicts}")

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from raretokens import paths, tasks
-from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.objectives.rarity import SENSIBLE, USUAL, rare_share, threshold_for
 from raretokens.objectives.registry import declared
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import training
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary

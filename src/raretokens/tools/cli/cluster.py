@@ -5,12 +5,12 @@ import shlex
 from pathlib import Path
 
 from raretokens import paths
-from raretokens.config.load import load
-from raretokens.machine import settings
 from raretokens.papers.load import load_declarations
-from raretokens.pipeline import cluster, groups, trained
-from raretokens.pipeline.around import root
-from raretokens.pipeline.main_runs import main_runs, one_seed
+from raretokens.pipeline import cluster, trained
+from raretokens.pipeline.config import load
+from raretokens.pipeline.context import root
+from raretokens.pipeline.machine import settings
+from raretokens.pipeline.targets import SHARED_STAGES, first_seeds, main_runs, run_targets
 from raretokens.run import Run
 
 
@@ -32,18 +32,18 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 def show(arguments: argparse.Namespace) -> None:
     if arguments.shared:
-        print(*groups.SHARED)
+        print(*SHARED_STAGES)
         return
     parameters, scores = load(), paths.REPORTS / "runs"
     only = {(run.task, run.name) for run in parameters.every_run()}
     if arguments.main:
         only &= main_runs(parameters, load_declarations(root() / paths.PRINTED), scores)
     if arguments.one_seed:
-        only &= one_seed(parameters, scores)
+        only &= first_seeds(parameters, scores)
     if arguments.hours:
         print(_hours([run for run in parameters.every_run() if (run.task, run.name) in only]))
         return
-    for line in groups.lines(parameters, arguments.continued, only):
+    for line in run_targets(parameters, arguments.continued, only):
         print(line)
 
 

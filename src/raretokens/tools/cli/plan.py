@@ -5,14 +5,14 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from raretokens.config.load import load
 from raretokens.errors import UserError
-from raretokens.machine.cards import card
-from raretokens.machine.settings import device as own_device
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import training
-from raretokens.planning import data, memory, refusal, table, trial
-from raretokens.planning.plan import UTILISATION, Planned, named, plan
-from raretokens.planning.vocabulary import text
+from raretokens.pipeline.machine.cards import card
+from raretokens.pipeline.machine.settings import device as own_device
+from raretokens.pipeline.planning import data, refusal, table, trial
+from raretokens.pipeline.planning.data import text
+from raretokens.pipeline.planning.plan import UTILISATION, Planned, plan, select
 from raretokens.tasks.parameters import Parameters
 from raretokens.tools.cli.alpha import shares
 from raretokens.training.config import TrainJob as Job
@@ -51,7 +51,7 @@ def _positive(kind: type) -> object:
 
 def show_plan(arguments: argparse.Namespace) -> None:
     parameters = load()
-    jobs = _named(parameters, arguments.runs)
+    jobs = _selected(parameters, arguments.runs)
     if arguments.check:
         return _check(parameters, jobs, arguments)
     chosen = card(arguments.gpu)
@@ -69,8 +69,8 @@ def show_plan(arguments: argparse.Namespace) -> None:
     return None
 
 
-def _named(parameters: Parameters, names: list[str]) -> list[Job]:
-    return named((training(parameters, run) for run in parameters.every_run()), names)
+def _selected(parameters: Parameters, names: list[str]) -> list[Job]:
+    return select((training(parameters, run) for run in parameters.every_run()), names)
 
 
 def _plan(parameters: Parameters, job: Job, device: str, processes: int = 1) -> Planned:
@@ -83,13 +83,13 @@ def _check(parameters: Parameters, jobs: list[Job], arguments: argparse.Namespac
     planned = [_plan(parameters, job, device, arguments.gpus) for job in jobs]
     lacking = []
     for one in planned:
-        there = refusal.here(one.run)
+        free = refusal.available(one.run)
         if chosen:  # another machine, of which only the disk is this one's
-            there = refusal.There(float("inf"), there.disk, chosen.memory)
-        lacking += refusal.shortfalls(one, there)
-    lacking += refusal.all_together(planned, refusal.here())
+            free = refusal.Resources(float("inf"), free.disk, chosen.memory)
+        lacking += refusal.shortfalls(one, free)
+    lacking += refusal.shared_shortfalls(planned, refusal.available())
     if not arguments.runs and not chosen:
-        lacking += refusal.before_training(data.needs(parameters), refusal.here())
+        lacking += refusal.data_shortfalls(data.needs(parameters), refusal.available())
     if lacking:
         raise UserError("\n".join(lacking))
     print(f"{len(jobs)} runs fit")
@@ -98,11 +98,11 @@ def _check(parameters: Parameters, jobs: list[Job], arguments: argparse.Namespac
 def try_runs(arguments: argparse.Namespace) -> None:
     parameters = load()
     device, rows, failed = own_device(), [], []
-    for job in _named(parameters, arguments.runs):
+    for job in _selected(parameters, arguments.runs):
         planned = trial.shrunk(_plan(parameters, job, device), arguments.tokens)
-        name, need = planned.step.name, memory.total(memory.on_device(planned.step))
-        there = refusal.here()
-        limit = there.device or min(arguments.memory * 1e9, there.host)
+        name, need = planned.step.name, planned.step.device_bytes
+        free = refusal.available()
+        limit = free.device or min(arguments.memory * 1e9, free.host)
         if need > limit:
             print(f"{name}  skipped: needs about {need / 1e9:.1f} GB, {limit / 1e9:.1f} GB are there", flush=True)
             continue

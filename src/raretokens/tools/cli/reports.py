@@ -1,4 +1,4 @@
-"""table, needs, readme, scales, belongs, trained and diff: reports of the folder of a scale, from its score files."""
+"""table, needs, readme, scales, verify, trained and diff: reports of the folder of a scale, from its score files."""
 
 import argparse
 import os
@@ -6,15 +6,15 @@ import sys
 from pathlib import Path
 
 from raretokens import csv_files, paths
-from raretokens.config.load import load
 from raretokens.errors import UserError
 from raretokens.files import failure, write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline import trained
-from raretokens.pipeline.around import root
-from raretokens.pipeline.belonging import belonging, in_words
+from raretokens.pipeline.config import load
+from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import sheet
+from raretokens.pipeline.verify import verify
 from raretokens.report import build, include, scales
 from raretokens.report.diff import compare
 from raretokens.report.diff_markdown import to_markdown
@@ -33,10 +33,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     one.set_defaults(act=refresh)
     one.add_argument("file", type=Path)
     one = commands.add_parser(
-        "belongs",
-        help="whether the reports are those of this code and these parameters; exits 1 where they were changed",
+        "verify",
+        help="check that the reports are those of this code and these parameters; exits 1 where they were changed",
     )
-    one.set_defaults(act=show_belonging)
+    one.set_defaults(act=show_verification)
     one = commands.add_parser(
         "adopt",
         help="let dvc.lock name this code where it is shown to do what the code of a revision did; exits 1 where not",
@@ -77,9 +77,9 @@ def refresh(arguments: argparse.Namespace) -> None:
     write_text(text, include.refresh(text.read_text(encoding="utf-8"), text.parent))
 
 
-def show_belonging(arguments: argparse.Namespace) -> None:
-    found = belonging()
-    print(f"{Path.cwd().name}: {in_words(found)}")
+def show_verification(arguments: argparse.Namespace) -> None:
+    found = verify()
+    print(f"{Path.cwd().name}: {found}")
     sys.exit(bool(found.changed))
 
 

@@ -16,12 +16,11 @@ from raretokens.files import write_text
 from raretokens.paths import MACHINE, TIMING, trained
 from raretokens.paths import job as job_file
 from raretokens.paths import tokens as token_files
-from raretokens.planning import memory, random_tokens
-from raretokens.planning.penalty import from_the_start
-from raretokens.planning.plan import Planned, forward
+from raretokens.pipeline.planning import random_tokens
+from raretokens.pipeline.planning.plan import Planned, forward_of
 from raretokens.run import Run
 from raretokens.tasks.record import record
-from raretokens.training.config import TrainJob as Job
+from raretokens.training.config import TrainJob
 from raretokens.training.document_batches import SMALLEST_BUCKET
 
 UPDATES = 2
@@ -54,7 +53,7 @@ def shrunk(planned: Planned, tokens: int | None) -> Planned:
     training = training.replaced(tokens_per_update=tokens, block=block)
     micro = max(min(planned.step.micro_batch, tokens), block)
     job = planned.job.replaced(training=training)
-    model = forward(job, planned.text.rows, planned.step.device)
+    model = forward_of(job, planned.text.rows, planned.step.device)
     step = replace(planned.step, forward=model, micro_batch=micro, is_accumulated=micro < tokens, snapshots=0.0)
     return replace(planned, job=job, step=step)
 
@@ -74,16 +73,17 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
         if os.waitstatus_to_exitcode(status):
             raise UserError(f"{run.task}/{run.name}: {_last_words(folder / 'output')}")
         losses, evaluation = results(folder / trained(run.task, run.name))
-        need = memory.on_device(planned.step)
+        need = planned.step.on_device()
         if planned.step.device == "cuda":
             need.pop("program")  # the peak is that of tensors
+        planned_bytes = sum(need.values())
         return Trial(
             run=f"{run.task}/{run.name}",
             device=planned.step.device,
             parameters=planned.parameters,
             tokens_per_update=planned.training.tokens_per_update,
             peak_mb=round(_peak(folder, run, usage.ru_maxrss) / 1e6),
-            planned_mb=None if math.isnan(memory.total(need)) else round(memory.total(need) / 1e6),
+            planned_mb=None if math.isnan(planned_bytes) else round(planned_bytes / 1e6),
             loss_1=losses[0],
             loss_2=losses[1],
             evaluation=evaluation,
@@ -104,7 +104,7 @@ def _prepare(folder: Path, planned: Planned) -> None:
     write_text(folder / MACHINE, f"micro_batch: {step.micro_batch}\n")
 
 
-def shortened(planned: Planned) -> Job:
+def shortened(planned: Planned) -> TrainJob:
     """The job of the trial: so many updates, an evaluation after the last."""
     job = planned.job
     training = planned.training.replaced(
@@ -112,6 +112,11 @@ def shortened(planned: Planned) -> Job:
     )
     run = job.run.replaced(options=from_the_start(job.run.options), after=None)
     return job.replaced(run=run, training=training)
+
+
+def from_the_start(options: dict) -> dict:
+    """Options with which an objective that waits for a step (`start`) acts in the first one, with any vocabulary."""
+    return {name: 0 if name in ("start", "popular_types") else value for name, value in options.items()}
 
 
 def results(folder: Path) -> tuple[list[float], float]:

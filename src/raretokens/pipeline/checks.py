@@ -22,7 +22,7 @@ from raretokens.training.config import RuleChoice, Training, known_rules
 SPLITS = ("train", "valid", "test")
 
 
-def contradictions(parameters: Parameters) -> Iterator[str]:
+def mistakes(parameters: Parameters) -> Iterator[str]:
     for name in parameters.sources:
         if name not in sources():
             yield f"sources: {name!r} is not known; {nearest(name, sources())}"

@@ -12,19 +12,18 @@ from rich.table import Table
 
 from raretokens.declared import literal
 from raretokens.files import whole
-from raretokens.machine.cards import Card
 from raretokens.models.registry import MODELS
-from raretokens.planning import disk, memory
-from raretokens.planning.data import Need
-from raretokens.planning.plan import Planned
-from raretokens.planning.refusal import CERTAIN
+from raretokens.pipeline.machine.cards import Card
+from raretokens.pipeline.planning.data import Need
+from raretokens.pipeline.planning.plan import Planned
+from raretokens.pipeline.planning.refusal import CERTAIN
 
 WIDTH = 114
 
 
 def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[str, object]:
     """Facts of a run on so many cards, as CSV has them: bytes in GB, operations in all."""
-    need = memory.total(memory.on_device(planned.step))
+    need = planned.step.device_bytes
     return {
         "run": f"{planned.run.task}/{planned.run.name}",
         "size": planned.run.size,
@@ -41,9 +40,9 @@ def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[st
         "hours": f"{planned.hours(card.flops, cards, utilisation):.4g}",
         "micro_batch": planned.step.micro_batch,
         "gpu_gb": f"{need / 1e9:.1f}",
-        "host_gb": f"{memory.total(memory.on_host(planned.step)) / 1e9:.1f}",
+        "host_gb": f"{planned.step.host_bytes / 1e9:.1f}",
         "disk_gb": f"{planned.disk_left / 1e9:.2f}",
-        "disk_while_training_gb": f"{planned.disk_passing / 1e9:.2f}",
+        "disk_while_training_gb": f"{planned.disk_while_training / 1e9:.2f}",
         "fits": _fits(need, card.memory),
     }
 
@@ -76,16 +75,16 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: in
     console = Console(width=WIDTH, highlight=False)  # also where a pipe has no width
     console.print(table)
     hours = sum(one.hours(card.flops, cards, utilisation) for one in planned)
-    texts = {one.run.tokens: disk.token_files(*one.text) for one in planned}
+    texts = {one.run.tokens: one.text.disk for one in planned}
     left = sum(one.disk_left for one in planned) + sum(texts.values())
     console.print(f"{len(planned)} runs, {duration(hours)} on {cards} x {card.name} ({card.memory / 1e9:.0f} GB), "
                   f"{utilisation:.0%} of {card.flops / 1e12:g} TFLOP/s used; attention counted.")  # fmt: skip
     for architecture in sorted({one.run.architecture for one in planned}):
         if remark := literal(MODELS / f"{architecture}.py", "TIME"):
             console.print(f"{architecture}: {remark}.")
-    console.print(f"Disk: what the runs write takes {left / 1e9:.1f} GB (with their token files), "
-                  f"{max(one.disk_passing for one in planned) / 1e9:.1f} GB more while the largest run trains; DVC's cache "
-                  "holds each output once more.")  # fmt: skip
+    passing = max(one.disk_while_training for one in planned)
+    console.print(f"Disk: what the runs write takes {left / 1e9:.1f} GB (with their token files), {passing / 1e9:.1f} GB "
+                  "more while the largest run trains; DVC's cache holds each output once more.")  # fmt: skip
 
 
 def show_data(needs: Sequence[Need]) -> None:

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from raretokens import csv_files
-from raretokens.config.load import load
 from raretokens.pipeline import trained
-from raretokens.pipeline.belonging import belonging, in_words
+from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import texts
+from raretokens.pipeline.verify import verify
 
 ROOT = Path(__file__).parents[1]
 STAGES = {"score-lm@mle": "score-lm/mle.json", "score-lm@agg": "score-lm/agg.json", "probe@mle": "probe/mle.json"}
@@ -44,25 +44,25 @@ def md5(text: str) -> str:
 
 
 def test_reports_of_the_same_parameters_belong(scale):
-    assert in_words(belonging()) == "what 3 stages wrote belongs to this code and these parameters"
+    assert str(verify()) == "the outputs of 3 stages belong to this code and these parameters"
 
 
 def test_stages_that_would_be_told_something_else_are_newer(scale):
     params = Path("params.yaml")
     params.write_text(params.read_text().replace("alpha: 0.03", "alpha: 0.04", 1))
-    assert belonging().newer == ["score-lm@agg"]
-    assert in_words(belonging()) == "newer than the reports: score-lm (1); dvc repro runs them"
+    assert verify().outdated == ["score-lm@agg"]
+    assert str(verify()) == "newer than the reports: score-lm (1); dvc repro runs them"
 
 
 @pytest.mark.parametrize("change", [lambda path: path.write_text("better"), Path.unlink], ids=["edited", "missing"])
 def test_a_report_that_no_stage_wrote_is_named(scale, change):
     change(Path("reports/runs/score-lm@agg.json"))
-    assert in_words(belonging()) == "not what dvc.lock says: reports/runs/score-lm@agg.json"
+    assert str(verify()) == "not what dvc.lock says: reports/runs/score-lm@agg.json"
 
 
 def test_a_scale_that_was_never_run_says_so(scale):
     Path("dvc.lock").unlink()
-    assert in_words(belonging()) == "never run"
+    assert str(verify()) == "never run"
 
 
 def train(name: str, weights: str, seconds: float | None = None) -> dict:

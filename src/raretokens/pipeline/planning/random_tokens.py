@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.tokenization import token_files as streams
+from raretokens.tokenization import token_files
 from raretokens.tokenization.token_files import IMAGES, LABELS
 from raretokens.tokenization.vocabulary import EOS, SPECIALS, VOCABULARY, Vocabulary
 
@@ -23,21 +23,21 @@ def write(folder: Path, rows: int, splits: dict[str, int], longest: int | None =
     counts[EOS] = OCCURRENCES / 25
     markers = (*SPECIALS, *(f"type{number}" for number in range(len(SPECIALS), rows)))
     Vocabulary(markers, counts * (1 if longest is None else 2), counts, 0).write(folder / VOCABULARY)
-    dtype = streams.dtype_for(rows)
+    dtype = token_files.dtype_for(rows)
     for split, tokens in splits.items():
         ids = len(SPECIALS) + np.searchsorted(share.cumsum(), random.random(tokens)).clip(max=len(share) - 1)
         if longest is not None:
             ids = _paired(ids, longest, random)
         ids.astype(dtype).tofile(folder / f"{split}.bin")
     meta = {"dtype": dtype.str, "vocabulary": rows, "fillers": 0}
-    streams.write_meta(folder, meta | {"splits": {name: {"tokens": count} for name, count in splits.items()}})
+    token_files.write_meta(folder, meta | {"splits": {name: {"tokens": count} for name, count in splits.items()}})
 
 
 def classify(folder: Path, kind: str, classes: int, pixels: int, seed: int = 1) -> None:
     """Give each document of such token files a class, or make them images of so many pixels; other kinds stay as they are."""
-    random, meta = np.random.default_rng(seed), streams.read_meta(folder)
+    random, meta = np.random.default_rng(seed), token_files.read_meta(folder)
     for split in meta["splits"] if kind in ("documents", "images") else ():
-        ids = np.array(streams.tokens(folder, split))
+        ids = np.array(token_files.tokens(folder, split))
         if kind == "documents":
             labels = random.integers(0, classes, np.count_nonzero(ids == EOS))
             labels.astype(meta["dtype"]).tofile(folder / f"{split}{LABELS}.bin")
@@ -45,7 +45,7 @@ def classify(folder: Path, kind: str, classes: int, pixels: int, seed: int = 1) 
         of_images = ids[: max(len(ids) // pixels, 1)]
         np.stack((of_images, np.full_like(of_images, EOS)), 1).tofile(folder / f"{split}.bin")
         random.integers(0, 256, (len(of_images), pixels)).astype(np.uint8).tofile(folder / f"{split}{IMAGES}.bin")
-    streams.write_meta(folder, meta | {"classes": [f"class{number}" for number in range(classes)], "pixels": pixels})
+    token_files.write_meta(folder, meta | {"classes": [f"class{number}" for number in range(classes)], "pixels": pixels})
 
 
 def _paired(ids: np.ndarray, longest: int, random: np.random.Generator) -> np.ndarray:

@@ -1,16 +1,22 @@
-"""What changes the speed and not the answer: read from data/scratch/machine.yaml, never a parameter of the pipeline."""
+"""Settings that affect speed but not results: data/scratch/machine.yaml, and its command that launches several processes."""
 
+import os
+import shlex
+import sys
 from pathlib import Path
 from typing import Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
+from raretokens.errors import UserError
 from raretokens.paths import MACHINE
 from raretokens.sections import Strict
 from raretokens.training.config import Execution
 from raretokens.yaml_files import checked, read_yaml
 
+LAUNCHED = "RARETOKENS_LAUNCHED"
+LAUNCHER = "torchrun --standalone --nproc-per-node 8"
 MICRO_BATCH = {"cpu": 2048, "cuda": 65536}  # tokens, where the file does not say
 
 
@@ -19,7 +25,7 @@ def device() -> str:
 
 
 class Cluster(Strict):
-    """What stages/cluster asks Slurm for, of each run; memory and hours come from the plan where they are not said."""
+    """Slurm resources of each run for stages/cluster; memory and hours come from the plan where they are not set."""
 
     partition: str = ""  # Slurm's own default
     gpus: NonNegativeInt = 0  # of each node
@@ -29,7 +35,7 @@ class Cluster(Strict):
     memory: PositiveFloat | None = None  # GB of each node
     hours: PositiveFloat | None = None
     at_once: PositiveInt | None = None  # runs
-    retries: NonNegativeInt = 3  # of a job that failed, before what waits for it is given up
+    retries: NonNegativeInt = 3  # of a failed job, before the jobs that wait for it are cancelled
     options: list[str] = []  # more of sbatch, such as --account=mine
     setup: str = ""  # shell commands before the work, such as: module load cuda
 
@@ -42,7 +48,7 @@ class Machine(Strict):
     micro_batch: PositiveInt = Field(default_factory=lambda: MICRO_BATCH[device()])
     # Source pieces that are translated at once.
     decoding_batch: PositiveInt = Field(default_factory=lambda: 16384 if device() == "cuda" else 1024)
-    # Processes that prepare updates ahead of the training; 0: it does so itself.
+    # Processes that prepare steps ahead of the training; 0: the training process prepares them.
     workers: NonNegativeInt = Field(default_factory=lambda: 2 if device() == "cuda" else 0)
     compile: bool = False  # torch.compile of the model
     save_seconds: PositiveFloat = 120.0  # between two saves of the resumable state
@@ -56,5 +62,25 @@ class Machine(Strict):
 
 
 def read(path: Path = MACHINE) -> Machine:
-    """The machine's settings; what the file does not say, or an absent file, gives the defaults."""
+    """The machine's settings; keys that the file does not set have their defaults, as in an absent file."""
     return checked(Machine, read_yaml(path) or {}, path) if path.exists() else Machine()
+
+
+def launch(command: str) -> None:
+    """Replace this process by the command followed by the stage; return in the processes that the command starts.
+
+    The command must set RANK and its kin, as torchrun does. Environment variables in it ($SLURMD_NODENAME) are expanded. It is
+    searched first in the folder of this Python. An empty command does nothing.
+    """
+    if not command or "RANK" in os.environ:
+        return
+    if LAUNCHED in os.environ:
+        raise UserError(f"{MACHINE}: launch: {command!r} started a process without a rank; allowed: such as {LAUNCHER}")
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", "")))
+    words = [*map(os.path.expandvars, shlex.split(command)), *sys.argv]
+    sys.stdout.flush()
+    try:
+        os.execvpe(words[0], words, {**os.environ, "PATH": path, LAUNCHED: "1"})
+    except OSError as error:
+        reason = f"{words[0]} cannot be started ({error.strerror})"
+        raise UserError(f"{MACHINE}: launch: {command!r}: {reason}; allowed: such as {LAUNCHER}") from None

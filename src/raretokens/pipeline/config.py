@@ -1,0 +1,52 @@
+"""params.yaml: its schema, and reading it as one frozen object that is checked before any work."""
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import create_model
+
+from raretokens import tasks
+from raretokens.errors import UserError
+from raretokens.paths import PARAMETERS
+from raretokens.pipeline.checks import mistakes
+from raretokens.sections import Strict
+from raretokens.tasks.parameters import Name, Parameters
+from raretokens.tasks.settings import Line
+from raretokens.yaml_files import checked, read_yaml
+
+
+def load(path: Path = PARAMETERS) -> Parameters:
+    """Read and check params.yaml.
+
+    Raises UserError with one line per mistake: unknown keys, wrong types, runs that name a missing objective, size or
+    corpus, contradictory values.
+    """
+    if not path.exists():
+        raise UserError(f"{path}: no such file; run from the folder of a scale (the top level or scales/*)")
+    parameters = checked(schema(), read_yaml(path), path)
+    lines = [f"{path}: {line}" for line in mistakes(parameters)]
+    if lines:
+        raise UserError("\n".join(lines))
+    return parameters
+
+
+@cache
+def schema() -> type[Parameters]:
+    """Parameters with a section and a run sheet for each task."""
+    parts = {name: tasks.part(name, "settings") for name in tasks.names()}
+    sheets = {name: (dict[Name, part.Line], {}) for name, part in parts.items()}
+    continued = {name: (dict[Name, _continued(part.Line)], {}) for name, part in parts.items()}
+    sections = {name: (part.Settings | None, None) for name, part in parts.items()}  # None: a scale without the task
+    continued_sheets = create_model("Continued", __base__=Strict, **continued)
+    return create_model(
+        "Parameters",
+        __base__=Parameters,
+        runs=(create_model("Runs", __base__=Strict, **sheets), ...),
+        continued=(continued_sheets, continued_sheets()),
+        **sections,
+    )
+
+
+def _continued(line: type[Line]) -> type[Line]:
+    """A line of a run that starts from the kept weights of another run of its task."""
+    return create_model("ContinuedLine", __base__=line, after=(str, ...))

@@ -1,0 +1,54 @@
+"""Context of the stages that does not affect results: machine settings, progress, refusals, and where files come from."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raretokens import paths
+from raretokens.errors import UserError
+from raretokens.yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    from raretokens.pipeline.machine.settings import Machine
+    from raretokens.training.config import Execution, TrainJob
+    from raretokens.training.observer import Observer
+
+
+def root() -> Path:
+    """The folder of the code."""
+    return Path(__file__).parents[3]
+
+
+def mirror() -> Path | None:
+    """The folder that is tried before the network; the environment variable of a machine goes before the parameter."""
+    named = os.environ.get("RARETOKENS_MIRROR") or read_yaml(paths.PARAMETERS).get("mirror")
+    return Path(named).expanduser() if named else None
+
+
+def own_file(name: str) -> Path:
+    """A file of a custom corpus, relative to the folder of params.yaml."""
+    files = read_yaml(paths.PARAMETERS).get("own") or {}
+    if name not in files:
+        raise UserError(f"own.{name}: not in params.yaml; there are {', '.join(files) or 'none'}")
+    return Path(files[name]).expanduser()
+
+
+def machine() -> "Machine":
+    from raretokens.pipeline.machine import settings
+
+    return settings.read()
+
+
+def training(job: "TrainJob", train: "Callable[[Execution, Observer], None]") -> None:
+    """Train on this machine: with its launcher, if memory and disk suffice, with progress; then record how long it took."""
+    from raretokens.pipeline.machine.settings import launch
+
+    settings = machine()
+    launch(settings.launch)
+    from raretokens.pipeline.machine.monitor import Monitor
+    from raretokens.pipeline.planning import refusal
+
+    refusal.check(job)
+    with Monitor(job, settings) as observer:
+        train(settings.execution(), observer)

@@ -1,0 +1,172 @@
+"""Monitor of a run on this machine: progress lines, resource usage, and trackers such as TensorBoard."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
+
+from raretokens.errors import UserError
+from raretokens.files import write_text
+from raretokens.models.registry import flops_per_token
+from raretokens.paths import MACHINE, TRACKED, tokens
+from raretokens.pipeline.machine import timing
+from raretokens.pipeline.machine.settings import Machine
+from raretokens.pipeline.machine.timing import Speed, peak_memory
+from raretokens.tasks.record import record
+from raretokens.tokenization.token_files import read_meta
+from raretokens.training.config import TrainJob
+from raretokens.training.observer import Observer, Observers
+
+
+class Monitor:
+    """Context manager that gives the observer of a training, and records its time; a GPU that is too small is a UserError."""
+
+    def __init__(self, job: TrainJob, settings: Machine) -> None:
+        run, self.job, self.settings = job.run, job, settings
+        self.is_main = os.environ.get("RANK", "0") == "0"
+        self.speed = Speed(_flops_per_token(job), int(os.environ.get("WORLD_SIZE", "1")))
+        progress = Progress(f"{run.task}/{run.name}", settings.report_seconds, self.speed, self.is_main)
+        self.trackers = Trackers(settings.trackers if self.is_main else (), f"{run.task}-{run.name}", TRACKED)
+        self.usage = ResourceUsage(timing.unfinished(run.task, run.name), settings.save_seconds, self.is_main)
+        self.observer = Observers(self.usage, progress, self.trackers)
+
+    def __enter__(self) -> Observer:
+        return self.observer
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.trackers.close()
+        if isinstance(error, torch.OutOfMemoryError):
+            limit = f"{self.settings.micro_batch} tokens do not fit into the GPU's memory; allowed: fewer"
+            raise UserError(f"{MACHINE}: micro_batch: {limit}") from None
+        if kind is None and self.is_main:
+            timing.record(self.job.run.task, self.job.run.name, self.usage.facts(), self.speed.facts())
+
+
+class Progress(Observer):
+    """Prints at most one line every so many seconds, and one for each validation; counts tokens for the speed."""
+
+    def __init__(self, name: str, seconds: float, speed: Speed, is_main: bool = True) -> None:
+        self.name, self.seconds, self.speed, self.is_main = name, seconds, speed, is_main
+
+    def begins(self, done: int, updates: int) -> None:
+        self.done, self.updates = done, updates
+        self.speed.begin()
+        self.start = self.last = time.monotonic()
+
+    def remarked(self, text: str) -> None:
+        self._print(text)
+
+    def updated(self, row: dict, tokens: int) -> None:
+        self.speed.tokens += tokens
+        update = row["update"]
+        if row["valid_nll"] is not None:
+            self._print(f"update {update}  validation NLL {row['valid_nll']:.4f}")
+        now = time.monotonic()
+        if now - self.last < self.seconds and update < self.updates:
+            return
+        self.last, left = now, (now - self.start) / max(update - self.done, 1) * (self.updates - update)
+        self._print(
+            f"update {update}/{self.updates}  loss {row['loss']:.3f}  nll {row['nll']:.3f}  "
+            f"{speed_text(self.speed.facts())}  {clock(left)} left"
+        )
+
+    def _print(self, text: str) -> None:
+        if self.is_main:
+            print(f"{self.name}  {text}", flush=True)
+
+
+class ResourceUsage(Observer):
+    """Seconds and peak memory since the run's first step, over all stops; steps that are repeated after a kill count twice.
+
+    file: where the facts are kept until the run ends; every: seconds between two saves.
+    """
+
+    def __init__(self, file: Path, every: float, is_main: bool = True) -> None:
+        self.file, self.every, self.is_main = file, every, is_main
+        self.seconds, self.peak = 0.0, 0
+        self.start = self.saved = time.monotonic()
+
+    def begins(self, done: int, updates: int) -> None:
+        """A run that starts anew, since its parameters changed, does not count what another took."""
+        if done and self.file.is_file():
+            kept = json.loads(self.file.read_text(encoding="utf-8"))
+            self.seconds, self.peak = kept["seconds"], kept["peak_memory_bytes"]
+
+    def updated(self, row: dict, tokens: int) -> None:
+        if self.is_main and time.monotonic() - self.saved > self.every:
+            write_text(self.file, json.dumps(self.facts()) + "\n")
+            self.saved = time.monotonic()
+
+    def facts(self) -> dict[str, float]:
+        """Of all processes that trained the run so far, one after the other."""
+        seconds = self.seconds + time.monotonic() - self.start
+        return {"seconds": round(seconds, 1), "peak_memory_bytes": max(self.peak, peak_memory())}
+
+
+class Trackers(Observer):
+    """The training log, sent to trackers of accelerate (TensorBoard, DVCLive) that machine.yaml names.
+
+    They write to <folder>/<kind>/<run>, and a run that begins anew removes what was there. After a stop the steps since the last
+    save are sent twice, with the same numbers.
+    """
+
+    def __init__(self, kinds: Sequence[str], run: str, folder: Path) -> None:
+        self.kinds, self.run, self.folder = kinds, run, folder
+        self.trackers: list[GeneralTracker] = []
+
+    def begins(self, done: int, updates: int) -> None:
+        """Raises UserError where a tracker is not installed."""
+        for kind in self.kinds:
+            place = self.folder / kind / self.run
+            if not done:
+                shutil.rmtree(place, ignore_errors=True)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            tracker = LOGGER_TYPE_TO_CLASS[kind](self.run, **_tracker_options(kind, place, done > 0))
+            try:
+                tracker.start()
+            except ImportError:
+                raise UserError(f"{MACHINE}: trackers: {kind} is not installed; pip install {kind}") from None
+            self.trackers.append(tracker)
+
+    def updated(self, row: dict, tokens: int) -> None:
+        values = {name: value for name, value in row.items() if name != "update" and value is not None}
+        for tracker in self.trackers:
+            tracker.log(values, step=row["update"])
+
+    def close(self) -> None:
+        """Write what they still hold."""
+        for tracker in self.trackers:
+            tracker.finish()
+
+
+def _flops_per_token(job: TrainJob) -> float:
+    run, block = job.run, job.training.block
+    rows = read_meta(tokens(run.tokens))["vocabulary"]
+    return flops_per_token(run.architecture, run.shape, rows, min(block, record(run.task).positions or block))
+
+
+def _tracker_options(kind: str, place: Path, is_resumed: bool) -> dict[str, Any]:
+    if kind == "tensorboard":
+        return {"logging_dir": str(place.parent)}
+    # It shall neither make an experiment of the run nor touch dvc.yaml: the pipeline has its own.
+    return {"dir": str(place), "resume": is_resumed, "save_dvc_exp": False, "dvcyaml": None}
+
+
+def speed_text(facts: dict) -> str:
+    """Speed, utilisation where it is known, and peak memory."""
+    share = facts["model_flop_utilisation"]
+    parts = [f"{facts['tokens_per_second']:,.0f} tokens/s", f"{facts['peak_memory_bytes'] / 1e9:.1f} GB"]
+    return "  ".join(parts if share is None else [parts[0], f"MFU {share:.0%}", parts[1]])
+
+
+def clock(seconds: float) -> str:
+    """minutes:seconds, from one hour on hours:minutes:seconds."""
+    minutes, hours = int(seconds) // 60, int(seconds) // 3600
+    return f"{hours}:{minutes % 60:02d}:{int(seconds) % 60:02d}" if hours else f"{minutes}:{int(seconds) % 60:02d}"

@@ -1,0 +1,95 @@
+"""Speed of a run, and the record of how long it took on which machine.
+
+The record is shown in the reports but is no output of the pipeline, so that equal runs stay equal.
+"""
+
+import json
+import platform
+import resource
+import subprocess
+import time
+from pathlib import Path
+
+import torch
+
+from raretokens.files import write_text
+from raretokens.paths import TIMING
+from raretokens.pipeline.machine.cards import peak_flops
+
+STATUS = Path("/proc/self/status")
+CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # what a run depends on: not the reports, which are made anew
+
+
+def peak_memory() -> int:
+    """Bytes that this process took at most so far: of the GPU by tensors, without a GPU of the machine's memory."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    if STATUS.exists():  # Linux, where getrusage counts what the parent held when it started this process
+        return next(int(line.split()[1]) * 1024 for line in STATUS.read_text().split("\n") if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
+
+
+class Speed:
+    """Counts the tokens of a run since it started or resumed."""
+
+    def __init__(self, flops_per_token: float, processes: int) -> None:
+        card = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+        self.flops_per_token, self.processes, self.peak = flops_per_token, processes, peak_flops(card)
+        self.begin()
+
+    def begin(self) -> None:
+        self.start, self.tokens = time.monotonic(), 0
+
+    def facts(self) -> dict[str, float | None]:
+        """Of all processes together, memory of this one; utilisation is None where the card's peak is not known."""
+        rate = self.tokens / max(time.monotonic() - self.start, 1e-9)
+        share = None if self.peak is None else rate * self.flops_per_token / (self.peak * self.processes)
+        return {
+            "processes": self.processes,
+            "tokens_per_second": round(rate, 1),
+            "model_flops_per_token": self.flops_per_token,
+            "model_flop_utilisation": None if share is None else round(share, 4),
+            "peak_memory_bytes": peak_memory(),
+        }
+
+
+def unfinished(task: str, name: str) -> Path:
+    """Where ResourceUsage keeps its facts until the run ends."""
+    return TIMING / f"{task}-{name}.unfinished"
+
+
+def record(task: str, name: str, usage: dict, speed: dict) -> None:
+    """Write data/scratch/timing/<task>-<run>.json at the end, from the facts of ResourceUsage and Speed."""
+    facts = {"seconds": usage["seconds"], "machine": _machine(), "revision": revision(), **speed, **usage}
+    write_text(TIMING / f"{task}-{name}.json", json.dumps(facts, indent=1) + "\n")
+    unfinished(task, name).unlink(missing_ok=True)
+
+
+def _machine() -> str:
+    """The card, or the processor and the number of its threads."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    threads = torch.get_num_threads()
+    return f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def _processor() -> str:
+    """Its name, where Linux says it; else the architecture."""
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def revision() -> str | None:
+    """The commit of the code, -dirty where a run's code or parameters differ from it; None outside a git repository."""
+    commit = _git("describe", "--always")
+    return commit and commit + ("-dirty" if _git("status", "--porcelain", "--", *CODE) else "")
+
+
+def _git(*command: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

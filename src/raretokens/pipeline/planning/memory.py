@@ -1,0 +1,183 @@
+"""Memory of a training step in bytes, estimated before it runs.
+
+The estimate adds up the tensors of training/loop.py at the fullest moment of a step: the activations that autograd saves, and
+weights, gradients, Adam's moments and the loss by their shapes. AGG's window (a few hundred MB at full size) and what several
+processes exchange beyond one copy of the gradients are left out. docs/plan.md compares the estimate with measured peaks.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
+
+from raretokens.loss import gated_cross_entropy
+from raretokens.loss.objective import Objective
+from raretokens.models.registry import build
+from raretokens.objectives.registry import declared
+
+FLOAT = 4
+CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions of the loss at a time
+# What allocators lose between tensors that come and go: measured on a CPU, where stages/run keeps large ones in the heap.
+SLACK = {"cpu": 1.6, "cuda": 1.1}
+PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # libraries; on a GPU its context and the workspace of matrix products
+# Copies of the embedding matrix that a penalty keeps: measured were 2.0 (CosReg), 1.1 (spectrum control) and fewer.
+PENALTY_COPIES = 2
+FEW, MORE = 2, 4  # sequences of two forward passes, whose difference is what a sequence takes
+FUSED_POSITIONS = 16  # so short that attention scores, which fused kernels do not keep, count for little
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """Sizes of a model, and the bytes that its forward pass saves for the backward pass, final hidden states included.
+
+    `fixed` and `per_sequence` are NaN where the computation depends on the values in its tensors.
+    """
+
+    parameters: int
+    width: int  # of the embedding matrix
+    positions: int  # of a sequence, on each side
+    fixed: float  # bytes for any number of sequences, such as weights cast to bfloat16
+    per_sequence: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """What decides the memory of a step of one process."""
+
+    name: str  # task/run
+    forward: ForwardPass
+    vocabulary: int  # N
+    micro_batch: int  # positions of one forward and backward pass, padding counted
+    is_accumulated: bool  # a step has several micro-batches
+    half: bool  # bfloat16
+    device: str  # cpu or cuda
+    has_penalty: bool = False  # the objective has a penalty on the embedding matrix
+    snapshots: float = 0.0  # bytes of the embedding snapshots, which are read again at the end
+    processes: int = 1
+
+    @property
+    def embedding(self) -> int:
+        return FLOAT * self.vocabulary * self.forward.width
+
+    @property
+    def activations(self) -> float:
+        forward = self.forward
+        return forward.fixed + forward.per_sequence * self.micro_batch / forward.positions
+
+    def on_device(self) -> dict[str, float]:
+        """Peak of the training device by what takes it; NaN where the activations are unknown."""
+        working = SLACK[self.device] * self._fullest_moment()
+        parts = {"weights": self._model, "Adam": 2 * self._model, "working": working, "program": PROGRAM[self.device]}
+        if self.processes > 1:
+            parts["exchange"] = self._model
+        return {name: float(value) for name, value in parts.items()}
+
+    def on_host(self) -> dict[str, float]:
+        """Memory of the computer: on a CPU all of it, with a GPU the model before and after, and the embedding snapshots."""
+        if self.device == "cpu":
+            return self.on_device()
+        return {"program": 2.0e9, "model": float(self._model), "snapshots": self.snapshots}
+
+    @property
+    def device_bytes(self) -> float:
+        return sum(self.on_device().values())
+
+    @property
+    def host_bytes(self) -> float:
+        return sum(self.on_host().values())
+
+    @property
+    def _model(self) -> int:
+        return FLOAT * self.forward.parameters
+
+    def _fullest_moment(self) -> float:
+        """Bytes of the fullest of the moments of a step, which exclude each other, besides weights and Adam's moments."""
+        embedding = self.embedding
+        grown = self.activations + FLOAT * self.micro_batch * self.forward.width  # and the gradient of the last states
+        logits = 2 * FLOAT * min(CHUNK[self.device], self.micro_batch) * self.vocabulary  # and their exponentials
+        gradients = self._model if self.is_accumulated else 0
+        penalty = PENALTY_COPIES * embedding if self.has_penalty else 0
+        moments = {
+            "loss": grown + logits + embedding * (1.5 if self.half else 1) + gradients,
+            "backward": grown + 2 * embedding + penalty + gradients,
+            "first layer": self._model + 3 * embedding,  # all gradients; the embedding's also from the look-up
+            "end": self._model + self.snapshots if self.device == "cpu" else 0.0,  # the mean of the checkpoints
+        }
+        return max(moments.values(), key=lambda size: (math.isnan(size), size))
+
+
+def has_penalty(objective: str) -> bool:
+    """Whether an objective adds a penalty on the embedding matrix to the loss."""
+    module = import_module(f"raretokens.objectives.{declared(objective).module}")
+    return module.Objective.penalty is not Objective.penalty
+
+
+@cache
+def measure_forward(
+    architecture: str, shape: str, rows: int, positions: int, sides: int, is_half: bool, device: str
+) -> ForwardPass:
+    """Build the model and pass sequences through it, both without memory (FakeTensorMode).
+
+    On a GPU attention is fused, so its scores are not kept. The pass runs on the CPU, whose kernels may keep them: there it is
+    measured on few positions and scaled.
+
+    Args:
+        shape: as JSON.
+        rows: of the embedding matrix.
+        sides: number of inputs of the model.
+        device: cpu or cuda, whether or not this machine has it.
+    """
+    shape_values = json.loads(shape)
+    with torch.device("meta"):
+        model = build(architecture, shape_values, rows, positions)
+    parameters, width = sum(parameter.numel() for parameter in model.parameters()), model.table.shape[1]
+    is_fused = device == "cuda" and "heads" in shape_values
+    passed = min(positions, FUSED_POSITIONS) if is_fused else positions
+    is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False  # its LSTM hides its workspace
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            model.to_empty(device="cpu")
+            few, more = (saved_bytes(model, sequences, passed, sides, is_half) for sequences in (FEW, MORE))
+    except RuntimeError:  # an operation that must read a tensor
+        few = more = math.nan
+    finally:
+        torch.backends.mkldnn.enabled = is_onednn
+    per_sequence = (more - few) / (MORE - FEW)
+    return ForwardPass(parameters, width, positions, few - FEW * per_sequence, per_sequence * positions / passed)
+
+
+def saved_bytes(model: nn.Module, sequences: int, positions: int, sides: int, is_half: bool) -> float:
+    """Bytes of the tensors that outlive a forward pass on a CPU; several views of one storage count once."""
+    inputs = _inputs(model, sequences, positions, sides)
+    storages = set()
+
+    def keep(tensor: Tensor) -> Tensor:
+        storages.add(tensor.untyped_storage())
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor), torch.autocast("cpu", torch.bfloat16, enabled=is_half):
+        states = _loss_inputs(model, model(*inputs), inputs[-1])
+    storages.update(tensor.untyped_storage() for tensor in states)
+    own = {tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers(), *inputs)}
+    return float(sum(storage.nbytes() for storage in storages - own))
+
+
+def _loss_inputs(model: nn.Module, output: Any, targets: Tensor) -> tuple[Tensor, ...]:
+    """What the loss is given; a recurrent model computes it from its output."""
+    if not isinstance(output, tuple):
+        return (output,)
+    return (*output, *([model.nll(output.hidden, targets)] if hasattr(model, "nll") else model.softmax(output.hidden)))
+
+
+def _inputs(model: nn.Module, sequences: int, positions: int, sides: int) -> Sequence[Tensor]:
+    """One tensor of ids a side, unless the model has an example of its inputs."""
+    example = getattr(model, "example", None)
+    return example(sequences, positions) if example else [torch.zeros(sequences, positions, dtype=torch.int64)] * sides

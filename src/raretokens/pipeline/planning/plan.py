@@ -1,0 +1,134 @@
+"""Needs of each run of a run sheet: operations, hours, memory and disk."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from raretokens.errors import UserError
+from raretokens.models.registry import flops_per_token
+from raretokens.paths import MACHINE
+from raretokens.pipeline.machine import settings
+from raretokens.pipeline.planning.data import Text
+from raretokens.pipeline.planning.memory import FLOAT, ForwardPass, Step, has_penalty, measure_forward
+from raretokens.run import Run
+from raretokens.tasks.record import record
+from raretokens.training.config import Training, TrainJob
+
+UTILISATION = 0.4  # of a card's peak operations, unless said otherwise
+SNAPSHOT_FLOAT = 2  # bytes
+LOG_LINE = 100  # bytes of log.tsv a step, and again in the resumable state
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Needs of a run, in bytes unless said otherwise."""
+
+    job: TrainJob
+    text: Text
+    step: Step
+
+    @property
+    def run(self) -> Run:
+        return self.job.run
+
+    @property
+    def training(self) -> Training:
+        return self.job.training
+
+    @property
+    def parameters(self) -> int:
+        """Trained numbers."""
+        return self.step.forward.parameters
+
+    @property
+    def sides(self) -> int:
+        """2: source and target."""
+        return len(record(self.run.task).sides)
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens of the whole training; of translation an upper bound, padding counted."""
+        return self.training.updates * self.training.tokens_per_update
+
+    @property
+    def flops(self) -> float:
+        """Operations of the whole training, attention included."""
+        return self.tokens * self._flops_per_token(self.training.block)
+
+    @property
+    def attention_flops(self) -> float:
+        """Operations of attention scores, which 6 x parameters x tokens leaves out."""
+        return self.flops - self.tokens * self._flops_per_token(0)
+
+    def _flops_per_token(self, block: int) -> float:
+        positions = min(block, record(self.run.task).positions or block)
+        return flops_per_token(self.run.architecture, self.run.shape, self.text.rows, positions)
+
+    def hours(self, flops: float, cards: int = 1, utilisation: float = UTILISATION) -> float:
+        """Hours on cards of that many operations a second."""
+        return self.flops / (cards * flops * utilisation) / 3600
+
+    @property
+    def disk_left(self) -> float:
+        """Bytes that the run leaves in data/runs: weights, embedding snapshots and log."""
+        return self.step.snapshots + FLOAT * self.parameters + LOG_LINE * self.training.updates
+
+    @property
+    def disk_while_training(self) -> float:
+        """Bytes in data/scratch: embedding snapshots, two resumable states beside the new one, and checkpoints.
+
+        A state holds weights and both of Adam's moments. Each of the two states and the training may keep other checkpoints,
+        and one more is being written.
+        """
+        training, weights = self.training, FLOAT * self.parameters
+        kept = 1 if training.keep == "best" else training.keep
+        state = 3 * weights + LOG_LINE * training.updates
+        return snapshot_bytes(training, self.step.forward.width, self.text.rows) + (3 * kept + 1) * weights + 3 * state
+
+
+def snapshot_bytes(training: Training, width: int, rows: int) -> float:
+    """Bytes of the embedding snapshots: the first, one every snapshot_every steps, and the last."""
+    copies = 1 + -(-training.updates // training.snapshot_every)
+    return float(copies * rows * width * SNAPSHOT_FLOAT)
+
+
+def select(jobs: Iterable[TrainJob], names: list[str]) -> list[TrainJob]:
+    """The runs of these names, `gpt2m-agg` or `lm/gpt2m-agg`; without names all. Raises UserError on an unknown name."""
+    every = {f"{job.run.task}/{job.run.name}": job for job in jobs}
+    for name in names:
+        if not any(name in (full, full.split("/")[1]) for full in every):
+            known = ", ".join(job.run.name for job in every.values())
+            raise UserError(f"no run named {name!r}; the run sheet has {known}")
+    return [job for full, job in every.items() if not names or {full, full.split("/")[1]} & {*names}]
+
+
+def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
+    """Needs of a run on `device` (cpu or cuda), shared by that many processes."""
+    run, training = job.run, job.training
+    share = max(training.tokens_per_update // processes, training.block)
+    micro = share if record(run.task).whole_updates else min(micro_batch(device), share)
+    model = forward_of(job, text.rows, device)
+    step = Step(
+        name=f"{run.task}/{run.name}",
+        forward=model,
+        vocabulary=text.rows,
+        micro_batch=max(micro, training.block),
+        is_accumulated=micro < share,
+        half=training.precision == "bfloat16",
+        device=device,
+        has_penalty=has_penalty(run.objective),
+        snapshots=snapshot_bytes(training, model.width, text.rows),
+        processes=processes,
+    )
+    return Planned(job, text, step)
+
+
+def forward_of(job: TrainJob, rows: int, device: str) -> ForwardPass:
+    """The forward pass of the run's model, with so many rows of the embedding matrix."""
+    run, training = job.run, job.training
+    sides, is_half = len(record(run.task).sides), training.precision == "bfloat16"
+    return measure_forward(run.architecture, json.dumps(run.shape), rows, training.block, sides, is_half, device)
+
+
+def micro_batch(device: str) -> int:
+    return settings.read().micro_batch if MACHINE.exists() else settings.MICRO_BATCH[device]

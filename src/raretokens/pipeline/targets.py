@@ -1,0 +1,57 @@
+"""DVC targets of a scale in the parts that run side by side: shared stages, the stages of each run; and selections of runs."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.scores import Scores, all_scores
+from raretokens.papers.declarations import Declarations
+from raretokens.pipeline.jobs import jobs_of_run, sheet
+from raretokens.tasks.parameters import Parameters
+
+SHARED_STAGES = ("jobs", "prepare", "encode", "align", "baseline", "similarity")
+
+
+def run_targets(
+    parameters: Parameters, continued: bool = False, only: Collection[tuple[str, str]] | None = None
+) -> list[str]:
+    """The DVC targets of each run, in their order: train-lm@mle probe@mle score-lm@mle.
+
+    Args:
+        continued: runs that start from the weights of others, instead of the other runs.
+        only: task and name of the selected runs; None: all.
+    """
+    end = "-continued" if continued else ""
+    runs = [run for run in parameters.every_run() if bool(run.after) == continued]
+    runs = [run for run in runs if only is None or (run.task, run.name) in only]
+    return [" ".join(f"{stage}{end}@{run.name}" for stage, _ in jobs_of_run(parameters, run)) for run in runs]
+
+
+def main_runs(parameters: Parameters, declarations: Declarations, folder: Path) -> set[tuple[str, str]]:
+    """Task and name of the runs of the main conclusions, with all seeds and the runs that they start from.
+
+    A conclusion that lacks a run on the run sheet adds none. folder: of score files.
+    """
+    scores = all_scores(sheet(parameters), folder)
+    needed: set[tuple[str, str]] = set()
+    for claim in filter(lambda claim: claim.main, declarations.claims.values()):
+        part = scores[claim.task]
+        found = Comparison.of_claim(claim, part).runs
+        runs = [found[name] for name, side in claim.all_sides.items() if not side.data]
+        if None not in runs:
+            needed |= {(claim.task, name) for run in filter(None, runs) for name in _with_ancestors(part, run)}
+    return needed
+
+
+def _with_ancestors(scores: Scores, run: str) -> Iterator[str]:
+    for name in scores.repetitions.get(run, [run]):
+        yield name
+        after = scores.lines[name].after
+        while after:
+            yield after
+            after = scores.lines[after].after
+
+
+def first_seeds(parameters: Parameters, folder: Path) -> set[tuple[str, str]]:
+    """Task and name of the first seed of each run. folder: of score files."""
+    return {(task, run) for task, scores in all_scores(sheet(parameters), folder).items() for run in scores.repetitions}

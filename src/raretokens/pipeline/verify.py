@@ -1,0 +1,66 @@
+"""Verification that committed reports are those of the committed code and parameters, without running anything.
+
+dvc.lock records the job of each stage and what the stage wrote. A stage whose job would differ now is out of date. A report that
+differs from what its stage wrote was changed since, or was not committed with its dvc.lock.
+"""
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from raretokens import paths
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import texts
+from raretokens.yaml_files import read_yaml
+
+LOCK = Path("dvc.lock")
+
+
+class Verification(NamedTuple):
+    stages: int  # that were run
+    outdated: list[str]  # names of stages whose jobs would differ now
+    changed: list[str]  # report files that differ from dvc.lock
+
+    def __str__(self) -> str:
+        if self.changed:
+            return f"not what dvc.lock says: {', '.join(self.changed)}"
+        if not self.stages:
+            return "never run"
+        if not self.outdated:
+            return f"the outputs of {self.stages} stages belong to this code and these parameters"
+        kinds = Counter(name.partition("@")[0] for name in self.outdated)
+        stages = ", ".join(f"{kind} ({count})" for kind, count in kinds.items())
+        return f"newer than the reports: {stages}; dvc repro runs them"
+
+
+def verify() -> Verification:
+    """Compare dvc.lock of the scale in the working folder with its jobs and reports; a scale that was never run has no stages."""
+    if not LOCK.is_file():
+        return Verification(0, [], [])
+    now = {str(paths.JOBS / file): _md5(content.encode()) for file, content in texts(load()).items()}
+    # dvc.lock keeps stages that params.yaml no longer has.
+    stages = {name: stage for name, stage in read_yaml(LOCK)["stages"].items() if _jobs(stage).keys() <= now.keys()}
+    stages = {name: stage for name, stage in stages.items() if _jobs(stage)}
+    outdated = [name for name, stage in stages.items() if any(now[file] != md5 for file, md5 in _jobs(stage).items())]
+    reports = {path: md5 for stage in stages.values() for path, md5 in _reports(stage).items()}
+    return Verification(len(stages), outdated, [path for path, md5 in reports.items() if _md5_of(Path(path)) != md5])
+
+
+def _jobs(stage: dict[str, Any]) -> dict[str, str]:
+    """Path -> md5 of the job files that a stage depends on."""
+    return {dep["path"]: dep["md5"] for dep in stage.get("deps", []) if Path(dep["path"]).is_relative_to(paths.JOBS)}
+
+
+def _reports(stage: dict[str, Any]) -> dict[str, str]:
+    """Path -> md5 of the report files that a stage wrote."""
+    reports = (out for out in stage.get("outs", []) if Path(out["path"]).is_relative_to(paths.REPORTS))
+    return {out["path"]: out["md5"] for out in reports if not out["md5"].endswith(".dir")}
+
+
+def _md5_of(path: Path) -> str:
+    return _md5(path.read_bytes()) if path.is_file() else ""
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
