@@ -26,13 +26,13 @@ from records import keep
 THREADS, BLOCK = 2, 4096
 WITH_COUNTS = """
 import sys, numpy as np
-from raretokens.tools.measure import measurement as measure
-from raretokens.tools.measure import model
-found = model.find(sys.argv[1])
-rows = next(iter(found.tables.values())).shape[0]
-counts = (1e9 / np.arange(1, rows + 1)).astype(np.int64)
-for name, stored in found.tables.items():
-    measure.table(found, name, stored, measure.counted(found, rows, counts, None, False), print)
+from raretokens.tools.measure.measurement import measure_embedding
+from raretokens.tools.measure.model import load_model
+from raretokens.tools.measure.row_order import arrange_rows
+model = load_model(sys.argv[1])
+for name, stored in model.embeddings.items():
+    counts = (1e9 / np.arange(1, stored.shape[0] + 1)).astype(np.int64)
+    measure_embedding(model, name, arrange_rows(model, stored.shape[0], counts), print)
 """
 
 

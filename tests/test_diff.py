@@ -13,7 +13,7 @@ from tiny.run_sheet import DECLARED
 from raretokens.papers.metric import EXACT, Tolerance
 from raretokens.report.diff import number_moves
 from raretokens.report.revision import Revision
-from raretokens.tools.cli.main import main
+from raretokens.tools.cli import main
 
 ROOT = Path(__file__).parents[1]
 HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"

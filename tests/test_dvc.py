@@ -212,7 +212,7 @@ TOKENS = TRAIN | PREDICT | SCORE | {"encode", "align", "baseline@lm", "baseline@
 MODELS = TRANSFORMERS | {"probe", "translate"}
 RUNNING = {
     "tokenization/alignment.py": {"align"},
-    "tools/cli/plan.py": set(),
+    "tools/plan_commands.py": set(),
     "config/contradictions.py": set(),
     "corpora/bible.py": {"prepare@bible-verses"},  # the other texts of the tiny world are its own
     "corpora/own.py": {"prepare", "similarity"},
@@ -223,7 +223,7 @@ RUNNING = {
     "evaluation/translate.py": {"translate"},
     "evaluation/recurrent_adaptation.py": {"evaluate"},
     "evaluation/language_model.py": {"probe"},
-    "tools/exporting/folder.py": set(),
+    "tools/export.py": set(),
     "loss/gated_cross_entropy.py": TRAIN,
     "loss/terms.py": {"train-skipgram"},
     "machine/settings.py": set(),

@@ -19,10 +19,10 @@ from raretokens.models.registry import build
 from raretokens.tokenization.encoder import Encoder
 from raretokens.tokenization.token_files import Bitext, tokens
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
-from raretokens.tools import trained_run as finished
-from raretokens.tools.cli.main import main
-from raretokens.tools.exporting import folder
-from raretokens.tools.measure.predictions import Reach
+from raretokens.tools import trained_run
+from raretokens.tools.cli import main
+from raretokens.tools.export import export_run
+from raretokens.tools.measure.predictions import Reading
 
 transformers = pytest.importorskip("transformers")
 
@@ -35,12 +35,12 @@ def scale(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def exported(scale) -> Path:
     for path in ("lm/pieces", "lm/words", "nmt/pairs"):
-        folder.write(finished.named(str(scale / "data/runs" / path)), scale / "out" / path)
+        export_run(trained_run.find(str(scale / "data/runs" / path)), scale / "out" / path)
     return scale / "out"
 
 
 def own(scale: Path, path: str) -> torch.nn.Module:
-    run = finished.named(str(scale / "data/runs" / path))
+    run = trained_run.find(str(scale / "data/runs" / path))
     types = len(Vocabulary.read(run.tokens / VOCABULARY))
     model = build(run.run["architecture"], run.run["shape"], types, 64)
     model.load_state_dict(load_file(run.model))
@@ -72,7 +72,7 @@ def test_a_translator_has_the_same_logits_where_sentences_are_padded(scale, expo
 @pytest.mark.parametrize("name, corpus", [("lm/pieces", "lm/test.txt"), ("nmt/pairs", "nmt/test.source")])
 def test_the_tokenizer_cuts_and_joins_as_the_run_s_own(scale, exported, name, corpus):
     cutter = transformers.AutoTokenizer.from_pretrained(exported / name)
-    ours = Encoder(finished.named(str(scale / "data/runs" / name)).tokens)
+    ours = Encoder(trained_run.find(str(scale / "data/runs" / name)).tokens)
     for line in [*(scale / "data/corpus" / corpus).read_text().splitlines(), "watch Žofie's  win"]:
         assert cutter(line)["input_ids"] == [*ours.encode(line), EOS]
     line = (scale / "data/corpus" / corpus).read_text().splitlines()[0]
@@ -88,8 +88,8 @@ def test_a_tokenizer_of_words_cuts_as_the_run_s_own(scale, exported):
 
 
 def test_generate_translates_as_the_run_does(scale, exported, tmp_path):
-    run = finished.named(str(scale / "data/runs/nmt/pairs"))
-    folder.write(run, tmp_path / "ct2", "ctranslate2")
+    run = trained_run.find(str(scale / "data/runs/nmt/pairs"))
+    export_run(run, tmp_path / "ct2", "ctranslate2")
     encoder, pairs = Encoder(run.tokens), Bitext(run.tokens, "test")
     names = encoder.vocabulary.pieces
     sources = [pairs.pair(number)[0] for number in range(50)]
@@ -114,7 +114,7 @@ def test_generate_translates_as_the_run_does(scale, exported, tmp_path):
 def test_log_likelihoods_through_transformers_are_those_of_the_probe(scale, exported):
     """What lm-evaluation-harness adds up: each piece of a text after those before it."""
     ours, text = own(scale, "lm/pieces"), tokens(scale / "data/tokens/lm", "test")[:60]
-    logprob, *_ = teacher_forced(ours, text, Reach(window=60, context=0, block=60))
+    logprob, *_ = teacher_forced(ours, text, Reading(window=60, context=0, block=60))
     model = transformers.AutoModelForCausalLM.from_pretrained(exported / "lm/pieces").eval()
     cutter = transformers.AutoTokenizer.from_pretrained(exported / "lm/pieces")
     ids = torch.tensor([[cutter.eos_token_id, *text.astype(int)]])
@@ -142,18 +142,18 @@ def test_lm_evaluation_harness_finds_the_same_log_likelihood(scale, exported, tm
     )["results"]["lines"]["byte_perplexity,none"]
     ours, encoder = own(scale, "lm/pieces"), Encoder(scale / "data/tokens/lm")
     cut = [np.array([*encoder.encode(line), EOS]) for line in lines]
-    nll = -sum(teacher_forced(ours, row, Reach(window=48, context=0, block=48))[0].sum() for row in cut)
+    nll = -sum(teacher_forced(ours, row, Reading(window=48, context=0, block=48))[0].sum() for row in cut)
     assert found == pytest.approx(np.exp(nll / sum(len(line.encode()) for line in lines)), rel=1e-5)
 
 
 @torch.no_grad()
 def test_ctranslate2_reads_a_language_model_by_its_pieces(scale, tmp_path):
-    run = finished.named(str(scale / "data/runs/lm/pieces"))
-    folder.write(run, tmp_path / "ct2", "ctranslate2")
+    run = trained_run.find(str(scale / "data/runs/lm/pieces"))
+    export_run(run, tmp_path / "ct2", "ctranslate2")
     pieces, text = Vocabulary.read(run.tokens / VOCABULARY).pieces, tokens(run.tokens, "test")[:30]
     generator = ctranslate2.Generator(str(tmp_path / "ct2"), compute_type="float32")
     (score,) = generator.score_batch([[SPECIALS[EOS], *(pieces[i] for i in text)]])
-    logprob, *_ = teacher_forced(own(scale, "lm/pieces"), text, Reach(window=30, context=0, block=30))
+    logprob, *_ = teacher_forced(own(scale, "lm/pieces"), text, Reading(window=30, context=0, block=30))
     assert np.abs(np.array(score.log_probs) - logprob).max() < 1e-4
 
 
@@ -170,12 +170,12 @@ def test_the_card_says_what_it_is_what_it_read_and_how_it_was_measured(exported)
 
 
 def test_mistakes_are_one_line(scale, exported, monkeypatch):
-    run = finished.named(str(scale / "data/runs/lm/pieces"))
+    run = trained_run.find(str(scale / "data/runs/lm/pieces"))
     with pytest.raises(UserError, match="is there already; name a folder that is new or empty"):
-        folder.write(run, exported / "lm/pieces")
+        export_run(run, exported / "lm/pieces")
     run.run["architecture"] = "gru"
     with pytest.raises(UserError, match="gru: transformers has no such model; what can be exported: decoder"):
-        folder.write(run, scale / "gru")
+        export_run(run, scale / "gru")
     monkeypatch.chdir(scale)
     monkeypatch.setattr(sys, "argv", ["raretokens", "export", "lm/peices", "elsewhere"])
     with pytest.raises(SystemExit, match="error: lm/peices: no trained run of that name; the nearest is lm/pieces"):

@@ -16,7 +16,7 @@ from tiny import finished as tiny
 
 from raretokens.errors import UserError
 from raretokens.evaluation.config import Probe
-from raretokens.evaluation.geometry import of_counts, of_rows, without_the_top
+from raretokens.evaluation.geometry import geometry_metrics
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evaluation.metrics.frequency import norm_by_frequency, whitened
 from raretokens.evaluation.metrics.predictions import perplexity, uniq
@@ -26,32 +26,32 @@ from raretokens.models.registry import build
 from raretokens.tokenization.encoder import Encoder
 from raretokens.tokenization.token_files import tokens
 from raretokens.tokenization.vocabulary import FILLER, VOCABULARY, Vocabulary
-from raretokens.tools import trained_run as finished
-from raretokens.tools.cli.main import main
-from raretokens.tools.exporting import folder as exporting
-from raretokens.tools.measure import measurement as measure
-from raretokens.tools.measure import model
-from raretokens.tools.measure import streaming as large
-from raretokens.tools.measure import word_similarity as similarity
-from raretokens.tools.measure.comparison import flat
-from raretokens.tools.measure.formats import npy
-from raretokens.tools.measure.measurement import Measured
+from raretokens.tools import trained_run
+from raretokens.tools.cli import main
+from raretokens.tools.export import export_run
+from raretokens.tools.measure import streaming
+from raretokens.tools.measure.comparison import flatten
+from raretokens.tools.measure.formats import read_npy
+from raretokens.tools.measure.measurement import Measurement, measure_embedding
+from raretokens.tools.measure.model import load_model
+from raretokens.tools.measure.row_order import arrange_rows
+from raretokens.tools.measure.word_similarity import read_similarity_sets
 
 ROOT = Path(__file__).parents[1]
 RNG = np.random.default_rng(0)
 
 
-def found(name: Path | str, counts: np.ndarray | None = None, is_sorted: bool = False) -> list[Measured]:
-    """Every table of a model, measured."""
-    one = model.find(str(name))
+def measure(name: Path | str, counts: np.ndarray | None = None, is_sorted: bool = False) -> list[Measurement]:
+    """Measure every embedding of a model."""
+    model = load_model(str(name))
     return [
-        measure.table(one, kind, stored, measure.counted(one, stored.shape[0], counts, None, is_sorted), print)
-        for kind, stored in one.tables.items()
+        measure_embedding(model, kind, arrange_rows(model, stored.shape[0], counts, is_sorted=is_sorted), print)
+        for kind, stored in model.embeddings.items()
     ]
 
 
-def numbers(one: Measured) -> dict[str, float]:
-    return {path: number for path, number, _ in flat(one.metrics)}
+def numbers(one: Measurement) -> dict[str, float]:
+    return {path: number for path, number, _ in flatten(one.metrics)}
 
 
 def naive(table: np.ndarray) -> dict[str, float]:
@@ -80,7 +80,7 @@ def close(given: dict[str, float], expected: dict[str, float], rel: float = 1e-6
 @pytest.fixture(scope="module")
 def scale(tmp_path_factory) -> Path:
     folder = tiny.create(tmp_path_factory.mktemp("scale"))
-    exporting.write(finished.named(str(folder / "data/runs/lm/pieces")), folder / "out")
+    export_run(trained_run.find(str(folder / "data/runs/lm/pieces")), folder / "out")
     return folder
 
 
@@ -100,7 +100,7 @@ class Refusing:
 sys.meta_path.insert(0, Refusing())
 sys.argv = ["raretokens", "measure", "lm/pieces", "{scale}/out", "--text", "data/corpus/lm", "--out", "page", "--compare",
             "--similarity", "people.tsv"]
-from raretokens.tools.cli.main import main
+from raretokens.tools.cli import main
 main()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -113,9 +113,9 @@ main()
 def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported):
     known = Vocabulary.read(scale / "data/tokens/lm" / VOCABULARY)
     table, groups = tiny.table(scale, "lm", "pieces"), known.groups(tiny.GROUPS)
-    expected = {**of_rows(table, groups), **of_counts(table, groups, known.counts), **without_the_top(table, groups)}
+    expected = geometry_metrics(table, groups, known.counts)
     run, text, probe = (
-        finished.named(str(scale / "data/runs/lm/pieces")),
+        trained_run.find(str(scale / "data/runs/lm/pieces")),
         tokens(scale / "data/tokens/lm", "test"),
         Probe(**tiny.PROBE),
     )
@@ -127,9 +127,9 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     logprob, prediction, _ = teacher_forced(trained.eval(), text, probe)
     expected["ppl"] = perplexity(logprob, text, groups, window=32, context=16)
     expected["uniq"] = uniq(prediction, groups)
-    sets, encode = similarity.read([scale / "people.tsv"]), Encoder(scale / "data/tokens/lm").encode
+    sets, encode = read_similarity_sets([scale / "people.tsv"]), Encoder(scale / "data/tokens/lm").encode
     expected["spearman"] = word_similarity(table, sets, encode, form="leading-space")
-    wanted = {path: number for path, number, _ in flat(expected)}
+    wanted = {path: number for path, number, _ in flatten(expected)}
     for one in reported.values():
         close(flattened(one["metrics"]), wanted)
     assert {one["facts"]["measured rows"] for one in reported.values()} == {known.types - 1}
@@ -177,9 +177,9 @@ def test_models_of_transformers_are_measured_in_place(tmp_path, name):
     with torch.no_grad():  # as narrow as a trained table
         made.get_output_embeddings().weight += 0.05
     made.save_pretrained(tmp_path, **({"max_shard_size": "5KB"} if name == "sharded" else {}))
-    tables = found(tmp_path)
+    tables = measure(tmp_path)
     tied = made.get_input_embeddings().weight is made.get_output_embeddings().weight
-    assert [one.table for one in tables] == (["input and output (tied)"] if tied else ["input", "output"])
+    assert [one.embedding for one in tables] == (["input and output (tied)"] if tied else ["input", "output"])
     for one, table in zip(tables[::-1], (made.get_output_embeddings(), made.get_input_embeddings()), strict=False):
         close(numbers(one), naive(table.weight.detach().float().numpy()))
         assert one.facts["stored as"] == ("bfloat16" if name == "sharded" else "float32")
@@ -191,11 +191,11 @@ def test_word_vectors_of_gensim(tmp_path):
     vectors = gensim.models.KeyedVectors(12)
     vectors.add_vectors([f"word{i}" for i in range(200)], RNG.normal(0.3, 1, (200, 12)).astype(np.float32))
     vectors.save_word2vec_format(str(tmp_path / "vectors.txt"))
-    (one,) = found(tmp_path / "vectors.txt", is_sorted=True)
+    (one,) = measure(tmp_path / "vectors.txt", is_sorted=True)
     close(numbers(one), naive(vectors.vectors))
     assert "rare" in one.metrics["isotropy"][0]  # ids follow frequency
     np.save(tmp_path / "vectors.npy", vectors.vectors)
-    close(numbers(found(tmp_path / "vectors.npy")[0]), naive(vectors.vectors))
+    close(numbers(measure(tmp_path / "vectors.npy")[0]), naive(vectors.vectors))
 
 
 def test_word_similarity_is_gensim_s_and_that_of_the_whitened_rows(tmp_path):
@@ -206,13 +206,12 @@ def test_word_similarity_is_gensim_s_and_that_of_the_whitened_rows(tmp_path):
     vectors = gensim.models.KeyedVectors(12)
     vectors.add_vectors(names, rows)
     vectors.save_word2vec_format(str(tmp_path / "vectors.txt"))
-    found, counts = model.find(str(tmp_path / "vectors.txt")), RNG.integers(1, 900, 200)
-    ((kind, stored),) = found.tables.items()
-    sets = similarity.read([tmp_path / "people.tsv"])
+    model, counts = load_model(str(tmp_path / "vectors.txt")), RNG.integers(1, 900, 200)
+    sets = read_similarity_sets([tmp_path / "people.tsv"])
     for is_large in (False, True):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(large, "WORK", 0 if is_large else large.WORK)
-            one = measure.table(found, kind, stored, measure.counted(found, 200, counts, None, False), print, sets)
+            patch.setattr(streaming, "MAX_WORK", 0 if is_large else streaming.MAX_WORK)
+            one = measure_embedding(model, "table", arrange_rows(model, 200, counts), print, sets)
         share = counts / counts.sum()
         centred = rows - share @ rows
         _, singular, right = np.linalg.svd(np.sqrt(share)[:, None] * centred, full_matrices=False)
@@ -227,7 +226,7 @@ def test_word_similarity_is_gensim_s_and_that_of_the_whitened_rows(tmp_path):
         assert numbers(one)["all_but_top.spearman.people"] != numbers(one)["spearman.people"]
     (tmp_path / "bad.tsv").write_text("one\ttwo\n")
     with pytest.raises(UserError, match="bad.tsv: should be lines of word, word and score"):
-        similarity.read([tmp_path / "bad.tsv"])
+        read_similarity_sets([tmp_path / "bad.tsv"])
 
 
 def test_published_isotropy_of_pythia():
@@ -235,7 +234,7 @@ def test_published_isotropy_of_pythia():
     folder = Path(os.environ.get("RARETOKENS_MODELS", "")) / "pythia-70m"
     if not folder.joinpath("config.json").is_file():
         pytest.skip("a folder of models: name it in RARETOKENS_MODELS")
-    given, taken = (numbers(one)["isotropy_both_signs.total"] for one in found(folder))
+    given, taken = (numbers(one)["isotropy_both_signs.total"] for one in measure(folder))
     assert (given, taken) == (pytest.approx(0.958, abs=5e-4), pytest.approx(0.083, abs=5e-4))
 
 
@@ -258,7 +257,7 @@ def test_nothing_is_unpickled_or_executed(tmp_path, monkeypatch):
     reasons |= {"pytorch_model.bin": "a program that runs", "objects.npy": "should be rows x width of float16"}
     for name, reason in reasons.items():
         with pytest.raises(UserError, match=reason):
-            model.find(str(tmp_path / name))
+            load_model(str(tmp_path / name))
     save_file({"embed_tokens.weight": RNG.normal(size=(4, 2)).astype(np.float32)}, "model.safetensors")
     Path("text.txt").write_text("one two\n")
     Path("vocab.json").write_text(json.dumps({"o": 0, "n": 1, "e": 2, "t": 3}))
@@ -272,46 +271,62 @@ def test_nothing_is_unpickled_or_executed(tmp_path, monkeypatch):
 def test_files_that_do_not_fit_are_refused_with_the_reason(tmp_path):
     np.save(tmp_path / "by-column.npy", np.asfortranarray(np.ones((3, 2))))
     with pytest.raises(UserError, match="by row"):
-        npy(tmp_path / "by-column.npy")
+        read_npy(tmp_path / "by-column.npy")
     save_file({"a": np.ones((4, 2), np.float32), "b": np.ones((4, 2), np.float32)}, tmp_path / "two.safetensors")
-    with pytest.raises(UserError, match="which of a, b is the table"):
-        model.find(str(tmp_path / "two.safetensors"))
+    with pytest.raises(UserError, match="which of a, b is the embedding"):
+        load_model(str(tmp_path / "two.safetensors"))
     save_file({"table": np.ones((400, 2), np.float32)}, tmp_path / "whole.safetensors")
     (tmp_path / "cut.safetensors").write_bytes((tmp_path / "whole.safetensors").read_bytes()[:-100])
     with pytest.raises(UserError, match="is cut off"):
-        model.find(str(tmp_path / "cut.safetensors"))
+        load_model(str(tmp_path / "cut.safetensors"))
     save_file({"table": np.ones((4, 2), np.int8)}, tmp_path / "quantised.safetensors")
     with pytest.raises(UserError, match="stored as I8; allowed: float64, float32, float16, bfloat16"):
-        model.find(str(tmp_path / "quantised.safetensors"))
+        load_model(str(tmp_path / "quantised.safetensors"))
     (tmp_path / "vectors.vec").write_text("a 1 2\nb 1\n")
     with pytest.raises(UserError, match="line 2: should be a word and 2 numbers"):
-        model.find(str(tmp_path / "vectors.vec"))
+        load_model(str(tmp_path / "vectors.vec"))
 
 
 def test_a_table_too_large_for_memory_has_the_same_numbers(tmp_path, monkeypatch):
     table = (RNG.normal(0, 0.3, (3000, 24)) + 0.2 * RNG.normal(size=24)).astype(np.float32)
     counts = (1e6 / np.arange(1, 3001)).astype(np.int64)
     save_file({"table": table}, tmp_path / "table.safetensors")
-    (whole,) = found(tmp_path / "table.safetensors", counts)
-    monkeypatch.setattr(large, "WORK", 0)
-    monkeypatch.setattr(large, "BLOCK", 700)
-    (streamed,) = found(tmp_path / "table.safetensors", counts)
+    (whole,) = measure(tmp_path / "table.safetensors", counts)
+    monkeypatch.setattr(streaming, "MAX_WORK", 0)
+    monkeypatch.setattr(streaming, "BLOCK", 700)
+    (streamed,) = measure(tmp_path / "table.safetensors", counts)
     expected = {path: number for path, number in numbers(whole).items() if path != "all_but_top.isotropy"}
     close(numbers(streamed), expected, 2e-5)
     assert streamed.metrics["isotropy"][1] == whole.metrics["isotropy"][1] + "|arithmetic:float32"
     assert numbers(streamed)["all_but_top.isotropy"] == pytest.approx(numbers(whole)["all_but_top.isotropy"], abs=0.02)
     assert [row["id"] for row in streamed.candidates] == [row["id"] for row in whole.candidates]
-    monkeypatch.setattr(large, "limit", lambda width: 1500)
-    (thinned,) = found(tmp_path / "table.safetensors", counts)
+    monkeypatch.setattr(streaming, "max_partition_rows", lambda width: 1500)
+    (thinned,) = measure(tmp_path / "table.safetensors", counts)
     assert thinned.metrics["isotropy"][1].endswith("|arithmetic:float32|evenly-spaced:1500")
     assert numbers(thinned)["isotropy.total"] == pytest.approx(numbers(whole)["isotropy.total"], abs=0.02)
+
+
+def test_the_format_of_a_file_without_a_known_suffix_is_that_of_its_first_bytes(tmp_path):
+    table = RNG.normal(0.3, 1, (50, 6)).astype(np.float32)
+    save_file({"table": table}, tmp_path / "safetensors")
+    with open(tmp_path / "npy", "wb") as file:
+        np.save(file, table)
+    (tmp_path / "words").write_text("".join(f"w{i} {' '.join(map(str, row))}\n" for i, row in enumerate(table)))
+    for name in ("safetensors", "npy", "words"):
+        (stored,) = load_model(str(tmp_path / name)).embeddings.values()
+        assert np.array_equal(stored.read(np.arange(50)), table), name
+    for begin in (pickle.dumps(Program()), b"PK\x03\x04"):
+        (tmp_path / "weights").write_bytes(begin + bytes(64))
+        with pytest.raises(UserError, match="a program that runs"):
+            load_model(str(tmp_path / "weights"))
 
 
 def test_rows_are_read_from_the_file_in_any_order_and_in_pieces(tmp_path):
     table = RNG.normal(size=(500, 6)).astype(np.float16)
     np.save(tmp_path / "table.npy", table)
+    (stored,) = read_npy(tmp_path / "table.npy").tensors.values()
     for rows in (np.array([3]), np.arange(0, 500, 7), np.sort(RNG.choice(500, 90, replace=False))):
-        assert np.array_equal(npy(tmp_path / "table.npy").read(rows), table[rows].astype(np.float32))
+        assert np.array_equal(stored.read(rows), table[rows].astype(np.float32))
 
 
 def example(rows: int = 60, width: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from raretokens.pipeline.machine.cards import card
 from raretokens.pipeline.planning import memory, plan, random_tokens, refusal, table
 from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters
-from raretokens.tools.cli.main import main
+from raretokens.tools.cli import main
 
 ROOT = Path(__file__).parents[1]
 ROWS, POSITIONS = 40, 64  # of small models

@@ -1,5 +1,5 @@
 """python -m raretokens COMMAND."""
 
-from raretokens.tools.cli.main import main
+from raretokens.tools.cli import main
 
 main()

@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 
 def geometry(artifacts: "Artifacts") -> Signed:
     """Metric -> (value, signature)."""
-    table, groups, counts = artifacts.table, artifacts.groups, artifacts.vocabulary.counts
-    return {**of_rows(table, groups), **of_counts(table, groups, counts), **without_the_top(table, groups)}
+    return geometry_metrics(artifacts.table, artifacts.groups, artifacts.vocabulary.counts)
+
+
+def geometry_metrics(matrix: np.ndarray, groups: np.ndarray, counts: np.ndarray | None = None) -> Signed:
+    """Geometry of any embedding matrix; counts: of each row, None if no text was counted."""
+    frequency = {} if counts is None else of_counts(matrix, groups, counts)
+    return {**of_rows(matrix, groups), **frequency, **without_the_top(matrix, groups)}
 
 
 def of_rows(table: np.ndarray, groups: np.ndarray) -> Signed:

@@ -1,12 +1,13 @@
 """How all figures look: letters, colours, dashes and legends, which are alike everywhere."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from raretokens.report.figure_points import PanelPoints
+if TYPE_CHECKING:  # `measure` needs the styles, but not pandas
+    from raretokens.report.figure_points import PanelPoints
 
 STYLE = {
     "svg.hashsalt": "raretokens",
@@ -55,25 +56,25 @@ EFFECT: dict[str, tuple[str, dict[str, Any]]] = {  # legend -> group of the poin
 class Styles:
     """Colour and dashes of the curves of a figure."""
 
-    def __init__(self, panels: list[PanelPoints]) -> None:
+    def __init__(self, panels: list["PanelPoints"]) -> None:
         legends = dict.fromkeys(run for part in panels if part.panel.kind == "line" for run in part.panel.runs)
         self._runs = dict(zip(legends, CURVES * len(legends), strict=False))
 
-    def curve(self, panel: PanelPoints, run: str, group: str) -> dict[str, Any]:
+    def curve(self, panel: "PanelPoints", run: str, group: str) -> dict[str, Any]:
         colour, dashes = GROUPS[group][1::2] if by_group(panel) else self._runs[run]
         return {"color": colour, "linestyle": dashes, "linewidth": 1.3}
 
-    def mark(self, panel: PanelPoints, run: str) -> str:
+    def mark(self, panel: "PanelPoints", run: str) -> str:
         """Colour of the line where a run's update stands."""
         return "0.5" if by_group(panel) else self._runs[run][0]
 
 
-def by_group(panel: PanelPoints) -> bool:
+def by_group(panel: "PanelPoints") -> bool:
     """Whether colours stand for groups: curves of one run. Curves of several runs are of one group."""
     return len(panel.panel.runs) == 1 and panel.rows.group.nunique() > 1
 
 
-def groups(panel: PanelPoints) -> list[str]:
+def groups(panel: "PanelPoints") -> list[str]:
     return [group for group in GROUPS if group in set(panel.rows.group)]
 
 
@@ -81,7 +82,7 @@ WIDEST = 5  # entries in a row
 BLANK = Line2D([], [], linestyle="none")
 
 
-def add_legend(panels: list[PanelPoints], canvas: Canvas, styles: Styles) -> None:
+def add_legend(panels: list["PanelPoints"], canvas: Canvas, styles: Styles) -> None:
     entries: dict[str, Line2D] = {}
     for panel in panels:
         for label, line in _entries(panel, styles) if not panel.rows.empty else ():
@@ -96,7 +97,7 @@ def add_legend(panels: list[PanelPoints], canvas: Canvas, styles: Styles) -> Non
         )
 
 
-def _entries(panel: PanelPoints, styles: Styles) -> Iterator[tuple[str, Line2D]]:
+def _entries(panel: "PanelPoints", styles: Styles) -> Iterator[tuple[str, Line2D]]:
     if panel.panel.kind == "scatter":
         yield from _clouds(panel)
     if panel.panel.kind == "line":
@@ -108,13 +109,13 @@ def _entries(panel: PanelPoints, styles: Styles) -> Iterator[tuple[str, Line2D]]
     yield from ((f"{run}: not run", BLANK) for run in panel.absent)
 
 
-def _clouds(panel: PanelPoints) -> Iterator[tuple[str, Line2D]]:
+def _clouds(panel: "PanelPoints") -> Iterator[tuple[str, Line2D]]:
     for group in groups(panel):
         name, colour, marker, _ = GROUPS[group]
         yield name, Line2D([], [], color=colour, marker=marker, markersize=5, linestyle="none")
 
 
-def _curves(panel: PanelPoints, styles: Styles) -> Iterator[tuple[str, Line2D]]:
+def _curves(panel: "PanelPoints", styles: Styles) -> Iterator[tuple[str, Line2D]]:
     """A single curve needs no entry."""
     curves = panel.rows[["run", "group"]].drop_duplicates()
     for run, group in curves.itertuples(index=False) if len(curves) > 1 else ():

@@ -1,4 +1,4 @@
-"""A finished run, found by its name or folder: what it was told, what it read, and what it left."""
+"""A trained run of the pipeline, found by its name or folder: its job files, tokens, model and scores."""
 
 import json
 from dataclasses import dataclass
@@ -7,13 +7,15 @@ from typing import Any
 
 from raretokens import paths
 from raretokens.errors import UserError, nearest
+from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 MODEL = "model.safetensors"
+JOBS_HINT = "dvc repro jobs makes it"
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A trained run of a scale's folder."""
+class TrainedRun:
+    """A trained run in the folder of a scale."""
 
     scale: Path  # folder of params.yaml
     task: str
@@ -23,32 +25,37 @@ class Finished:
     groups: dict[str, Any]  # frequency groups as declared
 
     @property
-    def trained(self) -> Path:
+    def folder(self) -> Path:
         return self.scale / paths.trained(self.task, self.name)
 
     @property
     def model(self) -> Path:
-        return self.trained / MODEL
+        return self.folder / MODEL
 
     @property
     def tokens(self) -> Path:
         return self.scale / paths.tokens(self.run["tokens"])
 
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of its tokens, in the direction that the run translates."""
+        vocabulary = Vocabulary.read(self.tokens / VOCABULARY)
+        return vocabulary.reversed() if self.run.get("reverse") else vocabulary
+
     def score(self) -> dict[str, Any]:
-        """Its score file. Raises UserError where it has none yet."""
-        return read(self.scale / paths.SCORES / self.task / f"{self.name}.json", "score the run first")
+        """Return its score file. Raises UserError if there is none yet."""
+        return _read_json(self.scale / paths.SCORES / self.task / f"{self.name}.json", "score the run first")
 
-    def told(self, stage: str, name: str | None = None) -> dict[str, Any]:
-        """What a stage of it was told."""
-        return read(self.scale / paths.job(stage, name or self.name), "dvc repro jobs makes it")["job"]
+    def job(self, stage: str, name: str | None = None) -> dict[str, Any]:
+        """Return the parameters of a stage of the run."""
+        return _read_json(self.scale / paths.job(stage, name or self.name), JOBS_HINT)["job"]
 
 
-def named(name: str) -> Finished:
-    """The run of a name (`mle`, `lm/mle`, seen from the folder of a scale) or of a folder (`data/runs/lm/mle`).
+def find(name: str) -> TrainedRun:
+    """Find a run by name (`mle`, `lm/mle`, from the folder of a scale) or folder (`data/runs/lm/mle`).
 
-    Raises UserError where there is none, or several tasks have one.
+    Raises UserError if there is none, or several tasks have one.
     """
-    scale, task, run = _parts(Path(name))
+    scale, task, run = _split(Path(name))
     found = [Path(path) for path in scale.glob(f"{paths.trained(task or '*', run)}/{MODEL}")]
     if not found:
         known = sorted("/".join(path.parts[-3:-1]) for path in scale.glob(f"{paths.trained('*', '*')}/{MODEL}"))
@@ -56,26 +63,25 @@ def named(name: str) -> Finished:
     if len(found) > 1:
         raise UserError(f"{name}: several tasks have it: {', '.join('/'.join(path.parts[-3:-1]) for path in found)}")
     task = found[0].parts[-3]
-    told = read(scale / paths.job(f"train-{task}", run), "dvc repro jobs makes it")["job"]
-    return Finished(scale, task, run, told["run"], told["training"], told["groups"])
+    job = _read_json(scale / paths.job(f"train-{task}", run), JOBS_HINT)["job"]
+    return TrainedRun(scale, task, run, job["run"], job["training"], job["groups"])
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is what the training stage left."""
+    """Whether the training stage wrote the folder."""
     return (folder / MODEL).is_file() and (folder / "training.json").is_file()
 
 
-def read(path: Path, hint: str) -> dict[str, Any]:
-    """A JSON file of the pipeline."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; {hint}")
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _parts(name: Path) -> tuple[Path, str | None, str]:
+def _split(name: Path) -> tuple[Path, str | None, str]:
     """Folder of the scale, task (None: any) and name."""
     if is_run(name):
         name = name.absolute()
         return name.parents[3], name.parent.name, name.name
     *task, run = name.parts[-2:] if len(name.parts) < 3 else (None, str(name))
     return Path(), (task[0] if task else None), run
+
+
+def _read_json(path: Path, hint: str) -> dict[str, Any]:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; {hint}")
+    return json.loads(path.read_text(encoding="utf-8"))

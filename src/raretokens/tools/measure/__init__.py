@@ -1,7 +1,7 @@
-"""Measuring anyone's model: its tables, read from the file; what a text says of its rows; and a page about it.
+"""Measurement of any model: its embeddings, read from the files, and its predictions for a text.
 
-files        a table on disk, read block by block; folder, vectors and runs find it
-pieces       the tokenizer of a model
-ordered      a table in the order of frequency, as all metrics expect it
-large        the metrics' way over tables that do not fit in memory
+model          a model folder, a file or a run of the pipeline; formats and tokenizers read its files
+measurement    the metrics of each embedding; row_order gives the row order that metrics expect
+streaming      sums over embeddings that do not fit in memory
+output         the page, Markdown, CSV, JSON and figures; comparison gives the differences
 """

@@ -1,11 +1,12 @@
-"""The difference of two measured models, with intervals where the metric was drawn again on texts."""
+"""Differences between measured models, with intervals for metrics of a text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from raretokens.tools.measure.measurement import Measured
+from raretokens.evaluation.score_files import Signed
+from raretokens.tools.measure.measurement import Measurement
 
 
 class Difference(NamedTuple):
@@ -20,38 +21,55 @@ class Difference(NamedTuple):
         return self.second - self.first
 
 
-def flat(metrics: dict[str, tuple[Any, str]]) -> Iterator[tuple[str, float, str]]:
-    """Path, number and signature."""
-    for path, (value, how) in metrics.items():
-        yield from ((name, number, how) for name, number in _flat(path, value))
+class Comparison(NamedTuple):
+    first: str  # titles
+    second: str
+    differences: list[Difference]
 
 
-def _flat(path: str, value: Any) -> Iterator[tuple[str, float]]:
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _flat(f"{path}.{name}", item)
-    elif value is not None:
-        yield path, value
+def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
+    """Compare each other model with the first: embeddings of the same kind, and tied with untied ones."""
+    first = [one for one in measurements if one.model == measurements[0].model]
+    pairs = [
+        (next((one for one in first if one.embedding == other.embedding), first[-1]), other)
+        for other in measurements
+        if other.model != measurements[0].model
+    ]
+    return [Comparison(one.title, other.title, find_differences(one, other)) for one, other in pairs]
 
 
-def differences(first: Measured, second: Measured) -> list[Difference]:
-    """Of the metrics that both have, measured alike; the drawn texts are the same for both, so draws go in pairs."""
-    others = {path: (number, how) for path, number, how in flat(second.metrics)}
-    found = []
-    for path, number, how in flat(first.metrics):
-        if path in others and _alike(how, others[path][1]):
-            found.append(Difference(path, number, others[path][0], *_interval(first, second, path)))
-    return found
+def find_differences(first: Measurement, second: Measurement) -> list[Difference]:
+    """Differences of the metrics that both have, measured alike; both have the same bootstrapped texts, so in pairs."""
+    others = {path: (number, signature) for path, number, signature in flatten(second.metrics)}
+    return [
+        Difference(path, number, others[path][0], *_interval(first, second, path))
+        for path, number, signature in flatten(first.metrics)
+        if path in others and _keys(signature) == _keys(others[path][1])
+    ]
 
 
-def _alike(one: str, other: str) -> bool:
-    """Apart from what a signature counts, which differs with the tokenizer."""
-    return [part.split(":")[0] for part in one.split("|")] == [part.split(":")[0] for part in other.split("|")]
+def flatten(metrics: Signed) -> Iterator[tuple[str, float, str]]:
+    """Path, number and signature of each number."""
+
+    def numbers(path: str, value: Any) -> Iterator[tuple[str, float]]:
+        if isinstance(value, dict):
+            for name, item in value.items():
+                yield from numbers(f"{path}.{name}", item)
+        elif value is not None:
+            yield path, value
+
+    for path, (value, signature) in metrics.items():
+        yield from ((name, number, signature) for name, number in numbers(path, value))
 
 
-def _interval(first: Measured, second: Measured, path: str) -> tuple[float | None, float | None]:
-    if path not in first.drawn or path not in second.drawn:
+def _keys(signature: str) -> list[str]:
+    """A signature without the numbers in it, which differ with the tokenizer."""
+    return [part.split(":")[0] for part in signature.split("|")]
+
+
+def _interval(first: Measurement, second: Measurement, path: str) -> tuple[float | None, float | None]:
+    if path not in first.bootstrap or path not in second.bootstrap:
         return None, None
-    drawn = second.drawn[path] - first.drawn[path]
-    drawn = drawn[np.isfinite(drawn)]
-    return tuple(map(float, np.quantile(drawn, (0.025, 0.975)))) if len(drawn) else (None, None)
+    values = second.bootstrap[path] - first.bootstrap[path]
+    values = values[np.isfinite(values)]
+    return tuple(map(float, np.quantile(values, (0.025, 0.975)))) if len(values) else (None, None)

@@ -1,103 +1,153 @@
-"""Measurements as one HTML page, Markdown, CSV and JSON."""
+"""Measurements as one HTML page, Markdown, CSV, JSON and figures."""
 
 import base64
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from raretokens.evaluation.score_files import layout
 from raretokens.files import whole, write_text
-from raretokens.tools.measure.comparison import Difference, differences, flat
-from raretokens.tools.measure.figures import TITLES, draw
-from raretokens.tools.measure.measurement import Measured
+from raretokens.report.figure_styles import CURVES, GROUPS, STYLE
+from raretokens.tools.measure.comparison import compare, flatten
+from raretokens.tools.measure.measurement import Measurement
 
-SHOWN = 50  # candidates on the page and in Markdown; all are in the JSON
+MAX_ROWS = 50  # candidates on the page and in Markdown; all are in the JSON
 HEADLINES = (
     "isotropy.total", "isotropy.rare", "mean_cosine", "rare_freq_cosine", "effective_rank.total", "ppl.total", "ppl.rare",
     "uniq.total", "uniq.rare", "norm_by_frequency.pearson",
 )  # fmt: skip
+TITLES = {
+    "projection": "Rows along the first two right singular vectors",
+    "singular_values": "Singular values over the largest",
+    "norm": "Length of rows against frequency",
+}
+AXES = {"projection": ("first", "second"), "norm": ("log10 of relative frequency", "length")}
+COLUMNS, WIDTH, HEIGHT = 3, 7.6, 2.7  # panels in a row; inches
 
 
-def write(measured: Sequence[Measured], folder: Path, is_compared: bool) -> None:
-    """index.html (alone, with everything in it), measure.md, measure.csv, measure.json, and an SVG a figure."""
-    pictures = draw(measured)
-    for name, drawn in pictures.items():
+def write(measurements: Sequence[Measurement], folder: Path, is_compared: bool) -> None:
+    """Write index.html (self-contained), measure.md, measure.csv, measure.json, and an SVG for each figure."""
+    figures = draw(measurements)
+    for name, svg in figures.items():
         with whole(folder / f"{name}.svg") as part:
-            part.write_bytes(drawn)
-    found = compared(measured) if is_compared else []
-    write_text(
-        folder / "measure.json", json.dumps([_tree(one) for one in measured], indent=1, ensure_ascii=False) + "\n"
-    )
-    write_text(folder / "measure.csv", _csv(measured))
-    images = {
-        name: "data:image/svg+xml;base64," + base64.b64encode(data).decode("ascii") for name, data in pictures.items()
-    }
-    given = {
-        "measured": measured,
-        "rows": rows(measured),
-        "headlines": [row for path in HEADLINES for row in rows(measured) if row["path"] == path],
-        "signatures": _signatures(measured),
-        "differences": found,
+            part.write_bytes(svg)
+    trees = [_to_tree(one) for one in measurements]
+    write_text(folder / "measure.json", json.dumps(trees, indent=1, ensure_ascii=False) + "\n")
+    write_text(folder / "measure.csv", _to_csv(measurements))
+    rows = metric_rows(measurements)
+    context = {
+        "measured": measurements,
+        "rows": rows,
+        "headlines": [row for path in HEADLINES for row in rows if row["path"] == path],
+        "signatures": dict.fromkeys((path, how) for one in measurements for path, (_, how) in one.metrics.items()),
+        "differences": compare(measurements) if is_compared else [],
         "titles": TITLES,
-        "shown": SHOWN,
+        "shown": MAX_ROWS,
     }
-    write_text(folder / "measure.md", _template("measure.md", False).render(given, images=list(pictures)))
-    write_text(folder / "index.html", _template("measure.html", True).render(given, images=images))
+    images = {
+        name: "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii") for name, svg in figures.items()
+    }
+    write_text(folder / "measure.md", _template("measure.md", is_page=False).render(context, images=list(figures)))
+    write_text(folder / "index.html", _template("measure.html", is_page=True).render(context, images=images))
 
 
-def compared(measured: Sequence[Measured]) -> list[tuple[str, str, list[Difference]]]:
-    """Each other model with the first; tables of the same kind, and what is tied with what is untied."""
-    first = [one for one in measured if one.model == measured[0].model]
-    pairs = [(_match(one, first), one) for one in measured if one.model != measured[0].model]
-    return [(before.title, after.title, differences(before, after)) for before, after in pairs]
+def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """For each metric its path and the number of each embedding, as text."""
+    numbers: dict[str, list[str]] = {}
+    for place, one in enumerate(measurements):
+        for path, number, _ in flatten(one.metrics):
+            numbers.setdefault(path, [""] * len(measurements))[place] = format_number(number)
+    return [{"path": path, "numbers": texts} for path, texts in numbers.items()]
 
 
-def _match(one: Measured, first: Sequence[Measured]) -> Measured:
-    return next((other for other in first if other.table == one.table), first[-1])
-
-
-def rows(measured: Sequence[Measured]) -> list[dict[str, Any]]:
-    """A line a metric: its path and the number of each table, as text."""
-    found: dict[str, list[str]] = {}
-    for place, one in enumerate(measured):
-        for path, number, _ in flat(one.metrics):
-            found.setdefault(path, [""] * len(measured))[place] = shown(number)
-    return [{"path": path, "numbers": numbers} for path, numbers in found.items()]
-
-
-def shown(number: float | None) -> str:
+def format_number(number: float | None) -> str:
     return "" if number is None else f"{number:,}" if isinstance(number, int) else f"{number:.4g}"
 
 
-def _signatures(measured: Sequence[Measured]) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((path, how) for one in measured for path, (_, how) in one.metrics.items()))
+def _to_tree(one: Measurement) -> dict[str, Any]:
+    tree = layout({"model": one.model, "table": one.embedding, "facts": one.facts}, one.metrics)
+    kept = {key: tree[key] for key in ("model", "table", "facts", "metrics", "signatures")}
+    return kept | {"candidates": one.candidates}
 
 
-def _tree(one: Measured) -> dict[str, Any]:
-    facts = {"model": one.model, "table": one.table, "facts": one.facts}
-    tree = layout(facts, one.metrics)
-    return {key: tree[key] for key in ("model", "table", "facts", "metrics", "signatures")} | {
-        "candidates": one.candidates
-    }
-
-
-def _csv(measured: Sequence[Measured]) -> str:
-    """A row a number; a signature holds no comma and no quote, a name may."""
+def _to_csv(measurements: Sequence[Measurement]) -> str:
+    """A row for each number; a signature holds no comma and no quote, a name may."""
     lines = ["model,table,metric,value,signature\n"]
-    for one in measured:
+    for one in measurements:
         name = '"' + one.model.replace('"', '""') + '"'
-        lines += [f"{name},{one.table},{path},{number!r},{how}\n" for path, number, how in flat(one.metrics)]
+        lines += [f"{name},{one.embedding},{path},{number!r},{how}\n" for path, number, how in flatten(one.metrics)]
     return "".join(lines)
 
 
 def _template(name: str, is_page: bool) -> jinja2.Template:
     loaders = [jinja2.PackageLoader("raretokens.tools.measure"), jinja2.PackageLoader("raretokens.report")]
-    jinja = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(loaders), autoescape=is_page, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    jinja.globals["number"] = shown
-    return jinja.get_template(name)
+    environment.globals["number"] = format_number
+    return environment.get_template(name)
+
+
+# Figures, in the colours of the reports.
+
+
+def draw(measurements: Sequence[Measurement]) -> dict[str, bytes]:
+    """Draw each figure that has points; return its SVG by name."""
+    with matplotlib.rc_context(STYLE):
+        figures = {name: _draw_clouds(measurements, name) for name in AXES}
+        figures["singular_values"] = _draw_spectra(measurements)
+        return {name: _to_svg(figure) for name, figure in figures.items() if figure}
+
+
+def _draw_clouds(measurements: Sequence[Measurement], name: str) -> Figure | None:
+    shown = [one for one in measurements if any(series == name for series, *_ in one.points)]
+    if not shown:
+        return None
+    columns = min(COLUMNS, max(2, len(shown)))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(WIDTH, rows * HEIGHT + 0.3), dpi=110, layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat)
+    for one, axis in zip(shown, axes, strict=False):
+        axis.set(title=one.title, xlabel=AXES[name][0], ylabel=AXES[name][1])
+        _draw_cloud(one, axis, name)
+    for axis in axes[len(shown) :]:
+        axis.set_axis_off()
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, markerscale=2)
+    return figure
+
+
+def _draw_cloud(one: Measurement, axis: Axes, name: str) -> None:
+    for group, (label, colour, marker, _) in GROUPS.items():
+        points = [(x, y) for series, of, x, y in one.points if (series, of) == (name, group)]
+        if points:
+            axis.scatter(
+                *zip(*points, strict=True), s=7, color=colour, marker=marker, alpha=0.55, linewidths=0, label=label,
+                rasterized=True,
+            )  # fmt: skip
+
+
+def _draw_spectra(measurements: Sequence[Measurement]) -> Figure:
+    figure = Figure(figsize=(0.7 * WIDTH, HEIGHT + 0.6), dpi=110, layout="constrained")
+    axis = figure.subplots()
+    for number, one in enumerate(measurements):
+        points = [(x, y) for series, _, x, y in one.points if series == "singular_values"]
+        colour, _ = CURVES[number % len(CURVES)]
+        axis.plot(*zip(*points, strict=True), color=colour, linewidth=1.3, label=one.title)
+    axis.set(xlabel="rank", ylabel="over the largest", ylim=(0, None))
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def _to_svg(figure: Figure) -> bytes:
+    svg = io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return svg.getvalue()

@@ -1,25 +1,29 @@
-"""A table as all metrics expect it: special tokens first, then pieces by falling count, then rows that no text uses.
+"""An embedding in the row order that all metrics expect: special tokens, then tokens by falling count, then unused rows.
 
-The pipeline's own vocabularies are in this order. A place for a special token that a model does not have is no row (-1).
+The pipeline's own vocabularies have this order. The place of a special token that a model does not have is no row (-1).
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from raretokens.tokenization.vocabulary import FILLER, FREQ, PAD, SPECIALS, Vocabulary
-from raretokens.tools.measure.formats import Stored
+from raretokens.tools.measure.formats import StoredMatrix
+from raretokens.tools.measure.model import Model
 
-UNGROUPED = 3  # used, but of no frequency group
+FRACTIONS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}  # of the types: AGG's groups
+UNGROUPED = 3  # code of used rows if no frequency groups are declared
+BLOCK = 4096  # rows
 
 
 @dataclass(eq=False)
-class Ordered:
-    """Rows of a file in another order; `table[ids]` reads them."""
+class OrderedRows:
+    """Rows of a file in another order; indexing reads them."""
 
-    stored: Stored
+    stored: StoredMatrix
     rows: np.ndarray  # place -> row of the file, or -1
-    sums: dict = field(default_factory=dict)  # what was summed up once
+    cache: dict = field(default_factory=dict)  # sums over rows, computed once
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -28,50 +32,85 @@ class Ordered:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, ids: np.ndarray | slice) -> np.ndarray:
-        rows = np.atleast_1d(self.rows[ids])
-        wanted, place = np.unique(rows[rows >= 0], return_inverse=True)
+    def __getitem__(self, places: np.ndarray | slice) -> np.ndarray:
+        rows = np.atleast_1d(self.rows[places])
+        wanted, inverse = np.unique(rows[rows >= 0], return_inverse=True)
         read = self.stored.read(wanted)
-        if len(wanted) == len(rows) and (place[1:] > place[:-1]).all():
+        if len(wanted) == len(rows) and (inverse[1:] > inverse[:-1]).all():
             return read
-        found = np.zeros((len(rows), read.shape[1]), read.dtype)
-        found[rows >= 0] = read[place]
-        return found
+        result = np.zeros((len(rows), read.shape[1]), read.dtype)
+        result[rows >= 0] = read[inverse]
+        return result
 
-    def whole(self) -> np.ndarray:
-        """All of it in memory, read in the order of the file."""
-        found = np.zeros(self.shape, np.float64 if self.stored.kind == "F64" else np.float32)
+    def in_memory(self) -> np.ndarray:
+        """Read the whole matrix, in the order of the file."""
+        result = np.zeros(self.shape, np.float64 if self.stored.dtype == "F64" else np.float32)
         places = np.argsort(self.rows, kind="stable")
-        for start in range(0, len(places), 4096):
-            part = places[start : start + 4096]
-            found[part] = self[part]
-        return found
+        for start in range(0, len(places), BLOCK):
+            part = places[start : start + BLOCK]
+            result[part] = self[part]
+        return result
 
 
-def order(size: int, marks: list[int | None], used: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
-    """Place -> row. marks: rows of <s>, <pad>, </s>, <unk>; used: size, whether a text can use the row."""
-    special = [-1 if mark is None or mark >= size else mark for mark in marks]
-    rest = np.setdiff1d(np.flatnonzero(used), special)
+@dataclass(frozen=True)
+class Arrangement:
+    """The rows of an embedding in metric order, and what is known of each place."""
+
+    rows: np.ndarray  # place -> row of the file, or -1
+    vocabulary: Vocabulary
+    groups: np.ndarray  # frequency group, UNGROUPED or FILLER
+    counts: np.ndarray | None  # None if no text was counted
+
+
+def arrange_rows(
+    model: Model,
+    size: int,
+    counts: np.ndarray | None = None,
+    fractions: list[float] | None = None,
+    is_sorted: bool = False,
+) -> Arrangement:
+    """Order the rows of one of the model's embeddings.
+
+    Args:
+        size: rows of the embedding.
+        counts: of each id, from a text; without them those of the model's training text, if they are known.
+        fractions: shares of the types that are frequent, medium and rare; else the model's own groups, or FRACTIONS.
+        is_sorted: ids follow frequency, which gives groups without counts.
+    """
+    tokens = [model.token(row) for row in range(size)]
+    has_tokens = model.row_names is not None or model.tokenizer is not None
+    is_used = np.array([bool(token) for token in tokens]) if has_tokens else np.ones(size, bool)
+    counts = model.counts if counts is None else counts
     if counts is not None:
-        rest = rest[np.lexsort((rest, -counts[rest]))]
-    unused = np.setdiff1d(np.flatnonzero(~used), special)
-    return np.concatenate((np.array(special, np.int64), rest, unused))
-
-
-def vocabulary(rows: np.ndarray, names: list[str], counts: np.ndarray | None, unused: int) -> Vocabulary:
-    """In the order of the rows; counts are zeros where nothing was counted."""
+        counts = np.pad(counts[:size], (0, max(0, size - len(counts))))
+    rows = _order_rows(model.special_ids, is_used, counts)
     placed = np.zeros(len(rows), np.int64)
     if counts is not None:
         placed[rows >= 0] = counts[rows[rows >= 0]]
-    pieces = [SPECIALS[place] if row < 0 else names[row] for place, row in enumerate(rows)]
-    return Vocabulary(tuple(pieces), placed, placed, unused)
+    names = (SPECIALS[place] if row < 0 else tokens[row] for place, row in enumerate(rows))
+    vocabulary = Vocabulary(tuple(names), placed, placed, int(np.sum(~is_used[rows[len(SPECIALS) :]])))
+    declared = None
+    if counts is not None or is_sorted:
+        declared = {"fractions": fractions, "boundaries": None} if fractions else model.groups or FRACTIONS
+    groups = _group_places(vocabulary, rows, declared)
+    return Arrangement(rows, vocabulary, groups, None if counts is None else placed)
 
 
-def groups(known: Vocabulary, rows: np.ndarray, declared: dict | None) -> np.ndarray:
-    """Frequency group of each place; UNGROUPED without a declaration."""
-    code = known.groups(declared) if declared else np.full(len(rows), UNGROUPED, np.int8)
-    code[known.types :] = FILLER
-    code[: len(SPECIALS)][rows[: len(SPECIALS)] < 0] = FILLER
+def _order_rows(special_ids: list[int | None], is_used: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
+    """Map place to row; is_used and counts are of each row of the file."""
+    specials = [-1 if row is None or row >= len(is_used) else row for row in special_ids]
+    used = np.setdiff1d(np.flatnonzero(is_used), specials)
+    if counts is not None:
+        used = used[np.lexsort((used, -counts[used]))]
+    unused = np.setdiff1d(np.flatnonzero(~is_used), specials)
+    return np.concatenate((np.array(specials, np.int64), used, unused))
+
+
+def _group_places(vocabulary: Vocabulary, rows: np.ndarray, declared: dict[str, Any] | None) -> np.ndarray:
+    """Frequency group of each place; UNGROUPED if no groups are declared."""
+    groups = vocabulary.groups(declared) if declared else np.full(len(rows), UNGROUPED, np.int8)
+    groups[vocabulary.types :] = FILLER
+    groups[: len(SPECIALS)][rows[: len(SPECIALS)] < 0] = FILLER
     if rows[PAD] >= 0:
-        code[PAD] = FREQ if declared else UNGROUPED
-    return code
+        groups[PAD] = FREQ if declared else UNGROUPED
+    return groups

@@ -1,32 +1,32 @@
-"""Tokenizers of model folders, without code of the folder: files of `tokenizers`, of GPT-2, of Marian, of SentencePiece."""
+"""Tokenizers of model folders, without code of the folder (tokenizers, GPT-2, Marian, SentencePiece); texts as their ids."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.tokenization.packing import blocks
-from raretokens.tools.measure.formats import tree
+from raretokens.tools.measure.formats import read_json
 
-MARKS = ("bos", "pad", "eos", "unk")  # in the order of subword.vocabulary.SPECIALS
+SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
 
 
-class Pieces(Protocol):
-    """A tokenizer."""
+class Tokenizer(Protocol):
+    """A tokenizer without special tokens around a text."""
 
     size: int  # ids are below it, though not all of them need to be in use
 
     def encode(self, lines: list[str]) -> list[list[int]]: ...
 
-    def piece(self, number: int) -> str | None: ...
+    def token(self, id: int) -> str | None: ...
 
-    def text(self, number: int) -> str: ...
+    def text(self, id: int) -> str: ...
 
 
-class Fast:
-    """tokenizer.json, or GPT-2's vocab.json and merges.txt."""
+class FastTokenizer:
+    """tokenizer.json, or GPT-2's vocab.json and merges.txt, by the library tokenizers."""
 
     def __init__(self, folder: Path) -> None:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -42,46 +42,46 @@ class Fast:
         self.size = max(self.model.get_vocab().values(), default=-1) + 1
 
     def encode(self, lines: list[str]) -> list[list[int]]:
-        return [cut.ids for cut in self.model.encode_batch_fast(lines, add_special_tokens=False)]
+        return [encoding.ids for encoding in self.model.encode_batch_fast(lines, add_special_tokens=False)]
 
-    def piece(self, number: int) -> str | None:
-        return self.model.id_to_token(number)
+    def token(self, id: int) -> str | None:
+        return self.model.id_to_token(id)
 
-    def text(self, number: int) -> str:
-        return self.model.decode([number], skip_special_tokens=False)
+    def text(self, id: int) -> str:
+        return self.model.decode([id], skip_special_tokens=False)
 
 
-class SentencePieces:
-    """A model of SentencePiece; ids number the pieces anew, as Marian and the pipeline do, and what they lack is unknown."""
+class SentencePieceTokenizer:
+    """A SentencePiece model whose tokens may have other ids, as in Marian and the pipeline; tokens without one are unknown."""
 
     def __init__(self, path: Path, ids: dict[str, int] | None = None) -> None:
         from sentencepiece import SentencePieceProcessor
 
         self.model = SentencePieceProcessor(model_file=str(path))
-        self.ids = ids or {self.model.id_to_piece(i): i for i in range(self.model.get_piece_size())}
-        self.names = {number: piece for piece, number in self.ids.items()}
-        self.size, self.unknown = max(self.names) + 1, self.ids.get("<unk>", 0)
+        self.ids = ids or {self.model.id_to_piece(id): id for id in range(self.model.get_piece_size())}
+        self.tokens = {id: token for token, id in self.ids.items()}
+        self.size, self.unknown = max(self.tokens) + 1, self.ids.get("<unk>", 0)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
-        return [[self.ids.get(piece, self.unknown) for piece in row] for row in self.model.encode(lines, out_type=str)]
+        return [[self.ids.get(token, self.unknown) for token in row] for row in self.model.encode(lines, out_type=str)]
 
-    def piece(self, number: int) -> str | None:
-        return self.names.get(number)
+    def token(self, id: int) -> str | None:
+        return self.tokens.get(id)
 
-    def text(self, number: int) -> str:
-        return self.model.decode_pieces([self.names[number]])
+    def text(self, id: int) -> str:
+        return self.model.decode_pieces([self.tokens[id]])
 
 
-def find(folder: Path) -> Pieces | None:
-    """The tokenizer of a folder; None where none of the known files is there."""
-    have = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+def load_tokenizer(folder: Path) -> Tokenizer | None:
+    """Return the tokenizer of a folder; None if it has none of the known files."""
+    files = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     try:
-        if "tokenizer.json" in have or {"vocab.json", "merges.txt"} <= have:
-            return Fast(folder)
-        if "source.spm" in have:  # Marian's
-            return SentencePieces(folder / "source.spm", tree(folder / "vocab.json"))
-        if "tokenizer.model" in have:
-            return SentencePieces(folder / "tokenizer.model")
+        if "tokenizer.json" in files or {"vocab.json", "merges.txt"} <= files:
+            return FastTokenizer(folder)
+        if "source.spm" in files:  # Marian's
+            return SentencePieceTokenizer(folder / "source.spm", read_json(folder / "vocab.json"))
+        if "tokenizer.model" in files:
+            return SentencePieceTokenizer(folder / "tokenizer.model")
     except ImportError as error:
         raise UserError(f"{folder}: its tokenizer needs {error.name}: pip install {error.name}") from None
     except Exception as error:  # the library's own, of files that it cannot read
@@ -89,32 +89,71 @@ def find(folder: Path) -> Pieces | None:
     return None
 
 
-def marks(folder: Path, config: dict[str, Any], pieces: Pieces | None) -> dict[str, int | None]:
-    """Ids of the special tokens; of those that stand for each other the first of eos, bos, unk, pad keeps the id."""
-    settings = tree(folder / "tokenizer_config.json")
-    names = {pieces.piece(number): number for number in range(pieces.size)} if pieces else {}
-    found: dict[str, int | None] = dict.fromkeys(MARKS)
-    for mark in ("eos", "bos", "unk", "pad"):
-        number = config.get(f"{mark}_token_id", config.get("text_config", {}).get(f"{mark}_token_id"))
-        number = number[0] if isinstance(number, list) and number else number
-        if number is None:
-            named = settings.get(f"{mark}_token")
-            number = names.get(named["content"] if isinstance(named, dict) else named)
-        if isinstance(number, int) and number >= 0 and number not in found.values():
-            found[mark] = number
+def special_ids(folder: Path, config: dict[str, Any], tokenizer: Tokenizer | None) -> dict[str, int | None]:
+    """Ids of the special tokens; an id that several have belongs to the first of eos, bos, unk and pad."""
+    settings = read_json(folder / "tokenizer_config.json")
+    ids = {tokenizer.token(id): id for id in range(tokenizer.size)} if tokenizer else {}
+    found: dict[str, int | None] = dict.fromkeys(SPECIAL_NAMES)
+    for name in ("eos", "bos", "unk", "pad"):
+        id = config.get(f"{name}_token_id", config.get("text_config", {}).get(f"{name}_token_id"))
+        id = id[0] if isinstance(id, list) and id else id
+        if id is None:
+            token = settings.get(f"{name}_token")
+            id = ids.get(token["content"] if isinstance(token, dict) else token)
+        if isinstance(id, int) and id >= 0 and id not in found.values():
+            found[name] = id
     return found
 
 
-def ids(pieces: Pieces, path: Path, end: int | None) -> Iterator[np.ndarray]:
-    """Ids of a text, a block of lines at a time; end stands after each line, or the line feed itself where it is None."""
+def can_produce(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
+    """Whether encoding the text of each token gives that token."""
+    texts = [tokenizer.text(id) for id in ids]
+    return [id in encoded for id, encoded in zip(ids, tokenizer.encode(texts), strict=True)]
+
+
+class Texts(NamedTuple):
+    """The text whose tokens are counted, and the text that a causal model reads."""
+
+    counted: Path
+    read: Path
+
+
+def find_texts(text: Path, test: Path | None) -> Texts:
+    """One file for both, or a prepared corpus of the pipeline: its training text is counted, its test text read."""
+    if text.is_dir():
+        text, test = text / "train.txt", test or text / "test.txt"
+    for path in (text, test or text):
+        if not path.is_file():
+            raise UserError(f"{path}: no such text")
+    return Texts(text, test or text)
+
+
+def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Iterator[np.ndarray]:
+    """Ids of a text, a block of lines at a time; line_end stands after each line (None: its line feed is encoded)."""
     for lines in blocks(path):
-        cut = pieces.encode(lines if end is not None else [f"{line}\n" for line in lines])
-        if end is not None:
-            cut = [[*row, end] for row in cut]
-        yield np.concatenate([np.array(row, np.int64) for row in cut]) if cut else np.empty(0, np.int64)
+        if line_end is None:
+            rows = tokenizer.encode([f"{line}\n" for line in lines])
+        else:
+            rows = [[*row, line_end] for row in tokenizer.encode(lines)]
+        yield np.concatenate([np.array(row, np.int64) for row in rows])
 
 
-def can_make(pieces: Pieces, numbers: Sequence[int]) -> list[bool]:
-    """Whether cutting the text of each piece gives that piece."""
-    texts = [pieces.text(number) for number in numbers]
-    return [number in cut for number, cut in zip(numbers, pieces.encode(texts), strict=True)]
+def count_tokens(tokenizer: Tokenizer, path: Path, line_end: int | None) -> np.ndarray:
+    """Count each id of the tokenizer in a text."""
+    counts = np.zeros(tokenizer.size, np.int64)
+    for ids in encode_text(tokenizer, path, line_end):
+        counts += np.bincount(ids, minlength=tokenizer.size)
+    return counts
+
+
+def read_ids(tokenizer: Tokenizer, path: Path, line_end: int | None, limit: int | None) -> np.ndarray:
+    """The first ids of a text, at most `limit`."""
+    parts, length = [], 0
+    for part in encode_text(tokenizer, path, line_end):
+        parts.append(part)
+        length += len(part)
+        if limit is not None and length >= limit:
+            break
+    if not length:
+        raise UserError(f"{path}: is empty")
+    return np.concatenate(parts)[:limit]

@@ -1,6 +1,6 @@
-"""Word similarity of anyone's table: as it is, without its top directions, and whitened under the text's frequencies."""
+"""Word similarity of any embedding: as it is, without its top directions, and whitened under the text's frequencies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,23 @@ from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.metrics.spectrum import all_but_top
 from raretokens.evaluation.score_files import Signed
 from raretokens.tools.measure.model import Model
+from raretokens.tools.measure.row_order import Arrangement
 
-SPACE = "Ġ"  # GPT-2's mark of a space, which stands in front of a word only where the text has one
+SPACE = "Ġ"  # GPT-2's space, which begins a token only if the text has one there
 
 
-class White:
-    """Rows of a table, whitened when they are asked for; their scale no cosine sees."""
+class Whitened:
+    """Rows of a matrix, whitened on access; no cosine depends on their scale."""
 
-    def __init__(self, table: Any, mean: np.ndarray, matrix: np.ndarray) -> None:
-        self.table, self.mean, self.matrix = table, mean, matrix
+    def __init__(self, matrix: Any, mean: np.ndarray, whitening: np.ndarray) -> None:
+        self.matrix, self.mean, self.whitening = matrix, mean, whitening
 
     def __getitem__(self, ids: Any) -> np.ndarray:
-        return (np.asarray(self.table[ids], np.float64) - self.mean) @ self.matrix
+        return (np.asarray(self.matrix[ids], np.float64) - self.mean) @ self.whitening
 
 
-def read(paths: Sequence[Path]) -> dict[str, list[Pair]]:
-    """Name of a file -> its pairs. UserError where a line is not a word, a word and a number, separated by tabs."""
+def read_similarity_sets(paths: Sequence[Path]) -> dict[str, list[Pair]]:
+    """Read word pairs with human scores, by file name."""
     sets = {}
     for path in paths:
         try:
@@ -39,45 +40,48 @@ def read(paths: Sequence[Path]) -> dict[str, list[Pair]]:
     return sets
 
 
-def measured(
-    model: Model, table: Any, rows: np.ndarray, groups: np.ndarray, counts: np.ndarray | None,
-    sets: Mapping[str, Sequence[Pair]],
-) -> Signed:  # fmt: skip
-    """Spearman's correlation x 100 with people's scores; pairs with a word that the model has no row for are left out.
+def measure_similarity(
+    model: Model, matrix: Any, arrangement: Arrangement, sets: Mapping[str, Sequence[Pair]]
+) -> Signed:
+    """Spearman's correlation x 100 with human scores; pairs with a word that has no row are left out.
 
-    table (an array, or Ordered), groups, counts: in the order of `rows`, place -> row of the model's file; counts: None where no
-    text was counted.
+    matrix: rows in the order of the arrangement (an array, or OrderedRows).
     """
-    places, form = _places(model, rows, {word for pairs in sets.values() for pair in pairs for word in pair[:2]})
+    words = {word for pairs in sets.values() for pair in pairs for word in pair[:2]}
+    places, form = _find_places(model, arrangement.rows, sorted(words))
     known = {name: [pair for pair in pairs if places[pair[0]] and places[pair[1]]] for name, pairs in sets.items()}
     known = {name: pairs for name, pairs in known.items() if pairs}
     if not known:
         return {}
     share = {name: len(pairs) / len(sets[name]) for name, pairs in known.items()}
-    tables: dict[str, tuple[Any, str]] = {"": (table, "")}
-    without, how = all_but_top(table, groups)
-    tables["all_but_top."] = without, f"{how}|"
-    if counts is not None and np.count_nonzero(counts[members(groups)["total"]]) > 1:
-        mean, matrix = whitening(table, counts, groups)
-        tables["zipfian."] = White(table, mean, matrix), f"zipfian-whitening|directions:{matrix.shape[1]}|"
-    found: Signed = {"similarity_pairs": (share, f"share-with-a-row|form:{form}")}
-    for name, (one, how) in tables.items():
-        value, signature = similarity.word_similarity(one, known, places.__getitem__, form=form)
-        found[f"{name}spearman"] = value, how + signature.replace("pairs:all", "pairs:with-a-row")
-    return found
+    metrics: Signed = {"similarity_pairs": (share, f"share-with-a-row|form:{form}")}
+    for prefix, variant, how in _variants(matrix, arrangement):
+        value, signature = similarity.word_similarity(variant, known, places.__getitem__, form=form)
+        metrics[f"{prefix}spearman"] = value, how + signature.replace("pairs:all", "pairs:with-a-row")
+    return metrics
 
 
-def _places(model: Model, rows: np.ndarray, words: set[str]) -> tuple[dict[str, list[int]], str]:
-    """Places of each word's pieces, of which <unk> may be one, none where it has no row; and how the words were cut."""
+def _variants(matrix: Any, arrangement: Arrangement) -> Iterator[tuple[str, Any, str]]:
+    """Prefix of the metric, rows, and what their signature begins with."""
+    yield "", matrix, ""
+    without_top, how = all_but_top(matrix, arrangement.groups)
+    yield "all_but_top.", without_top, f"{how}|"
+    counts = arrangement.counts
+    if counts is not None and np.count_nonzero(counts[members(arrangement.groups)["total"]]) > 1:
+        mean, directions = whitening(matrix, counts, arrangement.groups)
+        yield "zipfian.", Whitened(matrix, mean, directions), f"zipfian-whitening|directions:{directions.shape[1]}|"
+
+
+def _find_places(model: Model, rows: np.ndarray, words: list[str]) -> tuple[dict[str, list[int]], str]:
+    """Places of the subword tokens of each word, none if one of them has no row; and the form in which words were encoded."""
     place_of = {int(row): place for place, row in enumerate(rows) if row >= 0}
-    ordered = sorted(words)
-    if model.pieces is not None:
-        first = model.pieces.encode([" a"])[0]
-        is_marked = bool(first) and (model.pieces.piece(first[0]) or "").startswith(SPACE)
-        cut = model.pieces.encode([f" {word}" if is_marked else word for word in ordered])
+    if model.tokenizer is not None:
+        first = model.tokenizer.encode([" a"])[0]
+        has_space = bool(first) and (model.tokenizer.token(first[0]) or "").startswith(SPACE)
+        encoded = model.tokenizer.encode([f" {word}" if has_space else word for word in words])
         form = "leading-space"
     else:
-        number = {name: row for row, name in enumerate(model.names or [])}
-        cut, form = [[number[word]] if word in number else [] for word in ordered], "word"
-    placed = [[place_of.get(row, -1) for row in ids] for ids in cut]
-    return {word: [] if -1 in places else places for word, places in zip(ordered, placed, strict=True)}, form
+        row_of = {name: row for row, name in enumerate(model.row_names or [])}
+        encoded, form = [[row_of[word]] if word in row_of else [] for word in words], "word"
+    placed = [[place_of.get(row, -1) for row in ids] for ids in encoded]
+    return {word: [] if -1 in places else places for word, places in zip(words, placed, strict=True)}, form

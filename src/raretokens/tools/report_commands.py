@@ -1,4 +1,4 @@
-"""table, needs, readme, scales, verify, trained and diff: reports of the folder of a scale, from its score files."""
+"""Commands on the reports of a scale's folder: table, needs, readme, verify, adopt, trained, scales and diff."""
 
 import argparse
 import os
@@ -21,45 +21,51 @@ from raretokens.report.diff_markdown import to_markdown
 from raretokens.report.revision import Revision
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    one = commands.add_parser("table", help="write one table and print it")
-    one.set_defaults(act=show_table)
-    one.add_argument("table", help="such as agg-3")
-    one = commands.add_parser("needs", help="the DVC targets that a table needs")
-    one.set_defaults(act=show_needs)
-    one.add_argument("table")
-    one = commands.add_parser("readme", help="take the tables that a text includes anew from the reports")
-    one.set_defaults(act=refresh)
-    one.add_argument("file", type=Path)
-    one = commands.add_parser(
-        "verify",
-        help="check that the reports are those of this code and these parameters; exits 1 where they were changed",
+def add_table(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=show_table)
+    parser.add_argument("table", help="such as agg-3")
+
+
+def add_needs(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=show_needs)
+    parser.add_argument("table", help="such as agg-3")
+
+
+def add_readme(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=refresh)
+    parser.add_argument("file", type=Path)
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=show_verification)
+
+
+def add_adopt(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=adopt_code)
+    parser.add_argument(
+        "revision", nargs="?", help="that ran the scale; default: the last commit that changed dvc.lock"
     )
-    one.set_defaults(act=show_verification)
-    one = commands.add_parser(
-        "adopt",
-        help="let dvc.lock name this code where it is shown to do what the code of a revision did; exits 1 where not",
-    )
-    one.set_defaults(act=adopt_code)
-    one.add_argument("revision", nargs="?", help="that ran the scale; default: the last commit that changed dvc.lock")
-    one.add_argument("--jobs", type=int, help="trials at a time; default: the number of cores")
-    one.add_argument(
+    parser.add_argument("--jobs", type=int, help="trials at a time; default: the number of cores")
+    parser.add_argument(
         "--demo", type=Path, help="folder of a scale that the revision ran, with its weights; default: the root"
     )
-    one.add_argument("--old", action="store_true", help="only run the trials of the revision, whose results are kept")
-    one = commands.add_parser(
-        "trained", help="write down the hours, the machine and the weights of each run, in trained.csv"
+    parser.add_argument(
+        "--old", action="store_true", help="only run the trials of the revision, whose results are kept"
     )
-    one.set_defaults(act=write_trained)
-    one = commands.add_parser("scales", help="every claim at every scale, from their reports, into a folder")
-    one.set_defaults(act=compare_scales)
-    one.add_argument("folder", type=Path)
-    one = commands.add_parser(
-        "diff", help="every cell of the reports against a git revision; exits 1 where one left its tolerance"
-    )
-    one.set_defaults(act=show_diff)
-    one.add_argument("revision", nargs="?", default="HEAD")
+
+
+def add_trained(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=write_trained)
+
+
+def add_scales(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=compare_scales)
+    parser.add_argument("folder", type=Path)
+
+
+def add_diff(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=show_diff)
+    parser.add_argument("revision", nargs="?", default="HEAD", help="default: HEAD")
 
 
 def show_table(arguments: argparse.Namespace) -> None:

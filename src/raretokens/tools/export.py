@@ -1,0 +1,204 @@
+"""Export of a trained run as a folder of transformers, with tokenizer and model card, or of CTranslate2.
+
+A subword token that never occurs in the tokenized training text is <unk> to the model. Marian's tokenizer has that rule (a
+SentencePiece model, and a vocabulary with its own ids), so it also carries the SentencePiece tokens of a language model.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch import nn
+
+from raretokens.errors import UserError
+from raretokens.evaluation.ctranslate2_models import export as export_translator
+from raretokens.evaluation.ctranslate2_models import export_language_model
+from raretokens.files import whole, write_text
+from raretokens.models.decoder import Decoder
+from raretokens.models.registry import build
+from raretokens.tokenization.gpt2 import GPT2
+from raretokens.tokenization.joint import Joint
+from raretokens.tokenization.sentence_piece import SentencePiece
+from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.tools.export_architectures import ARCHITECTURES
+from raretokens.tools.trained_run import TrainedRun
+
+FORMATS = ("transformers", "ctranslate2")
+MIN_POSITIONS = 1024  # that are written; sinusoids have no last position
+SPECIAL_TOKENS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
+LICENCE = "apache-2.0"  # of this software, which wrote the weights
+
+
+def export_run(run: TrainedRun, folder: Path, to: str = FORMATS[0]) -> None:
+    """Write the folder. Raises UserError if it is not empty, or the other program has no such architecture."""
+    name = run.run["architecture"]
+    if name not in ARCHITECTURES:
+        raise UserError(f"{run.name}: {name}: {to} has no such model; what can be exported: {', '.join(ARCHITECTURES)}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: is there already; name a folder that is new or empty")
+    vocabulary = Vocabulary.read(run.tokens / VOCABULARY)
+    positions = max(MIN_POSITIONS, run.training["block"])
+    model = build(name, run.run["shape"], len(vocabulary), positions)
+    model.load_state_dict(load_file(run.model))
+    folder.mkdir(parents=True, exist_ok=True)
+    if to == "transformers":
+        _write_transformers(run, model, vocabulary, positions, folder)
+    elif isinstance(model, Decoder):
+        export_language_model(model, run.run["shape"]["activation"], folder, vocabulary.pieces)
+    else:
+        export_translator(model, vocabulary.pieces, run.run["shape"]["activation"], folder)
+
+
+def _write_transformers(
+    run: TrainedRun, model: nn.Module, vocabulary: Vocabulary, positions: int, folder: Path
+) -> None:
+    architecture = ARCHITECTURES[run.run["architecture"]]
+    config = {
+        "architectures": [architecture.model_class],
+        "model_type": architecture.model_type,
+        "dtype": "float32",
+        "tie_word_embeddings": True,
+        **architecture.config(run.run["shape"], len(vocabulary), positions),
+        "raretokens": _measurement_facts(run),
+    }
+    _write_json(folder / "config.json", config)
+    _write_json(folder / "generation_config.json", architecture.generation | _beam_search(run))
+    with whole(folder / "model.safetensors") as part:
+        weights = architecture.weights(model, positions)
+        tensors = {name: tensor.detach().contiguous().clone() for name, tensor in weights}
+        save_file(tensors, part, metadata={"format": "pt"})
+        part.chmod(0o644)
+    tokenizer = _write_tokenizer(run, vocabulary, positions, folder)
+    write_text(folder / "README.md", "\n".join(_card(run, architecture.model_class, tokenizer)) + "\n")
+
+
+def _beam_search(run: TrainedRun) -> dict[str, Any]:
+    """Settings of the run's own beam search, if it translates."""
+    if run.task != "nmt" or not (run.scale / "data/jobs/translate" / f"{run.name}.json").is_file():
+        return {}
+    job = run.job("translate")
+    decoding = job["decoding"]
+    settings = {"num_beams": decoding["beam"], "early_stopping": True, "max_new_tokens": job["longest"]}
+    if decoding["length_penalty_form"] == "fairseq":
+        settings["length_penalty"] = decoding["length_penalty"]
+    return settings
+
+
+def _measurement_facts(run: TrainedRun) -> dict[str, Any]:
+    """What `measure` reads from the config: how a text is laid out, and the frequency groups."""
+    facts = {"task": run.task, "run": run.name, "lines_end_in_eos": True, "groups": run.groups}
+    return facts | ({"probe": run.job("probe")["probe"]} if run.task == "lm" else {})
+
+
+def _write_json(path: Path, tree: dict[str, Any]) -> None:
+    write_text(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
+
+
+# The tokenizer; each function returns a sentence for the model card.
+
+
+def _write_tokenizer(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
+    if (run.tokens / SentencePiece.FILE).exists():
+        return _write_sentence_piece(run.tokens / SentencePiece.FILE, vocabulary, positions, folder)
+    if any((run.tokens / kind.FILE).exists() for kind in (GPT2, Joint)):
+        return _copy_merges(run.tokens, folder)
+    return _write_words(run, vocabulary, positions, folder)
+
+
+def _write_sentence_piece(model: Path, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
+    for side in ("source.spm", "target.spm"):
+        shutil.copyfile(model, folder / side)
+    _write_json(folder / "vocab.json", {token: id for id, token in enumerate(vocabulary.pieces[: vocabulary.types])})
+    further = {"separate_vocabs": False, "source_lang": None, "target_lang": None}
+    _write_tokenizer_config(folder, "MarianTokenizer", positions, further)
+    return "Text is cut by SentencePiece (`MarianTokenizer`), and `</s>` ends each line."
+
+
+def _write_words(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
+    splits_punctuation = run.job("encode", run.run["tokens"])["vocabulary"]["tokenise"]
+    ids = {word: id for id, word in enumerate(vocabulary.pieces[: vocabulary.types])}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=SPECIALS[UNK]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace() if splits_punctuation else pre_tokenizers.WhitespaceSplit()
+    end = SPECIALS[EOS]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, EOS)]
+    )
+    tokenizer.add_special_tokens([token for token in SPECIALS if token in ids])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _write_tokenizer_config(folder, "PreTrainedTokenizerFast", positions, {})
+    return "Text is cut into words at blanks and punctuation marks, and `</s>` ends each line."
+
+
+def _copy_merges(tokens: Path, folder: Path) -> str:
+    """Copy the pipeline's files: no tokenizer of transformers makes <unk> of a token that later merges need."""
+    for name in (VOCABULARY, GPT2.FILE, Joint.FILE):
+        if (tokens / name).exists():
+            shutil.copyfile(tokens / name, folder / name)
+    return (
+        "The tokenizer is not in the form of transformers: its merges pass through tokens that have no row in the embedding. "
+        f"`raretokens.tokenization.encoder.Encoder` reads its files in this folder; `{VOCABULARY}` names the row of each "
+        "token."
+    )
+
+
+def _write_tokenizer_config(folder: Path, kind: str, positions: int, further: dict[str, Any]) -> None:
+    settings = {"tokenizer_class": kind, "model_max_length": positions, **SPECIAL_TOKENS, **further}
+    _write_json(folder / "tokenizer_config.json", settings)
+
+
+# The model card.
+
+
+def _card(run: TrainedRun, model_class: str, tokenizer: str) -> Iterator[str]:
+    """Lines of Markdown, with the header that hubs read."""
+    score, objective = run.score(), run.run["objective"]
+    header = {"license": LICENCE, "library_name": "transformers", "tags": ["raretokens", objective]}
+    yield f"---\n{yaml.safe_dump(header, sort_keys=False)}---"
+    yield f"# {run.name}\n"
+    kind = "translation model" if run.task == "nmt" else "language model"
+    yield f"A {kind} ({model_class}) trained with the objective `{objective}` by raretokens. {tokenizer}"
+    yield "It was trained to compare objectives, and is not suited to any other use.\n"
+    yield "## Data\n"
+    yield f"Task `{run.task}`, tokens `{run.run['tokens']}`."
+    yield from _licences(run)
+    yield "\n## Training\n"
+    yield from (f"* {name.replace('_', ' ')}: {value}" for name, value in score["parameters"])
+    yield f"* seed: {run.run['seed']}"
+    yield from (f"* {name.replace('_', ' ')} (of the objective): {value}" for name, value in score["options"])
+    yield "\n## Scores\n\n| metric | value | how it was measured |\n|---|---|---|"
+    signatures = dict(map(tuple, score["signatures"]))
+    for path, value in _flatten(score["metrics"]):
+        yield f"| {path} | {value:g} | {_signature_of(path, signatures).replace('|', ', ')} |"
+    yield f"\n## Licence\n\nThe weights: {LICENCE}, as the software that made them. The text has its own, above."
+
+
+def _licences(run: TrainedRun) -> Iterator[str]:
+    """Licences of the archives that the corpus comes from; a text of one's own has none here."""
+    parameters = yaml.safe_load((run.scale / "params.yaml").read_text(encoding="utf-8"))
+    corpus = run.job("prepare", parameters["tokens"][run.run["tokens"]]["corpus"])["corpus"]
+    for entry in sorted(resources.files("raretokens.corpora").joinpath("table").iterdir(), key=lambda one: one.name):
+        source = entry.name.removesuffix(".yaml")
+        if source.startswith(corpus) or corpus.startswith(source):
+            declared = yaml.safe_load(entry.read_text(encoding="utf-8"))
+            yield f"* {source}: {declared['licence']}. {declared.get('note', '')}".rstrip()
+
+
+def _flatten(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{name}.")
+        elif isinstance(value, int | float):
+            yield prefix + name, value
+
+
+def _signature_of(path: str, signatures: dict[str, str]) -> str:
+    """The signature of the longest prefix of the path."""
+    parts = path.split(".")
+    prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((signatures[prefix] for prefix in prefixes if prefix in signatures), "")

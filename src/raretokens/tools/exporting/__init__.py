@@ -1,1 +1,0 @@
-"""Trained runs as folders that other programs load."""

@@ -1,0 +1,115 @@
+"""Commands on models: measure any model, export a trained run."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raretokens.errors import UserError
+
+if TYPE_CHECKING:
+    from raretokens.tools.measure.measurement import Measurement
+
+READING = ("window", "context", "block")
+
+
+def add_measure(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=measure)
+    parser.description = (
+        "Measure the embeddings of models. An embedding is read from its file block by block; no code of a model folder is "
+        "run, nothing is unpickled or downloaded."
+    )
+    add = parser.add_argument
+    add("models", nargs="+", metavar="MODEL", help="a folder of transformers, a .safetensors, .npy or word-vector text file, "
+        "or a run of the pipeline (lm/mle, from the folder of a scale)")  # fmt: skip
+    add("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
+        "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt")  # fmt: skip
+    add("--test", type=Path, help="text that causal models read; default: the counted text")
+    add("--tokens", type=_natural, help="tokens of it that are read at most; default: all")
+    add("--similarity", type=Path, action="append", default=[], metavar="FILE", help="word pairs and human scores, separated "
+        "by tabs: does the cosine rank them alike? may be repeated")  # fmt: skip
+    add("--out", type=Path, help="folder for index.html, measure.md, measure.csv, measure.json and figures")
+    add("--compare", action="store_true", help="print the differences of the other models to the first")
+    add("--sorted", action="store_true", help="take ids as ordered by frequency, so groups need no text")
+    add("--groups", type=_shares, metavar="F,M,R", help="shares of the types that are frequent, medium and rare; default: "
+        "0.3,0.5,0.2")  # fmt: skip
+    for name in READING:
+        add(f"--{name}", type=_natural, help=f"tokens of a {name} when a text is read (docs/measure.md)")
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not allowed: should be 0 or more")
+    return number
+
+
+def _shares(text: str) -> list[float]:
+    shares = [float(part) for part in text.split(",")]
+    if len(shares) != 3 or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+        raise argparse.ArgumentTypeError(f"{text} is not allowed: should be three shares that add up to 1")
+    return shares
+
+
+def measure(arguments: argparse.Namespace) -> None:
+    from raretokens.tools.measure import output
+    from raretokens.tools.measure.measurement import Options, measure_model
+    from raretokens.tools.measure.model import load_model
+    from raretokens.tools.measure.tokenizers import find_texts
+    from raretokens.tools.measure.word_similarity import read_similarity_sets
+
+    texts = find_texts(arguments.text, arguments.test) if arguments.text else None
+    if arguments.test and not texts:
+        raise UserError("--test: needs --text as well, which the frequency groups are counted in")
+    if arguments.compare and len(arguments.models) < 2:
+        raise UserError("--compare: needs two models or more")
+    given = {name: getattr(arguments, name) for name in READING}
+    reading = {name: number for name, number in given.items() if number is not None}
+    sets = read_similarity_sets(arguments.similarity)
+    options = Options(texts, arguments.groups, arguments.sorted, sets, arguments.tokens, reading)
+    measurements = []
+    for model in map(load_model, arguments.models):
+        measurements += measure_model(
+            model, options, lambda what, name=model.name: print(f"{name}: {what}", file=sys.stderr, flush=True)
+        )
+    if arguments.out:
+        output.write(measurements, arguments.out, arguments.compare)
+        print(arguments.out / "index.html", file=sys.stderr)
+    _print(measurements, arguments.compare)
+
+
+def _print(measurements: Sequence["Measurement"], is_compared: bool) -> None:
+    """Print a line for each metric, or for each difference."""
+    from raretokens.tools.measure.comparison import compare
+    from raretokens.tools.measure.output import format_number, metric_rows
+
+    for first, second, differences in compare(measurements) if is_compared else ():
+        print(f"{second} less {first}")
+        for one in differences:
+            bounds = "" if one.low is None else f"  [{format_number(one.low)}, {format_number(one.high)}]"
+            print(f"  {one.path:32} {format_number(one.value):>12}{bounds}")
+    if not is_compared:
+        print(f"{'':32} " + "  ".join(f"{one.title:>14}" for one in measurements))
+        for row in metric_rows(measurements):
+            print(f"{row['path']:32} " + "  ".join(f"{number:>14}" for number in row["numbers"]))
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=export)
+    parser.description = (
+        "Export a trained run as a folder that transformers loads without code of its own, with its tokenizer and a model "
+        "card made from its scores; or as a folder of CTranslate2. Run from the folder of a scale."
+    )
+    parser.add_argument("run", metavar="RUN", help="such as mle, lm/mle or data/runs/lm/mle")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new or empty")
+    parser.add_argument("--to", choices=("transformers", "ctranslate2"), default="transformers",
+                        help="default: transformers")  # fmt: skip
+
+
+def export(arguments: argparse.Namespace) -> None:
+    from raretokens.tools import trained_run
+    from raretokens.tools.export import export_run
+
+    export_run(trained_run.find(arguments.run), arguments.folder, arguments.to)
+    print(arguments.folder)

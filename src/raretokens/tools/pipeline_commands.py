@@ -1,0 +1,114 @@
+"""Commands on the pipeline: its stages (stages), the targets of each run (runs), the scale as Slurm jobs (cluster)."""
+
+import argparse
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from raretokens import paths
+from raretokens.papers.load import load_declarations
+from raretokens.pipeline import cluster, trained
+from raretokens.pipeline.config import load
+from raretokens.pipeline.context import root
+from raretokens.pipeline.machine import settings
+from raretokens.pipeline.targets import SHARED_STAGES, first_seeds, main_runs, run_targets
+from raretokens.run import Run
+from raretokens.yaml_files import read_yaml
+
+MAX_FILES = 6  # of one stage, more are shown as their folder
+HEADER = ("stage", "how many", "reads", "writes")
+
+
+def add_stages(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=show_stages)
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=show_runs)
+    parser.add_argument("--shared", action="store_true", help="print what the runs share instead")
+    parser.add_argument("--continued", action="store_true", help="print the runs that start from others instead")
+    parser.add_argument(
+        "--main", action="store_true", help="only runs that the main conclusions rest on (main.csv), every seed"
+    )
+    parser.add_argument("--one-seed", action="store_true", help="only the first seed of each")
+    parser.add_argument(
+        "--hours", action="store_true", help="print the training time instead, as far as trained.csv has it"
+    )
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=submit)
+    parser.add_argument("--print", action="store_true", help="only show what would be submitted")
+
+
+def show_runs(arguments: argparse.Namespace) -> None:
+    if arguments.shared:
+        print(*SHARED_STAGES)
+        return
+    parameters, scores = load(), paths.REPORTS / "runs"
+    only = {(run.task, run.name) for run in parameters.every_run()}
+    if arguments.main:
+        only &= main_runs(parameters, load_declarations(root() / paths.PRINTED), scores)
+    if arguments.one_seed:
+        only &= first_seeds(parameters, scores)
+    if arguments.hours:
+        print(_hours([run for run in parameters.every_run() if (run.task, run.name) in only]))
+        return
+    for line in run_targets(parameters, arguments.continued, only):
+        print(line)
+
+
+def _hours(runs: list[Run]) -> str:
+    took = [hours for hours in trained.hours(runs) if hours is not None]
+    untold = f"; of {len(runs) - len(took)} the time is not known" if len(took) < len(runs) else ""
+    return f"{len(runs)} runs, {sum(took):.1f} hours one after another{untold}"
+
+
+def submit(arguments: argparse.Namespace) -> None:
+    parameters, asked = load(), settings.read().cluster
+    root, made = Path(parameters.root).resolve(), cluster.jobs(parameters, asked)
+    if arguments.print:
+        print("\n".join(map(shlex.join, cluster.commands(made, asked, root))))
+        return
+    numbers = cluster.submit(made, asked, root)
+    for job, number in zip(made, numbers, strict=True):
+        print(f"{number}  {job.name}" + f", {len(job.targets)} tasks" * bool(job.array))
+    print(f"watch   squeue -r -j {','.join(numbers)}; tail -f {cluster.FOLDER}/*.log")
+    print(f"cancel  scancel {' '.join(numbers)}; submitted again, it goes on where it stopped")
+    print("Let no other DVC command run here until they have ended.")
+
+
+def show_stages(_: argparse.Namespace) -> None:
+    lines = [HEADER, *list_stages(read_yaml(Path("dvc.yaml"))["stages"], read_yaml(paths.PARAMETERS))]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(HEADER))]
+    for line in lines:
+        print("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip())
+
+
+def list_stages(declared: dict[str, Any], parameters: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Name, number of runs, what they read and what they write, of the stages that this scale has runs of."""
+    for name, stage in declared.items():
+        each = _foreach_keys(stage["foreach"], parameters) if "foreach" in stage else [""]
+        if each:
+            body = stage.get("do", stage)
+            reads = [path for path in body["deps"] if not path.startswith(("data/jobs/", "${root}"))]
+            writes = [*body.get("outs", []), *body.get("metrics", [])]
+            yield name, str(len(each)), _summarize(reads), _summarize(writes)
+
+
+def _foreach_keys(of: str, parameters: dict[str, Any]) -> Any:
+    """What `foreach: ${runs.lm}` goes over; nothing where this scale has no such key."""
+    found: Any = parameters
+    for key in of.removeprefix("${").removesuffix("}").split("."):
+        found = (found or {}).get(key)
+    return found or []
+
+
+def _summarize(files: list[Any]) -> str:
+    """Folders and files without the names of runs; where there are many, the folder that they are all in."""
+    plain = (path if isinstance(path, str) else next(iter(path)) for path in files)
+    folders = dict.fromkeys(re.sub(r"/?\$\{(key|item[.\w]*)\}.*", "", path) or "own files" for path in plain)
+    return ", ".join(folders) if len(folders) < MAX_FILES else os.path.commonpath(folders)

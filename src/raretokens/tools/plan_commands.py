@@ -1,0 +1,191 @@
+"""Commands before training: what runs need (plan), a trial at full size (check), the rare share of each alpha (alpha)."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from raretokens import paths, tasks
+from raretokens.errors import UserError
+from raretokens.objectives.rarity import SENSIBLE, USUAL, rare_share, threshold_for
+from raretokens.objectives.registry import declared
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import training
+from raretokens.pipeline.machine.cards import card
+from raretokens.pipeline.machine.settings import device as own_device
+from raretokens.pipeline.planning import data, refusal, table, trial
+from raretokens.pipeline.planning.data import text
+from raretokens.pipeline.planning.plan import UTILISATION, Planned, plan, select
+from raretokens.tasks.parameters import Parameters
+from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
+from raretokens.training.config import Job
+
+CPU_GB = 16.0
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # of the types
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=show_plan)
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="such as gpt2m-agg or lm/gpt2m-agg; default: all")
+    parser.add_argument("--gpu", help="name of a GPU; default: the one that torch sees, else h200")
+    parser.add_argument("--gpus", type=_positive(int), default=1, help="GPUs that share a run; default: 1")
+    parser.add_argument("--utilisation", type=_positive(float), default=UTILISATION,
+                        help=f"share of the peak that is used; default: {UTILISATION:g}")  # fmt: skip
+    parser.add_argument("--csv", type=Path, help="write the plan to this file, - for standard output")
+    parser.add_argument("--check", action="store_true", help="exit 1, a line each, if a run does not fit the GPU named by "
+                        "--gpu, else this machine")  # fmt: skip
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=try_runs)
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="default: all")
+    parser.add_argument("--tokens", type=_positive(int), help="tokens of a training step, fewer for a CPU; model and "
+                        "vocabulary stay full; default: those of the run")  # fmt: skip
+    parser.add_argument("--memory", type=_positive(float), default=CPU_GB,
+                        help=f"GB that a CPU may use; default: {CPU_GB:g}")  # fmt: skip
+    parser.add_argument("--csv", type=Path, help="write the rows to this file")
+
+
+def add_alpha(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function=show_alpha)
+    parser.add_argument("--share", type=float, default=USUAL, help=f"share of the types wanted; default: {USUAL:g}")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="default: the first run of each kind of text and size")
+
+
+def _positive(kind: type) -> object:
+    def read(value: str) -> float:
+        number = kind(value)
+        if number <= 0:
+            raise argparse.ArgumentTypeError(f"{value} is not allowed: should be more than 0")
+        return number
+
+    return read
+
+
+def show_plan(arguments: argparse.Namespace) -> None:
+    parameters = load()
+    jobs = _select_jobs(parameters, arguments.runs)
+    if arguments.check:
+        return _check(parameters, jobs, arguments)
+    chosen = card(arguments.gpu)
+    planned = [_plan(parameters, job, "cuda", arguments.gpus) for job in jobs]
+    rows = [table.row(one, chosen, arguments.gpus, arguments.utilisation) for one in planned]
+    if str(arguments.csv) == "-":
+        return table.write_csv(rows, sys.stdout)
+    if arguments.csv:
+        return table.save(rows, arguments.csv)
+    if not arguments.runs:
+        table.show_data([*data.needs(parameters)])
+    table.show(rows, planned, chosen, arguments.gpus, arguments.utilisation)
+    for line in filter(None, map(describe_rare_share, jobs)):
+        print(line)
+    return None
+
+
+def _select_jobs(parameters: Parameters, names: list[str]) -> list[Job]:
+    return select((training(parameters, run) for run in parameters.every_run()), names)
+
+
+def _plan(parameters: Parameters, job: Job, device: str, processes: int = 1) -> Planned:
+    return plan(job, text(parameters, job.run.tokens), device, processes)
+
+
+def _check(parameters: Parameters, jobs: list[Job], arguments: argparse.Namespace) -> None:
+    """Raise UserError with a line for each thing that does not fit."""
+    device, chosen = ("cuda", card(arguments.gpu)) if arguments.gpu else (own_device(), None)
+    planned = [_plan(parameters, job, device, arguments.gpus) for job in jobs]
+    lacking = []
+    for one in planned:
+        free = refusal.available(one.run)
+        if chosen:  # another machine, of which only the disk is this one's
+            free = refusal.Resources(float("inf"), free.disk, chosen.memory)
+        lacking += refusal.shortfalls(one, free)
+    lacking += refusal.shared_shortfalls(planned, refusal.available())
+    if not arguments.runs and not chosen:
+        lacking += refusal.data_shortfalls(data.needs(parameters), refusal.available())
+    if lacking:
+        raise UserError("\n".join(lacking))
+    print(f"{len(jobs)} runs fit")
+
+
+def try_runs(arguments: argparse.Namespace) -> None:
+    parameters = load()
+    device, rows, failed = own_device(), [], []
+    for job in _select_jobs(parameters, arguments.runs):
+        planned = trial.shrunk(_plan(parameters, job, device), arguments.tokens)
+        name, need = planned.step.name, planned.step.device_bytes
+        free = refusal.available()
+        limit = free.device or min(arguments.memory * 1e9, free.host)
+        if need > limit:
+            print(f"{name}  skipped: needs about {need / 1e9:.1f} GB, {limit / 1e9:.1f} GB are there", flush=True)
+            continue
+        try:
+            done = trial.attempt(Path(parameters.root).resolve(), parameters.threads, planned)
+        except UserError as error:
+            failed.append(str(error))
+            print(f"failed: {error}", flush=True)
+            continue
+        rows.append(asdict(done))
+        print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
+        if arguments.csv:
+            table.save(rows, arguments.csv)
+    if failed:
+        raise UserError(f"{len(failed)} of {len(failed) + len(rows)} runs failed")
+
+
+def show_alpha(arguments: argparse.Namespace) -> None:
+    if not 0 < arguments.share < 1:
+        raise UserError(f"--share: {arguments.share:g} is not allowed: should lie between 0 and 1")
+    parameters, console = load(), Console(width=110, highlight=False)
+    for job in _one_of_each_kind(parameters, arguments.runs):
+        counts, steps = _target_counts(job)
+        run, size = job.run, f"{job.training.tokens_per_update:,} tokens"
+        title = f"{run.tokens}, updates of {size} ({run.task}, {run.size})"
+        rows = Table("alpha x alpha_scale", "rare types", "rare target tokens", box=SIMPLE_HEAD, title=title)
+        for share in sorted({*SHARES, arguments.share}):
+            threshold = threshold_for(share, counts, steps, len(SPECIALS))
+            types, tokens = rare_share(counts, steps, threshold, len(SPECIALS))
+            alpha = f"{threshold:.3g}" if threshold > 1e-9 else "above 0"
+            rows.add_row(alpha, f"{types:.1%}", f"{tokens:.2%}", style="bold" if share == arguments.share else None)
+        console.print(rows)
+
+
+def describe_rare_share(job: Job) -> str:
+    """What the alpha of a run makes rare, in a line; empty if it has none, or its text is not there yet."""
+    options = declared(job.run.objective).defaults | job.run.options
+    if "alpha_scale" not in options or not (paths.tokens(job.run.tokens) / VOCABULARY).exists():
+        return ""
+    types, tokens = rare_share(*_target_counts(job), options["alpha"] * options["alpha_scale"], len(SPECIALS))
+    alpha = f"{job.run.task}/{job.run.name}: alpha {options['alpha']:g} x {options['alpha_scale']:g}"
+    low, high = SENSIBLE
+    hint = "" if low <= types <= high else "; python -m raretokens alpha"
+    return f"{alpha} makes {types:.1%} of the types rare, {tokens:.2%} of the target tokens{hint}"
+
+
+def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[Job]:
+    """The named runs, or one for each text, size and direction."""
+    seen = set()
+    for run in parameters.every_run():
+        kind = run.name if names else (run.task, run.tokens, run.size, run.reverse)
+        if kind not in seen and (not names or run.name in names):
+            seen.add(kind)
+            yield training(parameters, run)
+    if missing := [name for name in names if name not in seen]:
+        raise UserError(f"no run named {missing[0]!r} on the run sheet")
+
+
+def _target_counts(job: Job) -> tuple[np.ndarray, int]:
+    """Target counts of the types that text can use, and the training steps of an epoch."""
+    folder = paths.tokens(job.run.tokens)
+    if not (folder / VOCABULARY).exists():
+        raise UserError(f"{folder}: no such text yet; dvc repro encode@{job.run.tokens}")
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    vocabulary = vocabulary.reversed() if job.run.reverse else vocabulary
+    updates, _ = tasks.part(job.run.task, "training").data(job, folder)
+    return vocabulary.target_counts[: vocabulary.types], updates.updates_per_epoch
