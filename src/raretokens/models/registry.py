@@ -13,21 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field, PositiveFloat, create_model
 from torch import nn
 
 from raretokens.declared import literal
 from raretokens.errors import UserError, nearest
-from raretokens.sections import Strict
-from raretokens.yaml_files import checked
 
-KINDS: dict[str, Any] = {
-    "count": Annotated[int, Field(gt=0, le=1 << 16)],
-    "layers": Annotated[int, Field(gt=0, le=1000)],
-    "positive": PositiveFloat,
-    "probability": Annotated[float, Field(ge=0.0, lt=1.0)],
-    "flag": bool,
-}
 MODELS = Path(__file__).parent
 
 
@@ -41,7 +31,19 @@ def shape_of(architecture: str, values: Mapping[str, Any], place: str) -> dict[s
     declared = literal(MODELS / f"{architecture}.py", "SHAPE") if architecture in architectures() else None
     if declared is None:
         raise UserError(f"{place}.architecture: {architecture!r} has no file; {nearest(architecture, architectures())}")
-    fields = {name: (Literal[*kind] if isinstance(kind, list) else KINDS[kind], ...) for name, kind in declared.items()}
+    from pydantic import Field, PositiveFloat, create_model  # `measure` builds models without pydantic
+
+    from raretokens.sections import Strict
+    from raretokens.yaml_files import checked
+
+    kinds: dict[str, Any] = {
+        "count": Annotated[int, Field(gt=0, le=1 << 16)],
+        "layers": Annotated[int, Field(gt=0, le=1000)],
+        "positive": PositiveFloat,
+        "probability": Annotated[float, Field(ge=0.0, lt=1.0)],
+        "flag": bool,
+    }
+    fields = {name: (Literal[*kind] if isinstance(kind, list) else kinds[kind], ...) for name, kind in declared.items()}
     return checked(create_model("Shape", __base__=Strict, **fields), dict(values), place, joint=".").model_dump()
 
 

@@ -24,7 +24,7 @@ from raretokens.pipeline.planning.data import text
 from raretokens.pipeline.planning.plan import UTILISATION, Planned, plan, select
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
-from raretokens.training.config import Job
+from raretokens.training.config import TrainJob
 
 CPU_GB = 16.0
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # of the types
@@ -88,15 +88,15 @@ def show_plan(arguments: argparse.Namespace) -> None:
     return None
 
 
-def _select_jobs(parameters: Parameters, names: list[str]) -> list[Job]:
+def _select_jobs(parameters: Parameters, names: list[str]) -> list[TrainJob]:
     return select((training(parameters, run) for run in parameters.every_run()), names)
 
 
-def _plan(parameters: Parameters, job: Job, device: str, processes: int = 1) -> Planned:
+def _plan(parameters: Parameters, job: TrainJob, device: str, processes: int = 1) -> Planned:
     return plan(job, text(parameters, job.run.tokens), device, processes)
 
 
-def _check(parameters: Parameters, jobs: list[Job], arguments: argparse.Namespace) -> None:
+def _check(parameters: Parameters, jobs: list[TrainJob], arguments: argparse.Namespace) -> None:
     """Raise UserError with a line for each thing that does not fit."""
     device, chosen = ("cuda", card(arguments.gpu)) if arguments.gpu else (own_device(), None)
     planned = [_plan(parameters, job, device, arguments.gpus) for job in jobs]
@@ -156,7 +156,7 @@ def show_alpha(arguments: argparse.Namespace) -> None:
         console.print(rows)
 
 
-def describe_rare_share(job: Job) -> str:
+def describe_rare_share(job: TrainJob) -> str:
     """What the alpha of a run makes rare, in a line; empty if it has none, or its text is not there yet."""
     options = declared(job.run.objective).defaults | job.run.options
     if "alpha_scale" not in options or not (paths.tokens(job.run.tokens) / VOCABULARY).exists():
@@ -168,7 +168,7 @@ def describe_rare_share(job: Job) -> str:
     return f"{alpha} makes {types:.1%} of the types rare, {tokens:.2%} of the target tokens{hint}"
 
 
-def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[Job]:
+def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[TrainJob]:
     """The named runs, or one for each text, size and direction."""
     seen = set()
     for run in parameters.every_run():
@@ -180,7 +180,7 @@ def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[Job]
         raise UserError(f"no run named {missing[0]!r} on the run sheet")
 
 
-def _target_counts(job: Job) -> tuple[np.ndarray, int]:
+def _target_counts(job: TrainJob) -> tuple[np.ndarray, int]:
     """Target counts of the types that text can use, and the training steps of an epoch."""
     folder = paths.tokens(job.run.tokens)
     if not (folder / VOCABULARY).exists():
