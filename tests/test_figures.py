@@ -2,19 +2,24 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure as Canvas
 from tiny.run_sheet import DECLARED, line
 
+from raretokens.evaluation.config import ScoreJob
 from raretokens.evidence.scores import Scores
 from raretokens.papers.figure import Panel
 from raretokens.papers.task_names import TASKS
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import every
 from raretokens.report.diff import figure_moves
 from raretokens.report.figure_points import effect_points, figure_points
 from raretokens.report.figures import draw, write_figure
 
+ROOT = Path(__file__).parents[1]
 DATA = {"lm": "human", "nmt": "copy", "skipgram": "text"}  # the line of the text itself
 GROUPS = ("freq", "med", "rare")
 EXPECTED = {
@@ -95,6 +100,15 @@ def empty() -> dict[str, Scores]:
 
 def test_every_figure_of_the_papers_is_declared():
     assert set(DECLARED.figures) == EXPECTED
+
+
+@pytest.mark.parametrize("scale", [".", "scales/small"])
+def test_committed_points_are_curves_and_the_clouds_that_figures_draw(scale):
+    for stage, name, job in every(load(ROOT / scale / "params.yaml")):
+        file = ROOT / scale / f"reports/runs/{stage.removeprefix('score-')}/{name}.csv"
+        if isinstance(job, ScoreJob) and file.is_file():
+            found = {re.match(r"\w+[@:]?", row)[0] for row in file.read_text(encoding="utf-8").splitlines()[1:]}
+            assert {one for one in found if one.startswith(("projection", "pca", "similarity"))} == set(job.clouds), file
 
 
 def test_every_figure_is_drawn_from_points_and_from_none(full, empty, tmp_path):

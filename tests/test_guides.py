@@ -82,9 +82,9 @@ def test_a_metric_is_three_files_and_scores_every_run_again(built):
     assert shown["MLE"] == f"{number:.3f}"
 
 
-def test_a_figure_is_one_file_and_only_the_report_runs(built):
+def test_a_figure_is_one_file_and_no_run_is_scored_again_for_a_curve(built):
     assert follow("add-a-figure", built) == ["data/paper/figures.yaml"]
-    assert repro(built) == ["report"]
+    assert repro(built) == ["jobs", "report"]
     assert (built / "reports/figures/own-figure-1.svg").read_text().startswith("<?xml")
     rows = list(csv.DictReader((built / "reports/figures/own-figure-1.csv").read_text().splitlines()))
     assert {(row["panel"], row["run"], row["group"]) for row in rows} == {("rare rows", "MLE", "rare")}

@@ -18,8 +18,11 @@ def text(job: Section, code: dict[str, str]) -> str:
 
 
 def mark(jobs: Iterable[Section]) -> str:
-    """Short hash of parameters, so that what was made with others is known as such."""
-    text = json.dumps([job.model_dump(mode="json") for job in jobs], ensure_ascii=False)
+    """Short hash of parameters, so that what was made with others is known as such.
+
+    Which points figures draw changes no score.
+    """
+    text = json.dumps([job.model_dump(mode="json", exclude={"clouds"}) for job in jobs], ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

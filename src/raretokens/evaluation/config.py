@@ -132,6 +132,7 @@ class ScoreJob(Section):
     pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
     queries: list[str]  # of the nearest neighbours
     updates: list[int]  # after which the table is projected
+    clouds: list[str] = []  # series that a figure draws: projection, projection@ of snapshots, similarity: of queries
     mark: str = ""  # of all that the run's stages are told
     markers: bool = True  # whether <s>, </s> and <unk> are types of the table
     named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is told

@@ -60,22 +60,21 @@ def hyperparameters(artifacts: Artifacts, training: Training, further: dict[str,
 FINAL, EARLY = 200, 100  # points a group: of the scored table, of a snapshot
 
 
-def points(
-    artifacts: Artifacts, pictures: Mapping[str, bool], queries: Sequence[str], updates: Sequence[int]
-) -> tuple[list[Point], list[Moment]]:
-    """All series of a run, and the history of its table. updates: when the table is also projected."""
+def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[Moment]]:
+    """Curves of a run, the clouds of points that figures draw, and the history of its table."""
     table, groups = artifacts.table, artifacts.groups
+    pictures, early = ({name: job.pictures[name] for name in job.pictures if name + at in job.clouds} for at in ("", "@"))
     series = [*_pictures(artifacts, pictures, table, "", FINAL)]
     history = []
     for update, snapshot in artifacts.snapshots():
         history.append(moment(update, snapshot, groups))
-        if update in updates:
-            series += _pictures(artifacts, pictures, snapshot, f"@{update}", EARLY)
-    _require(artifacts, updates, [now.update for now in history])
+        if update in job.updates:
+            series += _pictures(artifacts, early, snapshot, f"@{update}", EARLY)
+    _require(artifacts, job.updates, [now.update for now in history])
     values = singular_values(table, groups)[0]
     series += [("singular_values", "total", rank, value) for rank, value in enumerate(values, start=1)]
     series += geometry_points(history)
-    for query in queries:
+    for query in job.queries if "similarity:" in job.clouds else ():
         curve = similarity_curve(table, artifacts.vocabulary, groups, query)
         series += [(f"similarity:{query}", group, rank, cosine) for rank, cosine, group in curve]
     return series + log_points(artifacts.log), history
@@ -111,7 +110,7 @@ def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates,
     rows = artifacts.table, artifacts.vocabulary.pieces, artifacts.groups
     near, signature = neighbours(*rows, job.queries)
     ranks = named_ranks(*rows, job.named)
-    series, history = points(artifacts, job.pictures, job.queries, job.updates)
+    series, history = points(artifacts, job)
     common = {
         **training(artifacts),
         **course(artifacts, history),

@@ -1,5 +1,6 @@
 """A figure of a paper: panels with series of points, or with a metric of several runs. data/paper/figures.yaml."""
 
+from collections.abc import Collection
 from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
@@ -58,6 +59,12 @@ class Figure(Section):
         each = tree.get("each", {})
         panels = [{**each, **panel} if isinstance(panel, dict) else panel for panel in tree.get("panels", [])]
         return {**{key: value for key, value in tree.items() if key != "each"}, "panels": panels}
+
+    def clouds(self, task: str, sheet: Collection[str]) -> set[tuple[str, str]]:
+        """Run and series of each cloud of points that its panels draw; sheet: runs of the task that are on the run sheet."""
+        own = [panel for panel in self.panels if (panel.task or self.task) == task and panel.kind == "scatter"]
+        found = {(panel.series, next(filter(sheet.__contains__, names), "")) for panel in own for names in panel.runs.values()}
+        return {(run, series) for series, run in found if run and series}
 
     def runs(self, task: str) -> set[str]:
         """Names of runs of a task that its panels take."""

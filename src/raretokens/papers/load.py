@@ -26,7 +26,7 @@ def load_declarations(folder: Path) -> Declarations:
         tables=_tables(folder, metrics),
         claims=_claims(folder),
         preconditions=_preconditions(folder / "preconditions.yaml"),
-        figures=_named(folder / "figures.yaml", Figure),
+        figures=load_figures(folder),
         scales=_named(folder / "scales.yaml", Scale),
     )
     mistakes = [
@@ -37,6 +37,10 @@ def load_declarations(folder: Path) -> Declarations:
     if mistakes:
         raise UserError("\n".join(mistakes))
     return declared
+
+
+def load_figures(folder: Path) -> dict[str, Figure]:
+    return _named(folder / "figures.yaml", Figure)
 
 
 def _named(path: Path, kind: type) -> dict[str, Any]:

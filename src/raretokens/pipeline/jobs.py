@@ -1,16 +1,20 @@
 """All jobs of a params.yaml: for each stage and name, what it is told."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-from raretokens import tasks, told
+from raretokens import paths, tasks, told
 from raretokens.corpora.names import PrepareJob as Prepare
 from raretokens.corpora.names import corpora, lenders
 from raretokens.evaluation.config import ScoreJob as Score
 from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.files import write_text
 from raretokens.objectives.registry import declared
+from raretokens.papers.figure import Figure
+from raretokens.papers.load import load_figures
 from raretokens.pipeline import code
+from raretokens.pipeline.context import root
 from raretokens.run import Run
 from raretokens.sections import Section
 from raretokens.tasks.parameters import Parameters
@@ -49,7 +53,19 @@ def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section
     jobs = list(_of_run(parameters, run))
     parts = [*_of_text(parameters, run.tokens), *(job for _, job in jobs)]
     mark = told.mark(parts)
-    yield from ((stage, job.replaced(mark=mark) if isinstance(job, Score) else job) for stage, job in jobs)
+    about = {"mark": mark, "clouds": _clouds(parameters, run)}
+    yield from ((stage, job.replaced(**about) if isinstance(job, Score) else job) for stage, job in jobs)
+
+
+def _clouds(parameters: Parameters, run: Run) -> list[str]:
+    """Series of the run that figures draw as clouds of points: no others are written, as they are large."""
+    figures, sheet = _figures().values(), parameters.lines(run.task)
+    return sorted({series for one in figures for name, series in one.clouds(run.task, sheet) if name == run.name})
+
+
+@cache
+def _figures() -> dict[str, Figure]:
+    return load_figures(root() / paths.PRINTED)
 
 
 def _of_text(parameters: Parameters, tokens: str) -> Iterator[Section]:
