@@ -22,12 +22,12 @@ from tally import CORRECT, ROOT, SILENT, TRACEBACK, Tally, parser, use_tests
 use_tests()
 from tiny import world  # noqa: E402 - from the tests
 
-from raretokens import told  # noqa: E402
 from raretokens.corpora.sources import TABLE, source  # noqa: E402
 from raretokens.errors import UserError  # noqa: E402
 from raretokens.papers.load import load_declarations  # noqa: E402
 from raretokens.pipeline import jobs  # noqa: E402
 from raretokens.pipeline.config import load  # noqa: E402
+from raretokens.pipeline.job_file import params_hash  # noqa: E402
 
 VALUES = (
     None,
@@ -119,7 +119,7 @@ def params(tally: Tally, rounds: int) -> None:
 
 def _told(tree: dict, path: Path) -> dict:
     path.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
-    return {(stage, name): told.mark([job]) for stage, name, job in jobs.every(load(path))}
+    return {(stage, name): params_hash([job]) for stage, name, job in jobs.every(load(path))}
 
 
 def declarations(tally: Tally, rounds: int) -> None:

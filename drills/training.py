@@ -31,7 +31,7 @@ from tally import CORRECT, LOST, SILENT, TRACEBACK, Tally, parser, use_tests
 use_tests()
 from tiny.trainer import trainer, write_tokens  # noqa: E402 - from the tests
 
-from raretokens.ending import one_line  # noqa: E402
+from raretokens.errors import exit_on_error  # noqa: E402
 from raretokens.training.run import to_the_end  # noqa: E402
 
 OPTIONS = {"updates": 8, "validate_every": 2, "snapshot_every": 2, "save_updates": 2, "keep": 2}
@@ -55,7 +55,7 @@ def train(folder: Path, hinder: Callable[[Path], None] | None = None) -> tuple[i
         sys.stdout = sys.stderr = open(said, "w", buffering=1)  # noqa: SIM115 - for as long as the child lives
         code = 0
         try:
-            with one_line():
+            with exit_on_error():
                 run = trainer(folder, "lm", "agg", **OPTIONS)
                 if hinder:
                     hinder(folder)

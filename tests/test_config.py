@@ -1,5 +1,6 @@
 """params.yaml is checked as a whole: each mistake gives one line with the key, the value and what is allowed."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
 
+from raretokens import schema
 from raretokens.errors import UserError
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import every
@@ -163,6 +165,26 @@ def test_a_mistake_is_one_line_that_names_it(tmp_path, key, value, message):
     with pytest.raises(UserError) as error:
         load(path)
     assert [line for line in str(error.value).split("\n") if line.startswith(f"{path}: {message}")], error.value
+
+
+@pytest.mark.parametrize(
+    ("key", "named", "new"),
+    [
+        ("lm/training/steps_before", "steps_before", "updates"),  # by its name
+        ("lm/training/steps_before", "lm.training.steps_before", "updates"),  # by its place
+        ("lm/sizes/demo/depth", "depth", "layers"),
+        ("runs/lm/agg/strength", "strength", "alpha"),
+        ("runs/lm/agg/model", "model", "size"),  # whose present key is required
+    ],
+)
+def test_a_key_of_a_former_version_is_one_line_that_names_the_new_key(tmp_path, monkeypatch, key, named, new):
+    monkeypatch.setitem(schema.RENAMED_KEYS, named, new)
+    path = edited(tmp_path, key, "x")
+    if new == "size":
+        path.write_text(re.sub(r"(model: x\n.*\n) *size: \w+\n", r"\1", path.read_text()))
+    with pytest.raises(UserError) as error:
+        load(path)
+    assert str(error.value) == f"{path}: {key.replace('/', '.')}: unknown key (value 'x'); it is called {new} now"
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path):

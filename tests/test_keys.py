@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from raretokens import tasks, told
+from raretokens import tasks
 from raretokens.pipeline import code, jobs
 from raretokens.pipeline.config import schema
+from raretokens.pipeline.job_file import params_hash
 from raretokens.yaml_files import checked
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +81,7 @@ def is_name(key: tuple[str, ...]) -> bool:
 def jobs_of(tree: dict) -> dict[tuple[str, str], str]:
     """Stage and name -> mark of what it is told."""
     parameters = checked(schema(), tree, "params.yaml")
-    return {(stage, name): told.mark([job]) for stage, name, job in jobs.every(parameters)}
+    return {(stage, name): params_hash([job]) for stage, name, job in jobs.every(parameters)}
 
 
 def differing(one: dict, two: dict) -> set[str]:

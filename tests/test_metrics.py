@@ -36,7 +36,7 @@ from raretokens.evaluation.metrics.predictions import (
 from raretokens.evaluation.metrics.similarity import coverage, word_similarity
 from raretokens.evaluation.metrics.text import corpus_in_words, rank_frequency
 from raretokens.evaluation.score_files import write_json
-from raretokens.rounding import rounded
+from raretokens.files import rounded
 from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
 
 SOURCE = Path(__file__).parents[1] / "src"

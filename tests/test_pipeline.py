@@ -55,7 +55,7 @@ def test_every_run_is_scored_and_in_the_tables(built):
 ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "baseline@nmt", "train-lm@agg", "probe@agg",
          "score-lm@agg", "train-nmt@base-mle", "translate@base-mle", "score-nmt@base-mle", "report")  # fmt: skip
 AROUND = "pipeline/stages.py: "
-LATE = {"corpora/moses.py", "side_by_side.py"}  # imported only for a corpus that asks for it
+LATE = {"corpora/moses.py", "parallel.py"}  # imported only for a corpus that asks for it
 
 
 @pytest.fixture(scope="module")

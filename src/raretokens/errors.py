@@ -1,13 +1,35 @@
-"""Mistakes that a user can correct, each as one line: file or key, value, what is allowed."""
+"""Errors that a user can correct, each as one line: file or key, value, what is allowed; and the exit of a command on them."""
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from raretokens.files import failure
+
+STOPPED = 130  # exit code of a command that Ctrl-C stopped, as in a shell
 
 
 class UserError(Exception):
-    """A mistake that the user can correct; shown as its message alone, without a traceback."""
+    """An error that the user can correct; shown as its message alone, without a traceback."""
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
     match = difflib.get_close_matches(word, list(words), n=1, cutoff=0.0)
     return f"the nearest is {match[0]}" if match else "none is known"
+
+
+@contextmanager
+def exit_on_error(missing: str = "") -> Iterator[None]:
+    """Exit 1 with one line on a user's or the system's error; missing: advice where a file does not exist."""
+    try:
+        yield
+    except UserError as error:
+        sys.exit(f"error: {error}")
+    except FileNotFoundError as error:
+        sys.exit(f"error: {error.filename}: no such file" + (f"; {missing}" if missing else ""))
+    except OSError as error:
+        sys.exit(f"error: {failure(error)}")
+    except KeyboardInterrupt:
+        print("error: stopped", file=sys.stderr)
+        sys.exit(STOPPED)

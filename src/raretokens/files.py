@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, also where the disk fills or the power fails."""
+"""Files that appear complete or not at all, also where the disk fills or the power fails; rounding of the numbers in them."""
 
 import errno
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NOTHING = 1 << 20  # bytes: a disk with less is full
+DIGITS = 6  # significant: the digits below depend on the machine
 
 
 @contextmanager
@@ -61,3 +62,8 @@ def failure(error: OSError) -> str:
 
 def _is_full(error: Exception, folder: Path) -> bool:
     return shutil.disk_usage(folder).free < NOTHING or os.strerror(errno.ENOSPC) in str(error)
+
+
+def rounded(value: float, digits: int = DIGITS) -> float:
+    """The value with so many significant digits; minus zero becomes zero."""
+    return float(f"{value:.{digits}g}") + 0.0

@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from raretokens.errors import UserError, nearest
-from raretokens.sections import UNKNOWN
+from raretokens.errors import UserError
+from raretokens.schema import UNKNOWN, renamed, unknown_key
 
 
 class Rules:
@@ -94,11 +94,10 @@ def _place(tree: Any, item: dict) -> list[str]:
 def _told(key: str, items: list[dict]) -> list[str]:
     first = items[0]
     if first["type"] == UNKNOWN:
-        section, known = f"{key}." if key else "", first["ctx"]["known"]
-        return [
-            f"{section}{name}: unknown key (value {value!r}); {nearest(str(name), known)}"
-            for name, value in first["ctx"]["unknown"].items()
-        ]
+        unknown, known = first["ctx"]["unknown"], first["ctx"]["known"]
+        return [unknown_key(key, str(name), value, known) for name, value in unknown.items()]
     if first["type"] == "missing":
-        return [f"{key}: missing; it is required"]
+        section, _, name = key.rpartition(".")
+        former = [old for old in first["input"] if renamed(section, str(old)) == name]
+        return [unknown_key(section, old, first["input"][old], []) for old in former] or [f"{key}: missing; it is required"]
     return [f"{key}: {first['input']!r} is not allowed: {', or '.join(item['msg'].lower() for item in items)}"]

@@ -14,7 +14,7 @@ from itertools import chain, islice
 import regex
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from raretokens.side_by_side import in_order
+from raretokens.parallel import parallel_map
 
 Pair = tuple[str, str]
 BLOCK = 1000  # pairs that a process is given at once
@@ -55,7 +55,7 @@ def tokenised(
     rest = iter(pairs)
     blocks = iter(lambda: tuple(islice(rest, BLOCK)), ())
     work = partial(_block, languages=languages, recipe=recipe, training=training)
-    return chain.from_iterable(in_order(work, blocks, processes))
+    return chain.from_iterable(parallel_map(work, blocks, processes))
 
 
 def _block(pairs: tuple[Pair, ...], languages: tuple[str, str], recipe: Recipe, training: bool) -> list[Pair]:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from raretokens.declared import literal
-from raretokens.sections import Strict
+from raretokens.literals import literal
+from raretokens.schema import Strict
 
 FOLDER = Path(__file__).parent
 

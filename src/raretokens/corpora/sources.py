@@ -24,7 +24,7 @@ from typing import Annotated, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from raretokens.errors import UserError
-from raretokens.sections import Section
+from raretokens.schema import Section
 from raretokens.yaml_files import checked, read_yaml
 
 TABLE = Path(__file__).with_name("table")

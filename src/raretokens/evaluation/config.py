@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from raretokens.run import Run
-from raretokens.sections import Count, Length, Section, Strict
+from raretokens.schema import Count, Length, Section, Strict
 from raretokens.tokenization.config import Groups
 from raretokens.training.config import Training
 

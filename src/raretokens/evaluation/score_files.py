@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from raretokens.files import write_text
-from raretokens.rounding import DIGITS, rounded
+from raretokens.files import DIGITS, rounded, write_text
 
 Signed = dict[str, tuple[Any, str]]  # metric -> (value, signature)
 

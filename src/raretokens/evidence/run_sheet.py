@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raretokens.sections import Section
+from raretokens.schema import Section
 
 
 class SheetLine(Section):

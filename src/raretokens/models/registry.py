@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import nn
 
-from raretokens.declared import literal
 from raretokens.errors import UserError, nearest
+from raretokens.literals import literal
 
 MODELS = Path(__file__).parent
 
@@ -33,7 +33,7 @@ def shape_of(architecture: str, values: Mapping[str, Any], place: str) -> dict[s
         raise UserError(f"{place}.architecture: {architecture!r} has no file; {nearest(architecture, architectures())}")
     from pydantic import Field, PositiveFloat, create_model  # `measure` builds models without pydantic
 
-    from raretokens.sections import Strict
+    from raretokens.schema import Strict
     from raretokens.yaml_files import checked
 
     kinds: dict[str, Any] = {

@@ -1,15 +1,14 @@
 """Which objectives there are, read from their files without importing them: importing would load torch.
 
-A file declares OPTIONS (options.py). Its own name is that of an objective, unless it declares VARIANTS: names of a family, each
+A file declares OPTIONS (literals.py). Its own name is that of an objective, unless it declares VARIANTS: names of a family, each
 with the options that make it so.
 """
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from raretokens.declared import literal
 from raretokens.errors import UserError, nearest
-from raretokens.options import Option, option
+from raretokens.literals import Option, literal, option
 
 FOLDER = Path(__file__).parent
 

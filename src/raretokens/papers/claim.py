@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from raretokens.papers.task_names import TaskName
-from raretokens.sections import Section
+from raretokens.schema import Section
 
 Moment = Literal["first", "last", "lowest", "highest", "until"]
 EffectKind = Literal["ratio", "difference", "value"]

@@ -12,7 +12,7 @@ from raretokens.papers.metric import Metric
 from raretokens.papers.printed import PrintedTable
 from raretokens.papers.table import Table
 from raretokens.papers.task_names import TaskName
-from raretokens.sections import Section
+from raretokens.schema import Section
 
 
 class Scale(Section):

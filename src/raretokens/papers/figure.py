@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from raretokens.papers.task_names import TaskName
-from raretokens.sections import Section
+from raretokens.schema import Section
 
 NEEDED = {
     "missing": ("reason",),

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from raretokens.papers.task_names import TaskName
-from raretokens.sections import Section
+from raretokens.schema import Section
 
 
 class Tolerance(Section):

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from raretokens.papers.task_names import TASKS, TaskName, TokensName
-from raretokens.sections import Section
+from raretokens.schema import Section
 
 
 class Column(Section):

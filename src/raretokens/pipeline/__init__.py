@@ -1,1 +1,1 @@
-"""The stages of dvc.yaml, and what each is told."""
+"""The stages of dvc.yaml, their jobs, params.yaml, and the machine that runs them."""

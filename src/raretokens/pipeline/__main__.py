@@ -5,7 +5,7 @@ import inspect
 import os
 import resource
 
-from raretokens.ending import one_line
+from raretokens.errors import exit_on_error
 from raretokens.pipeline import stages
 
 NAMES = [name for name, function in vars(stages).items() if inspect.isfunction(function) and
@@ -16,7 +16,7 @@ def main() -> None:
     arguments = vars(_parser().parse_args())
     stage = arguments.pop("stage")
     try:
-        with one_line("dvc repro makes what this stage needs"):
+        with exit_on_error("dvc repro makes what this stage needs"):
             getattr(stages, stage)(**arguments)
     finally:
         _record_time(stage)

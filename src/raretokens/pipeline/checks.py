@@ -9,9 +9,10 @@ from typing import Any
 from raretokens import tasks
 from raretokens.corpora.names import corpora, lenders, sources
 from raretokens.errors import UserError, nearest
+from raretokens.literals import Option, option
 from raretokens.models.registry import shape_of
 from raretokens.objectives.registry import known
-from raretokens.options import Option, option
+from raretokens.schema import unknown_key
 from raretokens.tasks.parameters import Parameters, PreparedCorpus, value_at
 from raretokens.tasks.record import record
 from raretokens.tasks.settings import Line, TaskSettings
@@ -211,7 +212,7 @@ def _options(key: str, given: dict[str, Any], declared: dict[str, Option], keys:
     """keys: what may stand there that is no option."""
     for name, value in given.items():
         if name not in declared:
-            yield f"{key}.{name}: unknown key (value {value!r}); {nearest(name, [*keys, *declared])}"
+            yield unknown_key(key, name, value, [*keys, *declared])
         elif not declared[name].accepts(value):
             yield f"{key}.{name}: {value!r} is not allowed: should be {declared[name].allowed}"
 

@@ -9,7 +9,7 @@ from raretokens import tasks
 from raretokens.errors import UserError
 from raretokens.paths import PARAMETERS
 from raretokens.pipeline.checks import mistakes
-from raretokens.sections import Strict
+from raretokens.schema import Strict
 from raretokens.tasks.parameters import Name, Parameters
 from raretokens.tasks.settings import Line
 from raretokens.yaml_files import checked, read_yaml

@@ -1,10 +1,10 @@
-"""All jobs of a params.yaml: for each stage and name, what it is told."""
+"""All jobs of a params.yaml: for each stage and name, its job specification."""
 
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from raretokens import paths, tasks, told
+from raretokens import paths, tasks
 from raretokens.corpora.names import PrepareJob as Prepare
 from raretokens.corpora.names import corpora, lenders
 from raretokens.evaluation.config import ScoreJob as Score
@@ -15,8 +15,9 @@ from raretokens.papers.figure import Figure
 from raretokens.papers.load import load_figures
 from raretokens.pipeline import code
 from raretokens.pipeline.context import root
+from raretokens.pipeline.job_file import job_text, params_hash
 from raretokens.run import Run
-from raretokens.sections import Section
+from raretokens.schema import Section
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.record import record
 from raretokens.tokenization.config import AlignJob
@@ -52,7 +53,7 @@ def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section
     """Stage and job of all stages of a run, training first."""
     jobs = list(_of_run(parameters, run))
     parts = [*_of_text(parameters, run.tokens), *(job for _, job in jobs)]
-    mark = told.mark(parts)
+    mark = params_hash(parts)
     about = {"mark": mark, "clouds": _clouds(parameters, run)}
     yield from ((stage, job.replaced(**about) if isinstance(job, Score) else job) for stage, job in jobs)
 
@@ -110,7 +111,7 @@ def training(parameters: Parameters, run: Run) -> Train:
 
 def texts(parameters: Parameters) -> dict[Path, str]:
     """Path below data/jobs -> content of the file."""
-    return {Path(stage, f"{name}.json"): told.text(job, runs(stage, job)) for stage, name, job in every(parameters)}
+    return {Path(stage, f"{name}.json"): job_text(job, runs(stage, job)) for stage, name, job in every(parameters)}
 
 
 def sheet(parameters: Parameters) -> Sheet:

@@ -5,7 +5,7 @@ What surrounds a stage (the machine's settings, progress, a refusal to start wha
 
 from raretokens import paths
 from raretokens.pipeline import context
-from raretokens.told import content, job, read
+from raretokens.pipeline.job_file import load_job, parse_job, read_job_file
 
 
 def jobs() -> None:
@@ -37,9 +37,9 @@ def prepare(name: str) -> None:
     from raretokens.corpora.names import PrepareJob as Job
     from raretokens.corpora.registry import prepare as prepare_corpus
 
-    told = job(Job, "prepare", name)
-    further = {"languages": told.languages, "processes": told.processes}
-    prepare_corpus(told.kind, told.corpus, paths.RAW, paths.corpus(name), told.extra_tests, **further)
+    job = load_job(Job, "prepare", name)
+    options = {"languages": job.languages, "processes": job.processes}
+    prepare_corpus(job.kind, job.corpus, paths.RAW, paths.corpus(name), job.extra_tests, **options)
 
 
 def similarity() -> None:
@@ -55,7 +55,7 @@ def encode(name: str, corpus: str) -> None:
     from raretokens.tokenization.encode import encode as encode_corpus
     from raretokens.tokenization.token_files import carry
 
-    meta = encode_corpus(job(Job, "encode", name), paths.corpus(corpus), paths.tokens(name))
+    meta = encode_corpus(load_job(Job, "encode", name), paths.corpus(corpus), paths.tokens(name))
     carry(paths.corpus(corpus), paths.tokens(name))
     print(f"encode {name}: {meta['vocabulary']} types;",
           ", ".join(f"{split} {facts['tokens']:,}" for split, facts in meta["splits"].items()))  # fmt: skip
@@ -66,7 +66,7 @@ def align(name: str) -> None:
     from raretokens.tokenization.alignment import align as align_tokens
     from raretokens.tokenization.config import AlignJob
 
-    align_tokens(job(AlignJob, "align", name), paths.tokens(name), paths.alignment(name))
+    align_tokens(load_job(AlignJob, "align", name), paths.tokens(name), paths.alignment(name))
 
 
 def train(task: str, name: str) -> None:
@@ -76,12 +76,12 @@ def train(task: str, name: str) -> None:
     from raretokens.training.run import train as train_run
 
     stage = f"train-{task}"
-    told = content(stage, name)
-    settings, part = read(Job, told, paths.job(stage, name)), tasks.part(task, "training")
+    content = read_job_file(stage, name)
+    settings, part = parse_job(Job, content, paths.job(stage, name)), tasks.part(task, "training")
     run = settings.run
     start = paths.trained(task, run.after) if run.after else None
     places = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
-    context.training(settings, lambda execution, observer: train_run(settings, told, part, execution, observer, *places))
+    context.training(settings, lambda execution, observer: train_run(settings, content, part, execution, observer, *places))
 
 
 def probe(name: str) -> None:
@@ -89,7 +89,7 @@ def probe(name: str) -> None:
     from raretokens.evaluation.config import ProbeJob
     from raretokens.evaluation.probe import probe as probe_run
 
-    settings = job(ProbeJob, "probe", name)
+    settings = load_job(ProbeJob, "probe", name)
     probe_run(
         settings,
         paths.tokens(settings.run.tokens),
@@ -103,7 +103,7 @@ def translate(name: str) -> None:
     from raretokens.evaluation.config import TranslateJob
     from raretokens.evaluation.translate import translate as translate_tests
 
-    settings = job(TranslateJob, "translate", name)
+    settings = load_job(TranslateJob, "translate", name)
     run, into = settings.run, paths.output("hypotheses", name)
     batch = context.machine().decoding_batch
     translate_tests(settings, paths.tokens(run.tokens), paths.trained(run.task, name), into, batch)
@@ -114,7 +114,7 @@ def evaluate(name: str) -> None:
     from raretokens.evaluation.config import EvaluateJob
     from raretokens.evaluation.recurrent import evaluate as evaluate_run
 
-    settings = job(EvaluateJob, "evaluate", name)
+    settings = load_job(EvaluateJob, "evaluate", name)
     run = settings.run
     evaluate_run(settings, paths.tokens(run.tokens), paths.trained(run.task, name), paths.output("evaluations", name))
 
@@ -125,7 +125,7 @@ def predict(task: str, name: str) -> None:
     from raretokens.evaluation.config import PredictJob
     from raretokens.evaluation.predict import predict as predict_run
 
-    settings, part = job(PredictJob, f"predict-{task}", name), tasks.part(task, "predicting")
+    settings, part = load_job(PredictJob, f"predict-{task}", name), tasks.part(task, "predicting")
     places = paths.tokens(settings.run.tokens), paths.trained(task, name), paths.output("predictions", name)
     predict_run(settings, part.log_probabilities, *places)
 
@@ -137,7 +137,7 @@ def score(task: str, name: str) -> None:
     from raretokens.evaluation.score import score as score_run
 
     scoring = tasks.part(task, "scoring")
-    settings = job(scoring.Score, f"score-{task}", name)
+    settings = load_job(scoring.Score, f"score-{task}", name)
     tokens = settings.run.tokens
     places = Places(
         tokens=paths.tokens(tokens),
@@ -156,7 +156,7 @@ def baseline(task: str, name: str) -> None:
     from raretokens import tasks
 
     part = tasks.part(task, "baseline")
-    part.score(job(part.Job, "baseline", name), paths.CORPORA, paths.TOKENS, paths.SCORES / task)
+    part.score(load_job(part.Job, "baseline", name), paths.CORPORA, paths.TOKENS, paths.SCORES / task)
 
 
 def report() -> None:
@@ -166,5 +166,5 @@ def report() -> None:
     from raretokens.report import build
 
     printed = load_declarations(context.root() / paths.PRINTED)
-    verdicts = build.write(job(Sheet, "report", "all"), printed, paths.REPORTS)
+    verdicts = build.write(load_job(Sheet, "report", "all"), printed, paths.REPORTS)
     print(f"report: {paths.REPORTS}/index.md; claims: {verdicts}")

@@ -10,6 +10,7 @@ import pandas as pd
 from raretokens import csv_files
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
+from raretokens.files import rounded
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import (
     effect_text,
@@ -19,7 +20,6 @@ from raretokens.report.effect_text import (
     number_text,
     seeds_text,
 )
-from raretokens.rounding import rounded
 
 HEAD = "| verdict | claim | effect here | in print | effect of | where |"
 RULE = "|---|---|---|---|---|---|"

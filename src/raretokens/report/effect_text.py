@@ -2,8 +2,8 @@
 
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.verdict import Verdict, has_few_seeds
+from raretokens.files import rounded
 from raretokens.papers.claim import EffectKind
-from raretokens.rounding import rounded
 
 DIGITS = 4  # significant digits of an effect in CSV files
 FEW = {1: "one seed", 2: "two seeds"}

@@ -7,10 +7,10 @@ from typing import Any
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
+from raretokens.files import rounded
 from raretokens.papers.claim import Claim, Side
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import few_seeds_text, named_intervals, number_text, page_text
-from raretokens.rounding import rounded
 
 BY_RANK = ("singular_values", "rank_frequency")  # series that do not run over updates
 

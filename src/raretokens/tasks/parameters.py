@@ -9,7 +9,7 @@ from raretokens.corpora.names import Corpus
 from raretokens.errors import UserError
 from raretokens.models.registry import shape_of
 from raretokens.run import Run
-from raretokens.sections import Name, Seed, Strict
+from raretokens.schema import Name, Seed, Strict
 from raretokens.tasks.settings import Line, TaskSettings
 from raretokens.tokenization.config import AlignJob, Groups, Vocabulary
 

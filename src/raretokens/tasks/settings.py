@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, PositiveFloat
 
-from raretokens.sections import Count, Length, Name, Seed, Strict
+from raretokens.schema import Count, Length, Name, Seed, Strict
 from raretokens.training.config import Beta, RuleChoice, Training
 
 Update = Annotated[int, Field(ge=0)]

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, PositiveInt, Tag
 
-from raretokens.sections import Section, Strict
+from raretokens.schema import Section, Strict
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 

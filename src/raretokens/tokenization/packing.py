@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from raretokens.side_by_side import in_order
+from raretokens.parallel import parallel_map
 
 LINES = 5_000  # of a block: enough for all threads, and some ten megabytes of memory at most
 
@@ -55,7 +55,7 @@ def packed(model: Cuts, files: Sequence[Path], dtype: np.dtype) -> Iterator[Bloc
     """Block by block, the lines of several files taken in turn; the same whatever the number of processes."""
     parts = ([*chain.from_iterable(zip(*part, strict=True))] for part in zip(*map(blocks, files), strict=True))
     code = {2: "H", 4: "I"}[dtype.itemsize]
-    for cut, lengths in in_order(_cut, parts, processes(files), _begin, model, code):
+    for cut, lengths in parallel_map(_cut, parts, processes(files), _begin, model, code):
         yield np.frombuffer(cut, dtype), np.frombuffer(lengths, np.int32)
 
 
@@ -63,7 +63,7 @@ def counted(files: Sequence[Path], split: Callable[[str], Iterable[str]]) -> Cou
     """How often each word is in the files, in the order in which they first come up."""
     counts = Counter[str]()
     parts = chain.from_iterable(blocks(file, COUNTED) for file in files)
-    for part in in_order(partial(_counted, split), parts, processes(files)):
+    for part in parallel_map(partial(_counted, split), parts, processes(files)):
         counts.update(part)
     return counts
 

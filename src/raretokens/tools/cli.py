@@ -4,7 +4,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from raretokens.ending import one_line
+from raretokens.errors import exit_on_error
 
 # Command -> module of this folder with its add_<command>(), and the help line. Only the module of the command that runs is
 # imported: its libraries may be missing.
@@ -37,7 +37,7 @@ def main() -> None:
     name = sys.argv[1] if sys.argv[1:] else ""
     try:
         arguments = build_parser([name] if name in COMMANDS else []).parse_args()
-        with one_line():
+        with exit_on_error():
             arguments.function(arguments)
     except ModuleNotFoundError as error:
         if (error.name or "raretokens").startswith("raretokens"):

@@ -17,8 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from raretokens.errors import UserError
-from raretokens.files import whole, write_text
-from raretokens.rounding import DIGITS, rounded
+from raretokens.files import DIGITS, rounded, whole, write_text
 from raretokens.training.config import Execution
 
 SAVE_TOGETHER = 500  # updates between two saves of several processes

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, PositiveFloat
 
-from raretokens.declared import literal
+from raretokens.literals import literal
 from raretokens.run import Run
-from raretokens.sections import Count, Length, Section, Strict
+from raretokens.schema import Count, Length, Section, Strict
 from raretokens.tokenization.config import Groups
 
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]

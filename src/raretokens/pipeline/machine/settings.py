@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from raretokens.errors import UserError
 from raretokens.paths import MACHINE
-from raretokens.sections import Strict
+from raretokens.schema import Strict
 from raretokens.training.config import Execution
 from raretokens.yaml_files import checked, read_yaml
 

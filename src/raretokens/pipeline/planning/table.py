@@ -10,8 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from raretokens.declared import literal
 from raretokens.files import whole
+from raretokens.literals import literal
 from raretokens.models.registry import MODELS
 from raretokens.pipeline.machine.cards import Card
 from raretokens.pipeline.planning.data import Need

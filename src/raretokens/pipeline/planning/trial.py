@@ -10,12 +10,12 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from raretokens import told
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.paths import MACHINE, TIMING, trained
 from raretokens.paths import job as job_file
 from raretokens.paths import tokens as token_files
+from raretokens.pipeline.job_file import job_text
 from raretokens.pipeline.planning import random_tokens
 from raretokens.pipeline.planning.plan import Planned, forward_of
 from raretokens.run import Run
@@ -100,7 +100,7 @@ def _prepare(folder: Path, planned: Planned) -> None:
     random_tokens.write(folder / token_files(run.tokens), planned.text.rows, splits, longest)
     classes = run.shape.get("classes", 0)
     random_tokens.classify(folder / token_files(run.tokens), kind, classes, training.block)
-    write_text(folder / job_file(f"train-{run.task}", run.name), told.text(shortened(planned), {}))
+    write_text(folder / job_file(f"train-{run.task}", run.name), job_text(shortened(planned), {}))
     write_text(folder / MACHINE, f"micro_batch: {step.micro_batch}\n")
 
 

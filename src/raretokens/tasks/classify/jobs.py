@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from raretokens.evaluation.config import Majority, PredictJob
 from raretokens.evaluation.config import ScoreJob as Score
 from raretokens.run import Run
-from raretokens.sections import Section
+from raretokens.schema import Section
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.settings import TaskSettings
 

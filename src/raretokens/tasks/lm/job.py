@@ -2,7 +2,7 @@
 
 from raretokens.evaluation import config as job
 from raretokens.evaluation.config import Continuation, Probe
-from raretokens.sections import Section
+from raretokens.schema import Section
 from raretokens.tokenization.config import Groups
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from raretokens.corpora.names import corpora, languages
 from raretokens.evaluation.config import ProbeJob
 from raretokens.run import Run
-from raretokens.sections import Section
+from raretokens.schema import Section
 from raretokens.tasks.lm.job import Baseline, Score
 from raretokens.tasks.lm.settings import Settings
 from raretokens.tasks.parameters import Parameters

@@ -2,7 +2,7 @@
 
 from raretokens.evaluation import config as job
 from raretokens.evaluation.config import Decoding
-from raretokens.sections import Section
+from raretokens.schema import Section
 
 
 class Texts(Section):

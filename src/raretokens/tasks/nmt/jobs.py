@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from raretokens.evaluation.config import Decoding, TranslateJob
 from raretokens.run import Run
-from raretokens.sections import Section
+from raretokens.schema import Section
 from raretokens.tasks.nmt.job import Baseline, Score, Texts
 from raretokens.tasks.nmt.settings import Settings
 from raretokens.tasks.parameters import Parameters

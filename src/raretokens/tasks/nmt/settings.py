@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from raretokens.evaluation.config import Decoding
-from raretokens.sections import Name
+from raretokens.schema import Name
 from raretokens.tasks import settings
 
 

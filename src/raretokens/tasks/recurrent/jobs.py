@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from raretokens.evaluation.config import EvaluateJob
 from raretokens.run import Run
-from raretokens.sections import Section
+from raretokens.schema import Section
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.recurrent.job import Score
 from raretokens.tasks.recurrent.settings import Settings

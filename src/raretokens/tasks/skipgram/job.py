@@ -1,7 +1,7 @@
 """What scoring word embeddings is told."""
 
 from raretokens.evaluation import config as job
-from raretokens.sections import Section
+from raretokens.schema import Section
 from raretokens.tokenization.config import Groups
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from raretokens.run import Run
-from raretokens.sections import Section
+from raretokens.schema import Section
 from raretokens.tasks.parameters import Parameters
 from raretokens.tasks.skipgram.job import Baseline, Score
 from raretokens.tasks.skipgram.settings import Settings

@@ -1,11 +1,17 @@
-"""Checked parts of files that people write, as frozen objects; yaml_files.py reads them and tells what is wrong."""
+"""Base classes for checked parts of YAML files, as frozen objects; yaml_files.py reads the files and reports errors."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from raretokens.errors import nearest
+
 UNKNOWN = "unknown_keys"
+# Former key -> present key, for the message on a key of a former version. The former key is a name (`updates`), or a name after
+# all its sections (`lm.training.updates`), which goes first.
+RENAMED_KEYS: dict[str, str] = {}
 # What folders, stages and runs are called: nothing in it means something to a shell or leaves a folder.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
 Seed = Annotated[int, Field(ge=0, lt=1 << 32)]
@@ -29,6 +35,18 @@ class Section(BaseModel):
 
     def replaced(self, **values: Any) -> Self:
         return self.model_copy(update=values)
+
+
+def unknown_key(section: str, key: str, value: Any, known: Iterable[str]) -> str:
+    """One line on a key that its section does not have: the present name of a renamed key, else the nearest known key."""
+    new = renamed(section, key)
+    hint = f"it is called {new} now" if new else nearest(key, known)
+    return f"{section}{'.' * bool(section)}{key}: unknown key (value {value!r}); {hint}"
+
+
+def renamed(section: str, key: str) -> str | None:
+    """The present name of a key that was renamed."""
+    return RENAMED_KEYS.get(f"{section}.{key}", RENAMED_KEYS.get(key))
 
 
 class Strict(Section):

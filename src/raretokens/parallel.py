@@ -1,4 +1,4 @@
-"""Work of several processes, in order."""
+"""A map over several processes, in order."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 Item, Result = TypeVar("Item"), TypeVar("Result")
 
 
-def in_order(
+def parallel_map(
     function: Callable[[Item], Result],
     items: Iterable[Item],
     processes: int,
     begin: Callable[..., None] | None = None,
     *arguments: Any,
 ) -> Iterator[Result]:
-    """The function of each item, by so many processes, in the order of the items; few items are in memory at any time.
+    """Apply the function to each item in so many processes, in the order of the items; few items are in memory at a time.
 
-    begin: called with the arguments in each process before it works. One process is this one.
+    begin: called with the arguments in each process before its first item. A single process is this one.
     """
     if processes == 1:
         if begin:
@@ -28,7 +28,7 @@ def in_order(
         return
     waiting: deque[Future[Result]] = deque()
     rest = iter(items)
-    # Started anew: a fork of a process whose libraries have threads may wait for ever.
+    # Spawned, since a fork of a process whose libraries have threads may wait for ever.
     with ProcessPoolExecutor(processes, get_context("spawn"), begin, arguments) as pool:
         while True:
             waiting.extend(pool.submit(function, item) for item in islice(rest, 2 * processes - len(waiting)))

@@ -1,14 +1,17 @@
-"""What an option may be, as the file of an objective (or of another part) declares it: a default, and what is allowed beside it.
+"""Literals that Python files declare at their top, read without running the files; and the options among them.
 
     OPTIONS = {"alpha": (0.03, ">= 0"), "popular": (0.2, "> 0", "< 1"), "variant": ("eq15", "alg1"), "g1": True}
 
-The type is that of the default (a whole number serves as a real one) and every number is finite. The words beside a word are the
-others that are allowed. A default alone has no bounds.
+An option has a default and bounds. Its type is that of the default (an integer is also allowed for a float), and every number is
+finite. The words after a default that is a word are the other allowed words. A default alone has no bounds.
 """
 
+import ast
 import math
+from functools import cache
 from numbers import Integral, Real
 from operator import ge, gt, le, lt
+from pathlib import Path
 from typing import Any, NamedTuple
 
 COMPARED = {">=": ge, ">": gt, "<=": le, "<": lt}
@@ -16,14 +19,14 @@ LARGEST = 10**12  # of whole numbers: more is a slip, and in the end overflows
 
 
 class Option(NamedTuple):
-    """One that is declared."""
+    """An option as a file declares it."""
 
     default: Any
     bounds: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
-        """In words."""
+        """Allowed values in words."""
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, str):
@@ -32,7 +35,7 @@ class Option(NamedTuple):
         return f"{kind} {' and '.join(self.bounds)}".strip()
 
     def accepts(self, value: Any) -> bool:
-        """Whether it may have that value."""
+        """Whether the value is allowed."""
         if isinstance(self.default, bool) or isinstance(value, bool):
             return isinstance(self.default, bool) and isinstance(value, bool)
         if isinstance(self.default, str):
@@ -47,5 +50,24 @@ class Option(NamedTuple):
 
 
 def option(declared: Any) -> Option:
-    """Of what stands in OPTIONS."""
+    """The option of an entry of OPTIONS."""
     return Option(declared[0], declared[1:]) if isinstance(declared, tuple) else Option(declared)
+
+
+def literal(file: Path, name: str) -> Any:
+    """Value of a literal that the file assigns to `name`; None where it does not."""
+    return _literals(file).get(name)
+
+
+@cache
+def _literals(file: Path) -> dict[str, Any]:
+    values = {}
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            if isinstance(target, ast.Name) and getattr(node, "value", None) is not None:
+                try:
+                    values[target.id] = ast.literal_eval(node.value)
+                except ValueError:
+                    continue
+    return values
