@@ -132,13 +132,13 @@ def _library(language: str) -> tuple:
 
 
 def encode_pieces(task: str) -> None:
-    from raretokens.tasks.record import record
+    from raretokens.tasks import describe
     from raretokens.tokenization.config import EncodeJob as Job
     from raretokens.tokenization.config import Subword
     from raretokens.tokenization.encode import encode
 
     declared = {"lm": Subword(model="gpt2"), "nmt": Subword(model="bpe", merges=MERGES, longest=250, ratio=1.5)}
-    encode(Job(name=task, sides=record(task).sides, vocabulary=declared[task]), Path("corpus"), Path("tokens"))
+    encode(Job(name=task, sides=describe(task).sides, vocabulary=declared[task]), Path("corpus"), Path("tokens"))
 
 
 def encode_words() -> None:

@@ -26,7 +26,7 @@ from safetensors.torch import load_file
 from raretokens.evaluation.metrics.isotropy import unit_sum
 from raretokens.evaluation.metrics.similarity import read_pairs, word_similarity
 from raretokens.run import Run
-from raretokens.tasks.skipgram import training as task
+from raretokens.tasks import skipgram
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
@@ -51,7 +51,7 @@ def ours(folder: Path, seed: int, asked: argparse.Namespace) -> tuple[np.ndarray
     job = Job(run=run, training=recipe, groups=Groups(fractions=[0.2, 0.3, 0.5]))
     with tempfile.TemporaryDirectory() as place:
         into, start = Path(place), time.process_time()
-        train(job, str(asked).encode(), task, Execution(), Observer(), folder, into / "scratch", into / "out")
+        train(job, str(asked).encode(), skipgram, Execution(), Observer(), folder, into / "scratch", into / "out")
         seconds = time.process_time() - start
         return load_file(into / "out" / WEIGHTS)["table"].numpy(), seconds
 

@@ -13,13 +13,12 @@ from tiny.classifiers import PIXELS, N, classifier, padded, write_tokens
 from torch import nn
 
 from raretokens.errors import UserError
-from raretokens.evaluation import classification as classes
-from raretokens.evaluation import classification as majority
+from raretokens.evaluation import classification
+from raretokens.evaluation.config import MajorityBaseline
 from raretokens.evaluation.metrics.predictions import accuracy, drawn_accuracy, mean_nll
 from raretokens.evaluation.metrics.text import documents
 from raretokens.models import cnn, rcnn
-from raretokens.tasks.classify.predicting import log_probabilities as of_documents
-from raretokens.tasks.images.predicting import log_probabilities as of_images
+from raretokens.tasks import classify, images
 from raretokens.tokenization.token_files import images_of, labels_of, tokens
 from raretokens.training.document_batches import Documents
 from raretokens.training.image_batches import Images
@@ -237,11 +236,11 @@ def test_predictions_are_in_the_order_of_the_text(folder, task):
     trained.model.eval()
     place, model = folder / task, trained.model
     if task == "images":
-        own = of_images(model, place, PIXELS)
+        own = images.predict(model, place, PIXELS)
         pixels, _ = images_of(place, "test")
         alone = [(model(torch.from_numpy(row[None])) @ model.table.T)[0, 0].log_softmax(0)[4 : N - 2] for row in pixels]
     else:
-        own = of_documents(model, place, 6)
+        own = classify.predict(model, place, 6)
         text = tokens(place, "test").astype(np.int64)
         documents = np.split(text, np.flatnonzero(text == 2) + 1)[:-1]
         alone = [model(torch.from_numpy(row[None, :6]))[0, 0].log_softmax(0) for row in documents]
@@ -249,14 +248,14 @@ def test_predictions_are_in_the_order_of_the_text(folder, task):
 
 
 def test_a_classifier_is_compared_with_a_guess_among_its_classes(tmp_path, monkeypatch):
-    monkeypatch.setattr(classes, "geometry", lambda artifacts: {})
+    monkeypatch.setattr(classification, "geometry", lambda artifacts: {})
     shares, labels = (
         np.log([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]),
         np.array([0, 1, 2, 2]),
     )
     np.save(tmp_path / "logprob.npy", shares)
-    artifacts = SimpleNamespace(places=SimpleNamespace(output=tmp_path), summary={"kept": {"valid_nll": 0.9}})
-    found = {name: value for name, (value, _) in classes.class_metrics(artifacts, labels, "documents").items()}
+    artifacts = SimpleNamespace(array=lambda name: np.load(tmp_path / f"{name}.npy"), summary={"kept": {"valid_nll": 0.9}})
+    found = {name: value for name, (value, _) in classification.class_metrics(artifacts, labels, "documents").items()}
     assert found["training.nll_to_uniform"] == pytest.approx(0.9 / math.log(3)) and found["accuracy"]["total"] == 75.0
     assert found["test_nll"] == pytest.approx(-np.log([0.7, 0.6, 0.25, 0.8]).mean())
 
@@ -264,7 +263,8 @@ def test_a_classifier_is_compared_with_a_guess_among_its_classes(tmp_path, monke
 def test_the_guess_without_a_model_is_the_most_frequent_class(tmp_path):
     for split, labels in {"train": "aabbb", "valid": "ab", "test": "abb"}.items():
         (tmp_path / f"{split}.labels").write_text("".join(f"{label}\n" for label in labels))
-    majority.score("majority", "classify", tmp_path, ".labels", tmp_path, {})
+    job = MajorityBaseline(name="majority", task="classify", corpus="documents")
+    classification.score_majority(job, tmp_path, ".labels", tmp_path, {})
     found = json.loads((tmp_path / "majority.json").read_text())
     assert (found["run"], found["task"]) == ("majority", "classify")
     assert found["metrics"]["accuracy"]["total"] == pytest.approx(200 / 3, rel=1e-4)

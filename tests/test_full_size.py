@@ -77,10 +77,10 @@ def test_every_run_line_trains_with_a_narrow_model(task, name, tokens, tmp_path,
     job = job.replaced(
         run=job.run.replaced(shape=job.run.shape | {key: NARROW[key] for key in NARROW if key in job.run.shape})
     )
-    part, folder = tasks.part(task, "training"), tokens / job.run.tokens
+    folder = tokens / job.run.tokens
     if not folder.exists():  # of another kind than these
         trial._prepare(tmp_path, one)
         folder = tmp_path / token_files(job.run.tokens)
-    train(job, b"", part, Execution(), Observer(), folder, tmp_path / "scratch", tmp_path / "out")
+    train(job, b"", tasks.load(task), Execution(), Observer(), folder, tmp_path / "scratch", tmp_path / "out")
     losses, evaluation = trial.results(tmp_path / "out")
     assert len(losses) == 2 and all(map(math.isfinite, (*losses, evaluation)))

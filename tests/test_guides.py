@@ -141,10 +141,9 @@ def test_an_architecture_is_one_file_a_size_and_a_line(grown):
     assert metrics["ppl"]["total"] > 1 and metrics["continuation"]["uniq"] >= 1
 
 
-def test_a_task_is_its_folder_parameters_and_a_group_of_stages(grown):
+def test_a_task_is_its_file_parameters_and_a_group_of_stages(grown):
     folder, _, touched = grown
-    places = {path.replace(path.rsplit("/", 1)[-1], "") if "tasks/" in path else path for path in touched["add-a-task"]}
-    assert places == {"src/raretokens/tasks/backwards/", "params.yaml", "dvc.yaml"}
+    assert touched["add-a-task"] == {"src/raretokens/tasks/backwards.py", "params.yaml", "dvc.yaml"}
     scored = score(folder, "backwards/backwards-mle")
     assert scored["task"] == "backwards" and scored["metrics"]["valid_nll"] > 0
     assert scored["metrics"]["isotropy"]["total"] > 0

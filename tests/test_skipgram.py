@@ -18,7 +18,7 @@ from raretokens.models.skip_gram import SkipGram
 from raretokens.objectives.building import build
 from raretokens.objectives.registry import declared
 from raretokens.run import Run
-from raretokens.tasks.skipgram import training as task
+from raretokens.tasks import skipgram
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
@@ -197,7 +197,7 @@ def trained(
     job: Job, folder: Path, into: Path, observer: Observer | None = None, micro_batch: int = 10_000
 ) -> torch.Tensor:
     how = Execution(micro_batch, save_updates=4)
-    train(job, b"told", task, how, observer or Observer(), folder, into / "scratch", into / "out")
+    train(job, b"told", skipgram, how, observer or Observer(), folder, into / "scratch", into / "out")
     return load_file(into / "out/model.safetensors")["table"]
 
 

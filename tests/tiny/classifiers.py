@@ -1,7 +1,6 @@
 """The real training loop on tiny documents and images with a class each."""
 
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import torch
@@ -9,7 +8,7 @@ import torch
 from raretokens.models.registry import build as build_model
 from raretokens.objectives.building import build
 from raretokens.run import Run
-from raretokens.tasks import part
+from raretokens.tasks import load
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
@@ -59,19 +58,15 @@ def classifier(folder: Path, task: str, name: str, *, dropout: float = 0.0, dtyp
     shape = SHAPES[task] | {"dropout": dropout}
     run = Run(name=name, task=task, tokens=task, objective=name, size="tiny", architecture=ARCHITECTURES[task],
               shape=shape, seed=1, options=options)  # fmt: skip
-    job, training = Job(run=run, training=recipe, groups=Groups(fractions=[0.3, 0.5, 0.2])), part(task, "training")
+    job, file = Job(run=run, training=recipe, groups=Groups(fractions=[0.3, 0.5, 0.2])), load(task)
     execution = Execution(micro_batch, save_updates=save_updates)
     accelerator = process(recipe.precision, execution)
     model = build_model(run.architecture, shape, N, PIXELS)
     objective = build(name, trainer.facts(folder), **options)
     state = State(folder / f"scratch/{task}-{name}")
     outputs = Outputs(folder / "out" / name, {"parameters": 9})
-    return Trainer(f"{task}/{name}", model, objective, recipe, *training.data(job, folder / task), state, execution,
-                   accelerator, outputs, criterion=_criterion(training)(model, objective))  # fmt: skip
-
-
-def _criterion(training: ModuleType) -> type[Criterion]:
-    return getattr(training, "CRITERION", Criterion)
+    return Trainer(f"{task}/{name}", model, objective, recipe, *file.training_data(job, folder / task), state, execution,
+                   accelerator, outputs, criterion=getattr(file, "criterion", Criterion)(model, objective))  # fmt: skip
 
 
 def padded(rows: list[list[int]], length: int) -> torch.Tensor:

@@ -60,6 +60,10 @@ class Artifacts:
             groups[: len(SPECIALS)] = FILLER
         return cls(job.run, places, vocabulary, groups, table, log, summary)
 
+    def array(self, name: str) -> np.ndarray:
+        """Return an array of the model's output on the test text."""
+        return np.load(self.places.output / f"{name}.npy")
+
     def snapshots(self) -> Iterator[tuple[int, np.ndarray]]:
         """Update and table (N x d, float16) of each snapshot, in order."""
         path = self.places.trained / "snapshots.safetensors"

@@ -1,7 +1,4 @@
-"""What classifiers are scored by: their predictions of the test text, and their table.
-
-Examples with a class each, without a model: the most frequent class of the training text, taken for every test example.
-"""
+"""Scores of classifiers, and of the majority baseline."""
 
 import math
 from collections import Counter
@@ -11,18 +8,19 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.evaluation.artifacts import Artifacts, lines
+from raretokens.evaluation.config import MajorityBaseline
 from raretokens.evaluation.geometry import geometry
 from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.predictions import accuracy, drawn_accuracy, mean_nll
-from raretokens.evaluation.score_files import Signed, layout, write_drawn, write_json, write_points
+from raretokens.evaluation.score_files import Signed, write_baseline
 
 
 def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Signed:
-    """labels: n, the right class of each test example; unit: what an example is.
+    """Return the metrics of predictions and of the embedding matrix.
 
-    Raises UserError where artifacts do not fit.
+    labels: n, the right class of each test example; unit: what an example is. Raises UserError where artifacts do not fit.
     """
-    logprob = _logprob(artifacts)
+    logprob = artifacts.array("logprob")  # n x classes
     valid, uniform = artifacts.summary["kept"]["valid_nll"], math.log(logprob.shape[1])
     return {
         "accuracy": accuracy(logprob, labels),
@@ -33,32 +31,29 @@ def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Signed
     }
 
 
-def drawn_class_metrics(artifacts: Artifacts, labels: np.ndarray) -> Replicates:
-    """Metric -> its values on drawn test sets."""
-    return {"accuracy.total": drawn_accuracy(_logprob(artifacts), labels)}
-
-
-def _logprob(artifacts: Artifacts) -> np.ndarray:
-    """n x classes."""
-    return np.load(artifacts.places.output / "logprob.npy")
+def bootstrap_class_metrics(artifacts: Artifacts, labels: np.ndarray) -> Replicates:
+    """Return metric -> its values on resampled test sets."""
+    return {"accuracy.total": drawn_accuracy(artifacts.array("logprob"), labels)}
 
 
 SPLITS = ("train", "valid", "test")
 
 
-def score(name: str, task: str, corpus: Path, ending: str, scores: Path, further: Signed) -> None:
-    """Write <name>.json and its CSV files; ending: of the files with a class a line. further: what else is measured."""
-    classes = {split: lines(corpus / f"{split}{ending}") for split in SPLITS}
-    shares, labels = _guess(classes["train"], classes["test"])
+def score_majority(job: MajorityBaseline, corpus: Path, suffix: str, scores: Path, further: Signed) -> None:
+    """Write the scores of the most frequent class of the training text, taken for every test example.
+
+    suffix: of the files with a class a line; further: metrics that are not of the classes.
+    """
+    classes = {split: lines(corpus / f"{split}{suffix}") for split in SPLITS}
+    shares, labels = _majority(classes["train"], classes["test"])
     metrics: Signed = {"accuracy": accuracy(shares, labels), **further}
-    write_json(scores / f"{name}.json", layout({"run": name, "task": task}, metrics))
-    write_drawn(scores / f"{name}.drawn.csv", {"accuracy.total": drawn_accuracy(shares, labels)})
+    replicates = {"accuracy.total": drawn_accuracy(shares, labels)}
     counts = Counter(classes["train"]).most_common()
     points = [("class_frequency", "total", rank, count) for rank, (_, count) in enumerate(counts, 1)]
-    write_points(scores / f"{name}.csv", points)
+    write_baseline(scores, job.name, job.task, metrics, replicates, points)
 
 
-def _guess(train: Sequence[str], test: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def _majority(train: Sequence[str], test: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Log-probabilities of test examples x classes, all the same, and the numbers of their classes."""
     counts = Counter(train)
     names = sorted(counts)

@@ -114,7 +114,7 @@ class PredictJob(Section):
     block: PositiveInt  # ids of the longest document, or pixels of an image
 
 
-class Majority(Section):
+class MajorityBaseline(Section):
     """The most frequent class, for every example of a classified text."""
 
     name: str

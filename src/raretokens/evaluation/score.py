@@ -99,10 +99,11 @@ def _require(artifacts: Artifacts, updates: Sequence[int], kept: list[int]) -> N
 def score(job: Score, task: ModuleType, places: Places) -> None:
     """Write <run>.json, <run>.csv and <run>.drawn.csv to places.scores and <run>.csv to places.curves.
 
-    task: scoring.py of the run's task. Raises UserError where artifacts do not fit each other, OSError where one is missing.
+    task: file of the run's task. Raises UserError where artifacts do not fit each other, OSError where one is missing.
     """
     artifacts = Artifacts.read(job, places)
-    _write(job, artifacts, task.metrics(job, artifacts), task.drawn(job, artifacts), task.hyperparameters(job))
+    further = task.hyperparameters(job) if hasattr(task, "hyperparameters") else {}
+    _write(job, artifacts, task.metrics(job, artifacts), task.bootstrap_replicates(job, artifacts), further)
 
 
 def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates, further: dict) -> None:

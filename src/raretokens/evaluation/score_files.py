@@ -54,6 +54,15 @@ def write_json(path: Path, score: dict[str, Any]) -> None:
     write_text(path, json.dumps(_rounded(score), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def write_baseline(
+    folder: Path, name: str, task: str, metrics: Signed, replicates: Mapping[str, np.ndarray], points: Iterable[Point]
+) -> None:
+    """Write <name>.json, <name>.drawn.csv and <name>.csv of a row of tables that needs no model."""
+    write_json(folder / f"{name}.json", layout({"run": name, "task": task}, metrics))
+    write_drawn(folder / f"{name}.drawn.csv", replicates)
+    write_points(folder / f"{name}.csv", points)
+
+
 def write_points(path: Path, points: Iterable[Point]) -> None:
     """Write the points of figures as `series,group,x,y`; every name is a plain word, so nothing is quoted."""
     lines = (f"{series},{group},{_cell(x, POINT_DIGITS)},{_cell(y, POINT_DIGITS)}\n" for series, group, x, y in points)

@@ -80,7 +80,7 @@ def changes(declared: Declarations, scores: dict[str, Scores]) -> list[Change]:
 
 
 def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) -> Iterator[Change]:
-    for title, (metric, kind, needs) in TASKS[scores.task].weighed.items():
+    for title, (metric, kind, needs) in TASKS[scores.task].compared.items():
         sides = {name: Side(runs=[one], metric=metric) for name, one in (("left", run), ("right", baseline))}
         comparison = Comparison(kind, sides, scores)
         left, right, effect = comparison.mean_of("left"), comparison.mean_of("right"), comparison.mean

@@ -1,14 +1,13 @@
-"""The tasks that reports are of, by their records, and checks of their names."""
+"""The tasks that reports are about, and checks of their names."""
 
 from typing import Annotated
 
 from pydantic import AfterValidator
 
 from raretokens.errors import nearest
-from raretokens.tasks import names
-from raretokens.tasks.record import record
+from raretokens.tasks import describe, names
 
-TASKS = {name: record(name) for name in names()}
+TASKS = {name: describe(name) for name in names()}
 USUAL = "lm"  # of a table that says nothing
 HEADLINES = {short: number for task in TASKS.values() for short, number in task.headline.items()}
 TOKENS = [folder for task in TASKS.values() for folder in task.tokens]

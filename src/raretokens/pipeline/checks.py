@@ -13,9 +13,8 @@ from raretokens.literals import Option, option
 from raretokens.models.registry import shape_of
 from raretokens.objectives.registry import known
 from raretokens.schema import unknown_key
-from raretokens.tasks.parameters import Parameters, PreparedCorpus, value_at
-from raretokens.tasks.record import record
-from raretokens.tasks.settings import Line, TaskSettings
+from raretokens.tasks import describe
+from raretokens.tasks.parameters import Line, Parameters, PreparedCorpus, TaskSettings, value_at
 from raretokens.tokenization.config import Groups, Subword
 from raretokens.tokenization.vocabulary import SPECIALS
 from raretokens.training.config import RuleChoice, Training, known_rules
@@ -52,7 +51,7 @@ def _corpora(parameters: Parameters) -> Iterator[str]:
             yield f"{key}.task: {declared.task!r} is not known; allowed: {', '.join(tasks.names())}"
         elif parameters.task(declared.task) is None:
             yield f"{declared.task}: missing; {key} needs it"
-        elif declared.corpus not in (known_corpora := corpora(record(declared.task).kind)):
+        elif declared.corpus not in (known_corpora := corpora(describe(declared.task).kind)):
             allowed = ", ".join(known_corpora)
             yield f"{key}.corpus: {declared.corpus!r} is not known; allowed for {declared.task}: {allowed}"
         else:
@@ -66,12 +65,12 @@ def _tests(key: str, declared: PreparedCorpus, parameters: Parameters) -> Iterat
     for test in declared.extra_tests:
         if test not in known:
             yield f"{key}: {test!r} is not known; allowed: {', '.join(known)}"
-    if declared.extra_tests and record(declared.task).kind == "text":
+    if declared.extra_tests and describe(declared.task).kind == "text":
         yield f"{key}: {declared.extra_tests} are of pairs; not allowed in a text of one side"
 
 
 def _languages(key: str, declared: PreparedCorpus) -> Iterator[str]:
-    sides = ("text",) if record(declared.task).kind == "text" else ("source", "target")
+    sides = ("text",) if describe(declared.task).kind == "text" else ("source", "target")
     if declared.languages and declared.corpus != "own":
         yield f"{key}: {declared.languages} is not allowed: the languages of {declared.corpus} are known"
     elif declared.languages and tuple(sorted(declared.languages)) != sides:
@@ -116,7 +115,7 @@ def _subword(key: str, declared: Subword, parameters: Parameters, tokens: str) -
 def _sides(parameters: Parameters, tokens: str) -> int | None:
     """Of a text that is cut into tokens; None where its corpus is wrong itself."""
     corpus = parameters.corpora.get(parameters.tokens[tokens].corpus)
-    return len(record(corpus.task).sides) if corpus and corpus.task in tasks.names() else None
+    return len(describe(corpus.task).sides) if corpus and corpus.task in tasks.names() else None
 
 
 def _task(name: str, task: TaskSettings) -> Iterator[str]:
@@ -202,9 +201,9 @@ def _continued(task: str, runs: dict[str, Line], continued: dict[str, Line]) -> 
 
 def _text(key: str, parameters: Parameters, task: str, tokens: str) -> Iterator[str]:
     corpus = parameters.corpora.get(parameters.tokens[tokens].corpus)
-    if corpus and corpus.task in tasks.names() and record(corpus.task).kind != record(task).kind:
+    if corpus and corpus.task in tasks.names() and describe(corpus.task).kind != describe(task).kind:
         yield f"{key}: {tokens!r} is text of {corpus.task}; a run of {task} needs another"
-    elif len(record(task).sides) == 2 and tokens not in parameters.alignments:
+    elif len(describe(task).sides) == 2 and tokens not in parameters.alignments:
         yield f"{key}: {tokens!r} is not aligned; name it under alignments"
 
 

@@ -10,8 +10,7 @@ from raretokens.errors import UserError
 from raretokens.paths import PARAMETERS
 from raretokens.pipeline.checks import mistakes
 from raretokens.schema import Strict
-from raretokens.tasks.parameters import Name, Parameters
-from raretokens.tasks.settings import Line
+from raretokens.tasks.parameters import Line, Name, Parameters, TaskSettings
 from raretokens.yaml_files import checked, read_yaml
 
 
@@ -33,10 +32,12 @@ def load(path: Path = PARAMETERS) -> Parameters:
 @cache
 def schema() -> type[Parameters]:
     """Parameters with a section and a run sheet for each task."""
-    parts = {name: tasks.part(name, "settings") for name in tasks.names()}
-    sheets = {name: (dict[Name, part.Line], {}) for name, part in parts.items()}
-    continued = {name: (dict[Name, _continued(part.Line)], {}) for name, part in parts.items()}
-    sections = {name: (part.Settings | None, None) for name, part in parts.items()}  # None: a scale without the task
+    files = {name: tasks.load(name) for name in tasks.names()}
+    lines = {name: getattr(file, "Line", Line) for name, file in files.items()}
+    sheets = {name: (dict[Name, line], {}) for name, line in lines.items()}
+    continued = {name: (dict[Name, _continued(line)], {}) for name, line in lines.items()}
+    # None: a scale without the task.
+    sections = {name: (getattr(file, "Settings", TaskSettings) | None, None) for name, file in files.items()}
     continued_sheets = create_model("Continued", __base__=Strict, **continued)
     return create_model(
         "Parameters",

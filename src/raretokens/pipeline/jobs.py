@@ -18,8 +18,8 @@ from raretokens.pipeline.context import root
 from raretokens.pipeline.job_file import job_text, params_hash
 from raretokens.run import Run
 from raretokens.schema import Section
+from raretokens.tasks import describe
 from raretokens.tasks.parameters import Parameters
-from raretokens.tasks.record import record
 from raretokens.tokenization.config import AlignJob
 from raretokens.tokenization.config import EncodeJob as Encode
 from raretokens.training.config import TrainJob as Train
@@ -27,6 +27,14 @@ from raretokens.training.config import TrainJob as Train
 STAGES = Path(__file__).with_name("stages.py")
 TABLE = code.PACKAGE / "corpora/table"
 PINNED = ("fetch", "own")  # what comes out is known beforehand: the job only says that params.yaml was checked before
+# What a stage uses of the file of a task.
+OF_TASK = {
+    "train": ("training_data", "criterion"),
+    "predict": ("predict",),
+    "score": ("Score", "metrics", "bootstrap_replicates", "hyperparameters"),
+    "baseline": ("Baseline", "score_baseline"),
+    "report": ("describe",),
+}
 PAGES = code.PACKAGE / "report"
 
 
@@ -36,7 +44,8 @@ def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
     yield from (("own", name, Section()) for name in parameters.own)
     for name, corpus in parameters.corpora.items():
         yield "prepare", name, _prepare(parameters, name)
-        if baseline := tasks.part(corpus.task, "jobs").baseline(parameters, parameters.task(corpus.task), name):
+        baseline_job = getattr(tasks.load(corpus.task), "baseline_job", None)
+        if baseline_job and (baseline := baseline_job(parameters, parameters.task(corpus.task), name)):
             yield "baseline", name, baseline
     for name in parameters.tokens:
         yield "encode", name, _encode(parameters, name)
@@ -78,11 +87,11 @@ def _of_text(parameters: Parameters, tokens: str) -> Iterator[Section]:
 def _prepare(parameters: Parameters, name: str) -> Prepare:
     corpus = parameters.corpora[name]
     declared = corpus.model_dump(include={"corpus", "extra_tests", "languages"})
-    return Prepare(kind=record(corpus.task).kind, **declared, processes=parameters.threads)
+    return Prepare(kind=describe(corpus.task).kind, **declared, processes=parameters.threads)
 
 
 def _encode(parameters: Parameters, name: str) -> Encode:
-    sides = record(parameters.corpus_of(name).task).sides
+    sides = describe(parameters.corpus_of(name).task).sides
     return Encode(name=name, sides=sides, vocabulary=parameters.tokens[name].vocabulary)
 
 
@@ -95,12 +104,12 @@ def _of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
         "run": run,
         "training": train.training,
         "groups": train.groups,
-        "output": record(run.task).output,
-        "pictures": record(run.task).pictures,
+        "output": describe(run.task).output,
+        "pictures": describe(run.task).pictures,
         "queries": settings.neighbours,
         "updates": [update for update in settings.curves if update % every == 0],
     }
-    yield from tasks.part(run.task, "jobs").of_run(parameters, settings, run, score)
+    yield from tasks.load(run.task).run_jobs(parameters, settings, run, score)
 
 
 def training(parameters: Parameters, run: Run) -> Train:
@@ -150,27 +159,22 @@ def runs(stage: str, job: Section) -> dict[str, str]:
     function = stage.split("-")[0]
     own, roots = code.of_function(STAGES, function)
     data = {"report": [PAGES], "prepare": [TABLE], "similarity": [TABLE]}.get(stage, [])
-    found = code.fingerprints((*roots, *map(code.module, _named(function, job))), tuple(data))
+    files = (code.module(name.partition(":")[0]) for name in _named(function, job))
+    found = code.fingerprints((*roots, *files), tuple(data))
     return {f"pipeline/stages.py: {function}": own, **found}
 
 
 def _named(stage: str, job: Section) -> Iterator[str]:
-    """Modules that a stage finds by a name."""
+    """Modules that a stage finds by a name, and definitions of the file of a task."""
     run: Run | None = getattr(job, "run", None)
     if run and stage != "score":
         yield f"raretokens.models.{run.architecture}"
     if stage == "train" and run:
-        yield f"raretokens.tasks.{run.task}.training"
         yield f"raretokens.objectives.{declared(run.objective).module}"
         yield f"raretokens.training.rules.{job.training.rule.name}"
-    if stage == "predict" and run:
-        yield f"raretokens.tasks.{run.task}.predicting"
-    if stage == "score" and run:
-        yield f"raretokens.tasks.{run.task}.scoring"
-    if stage == "baseline":
-        yield f"raretokens.tasks.{job.task}.baseline"
-    if stage == "report":
-        yield from (f"raretokens.tasks.{task}.record" for task in tasks.names())
+    if stage in OF_TASK:
+        names = tasks.names() if stage == "report" else [run.task if run else job.task]
+        yield from (f"raretokens.tasks.{task}:{name}" for task in names for name in OF_TASK[stage])
     if stage == "prepare":
         yield f"raretokens.corpora.{corpora(job.kind)[job.corpus]}"
         yield from (f"raretokens.corpora.{lenders()[test]}" for test in job.extra_tests if test in lenders())

@@ -77,11 +77,11 @@ def train(task: str, name: str) -> None:
 
     stage = f"train-{task}"
     content = read_job_file(stage, name)
-    settings, part = parse_job(Job, content, paths.job(stage, name)), tasks.part(task, "training")
+    settings, file = parse_job(Job, content, paths.job(stage, name)), tasks.load(task)
     run = settings.run
     start = paths.trained(task, run.after) if run.after else None
     places = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
-    context.training(settings, lambda execution, observer: train_run(settings, content, part, execution, observer, *places))
+    context.training(settings, lambda execution, observer: train_run(settings, content, file, execution, observer, *places))
 
 
 def probe(name: str) -> None:
@@ -125,19 +125,20 @@ def predict(task: str, name: str) -> None:
     from raretokens.evaluation.config import PredictJob
     from raretokens.evaluation.predict import predict as predict_run
 
-    settings, part = load_job(PredictJob, f"predict-{task}", name), tasks.part(task, "predicting")
+    settings = load_job(PredictJob, f"predict-{task}", name)
     places = paths.tokens(settings.run.tokens), paths.trained(task, name), paths.output("predictions", name)
-    predict_run(settings, part.log_probabilities, *places)
+    predict_run(settings, tasks.load(task).predict, *places)
 
 
 def score(task: str, name: str) -> None:
     """Measure a run."""
     from raretokens import tasks
     from raretokens.evaluation.artifacts import Places
+    from raretokens.evaluation.config import ScoreJob
     from raretokens.evaluation.score import score as score_run
 
-    scoring = tasks.part(task, "scoring")
-    settings = load_job(scoring.Score, f"score-{task}", name)
+    file = tasks.load(task)
+    settings = load_job(getattr(file, "Score", ScoreJob), f"score-{task}", name)
     tokens = settings.run.tokens
     places = Places(
         tokens=paths.tokens(tokens),
@@ -148,15 +149,15 @@ def score(task: str, name: str) -> None:
         scores=paths.SCORES / task,
         curves=paths.CURVES / task,
     )
-    score_run(settings, scoring, places)
+    score_run(settings, file, places)
 
 
 def baseline(task: str, name: str) -> None:
     """Measure what of a corpus needs no model."""
     from raretokens import tasks
 
-    part = tasks.part(task, "baseline")
-    part.score(load_job(part.Job, "baseline", name), paths.CORPORA, paths.TOKENS, paths.SCORES / task)
+    file = tasks.load(task)
+    file.score_baseline(load_job(file.Baseline, "baseline", name), paths.CORPORA, paths.TOKENS, paths.SCORES / task)
 
 
 def report() -> None:

@@ -1,35 +1,91 @@
-"""params.yaml as one frozen object: what all tasks share (config/schema.py adds the section of each)."""
+"""params.yaml as frozen objects: the keys that all tasks share; pipeline/config.py adds the section of each task."""
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, PositiveFloat
 
 from raretokens import tasks
 from raretokens.corpora.names import Corpus
 from raretokens.errors import UserError
 from raretokens.models.registry import shape_of
 from raretokens.run import Run
-from raretokens.schema import Name, Seed, Strict
-from raretokens.tasks.settings import Line, TaskSettings
+from raretokens.schema import Count, Length, Name, Seed, Strict
 from raretokens.tokenization.config import AlignJob, Groups, Vocabulary
+from raretokens.training.config import Beta, RuleChoice, Training
 
 TestSet = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 # A file of one's own is called by its place in the corpus.
 Own = Annotated[str, Field(pattern=r"^(lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9_-]*-(source|target))$")]
+Update = Annotated[int, Field(ge=0)]
+
+
+class Size(Strict):
+    """A model config: its architecture, and what it overrides of the task's training.
+
+    Further keys are its shape (SHAPE in the architecture's file).
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    architecture: str
+    updates: Count | None = None
+    tokens_per_update: Count | None = None
+    block: Length | None = None
+    peak_lr: PositiveFloat | None = None
+    warmup: Count | None = None
+    rule: RuleChoice | None = None
+    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] | None = None
+    weight_decay: Annotated[float, Field(ge=0.0)] | None = None
+    snapshot_every: Count | None = None
+    stop_window: Count | None = None
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+    def training(self, training: Training) -> Training:
+        """Return the task's recipe with what this model config overrides."""
+        own = {name: getattr(self, name) for name in Size.model_fields if name != "architecture"}
+        return training.replaced(**{name: value for name, value in own.items() if value is not None})
+
+
+class TaskSettings(Strict):
+    """The section of params.yaml that has the name of the task."""
+
+    sizes: dict[Name, Size]
+    training: Training
+    curves: list[Update] = []  # updates after which the embedding matrix is projected
+    neighbours: list[str] = []  # queries of the nearest-neighbour tables and similarity curves
+
+
+class Line(Strict):
+    """A line of the run sheet. Further keys are options of its objective (OPTIONS in the objective's file)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    tokens: str  # a key of `tokens`
+    size: str
+    objective: str
+    knob: str | None = None  # a key of params.yaml whose value is the option of that name
+    seed: Seed | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
 
 
 class PreparedCorpus(Strict):
-    """Text of a task, a folder of data/corpus."""
+    """The text of a task: a folder of data/corpus."""
 
     task: str
     corpus: Corpus  # a name that a file of corpora/ serves
-    baseline: Name  # what its row of tables that needs no model is called
+    baseline: Name  # name of its row of tables that needs no model
     extra_tests: list[TestSet] = []  # of a bitext: further test sets
     languages: dict[str, str] = {}  # of one's own corpus: text, or source and target, in two letters
 
 
 class TokenFiles(Strict):
-    """A corpus cut into tokens, a folder of data/tokens."""
+    """A tokenized corpus: a folder of data/tokens."""
 
     corpus: str  # a key of `corpora`
     vocabulary: Vocabulary
@@ -37,7 +93,7 @@ class TokenFiles(Strict):
 
 
 class Parameters(Strict):
-    """A section for each task and a run sheet for each in `runs` come with the schema."""
+    """All of params.yaml; a section and a run sheet for each task come with the schema (pipeline/config.py)."""
 
     root: str
     scale: Name
@@ -54,18 +110,18 @@ class Parameters(Strict):
     continued: Any  # runs that start from the weights of others
 
     def task(self, name: str) -> TaskSettings | None:
-        """Its section; None at a scale that does without the task."""
+        """Return the section of a task; None at a scale without the task."""
         return getattr(self, name)
 
     def lines(self, task: str) -> dict[str, Line]:
-        """The run sheet of a task, runs that start from others last."""
+        """Return the run sheet of a task; runs that start from the weights of others come last."""
         return getattr(self.runs, task) | getattr(self.continued, task)
 
     def corpus_of(self, tokens: str) -> PreparedCorpus:
         return self.corpora[self.tokens[tokens].corpus]
 
     def run(self, task: str, name: str) -> Run:
-        """The resolved run; its knob's value becomes the option of that name (`nmt.alpha` sets alpha)."""
+        """Return a resolved run; the value at its `knob` becomes the option of that name (`nmt.alpha` sets alpha)."""
         lines = self.lines(task)
         if name not in lines:
             raise UserError(f"runs.{task}: no run named {name}; the run sheet has {', '.join(lines)}")
@@ -92,7 +148,7 @@ class Parameters(Strict):
 
 
 def value_at(tree: Any, key: str) -> Any:
-    """The value of a dotted key; KeyError or TypeError where there is none."""
+    """Return the value at a dotted key; KeyError or TypeError where there is none."""
     for part in key.split("."):
         tree = tree[part]
     return tree

@@ -187,5 +187,5 @@ def _target_counts(job: TrainJob) -> tuple[np.ndarray, int]:
         raise UserError(f"{folder}: no such text yet; dvc repro encode@{job.run.tokens}")
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     vocabulary = vocabulary.reversed() if job.run.reverse else vocabulary
-    updates, _ = tasks.part(job.run.task, "training").data(job, folder)
+    updates, _ = tasks.load(job.run.task).training_data(job, folder)
     return vocabulary.target_counts[: vocabulary.types], updates.updates_per_epoch

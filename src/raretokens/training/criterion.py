@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from raretokens.errors import UserError
 from raretokens.loss.objective import Objective
-from raretokens.loss.terms import SummedLoss
+from raretokens.loss.terms import SummedLoss, negative_sampling
 from raretokens.training.batches import Batch
 
 
@@ -164,3 +164,36 @@ class ClassScores(Criterion):
             f"objective {name} acts on a softmax over the table, which a classifier of documents does not have; "
             "allowed: objectives that act on the table itself, such as mle, frage, cosreg"
         )
+
+
+NEEDS_SOFTMAX = (
+    "gate",
+    "target_offset",
+    "token_weight",
+    "unlikelihood",
+    "z_loss",
+    "hidden_term",
+    "input_term",
+    "loss",
+    "frozen_rows",
+)  # hooks that negative sampling does not have
+
+
+class NegativeSampling(Criterion):
+    """The loss of skip-gram. Of an objective, only what it does to the embedding matrix acts."""
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        super().__init__(model, objective)
+        changed = [name for name in NEEDS_SOFTMAX if getattr(type(objective), name) is not getattr(Objective, name)]
+        if changed:
+            name = type(objective).__module__.rsplit(".", 1)[-1]
+            raise UserError(
+                f"objective {name}: its {', '.join(changed)} needs a softmax, which skip-gram does not have"
+            )
+
+    def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:
+        loss = negative_sampling(forward(*batch.inputs), batch.targets, self.model.negatives)
+        return SummedLoss(loss, loss.detach())
+
+    def count(self, batch: Batch) -> Tensor:
+        return batch.targets.sum()

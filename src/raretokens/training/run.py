@@ -41,12 +41,12 @@ def train(
     """Train the run on the token files of a folder and write model.safetensors, log.tsv and others to `into`.
 
     told: all that the run was told, code included; a run that was interrupted and told the same goes on where its state was last
-    saved, in a folder of `scratch`. task: training.py of its task. start: folder of the run whose weights it starts from.
+    saved, in a folder of `scratch`. task: file of its task. start: folder of the run whose weights it starts from.
     """
     run, training = job.run, job.training
     torch.manual_seed(run.seed)
     vocabulary = _vocabulary(tokens, run.reverse)
-    updates, validation = task.data(job, tokens)
+    updates, validation = task.training_data(job, tokens)
     check_size(updates, run.task, training.tokens_per_update)
     model = build(run.architecture, run.shape, len(vocabulary), training.block)
     if start:
@@ -61,7 +61,7 @@ def train(
     about = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": updates.updates_per_epoch}
     outputs = Outputs(into, about | objective.about(), rank == 0)
     name = f"{run.task}/{run.name}"
-    criterion = getattr(task, "CRITERION", Criterion)(model, objective)
+    criterion = getattr(task, "criterion", Criterion)(model, objective)
     trainer = Trainer(
         name,
         model,

@@ -38,6 +38,11 @@ def rank_frequency(counts: np.ndarray, points: int = 300) -> list[tuple[int, flo
     return [(int(rank), float(np.log10(seen[rank - 1] / seen.sum()))) for rank in ranks]
 
 
+def rank_frequency_points(vocabulary: Vocabulary) -> list[tuple[str, str, int, float]]:
+    """Return rank_frequency of a training text as points of a figure."""
+    return [("rank_frequency", "total", rank, share) for rank, share in rank_frequency(vocabulary.counts)]
+
+
 def documents(lengths: Mapping[str, Sequence[int]], classes: int) -> tuple[dict, str]:
     """Documents, classes, and mean and longest length in words; lengths: of each document of train, valid and test.
 

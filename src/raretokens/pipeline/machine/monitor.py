@@ -19,7 +19,7 @@ from raretokens.paths import MACHINE, TRACKED, tokens
 from raretokens.pipeline.machine import timing
 from raretokens.pipeline.machine.settings import Machine
 from raretokens.pipeline.machine.timing import Speed, peak_memory
-from raretokens.tasks.record import record
+from raretokens.tasks import describe
 from raretokens.tokenization.token_files import read_meta
 from raretokens.training.config import TrainJob
 from raretokens.training.observer import Observer, Observers
@@ -149,7 +149,7 @@ class Trackers(Observer):
 def _flops_per_token(job: TrainJob) -> float:
     run, block = job.run, job.training.block
     rows = read_meta(tokens(run.tokens))["vocabulary"]
-    return flops_per_token(run.architecture, run.shape, rows, min(block, record(run.task).positions or block))
+    return flops_per_token(run.architecture, run.shape, rows, min(block, describe(run.task).positions or block))
 
 
 def _tracker_options(kind: str, place: Path, is_resumed: bool) -> dict[str, Any]:

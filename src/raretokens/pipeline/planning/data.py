@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from raretokens.errors import UserError
 from raretokens.paths import TOKENS
+from raretokens.tasks import describe
 from raretokens.tasks.parameters import Parameters
-from raretokens.tasks.record import record
 from raretokens.tokenization.alignment import ITERATIONS, expected_cooccurrences, expected_memory, expected_positions
 from raretokens.tokenization.config import Subword, WordVocabulary
 from raretokens.tokenization.token_files import META, dtype_for, read_meta
@@ -64,7 +64,7 @@ def _expected(parameters: Parameters, name: str) -> Text:
     declared = parameters.tokens[name].vocabulary
     number, rows = _number(declared), getattr(declared, "rows", None)
     corpus = parameters.corpus_of(name)
-    kind = "words" if isinstance(declared, WordVocabulary) else record(corpus.task).kind
+    kind = "words" if isinstance(declared, WordVocabulary) else describe(corpus.task).kind
     expected = read_yaml(EXPECTED).get(corpus.corpus, {}).get(kind)
     if expected and number in (None, expected["vocabulary"]):
         return Text(rows or expected["rows"], expected["tokens"])
@@ -95,11 +95,11 @@ class Need:
 def needs(parameters: Parameters) -> Iterator[Need]:
     """Needs of all stages between the downloads and the runs, in their order."""
     for name, corpus in parameters.corpora.items():
-        size, kind = _bytes(corpus.corpus), record(corpus.task).kind
+        size, kind = _bytes(corpus.corpus), describe(corpus.task).kind
         yield Need(f"prepare@{name}", PEAK["text"], size, size / PREPARED.get(kind, PREPARED["text"]) / 3600)
     for name, tokens in parameters.tokens.items():
         corpus, found = parameters.corpus_of(name), _text_or_none(parameters, name)
-        size, kind = _bytes(corpus.corpus), record(corpus.task).kind
+        size, kind = _bytes(corpus.corpus), describe(corpus.task).kind
         kind = "words" if isinstance(tokens.vocabulary, WordVocabulary) else kind
         learnt = LEARNT * size if isinstance(tokens.vocabulary, int) else 0.0
         disk = found.disk if found and found.tokens else math.nan

@@ -11,7 +11,7 @@ from raretokens.pipeline.machine import settings
 from raretokens.pipeline.planning.data import Text
 from raretokens.pipeline.planning.memory import FLOAT, ForwardPass, Step, has_penalty, measure_forward
 from raretokens.run import Run
-from raretokens.tasks.record import record
+from raretokens.tasks import describe
 from raretokens.training.config import Training, TrainJob
 
 UTILISATION = 0.4  # of a card's peak operations, unless said otherwise
@@ -43,7 +43,7 @@ class Planned:
     @property
     def sides(self) -> int:
         """2: source and target."""
-        return len(record(self.run.task).sides)
+        return len(describe(self.run.task).sides)
 
     @property
     def tokens(self) -> int:
@@ -61,7 +61,7 @@ class Planned:
         return self.flops - self.tokens * self._flops_per_token(0)
 
     def _flops_per_token(self, block: int) -> float:
-        positions = min(block, record(self.run.task).positions or block)
+        positions = min(block, describe(self.run.task).positions or block)
         return flops_per_token(self.run.architecture, self.run.shape, self.text.rows, positions)
 
     def hours(self, flops: float, cards: int = 1, utilisation: float = UTILISATION) -> float:
@@ -106,7 +106,7 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     """Needs of a run on `device` (cpu or cuda), shared by that many processes."""
     run, training = job.run, job.training
     share = max(training.tokens_per_update // processes, training.block)
-    micro = share if record(run.task).whole_updates else min(micro_batch(device), share)
+    micro = share if describe(run.task).whole_updates else min(micro_batch(device), share)
     model = forward_of(job, text.rows, device)
     step = Step(
         name=f"{run.task}/{run.name}",
@@ -126,7 +126,7 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
 def forward_of(job: TrainJob, rows: int, device: str) -> ForwardPass:
     """The forward pass of the run's model, with so many rows of the embedding matrix."""
     run, training = job.run, job.training
-    sides, is_half = len(record(run.task).sides), training.precision == "bfloat16"
+    sides, is_half = len(describe(run.task).sides), training.precision == "bfloat16"
     return measure_forward(run.architecture, json.dumps(run.shape), rows, training.block, sides, is_half, device)
 
 

@@ -19,7 +19,7 @@ from raretokens.pipeline.job_file import job_text
 from raretokens.pipeline.planning import random_tokens
 from raretokens.pipeline.planning.plan import Planned, forward_of
 from raretokens.run import Run
-from raretokens.tasks.record import record
+from raretokens.tasks import describe
 from raretokens.training.config import TrainJob
 from raretokens.training.document_batches import SMALLEST_BUCKET
 
@@ -47,7 +47,7 @@ def shrunk(planned: Planned, tokens: int | None) -> Planned:
     tokens = min(tokens or training.tokens_per_update, training.tokens_per_update)
     if planned.sides == 2:
         tokens = max(tokens, SMALLEST_BUCKET)
-    if record(planned.run.task).kind == "images":
+    if describe(planned.run.task).kind == "images":
         tokens = max(tokens, training.block)  # a whole image
     block = min(training.block, tokens)
     training = training.replaced(tokens_per_update=tokens, block=block)
@@ -94,7 +94,7 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
 def _prepare(folder: Path, planned: Planned) -> None:
     """The job of this run alone, machine.yaml, and random token files."""
     run, training, step = planned.run, planned.training, planned.step
-    kind = record(run.task).kind
+    kind = describe(run.task).kind
     longest = training.block if kind in ("bitext", "documents") else None
     splits = {"train": planned.sides * SPARE * training.tokens_per_update, "valid": planned.sides * step.micro_batch}
     random_tokens.write(folder / token_files(run.tokens), planned.text.rows, splits, longest)

@@ -1,0 +1,54 @@
+"""Language modelling from right to left: each token from those after it. An example of a task of one's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.config import ScoreJob
+from raretokens.evaluation.score_files import Signed
+from raretokens.run import Run
+from raretokens.schema import Section
+from raretokens.tasks import Headline, Task
+from raretokens.tasks.parameters import Parameters, TaskSettings
+from raretokens.tokenization.token_files import tokens
+from raretokens.training.config import TrainJob
+
+if TYPE_CHECKING:
+    from raretokens.evaluation.metrics.bootstrap import Replicates
+    from raretokens.training.token_batches import Blocks
+
+
+def describe() -> Task:
+    return Task(
+        title="Language models, right to left",
+        text="Language-model text",
+        tokens=("lm",),
+        headline={"nll": Headline("valid_nll", "NLL", 3), "iw": Headline("isotropy.total", "I(W)", 3)},
+    )
+
+
+def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
+    """Return training and validation text."""
+    from raretokens.training.token_batches import Blocks
+
+    training, (train, valid) = job.training, (tokens(folder, split)[::-1] for split in ("train", "valid"))
+    batches = Blocks(train, training.block, training.tokens_per_update, job.run.seed)
+    return batches, Blocks(valid, training.block, first=training.validation_tokens)
+
+
+def run_jobs(parameters: Parameters, settings: TaskSettings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
+    yield "score-backwards", ScoreJob(**score)
+
+
+def metrics(job: ScoreJob, artifacts: Artifacts) -> Signed:
+    """Return metric -> (value, signature)."""
+    from raretokens.evaluation.geometry import geometry
+
+    likelihood = artifacts.summary["kept"]["valid_nll"]
+    return {"valid_nll": (likelihood, "log:e|unit:piece|checkpoint:scored|split:valid"), **geometry(artifacts)}
+
+
+def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
+    """Return metric -> its values on resampled test sets: none here."""
+    return {}

@@ -1,0 +1,125 @@
+"""Text classification: predict the class of a document from the embeddings of its words."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from raretokens.errors import UserError
+from raretokens.evaluation.artifacts import Artifacts, lines
+from raretokens.evaluation.config import MajorityBaseline, PredictJob, ScoreJob
+from raretokens.evaluation.score_files import Signed
+from raretokens.run import Run
+from raretokens.schema import Section
+from raretokens.tasks import ComparedMetric, Headline, Task
+from raretokens.tasks.parameters import Parameters, TaskSettings
+from raretokens.tokenization.token_files import labels_of, read_meta, tokens
+from raretokens.training.config import TrainJob
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from raretokens.evaluation.metrics.bootstrap import Replicates
+    from raretokens.loss.objective import Objective
+    from raretokens.training.criterion import ClassScores
+    from raretokens.training.document_batches import Documents
+
+Baseline = MajorityBaseline
+
+
+def describe() -> Task:
+    return Task(
+        title="Text classification",
+        text="Classified documents",
+        kind="documents",
+        tokens=("documents",),
+        output="predictions",
+        whole_updates=True,
+        pictures={"projection": False},
+        headline={
+            "accuracy": Headline("accuracy.total", "accuracy"),
+            "iw": Headline("isotropy.total", "I(W)", 3),
+        },
+        compared={
+            "accuracy": ComparedMetric("accuracy.total"),
+            "I(W)": ComparedMetric("isotropy.total"),
+            "told apart": ComparedMetric("popularity.accuracy"),
+        },
+    )
+
+
+def training_data(job: TrainJob, folder: Path) -> tuple["Documents", "Documents"]:
+    """Return training and validation documents. UserError where the model has another number of classes than the text."""
+    from raretokens.training.document_batches import Documents
+
+    run, training, classes = job.run, job.training, read_meta(folder)["classes"]
+    if run.shape["classes"] != len(classes):
+        raise UserError(
+            f"{run.task}.sizes.{run.size}.classes: {run.shape['classes']}; "
+            f"{run.tokens} has {len(classes)}: {', '.join(classes)}"
+        )
+    train, valid = ((tokens(folder, split), labels_of(folder, split)) for split in ("train", "valid"))
+    batches = Documents(*train, training.block, training.tokens_per_update, run.seed)
+    return batches, Documents(*valid, training.block, first=training.validation_tokens)
+
+
+def criterion(model: "nn.Module", objective: "Objective") -> "ClassScores":
+    from raretokens.training.criterion import ClassScores
+
+    return ClassScores(model, objective)
+
+
+def run_jobs(parameters: Parameters, settings: TaskSettings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
+    yield f"predict-{run.task}", PredictJob(run=run, block=score["training"].block)
+    yield f"score-{run.task}", ScoreJob(**score)
+
+
+def baseline_job(parameters: Parameters, settings: TaskSettings, corpus: str) -> Baseline:
+    declared = parameters.corpora[corpus]
+    return Baseline(name=declared.baseline, task=declared.task, corpus=corpus)
+
+
+def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
+    """Return natural log-probabilities of test documents x classes, float32."""
+    from raretokens.evaluation.predict import TOKENS_AT_ONCE
+    from raretokens.training.document_batches import Documents
+
+    test = Documents(tokens(folder, "test"), labels_of(folder, "test"), block)
+    found = [
+        model(batch.inputs[0].to(model.table.device))[:, 0].float().log_softmax(1).cpu().numpy()
+        for batch in test.everything(TOKENS_AT_ONCE)
+    ]
+    by_length = np.concatenate(found)
+    ordered = np.empty_like(by_length)
+    ordered[test.by_length] = by_length
+    return ordered
+
+
+def metrics(job: ScoreJob, artifacts: Artifacts) -> Signed:
+    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    from raretokens.evaluation.classification import class_metrics
+
+    return class_metrics(artifacts, _labels(artifacts), "document")
+
+
+def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
+    """Return metric -> its values on resampled test sets."""
+    from raretokens.evaluation.classification import bootstrap_class_metrics
+
+    return bootstrap_class_metrics(artifacts, _labels(artifacts))
+
+
+def _labels(artifacts: Artifacts) -> np.ndarray:
+    return np.asarray(labels_of(artifacts.places.tokens, "test"))
+
+
+def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
+    """Write <name>.json, .csv and .drawn.csv of the most frequent class, with the lengths of the documents."""
+    from raretokens.evaluation.classification import SPLITS, score_majority
+    from raretokens.evaluation.metrics.text import documents
+
+    corpus = corpora / job.corpus
+    lengths = {split: [len(text.split()) for text in lines(corpus / f"{split}.txt")] for split in SPLITS}
+    classes = len({*lines(corpus / "train.labels")})
+    score_majority(job, corpus, ".labels", scores, {"documents": documents(lengths, classes)})

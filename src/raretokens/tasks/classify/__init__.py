@@ -1,1 +1,0 @@
-"""Text classification: the class of a document, from the table of its words."""

@@ -1,0 +1,98 @@
+"""Classification of images: the rows of the output embedding are classes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from raretokens.errors import UserError
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.config import MajorityBaseline, ScoreJob
+from raretokens.evaluation.score_files import Signed
+from raretokens.run import Run
+from raretokens.schema import Section
+from raretokens.tasks import Headline, Task, classify
+from raretokens.tasks.parameters import Parameters, TaskSettings
+from raretokens.tokenization.token_files import images_of
+from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
+from raretokens.training.config import TrainJob
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from raretokens.evaluation.metrics.bootstrap import Replicates
+    from raretokens.training.image_batches import Images
+
+Baseline = MajorityBaseline
+
+
+def describe() -> Task:
+    return Task(
+        title="Classification of images",
+        text="Classified images",
+        kind="images",
+        tokens=("images",),
+        output="predictions",
+        pictures={"projection": False},
+        headline={"accuracy": Headline("accuracy.total", "accuracy")},
+    )
+
+
+def training_data(job: TrainJob, folder: Path) -> tuple["Images", "Images"]:
+    """Return training and validation images. UserError where they have another number of pixels than the recipe's `block`."""
+    from raretokens.training.image_batches import Images
+
+    run, training = job.run, job.training
+    train, valid = (images_of(folder, split) for split in ("train", "valid"))
+    pixels = train[0].shape[1]
+    if pixels != training.block:
+        raise UserError(f"{run.task}.training.block: {training.block}; images of {run.tokens} have {pixels} pixels")
+    batches = Images(*train, training.tokens_per_update, run.seed)
+    return batches, Images(*valid, first=training.validation_tokens)
+
+
+def run_jobs(parameters: Parameters, settings: TaskSettings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
+    yield from classify.run_jobs(parameters, settings, run, {**score, "markers": False})
+
+
+def baseline_job(parameters: Parameters, settings: TaskSettings, corpus: str) -> Baseline:
+    return classify.baseline_job(parameters, settings, corpus)
+
+
+def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
+    """Return natural log-probabilities of test images x classes (by id, without markers and fillers), float32."""
+    from raretokens.evaluation.predict import TOKENS_AT_ONCE
+    from raretokens.training.image_batches import Images
+
+    kept = slice(len(SPECIALS), Vocabulary.read(folder / VOCABULARY).types)
+    found = []
+    for batch in Images(*images_of(folder, "test")).everything(TOKENS_AT_ONCE):
+        features = model(batch.inputs[0].to(model.table.device))[:, 0]
+        found.append((features @ model.table.T).float().log_softmax(1)[:, kept].cpu().numpy())
+    return np.concatenate(found)
+
+
+def metrics(job: ScoreJob, artifacts: Artifacts) -> Signed:
+    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    from raretokens.evaluation.classification import class_metrics
+
+    return class_metrics(artifacts, _labels(artifacts), "image")
+
+
+def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
+    """Return metric -> its values on resampled test sets."""
+    from raretokens.evaluation.classification import bootstrap_class_metrics
+
+    return bootstrap_class_metrics(artifacts, _labels(artifacts))
+
+
+def _labels(artifacts: Artifacts) -> np.ndarray:
+    return images_of(artifacts.places.tokens, "test")[1].astype(int) - len(SPECIALS)
+
+
+def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
+    """Write <name>.json, .csv and .drawn.csv of the most frequent class."""
+    from raretokens.evaluation.classification import score_majority
+
+    score_majority(job, corpora / job.corpus, ".txt", scores, {})

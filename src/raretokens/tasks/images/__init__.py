@@ -1,1 +1,0 @@
-"""Classification of images: a table with a row a class, which is the softmax."""

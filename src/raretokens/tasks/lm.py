@@ -1,0 +1,287 @@
+"""Language modelling: predict each token from those before it."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from raretokens.corpora.names import corpora, languages
+from raretokens.errors import UserError
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.config import Continuation, Probe, ProbeJob, ScoreJob
+from raretokens.evaluation.score_files import Signed
+from raretokens.run import Run
+from raretokens.schema import Section
+from raretokens.tasks import ComparedMetric, Headline, Task
+from raretokens.tasks.parameters import Parameters, TaskSettings
+from raretokens.tokenization.config import Groups, WordVocabulary
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, UNK, VOCABULARY, Vocabulary
+from raretokens.training.config import TrainJob
+
+if TYPE_CHECKING:
+    from raretokens.evaluation.metrics.bootstrap import Replicates
+    from raretokens.evaluation.metrics.similarity import Pair, Pieces
+    from raretokens.training.token_batches import Blocks
+
+
+def describe() -> Task:
+    return Task(
+        title="Language models",
+        text="Language-model text",
+        tokens=("lm", "words"),
+        output="probes",
+        pictures={"projection": False},
+        headline={
+            "ppl": Headline("ppl.total", "PPL", 1),
+            "ppl_rare": Headline("ppl.rare", "PPL rare", 0),
+            "iw": Headline("isotropy.total", "I(W)", 3),
+            "iw_rare": Headline("isotropy.rare", "I(W) rare", 3),
+            "men": Headline("spearman.men", "MEN"),
+        },
+        compared={
+            "PPL": ComparedMetric("ppl.total", "ratio"),
+            "PPL freq": ComparedMetric("ppl.freq", "ratio"),
+            "PPL med": ComparedMetric("ppl.med", "ratio"),
+            "PPL rare": ComparedMetric("ppl.rare", "ratio"),
+            "PPL among others": ComparedMetric("ppl_among_others.total", "ratio"),
+            "Uniq": ComparedMetric("uniq.total"),
+            "Uniq rare": ComparedMetric("uniq.rare"),
+            "I(W)": ComparedMetric("isotropy.total"),
+            "I(W) freq": ComparedMetric("isotropy.freq"),
+            "I(W) rare": ComparedMetric("isotropy.rare"),
+            "IsoScore": ComparedMetric("iso_score.total"),
+            "cosine rare-freq": ComparedMetric("rare_freq_cosine"),
+            "MEN": ComparedMetric("spearman.men", needs=("men-learnt",)),
+            "WS353": ComparedMetric("spearman.ws353", needs=("ws353-learnt",)),
+            "RW": ComparedMetric("spearman.rw", needs=("rw-learnt",)),
+        },
+    )
+
+
+class Settings(TaskSettings):
+    probe: Probe
+
+
+class Score(ScoreJob):
+    unit: str  # of a token: piece or word
+    probe: Probe
+    english: bool  # otherwise word similarity is not defined
+
+
+class Baseline(Section):
+    """The text itself, as people wrote it."""
+
+    name: str
+    task: str
+    corpus: str
+    pieces: str  # folder of token files
+    words: str | None  # folder of token files of the same text
+    groups: Groups  # of the subword tokens
+    continuation: Continuation
+
+
+def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
+    """Return training and validation text."""
+    from raretokens.training.token_batches import Blocks
+
+    training = job.training
+    batches = Blocks(tokens(folder, "train"), training.block, training.tokens_per_update, job.run.seed)
+    return batches, Blocks(tokens(folder, "valid"), training.block, first=training.validation_tokens)
+
+
+def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
+    groups = parameters.tokens[run.tokens].groups
+    yield "probe", ProbeJob(run=run, groups=groups, probe=settings.probe, threads=parameters.threads)
+    unit = "word" if _is_words(parameters, run.tokens) else "piece"
+    yield "score-lm", Score(**score, unit=unit, probe=settings.probe, english=_is_english(parameters, run.tokens))
+
+
+def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
+    """Return None where no token files cut the text into subword tokens."""
+    tokens = [name for name, declared in parameters.tokens.items() if declared.corpus == corpus]
+    pieces = [name for name in tokens if not _is_words(parameters, name)]
+    if not pieces:
+        return None
+    trained = {
+        line.tokens for line in parameters.lines("lm").values()
+    }  # another task may cut the text into other words
+    return Baseline(
+        name=parameters.corpora[corpus].baseline,
+        task="lm",
+        corpus=corpus,
+        pieces=pieces[0],
+        words=next((name for name in tokens if name not in pieces and name in trained), None),
+        groups=parameters.tokens[pieces[0]].groups,
+        continuation=settings.probe.continuation,
+    )
+
+
+def _is_english(parameters: Parameters, tokens: str) -> bool:
+    """Whether the text is in the language of the word-similarity sets; one's own text declares its language."""
+    corpus = parameters.corpus_of(tokens)
+    return (corpus.languages or languages(corpora("text")[corpus.corpus]))["text"].split("-")[0] == "en"
+
+
+def _is_words(parameters: Parameters, tokens: str) -> bool:
+    return isinstance(parameters.tokens[tokens].vocabulary, WordVocabulary)
+
+
+def metrics(job: Score, artifacts: Artifacts) -> Signed:
+    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    from raretokens.evaluation.geometry import geometry
+    from raretokens.evaluation.metrics import predictions
+
+    settings, groups = job.probe, artifacts.groups
+    targets = tokens(artifacts.places.tokens, "test")
+    reach = {"window": settings.window, "context": settings.context, "unit": job.unit}
+    logprob, rare = artifacts.array("logprob"), artifacts.array("rare")
+    return {
+        "ppl": predictions.perplexity(logprob, targets, groups, **reach),
+        "ppl_among_others": _excluding_rare(logprob, rare, targets, groups, reach),
+        "rare_mass": predictions.rare_mass(rare, targets, groups, **reach),
+        "token_share": predictions.token_share(targets, groups),
+        "uniq": predictions.uniq(artifacts.array("prediction"), groups, block=settings.block),
+        "continuation": predictions.continuation(artifacts.array("continuation"), prefix=settings.continuation.prefix),
+        **_continued_paper_prefixes(artifacts, targets, settings.continuation),
+        **geometry(artifacts),
+        **(_similarity(artifacts, job.unit) if job.english else {}),
+    }
+
+
+def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
+    """Return metric -> its values on resampled test sets."""
+    from raretokens.evaluation.metrics import bootstrap
+    from raretokens.evaluation.metrics.predictions import among_others
+
+    groups, targets = artifacts.groups, tokens(artifacts.places.tokens, "test")
+    logprob, rare = artifacts.array("logprob"), artifacts.array("rare")
+    others = bootstrap.perplexity(among_others(logprob, rare), targets, groups, kept=groups[targets] != RARE)
+    by_metric = {
+        "ppl": bootstrap.perplexity(logprob, targets, groups),
+        "ppl_among_others": {name: values for name, values in others.items() if name != "rare"},
+        "uniq": bootstrap.uniq(artifacts.array("prediction"), groups),
+        "spearman": _bootstrap_similarity(artifacts, job.unit) if job.english else {},
+    }
+    return {f"{metric}.{name}": values for metric, found in by_metric.items() for name, values in found.items()}
+
+
+def _excluding_rare(
+    logprob: np.ndarray, rare: np.ndarray, targets: np.ndarray, groups: np.ndarray, reach: dict
+) -> tuple[dict[str, float | None], str]:
+    """Perplexity of targets that are not rare, with the softmax over types that are not rare."""
+    from raretokens.evaluation.metrics.predictions import among_others, perplexity
+
+    others = groups[targets] != RARE
+    value, signature = perplexity(among_others(logprob, rare)[others], targets[others], groups, **reach)
+    return {name: number for name, number in value.items() if name != "rare"}, f"{signature}|softmax:without-rare"
+
+
+def _continued_paper_prefixes(artifacts: Artifacts, targets: np.ndarray, settings: Continuation) -> Signed:
+    """Continuations of the prefixes that AGG table 14 shows, where the test text has them."""
+    from raretokens.evaluation.metrics.predictions import of_printed
+    from raretokens.tokenization.encoder import located
+
+    found = located(targets, artifacts.vocabulary.pieces, settings.prefix + settings.length)
+    if not found:
+        return {}
+    return {"continuation.located": of_printed(artifacts.array("located"), found, prefix=settings.prefix)}
+
+
+def _similarity(artifacts: Artifacts, unit: str) -> Signed:
+    """Word similarity from the tokens of a space-marked word and of a bare one; a model of words has one row a word."""
+    from raretokens.evaluation.metrics.similarity import coverage, word_similarity
+    from raretokens.evaluation.metrics.spectrum import all_but_top
+    from raretokens.tokenization.encoder import Encoder
+
+    sets, table, (encode, form) = _similarity_sets(artifacts), artifacts.table, _word_encoder(artifacts, unit)
+    bare = {}
+    if unit != "word":
+        encode_bare = Encoder(artifacts.places.tokens).encode_bare
+        bare = {"spearman_bare": word_similarity(table, sets, encode_bare, form="bare")}
+    processed, how = all_but_top(table, artifacts.groups)
+    value, signature = word_similarity(processed, sets, encode, form=form)
+    return {
+        "spearman": word_similarity(table, sets, encode, form=form),
+        **bare,
+        "coverage": coverage(sets, encode, form=form),
+        "all_but_top.spearman": (value, f"{how}|{signature}"),
+    }
+
+
+def _bootstrap_similarity(artifacts: Artifacts, unit: str) -> "Replicates":
+    from raretokens.evaluation.metrics import bootstrap
+    from raretokens.evaluation.metrics.similarity import cosines, scores
+
+    encode, _ = _word_encoder(artifacts, unit)
+    return {
+        name: bootstrap.spearman(cosines(artifacts.table, pairs, encode), scores(pairs))
+        for name, pairs in _similarity_sets(artifacts).items()
+    }
+
+
+def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
+    from raretokens.evaluation.metrics.similarity import SETS, read_pairs
+
+    return {key: read_pairs(artifacts.places.corpora / "similarity" / f"{key}.tsv") for key in SETS}
+
+
+def _word_encoder(artifacts: Artifacts, unit: str) -> "tuple[Pieces, str]":
+    """Return how a word is encoded, and what the signature calls it."""
+    from raretokens.tokenization.encoder import Encoder
+
+    if unit == "word":
+        return partial(_row, {word: i for i, word in enumerate(artifacts.vocabulary.pieces)}), "whole-word"
+    return Encoder(artifacts.places.tokens).encode, "leading-space"
+
+
+def _row(rows: Mapping[str, int], word: str) -> list[int]:
+    return [rows.get(word, UNK)]
+
+
+def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
+    """Write <name>.json, .csv and .drawn.csv of the text itself. Raises UserError where the test text is too short."""
+    from raretokens.evaluation.artifacts import splits
+    from raretokens.evaluation.metrics import bootstrap, predictions, text
+    from raretokens.evaluation.score_files import write_baseline
+
+    folder, words = token_files / job.pieces, token_files / (job.words or job.pieces)
+    vocabulary, targets = Vocabulary.read(folder / VOCABULARY), tokens(folder, "test")
+    groups, settings = vocabulary.groups(job.groups.model_dump()), job.continuation
+    word_vocabulary = Vocabulary.read(words / VOCABULARY)
+    types = {group: int(np.sum(groups == code)) for group, code in GROUP_NAMES.items()}
+    try:
+        written = predictions.human(targets, **settings.model_dump())
+    except ValueError as error:
+        raise UserError(f"lm.probe.continuation: {error}") from None
+    metrics = {
+        "uniq": predictions.uniq(targets, groups),
+        "continuation": predictions.continuation(written, prefix=settings.prefix, source="targets"),
+        "token_share": predictions.token_share(targets, groups),
+        **_written_after_paper_prefixes(vocabulary, targets, settings),
+        "frequency": text.frequency(vocabulary),
+        "types": ({"total": vocabulary.types} | types, "fillers:no|specials:freq"),
+        "tokens": (
+            {split: facts["tokens"] for split, facts in splits(folder).items()},
+            "unit:piece|line-ends:yes",
+        ),
+    }
+    if job.words:
+        metrics["corpus"] = text.corpus_in_words(word_vocabulary, splits(words), tokens(words, "test"))
+    uniq = {f"uniq.{group}": values for group, values in bootstrap.uniq(targets, groups).items()}
+    write_baseline(scores, job.name, job.task, metrics, uniq, text.rank_frequency_points(word_vocabulary))
+
+
+def _written_after_paper_prefixes(vocabulary: Vocabulary, targets: np.ndarray, settings: Continuation) -> Signed:
+    """What follows the prefixes of AGG table 14 in the text itself, where it has them."""
+    from raretokens.evaluation.metrics.predictions import of_printed
+    from raretokens.tokenization.encoder import located
+
+    found = located(targets, vocabulary.pieces, settings.prefix + settings.length)
+    if not found:
+        return {}
+    starts = [start + settings.prefix for start in found.values()]
+    written = np.stack([np.asarray(targets[start : start + settings.length]) for start in starts])
+    return {"continuation.located": of_printed(written, found, prefix=settings.prefix, source="targets")}

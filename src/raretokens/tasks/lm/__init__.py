@@ -1,1 +1,0 @@
-"""Language modelling: each token from those before it."""

@@ -1,0 +1,265 @@
+"""Translation: predict a sentence from its source, token by token."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from raretokens.errors import UserError
+from raretokens.evaluation.artifacts import Artifacts, lines
+from raretokens.evaluation.config import Decoding, ScoreJob, TranslateJob
+from raretokens.evaluation.score_files import Signed
+from raretokens.run import Run
+from raretokens.schema import Name, Section
+from raretokens.tasks import ComparedMetric, Headline, Task, parameters
+from raretokens.tasks.parameters import Parameters, TaskSettings
+from raretokens.tokenization.token_files import Bitext
+from raretokens.tokenization.vocabulary import SPACE, VOCABULARY, Vocabulary
+from raretokens.training.config import TrainJob
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array, spmatrix
+
+    from raretokens.evaluation.metrics.bleu import Tokens
+    from raretokens.evaluation.metrics.bootstrap import Replicates
+    from raretokens.training.document_batches import Pairs
+
+LINKED = 0.01  # of a query's links to other types
+
+
+def describe() -> Task:
+    return Task(
+        title="Translation",
+        text="Text of translation",
+        kind="bitext",
+        sides=(".source", ".target"),
+        tokens=("nmt",),
+        output="hypotheses",
+        positions=32,
+        pictures={"projection": False, "pca": True},
+        headline={
+            "bleu": Headline("bleu.tokenised", "BLEU"),
+            "iw": Headline("isotropy.total", "I(W)", 3),
+            "align": Headline("alignsim.total", "AlignSim", 4),
+        },
+        compared={
+            "BLEU": ComparedMetric("bleu.tokenised"),
+            "chrF2": ComparedMetric("chrf"),
+            "I(W)": ComparedMetric("isotropy.total"),
+            "I(W) freq": ComparedMetric("isotropy.freq"),
+            "I(W) rare": ComparedMetric("isotropy.rare"),
+            "IsoScore": ComparedMetric("iso_score.total"),
+            "S(w)": ComparedMetric("mean_cosine"),
+            "AlignSim": ComparedMetric("alignsim.total"),
+            "AlignSim rare": ComparedMetric("alignsim.rare"),
+        },
+    )
+
+
+class Line(parameters.Line):
+    reverse: bool = False  # from target to source
+
+
+class Size(parameters.Size):
+    decoding: Decoding | None = None  # instead of the task's
+
+
+class Settings(TaskSettings):
+    sizes: dict[Name, Size]
+    alpha: Annotated[float, Field(ge=0.0)]  # of AGG
+    decoding: Decoding
+    named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
+
+    def decoding_of(self, size: str) -> Decoding:
+        return self.sizes[size].decoding or self.decoding
+
+
+class Texts(Section):
+    """How the translations were made, and of which test sets."""
+
+    corpus: str  # folder of the prepared text
+    decoding: Decoding
+    extra_tests: list[str]
+
+
+class Score(ScoreJob):
+    texts: Texts
+    aligned: int | None  # pairs that the aligner learnt from; None: all
+
+
+class Baseline(Section):
+    """The source, taken for its own translation."""
+
+    name: str
+    task: str
+    pieces: str  # folder of token files
+    texts: Texts
+
+
+def training_data(job: TrainJob, folder: Path) -> tuple["Pairs", "Pairs"]:
+    """Return training and validation pairs."""
+    from raretokens.training.document_batches import Pairs
+
+    run, training = job.run, job.training
+    train, valid = (Bitext(folder, split, run.reverse) for split in ("train", "valid"))
+    batches = Pairs(train, training.block, training.tokens_per_update, run.seed)
+    return batches, Pairs(valid, training.block, first=training.validation_tokens)
+
+
+def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
+    texts = _texts(parameters, settings.decoding_of(run.size), parameters.tokens[run.tokens].corpus)
+    training = score["training"]
+    translate = TranslateJob(
+        run=run,
+        decoding=texts.decoding,
+        tests=["test", *texts.extra_tests],
+        longest=training.block,
+        keep=training.keep,
+        threads=parameters.threads,
+    )
+    yield "translate", translate
+    aligned = parameters.alignments[run.tokens].pairs
+    yield "score-nmt", Score(**score, named=settings.named, texts=texts, aligned=aligned)
+
+
+def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
+    """Return None where no token files cut the text."""
+    tokens = next((name for name, declared in parameters.tokens.items() if declared.corpus == corpus), None)
+    name, texts = parameters.corpora[corpus].baseline, _texts(parameters, settings.decoding, corpus)
+    return Baseline(name=name, task="nmt", pieces=tokens, texts=texts) if tokens else None
+
+
+def _texts(parameters: Parameters, decoding: Decoding, corpus: str) -> Texts:
+    return Texts(corpus=corpus, decoding=decoding, extra_tests=parameters.corpora[corpus].extra_tests)
+
+
+def metrics(job: Score, artifacts: Artifacts) -> Signed:
+    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    from scipy import sparse
+
+    from raretokens.evaluation.geometry import geometry
+    from raretokens.evaluation.metrics.similarity import alignsim
+
+    places = artifacts.places
+    links = sparse.load_npz(places.alignment / "links.npz")  # alignsim reads them both ways, so `reverse` is no matter
+    similar, signature = alignsim(artifacts.table, links, artifacts.groups)
+    return {
+        **_bleu(job.texts, places.corpora / job.texts.corpus, places.output, ".txt", artifacts.run.reverse),
+        **geometry(artifacts),
+        "neighbours.translations": _linked_neighbours(artifacts, links, job.queries),
+        "alignsim": (similar, signature + (f"|pairs:{job.aligned}" if job.aligned else "")),
+        "valid_nll": (artifacts.summary["kept"]["valid_nll"], "log:e|unit:piece|checkpoint:scored|split:valid"),
+    }
+
+
+def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
+    """Return metric -> its values on resampled test sets."""
+    corpus, system = artifacts.places.corpora / job.texts.corpus, artifacts.places.output / "test.txt"
+    return _bootstrap_bleu(job.texts, corpus, system, artifacts.run.reverse)
+
+
+def hyperparameters(job: Score) -> dict:
+    return {"beam": job.texts.decoding.beam, "length_penalty": job.texts.decoding.length_penalty}
+
+
+def _linked_neighbours(artifacts: Artifacts, links: "spmatrix", queries: list[str]) -> tuple[float | None, str]:
+    """Share of the queries' listed neighbours that the aligner links to them in at least one case of a hundred."""
+    from scipy import sparse
+
+    from raretokens.evaluation.metrics.neighbours import neighbours
+
+    both = sparse.csr_array(links + links.T, dtype=float)
+    ids = {token: number for number, token in enumerate(artifacts.vocabulary.pieces)}
+    near, _ = neighbours(artifacts.table, artifacts.vocabulary.pieces, artifacts.groups, queries)
+    linked = [
+        _share_of_links(both, ids.get(SPACE + query, ids.get(query)), ids[token]) >= LINKED
+        for query, listed in near.items()
+        for token, _, _ in listed
+    ]
+    return (sum(linked) / len(linked) if linked else None), f"linked:{LINKED:g}"
+
+
+def _share_of_links(both: "csr_array", query: int, token: int) -> float:
+    """Share of the links of a query to other types that go to a token."""
+    row = both[[query]].toarray()[0]
+    others = row.sum() - row[query]
+    return float(row[token] / others) if others else 0.0
+
+
+def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
+    """Write <name>.json, .csv and .drawn.csv of the source as its own translation."""
+    from raretokens.evaluation.artifacts import splits
+    from raretokens.evaluation.metrics import text
+    from raretokens.evaluation.score_files import write_baseline
+
+    folder, corpus = token_files / job.pieces, corpora / job.texts.corpus
+    pairs = {split: facts["lines"] for split, facts in splits(folder).items()}
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    metrics = {
+        **_bleu(job.texts, corpus, corpus, ".source"),
+        "corpus.pairs": (pairs, "unit:sentence-pair"),
+        "frequency": text.frequency(vocabulary),
+        "types": ({"total": vocabulary.types}, "fillers:no"),
+    }
+    replicates = _bootstrap_bleu(job.texts, corpus, corpus / "test.source")
+    write_baseline(scores, job.name, job.task, metrics, replicates, text.rank_frequency_points(vocabulary))
+
+
+def _bleu(texts: Texts, corpus: Path, folder: Path, suffix: str, reverse: bool = False) -> Signed:
+    """Both BLEUs of the files <test><suffix> of a folder, for each test that the corpus has; of `test` also chrF.
+
+    corpus: folder of the prepared text.
+    """
+    from raretokens.evaluation.metrics import bleu
+
+    side, tokens = _references(corpus, reverse)
+    found: Signed = {}
+    for test in ("test", *texts.extra_tests):
+        if test != "test" and not (corpus / f"{test}.{side}").exists():
+            continue
+        system, truth, how = paired_lines(texts.decoding, folder / f"{test}{suffix}", corpus / f"{test}.{side}")
+        prefix = "bleu." if test == "test" else f"bleu.{test}."
+        values: Signed = {
+            prefix + "tokenised": bleu.tokenised_bleu(system, truth, tokens),
+            prefix + "sacrebleu": bleu.sacre_bleu(system, truth),
+        }
+        if test == "test":
+            values |= {"bleu.interval": bleu.sacre_bleu_interval(system, truth), "chrf": bleu.chrf(system, truth)}
+        found |= {path: (value, signature + how) for path, (value, signature) in values.items()}
+    return found
+
+
+def _bootstrap_bleu(texts: Texts, corpus: Path, system: Path, reverse: bool = False) -> "Replicates":
+    """Both BLEUs of a file of translations of the test set, on resampled test sets."""
+    from raretokens.evaluation.metrics import bootstrap
+    from raretokens.evaluation.metrics.bleu import TOKENISED, split_tokens
+
+    side, tokens = _references(corpus, reverse)
+    translated, truth, _ = paired_lines(texts.decoding, system, corpus / f"test.{side}")
+    return {
+        "bleu.tokenised": bootstrap.bleu(*(split_tokens(text, tokens) for text in (translated, truth)), TOKENISED),
+        "bleu.sacrebleu": bootstrap.bleu(translated, truth, {"tokenize": "13a"}),
+    }
+
+
+def _references(corpus: Path, reverse: bool) -> "tuple[str, Tokens]":
+    """Return which files hold the references, and how BLEU splits them into tokens."""
+    from raretokens.evaluation.metrics.bleu import Tokens
+
+    side = "source" if reverse else "target"
+    counts = json.loads((corpus / "counts.json").read_text(encoding="utf-8"))
+    return side, Tokens(counts["languages"][side].split("-")[0], **counts.get("bleu", {}))  # en-ylt is English
+
+
+def paired_lines(decoding: Decoding, system: Path, reference: Path) -> tuple[list[str], list[str], str]:
+    """Return hypotheses, as many references, and the signature of decoding with the number of sentences if not all."""
+    translated, truth = lines(system), lines(reference)
+    chosen, decoded = decoding.chosen(len(truth)), f"|{decoding.signature}"
+    expected = [truth[number] for number in chosen]
+    if system.parent == reference.parent:  # the source itself stands for a translation
+        translated, decoded = [translated[number] for number in chosen], ""
+    if len(translated) != len(expected):
+        raise UserError(f"{system}: {len(translated)} lines; there are {len(expected)} references to score")
+    return translated, expected, decoded + (f"|sentences:{len(expected)}" if len(expected) < len(truth) else "")

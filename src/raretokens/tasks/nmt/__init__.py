@@ -1,1 +1,0 @@
-"""Translation: a sentence from its source and the pieces before."""

@@ -1,0 +1,143 @@
+"""Recurrent language modelling: read the text in order, with the state carried from token to token."""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.config import EvaluateJob, Evaluation, ScoreJob
+from raretokens.evaluation.score_files import Signed
+from raretokens.run import Run
+from raretokens.schema import Section
+from raretokens.tasks import ComparedMetric, Headline, Task
+from raretokens.tasks.parameters import Parameters, TaskSettings
+from raretokens.tokenization.config import WordVocabulary
+from raretokens.tokenization.token_files import tokens
+from raretokens.training.config import TrainJob
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from raretokens.evaluation.metrics.bootstrap import Replicates
+    from raretokens.loss.objective import Objective
+    from raretokens.training.criterion import Carried
+    from raretokens.training.token_batches import Columns
+
+VALIDATED = 10  # columns of the validation text
+FILES = {"ppl": "plain", "ppl_pointer": "pointer", "ppl_dynamic": "dynamic"}  # metric -> files of the evaluation
+
+
+def describe() -> Task:
+    return Task(
+        title="Recurrent language models",
+        text="Language-model text",
+        tokens=("words", "lm"),
+        output="evaluations",
+        pictures={"projection": False},
+        headline={
+            "ppl": Headline("ppl.total", "PPL", 1),
+            "ppl_rare": Headline("ppl.rare", "PPL rare", 0),
+            "ppl_cache": Headline("ppl_pointer.total", "PPL cache", 1),
+            "iw": Headline("isotropy.total", "I(W)", 3),
+            "iw_rare": Headline("isotropy.rare", "I(W) rare", 3),
+        },
+        compared={
+            "PPL": ComparedMetric("ppl.total", "ratio"),
+            "PPL rare": ComparedMetric("ppl.rare", "ratio"),
+            "Uniq": ComparedMetric("uniq.total"),
+            "Uniq rare": ComparedMetric("uniq.rare"),
+            "I(W)": ComparedMetric("isotropy.total"),
+            "told apart": ComparedMetric("popularity.accuracy"),
+        },
+    )
+
+
+class Settings(TaskSettings):
+    evaluation: Evaluation
+
+
+class Score(ScoreJob):
+    unit: str  # of a token: piece or word
+
+
+def training_data(job: TrainJob, folder: Path) -> tuple["Columns", "Columns"]:
+    """Return training and validation text."""
+    from raretokens.training.token_batches import Columns, columns_of
+
+    training = job.training
+    columns = columns_of(training.tokens_per_update, training.block)
+    batches = Columns(tokens(folder, "train"), training.block, columns, job.run.seed)
+    return batches, Columns(tokens(folder, "valid"), training.block, VALIDATED, first=training.validation_tokens)
+
+
+def criterion(model: "nn.Module", objective: "Objective") -> "Carried":
+    from raretokens.training.criterion import Carried
+
+    return Carried(model, objective)
+
+
+def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
+    yield "evaluate", EvaluateJob(run=run, evaluation=settings.evaluation.of(run.size), threads=parameters.threads)
+    is_words = isinstance(parameters.tokens[run.tokens].vocabulary, WordVocabulary)
+    yield "score-recurrent", Score(**score, unit="word" if is_words else "piece")
+
+
+def metrics(job: Score, artifacts: Artifacts) -> Signed:
+    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    from raretokens.evaluation.geometry import geometry
+    from raretokens.evaluation.metrics.predictions import uniq
+
+    value, signature = uniq(artifacts.array("prediction"), artifacts.groups)
+    return {
+        **{metric: _perplexity(job, artifacts, file) for metric, file in _files(artifacts).items()},
+        "uniq": (value, signature.replace("of:targets", "of:argmax|state:carried")),
+        **geometry(artifacts),
+    }
+
+
+def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
+    """Return metric -> its values on resampled test sets."""
+    from raretokens.evaluation.metrics.bootstrap import perplexity
+
+    found = {
+        metric: perplexity(*_logprob(artifacts, file, "test"), artifacts.groups)
+        for metric, file in _files(artifacts).items()
+    }
+    return {f"{metric}.{name}": values for metric, by_group in found.items() for name, values in by_group.items()}
+
+
+def hyperparameters(job: Score) -> dict:
+    return {"sequences": job.training.tokens_per_update // job.training.block}
+
+
+def _files(artifacts: Artifacts) -> dict[str, str]:
+    """Metric -> file, of the ways of evaluation that were run."""
+    return {metric: file for metric, file in FILES.items() if (artifacts.places.output / f"{file}-test.npy").is_file()}
+
+
+def _perplexity(job: Score, artifacts: Artifacts, file: str) -> tuple[dict[str, float | None], str]:
+    """By group on the test text, and in total on the validation text; the signature names the settings chosen on that."""
+    from raretokens.evaluation.metrics.predictions import perplexity
+
+    logprob, targets = _logprob(artifacts, file, "test")
+    by_group, _ = perplexity(logprob, targets, artifacts.groups, window=0, context=0)
+    on_valid = perplexity(*_logprob(artifacts, file, "valid"), artifacts.groups, window=0, context=0)[0]["total"]
+    chosen = json.loads((artifacts.places.output / "chosen.json").read_text(encoding="utf-8")).get(file, {})
+    settings = "".join(f"|{name}:{number:g}" for name, number in chosen.items())
+    first = "" if len(targets) == len(tokens(artifacts.places.tokens, "test")) else f"|first:{len(targets)}"
+    return {**by_group, "valid": on_valid}, f"log:e|unit:{job.unit}|state:carried|split:test{first}{settings}"
+
+
+def _logprob(artifacts: Artifacts, file: str, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities and targets; dynamic evaluation may have read only the start of a text."""
+    logprob = artifacts.array(f"{file}-{split}")
+    return logprob, _targets(artifacts.places.tokens, split)[: len(logprob)]
+
+
+@cache
+def _targets(folder: Path, split: str) -> np.ndarray:
+    return np.asarray(tokens(folder, split))

@@ -1,1 +1,0 @@
-"""Recurrent language models: read in order, with what they carry from token to token."""

@@ -1,0 +1,185 @@
+"""Skip-gram word embeddings: predict each word from a word near it."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raretokens.evaluation.artifacts import Artifacts
+from raretokens.evaluation.config import ScoreJob
+from raretokens.evaluation.score_files import Signed
+from raretokens.run import Run
+from raretokens.schema import Section
+from raretokens.tasks import ComparedMetric, Headline, Task
+from raretokens.tasks.parameters import Parameters, TaskSettings
+from raretokens.tokenization.config import Groups
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.training.config import TrainJob
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from raretokens.evaluation.metrics.bootstrap import Replicates
+    from raretokens.evaluation.metrics.similarity import Pair
+    from raretokens.loss.objective import Objective
+    from raretokens.training.criterion import NegativeSampling
+    from raretokens.training.window_batches import Windows
+
+FORM = "lower-case"
+
+
+def describe() -> Task:
+    return Task(
+        title="Skip-gram embeddings",
+        text="Text of the word embeddings",
+        tokens=("skipgram",),
+        pictures={"projection": False},
+        headline={
+            "ws353": Headline("spearman.ws353", "WS353"),
+            "rw": Headline("spearman.rw", "RW"),
+            "iw": Headline("isotropy.total", "I(W)", 3),
+            "popularity": Headline("popularity.accuracy", "told apart", 1),
+        },
+        compared={
+            "MEN": ComparedMetric("spearman.men", needs=("men-learnt",)),
+            "WS353": ComparedMetric("spearman.ws353", needs=("ws353-learnt",)),
+            "RW": ComparedMetric("spearman.rw", needs=("rw-learnt",)),
+            "SimLex": ComparedMetric("spearman.simlex"),
+            "I(W)": ComparedMetric("isotropy.total"),
+            "told apart": ComparedMetric("popularity.accuracy"),
+        },
+    )
+
+
+class Settings(TaskSettings):
+    named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
+
+
+class Score(ScoreJob):
+    least_count: int  # of a word of the vocabulary
+
+
+class Baseline(Section):
+    """The text itself."""
+
+    name: str
+    task: str
+    words: str  # folder of token files
+    groups: Groups
+
+
+def training_data(job: TrainJob, folder: Path) -> tuple["Windows", "Windows"]:
+    """Return training and validation text."""
+    from raretokens.training.window_batches import Windows
+
+    training, shape = job.training, job.run.shape
+    cut = {name: shape[name] for name in ("window", "drawn", "subsample")} | {"block": training.block}
+    vocabulary, train, valid = Vocabulary.read(folder / VOCABULARY), tokens(folder, "train"), tokens(folder, "valid")
+    size, most = training.tokens_per_update, training.validation_tokens or len(valid)
+    batches = Windows(train, vocabulary, **cut, tokens_per_update=size, seed=job.run.seed)
+    return batches, Windows(valid, vocabulary, **cut, tokens_per_update=min(size, len(valid), most), first=most)
+
+
+def criterion(model: "nn.Module", objective: "Objective") -> "NegativeSampling":
+    from raretokens.training.criterion import NegativeSampling
+
+    return NegativeSampling(model, objective)
+
+
+def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
+    vocabulary = parameters.tokens[run.tokens].vocabulary
+    yield "score-skipgram", Score(**score, named=settings.named, least_count=getattr(vocabulary, "least_count", 1))
+
+
+def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
+    """Return None where no token files cut the text."""
+    tokens = [name for name, declared in parameters.tokens.items() if declared.corpus == corpus]
+    if not tokens:
+        return None
+    groups = parameters.tokens[tokens[0]].groups
+    return Baseline(name=parameters.corpora[corpus].baseline, task="skipgram", words=tokens[0], groups=groups)
+
+
+def metrics(job: Score, artifacts: Artifacts) -> Signed:
+    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    from raretokens.evaluation.geometry import geometry
+    from raretokens.evaluation.metrics import similarity
+
+    rows, sets = _rows(artifacts), _similarity_sets(artifacts)
+    known = {name: _known(pairs, rows) for name, pairs in sets.items()}
+    enough = {name: pairs for name, pairs in known.items() if len(pairs) > 1}
+    value, signature = similarity.word_similarity(artifacts.table, enough, partial(_row, rows), form=FORM)
+    return {
+        "valid_nll": (
+            artifacts.summary["kept"]["valid_nll"],
+            f"log:e|unit:pair|negatives:{job.run.shape['negatives']}|checkpoint:scored|split:valid",
+        ),
+        "training.nll_to_uniform": (None, "no-likelihood:negatives-are-sampled"),
+        "spearman": (dict.fromkeys(sets) | value, signature.replace("pairs:all", "pairs:known")),
+        "pairs": ({name: len(pairs) for name, pairs in known.items()}, "of:both-words-known"),
+        "coverage": similarity.coverage(sets, partial(_row, rows), form=FORM),
+        **geometry(artifacts),
+    }
+
+
+def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
+    """Return metric -> its values on resampled test sets."""
+    from raretokens.evaluation.metrics.bootstrap import spearman
+    from raretokens.evaluation.metrics.similarity import cosines, scores
+
+    rows = _rows(artifacts)
+    known = {name: _known(pairs, rows) for name, pairs in _similarity_sets(artifacts).items()}
+    return {
+        f"spearman.{name}": spearman(cosines(artifacts.table, pairs, partial(_row, rows)), scores(pairs))
+        for name, pairs in known.items()
+        if len(pairs) > 1
+    }
+
+
+def hyperparameters(job: Score) -> dict:
+    adversary = {"hidden_times_width": 1.5} if job.run.options.get("hidden") else {}
+    return {**adversary, "least_count": job.least_count, "rule": job.training.rule.name, **job.training.rule.options}
+
+
+def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
+    """The sets that the scale has fetched, in lower case as the text is."""
+    from raretokens.evaluation.metrics.similarity import SETS, read_pairs
+
+    folder = artifacts.places.corpora / "similarity"
+    files = {name: folder / f"{name}.tsv" for name in (*SETS, "simlex")}
+    return {
+        name: [(first.lower(), second.lower(), score) for first, second, score in read_pairs(file)]
+        for name, file in files.items()
+        if file.exists()
+    }
+
+
+def _known(pairs: "list[Pair]", rows: dict[str, int]) -> "list[Pair]":
+    """Pairs whose words both have rows: the text says nothing of a word that it hardly has."""
+    return [pair for pair in pairs if pair[0] in rows and pair[1] in rows]
+
+
+def _rows(artifacts: Artifacts) -> dict[str, int]:
+    words = artifacts.vocabulary.pieces[: artifacts.vocabulary.types]
+    return {word: row for row, word in enumerate(words) if row >= len(SPECIALS)}
+
+
+def _row(rows: dict[str, int], word: str) -> list[int]:
+    return [rows.get(word, UNK)]
+
+
+def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
+    """Write <name>.json, .csv and .drawn.csv of the text itself: how frequent its words are."""
+    from raretokens.evaluation.artifacts import splits
+    from raretokens.evaluation.metrics import text
+    from raretokens.evaluation.score_files import write_baseline
+
+    folder = token_files / job.words
+    vocabulary = Vocabulary.read(folder / VOCABULARY)
+    metrics = {
+        "frequency": text.frequency(vocabulary),
+        "types": ({"total": vocabulary.types}, "fillers:no|specials:freq"),
+        "tokens": ({split: facts["tokens"] for split, facts in splits(folder).items()}, "unit:word|line-ends:yes"),
+    }
+    write_baseline(scores, job.name, job.task, metrics, {}, text.rank_frequency_points(vocabulary))

@@ -1,1 +1,0 @@
-"""Skip-gram word embeddings: each word from one near it."""
