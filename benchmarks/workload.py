@@ -9,7 +9,7 @@ import torch
 
 from raretokens.errors import UserError
 from raretokens.loss.facts import Facts
-from raretokens.models.registry import shape_of
+from raretokens.models.shapes import shape_of
 from raretokens.pipeline.config import load
 from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters

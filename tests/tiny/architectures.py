@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from raretokens.models.registry import architectures
+from raretokens.models.shapes import architectures
 
 RECURRENT = "recurrent"
 EVERY = [*architectures(), RECURRENT]

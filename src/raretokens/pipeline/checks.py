@@ -10,7 +10,7 @@ from raretokens import tasks
 from raretokens.corpora.names import corpora, lenders, sources
 from raretokens.errors import UserError, nearest
 from raretokens.literals import Option, option
-from raretokens.models.registry import shape_of
+from raretokens.models.shapes import shape_of
 from raretokens.objectives.registry import known
 from raretokens.schema import unknown_key
 from raretokens.tasks import describe

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, PositiveFloat
 from raretokens import tasks
 from raretokens.corpora.names import Corpus
 from raretokens.errors import UserError
-from raretokens.models.registry import shape_of
+from raretokens.models.shapes import shape_of
 from raretokens.run import Run
 from raretokens.schema import Count, Length, Name, Seed, Strict
 from raretokens.tokenization.config import AlignJob, Groups, Vocabulary

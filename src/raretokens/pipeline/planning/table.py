@@ -12,7 +12,7 @@ from rich.table import Table
 
 from raretokens.files import whole
 from raretokens.literals import literal
-from raretokens.models.registry import MODELS
+from raretokens.models.shapes import MODELS
 from raretokens.pipeline.machine.cards import Card
 from raretokens.pipeline.planning.data import Need
 from raretokens.pipeline.planning.plan import Planned
