@@ -66,7 +66,7 @@ class Stage:
     def changed(self) -> str | None:
         """The first parameter that differs between then and now, in words."""
         old = renames.without_hashes(renames.job(json.loads(self.old)["job"]))
-        new = renames.without_hashes(json.loads(self.new or "{}")["job"])
+        new = renames.without_hashes(renames.without_added(json.loads(self.new or "{}")["job"]))
         return next(_changes(old, new), None)
 
 
