@@ -1,6 +1,7 @@
 """Kinds of values that an architecture's SHAPE names, and how they are checked; params.yaml is read by this, without torch."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,8 +29,13 @@ def architectures() -> list[str]:
 
 def shape_of(architecture: str, values: Mapping[str, Any], place: str) -> dict[str, Any]:
     """The values that an architecture's SHAPE names, checked; UserError names place, key, value and what is allowed."""
-    declared = literal(MODELS / f"{architecture}.py", "SHAPE") if architecture in architectures() else None
-    if declared is None:
+    if architecture not in architectures():
         raise UserError(f"{place}.architecture: {architecture!r} has no file; {nearest(architecture, architectures())}")
+    return checked(_schema(architecture), dict(values), place, joint=".").model_dump()
+
+
+@cache
+def _schema(architecture: str) -> type[Strict]:
+    declared = literal(MODELS / f"{architecture}.py", "SHAPE")
     fields = {name: (Literal[*kind] if isinstance(kind, list) else KINDS[kind], ...) for name, kind in declared.items()}
-    return checked(create_model("Shape", __base__=Strict, **fields), dict(values), place, joint=".").model_dump()
+    return create_model("Shape", __base__=Strict, **fields)
