@@ -6,7 +6,6 @@ is borrowed from other runs of the same model, and the verdict says how few seed
 """
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -110,10 +109,6 @@ def decide(
     if direction is None:
         return Outcome.INCONCLUSIVE, COVERED
     return (Outcome.REPRODUCED if direction == expected else Outcome.CONTRADICTED), ""
-
-
-def count_outcomes(verdicts: list[Verdict]) -> Counter[Outcome]:
-    return Counter(verdict.outcome for verdict in verdicts)
 
 
 def _missing_metric(comparison: Comparison) -> str | None:

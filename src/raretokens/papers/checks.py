@@ -1,7 +1,7 @@
-"""Names that declarations use: a metric or a run that nothing knows is a slip of the pen."""
+"""Names in declarations that nothing declares: metrics, runs, preconditions and claims."""
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from string import Formatter
 from typing import Any
 
@@ -10,97 +10,87 @@ from raretokens.papers.declarations import Declarations
 from raretokens.papers.task_names import TASKS
 from raretokens.yaml_files import read_yaml
 
+UNKNOWN = {
+    "metric": "is not declared in metrics.yaml",
+    "precondition": "is not declared in preconditions.yaml",
+    "claim": "is in no file of claims",
+    "run": "is in no table and on no run sheet",
+}
+Use = tuple[str, str, str | None, str]  # place; kind: key of UNKNOWN; name; task of a run
 
-def unknown_metrics(declared: Declarations) -> list[str]:
-    """One line for each metric that metrics.yaml does not have, however many tables have a column of it."""
-    used = (found for found in _used_metrics(declared) if found[1] and declared.known_metric(found[1]) is None)
+
+def unknown_names(declared: Declarations) -> list[str]:
+    """One line for each unknown name, with the first place that uses it and how many others do."""
+    known: dict[tuple[str, str], Collection[str]] = {
+        ("metric", ""): declared.metrics,
+        ("precondition", ""): declared.preconditions,
+        ("claim", ""): declared.claims,
+        **{("run", task): runs for task, runs in _known_runs(declared).items()},
+    }
+    places: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for use in (_in_tables, _in_claims, _in_figures, _in_preconditions):
+        for place, kind, name, task in use(declared):
+            if name:
+                places[kind, task, name].append(place)
     return [
-        f"{places}: metric {metric!r} is not declared in metrics.yaml; {nearest(metric, declared.metrics)}"
-        for metric, places in _by_name(used).items()
+        f"{place}{f' and {len(others)} more' if others else ''}: {kind} {name!r} {UNKNOWN[kind]}; "
+        f"{nearest(name, sorted(known[kind, task]))}"
+        for (kind, task, name), (place, *others) in places.items()
+        if name not in known[kind, task] and not (kind == "metric" and declared.known_metric(name))
     ]
 
 
-def unknown_needs(declared: Declarations) -> list[str]:
-    """One line for each precondition that preconditions.yaml does not have."""
-    return [
-        f"claims/{claim.paper}.yaml: {name}.needs: {need!r} is not declared; {nearest(need, declared.preconditions)}"
-        for name, claim in declared.claims.items()
-        for need in claim.needs
-        if need not in declared.preconditions
-    ]
-
-
-def unknown_claims(declared: Declarations) -> list[str]:
-    """One line for each claim of a figure or of another claim's `why` or `but` that no file of claims has."""
-    return [
-        f"figures.yaml: {name}: claim {panel.claim!r} is not declared; {nearest(panel.claim, declared.claims)}"
-        for name, figure in declared.figures.items()
-        for panel in figure.panels
-        if panel.claim and panel.claim not in declared.claims
-    ] + [
-        f"claims/{claim.paper}.yaml: {name}.{key}: claim {other!r} is not declared; {nearest(other, declared.claims)}"
-        for name, claim in declared.claims.items()
-        for key, text in (("why", claim.why), ("but", claim.but))
-        for _, other, _, _ in Formatter().parse(text)
-        if other is not None and other not in declared.claims
-    ]
-
-
-def _used_metrics(declared: Declarations) -> Iterator[tuple[str, str | None]]:
+def _in_tables(declared: Declarations) -> Iterator[Use]:
     for name, table in declared.tables.items():
         for column in table.columns:
-            yield from ((f"tables/{table.paper}.yaml: {name}", metric) for metric in (column.metric, column.interval))
+            for metric in (column.metric, column.interval):
+                yield f"tables/{table.paper}.yaml: {name}", "metric", metric, ""
+
+
+def _in_claims(declared: Declarations) -> Iterator[Use]:
     for name, claim in declared.claims.items():
-        yield from ((f"claims/{claim.paper}.yaml: {name}", side.metric) for side in claim.all_sides.values())
-    for name, figure in declared.figures.items():
-        yield from ((f"figures.yaml: {name}", panel.metric) for panel in figure.panels)
-    for name, need in declared.preconditions.items():
-        other = [reference.metric for reference in (need.above, need.below) if reference]
-        asked = (metric for metric in (need.metric, *other) if not metric.startswith("options."))
-        yield from ((f"preconditions.yaml: {name}", metric) for metric in asked)
-
-
-def unknown_runs(declared: Declarations) -> list[str]:
-    """One line for each run of claims and figures that no table and no run sheet has."""
-    sheets = [read_yaml(path) for path in _run_sheets(declared.folder)]
-    known = {task: _known_runs(declared, sheets, task) for task in TASKS}
-    used = ((place, (task, name)) for place, task, names in _used_runs(declared) for name in names)
-    unknown = _by_name((place, (task, name)) for place, (task, name) in used if name not in known[task])
-    return [
-        f"{places}: run {name!r} is in no table and on no run sheet; {nearest(name, sorted(known[task]))}"
-        for (task, name), places in unknown.items()
-    ]
-
-
-def _by_name(used: Iterable[tuple[str, Any]]) -> dict[Any, str]:
-    """What is used -> its first place, and how many others there are."""
-    places: dict[Any, list[str]] = {}
-    for place, name in used:
-        places.setdefault(name, []).append(place)
-    return {name: where[0] + (f" and {len(where) - 1} more" if where[1:] else "") for name, where in places.items()}
-
-
-def _used_runs(declared: Declarations) -> Iterator[tuple[str, str, list[str]]]:
-    for name, claim in declared.claims.items():
+        place = f"claims/{claim.paper}.yaml: {name}"
+        for need in claim.needs:
+            yield f"{place}.needs", "precondition", need, ""
+        for key, text in (("why", claim.why), ("but", claim.but)):
+            for _, other, _, _ in Formatter().parse(text):
+                yield f"{place}.{key}", "claim", other, ""
         for key, side in claim.all_sides.items():
-            if not side.data:
-                yield f"claims/{claim.paper}.yaml: {name}.{key}.runs", claim.task, side.runs
+            yield place, "metric", side.metric, ""
+            for run in side.runs if not side.data else ():
+                yield f"{place}.{key}.runs", "run", run, claim.task
+
+
+def _in_figures(declared: Declarations) -> Iterator[Use]:
     for name, figure in declared.figures.items():
+        place = f"figures.yaml: {name}"
         for panel in figure.panels:
-            for legend, names in panel.runs.items() if not panel.data else ():
-                yield f"figures.yaml: {name}, {panel.title}, {legend}", panel.task or figure.task, names
+            yield place, "claim", panel.claim, ""
+            yield place, "metric", panel.metric, ""
+            for legend, runs in panel.runs.items() if not panel.data else ():
+                for run in runs:
+                    yield f"{place}, {panel.title}, {legend}", "run", run, panel.task or figure.task
 
 
-def _known_runs(declared: Declarations, sheets: list[dict[str, Any]], task: str) -> set[str]:
-    """Runs of the tables' rows, of the run sheets of all scales (a claim serves every one), and of panels that wait for one."""
-    in_tables = (table.runs for table in declared.tables.values() if table.task == task)
-    on_sheets = ((tree.get(key) or {}).get(task) or {} for tree in sheets for key in ("runs", "continued"))
-    waiting = (panel for figure in declared.figures.values() for panel in figure.panels if panel.kind == "missing")
-    in_panels = ({name for names in panel.runs.values() for name in names} for panel in waiting if panel.task == task)
-    return set().union(*in_tables, *on_sheets, *in_panels)
+def _in_preconditions(declared: Declarations) -> Iterator[Use]:
+    for name, precondition in declared.preconditions.items():
+        for one in filter(None, (precondition, precondition.above, precondition.below)):
+            if not one.metric.startswith("options."):
+                yield f"preconditions.yaml: {name}", "metric", one.metric, ""
 
 
-def _run_sheets(folder: Path) -> list[Path]:
-    """folder: data/paper, two levels below the top."""
-    top = folder.absolute().parents[1]
-    return [path for path in (top / "params.yaml", *sorted(top.glob("scales/*/params.yaml"))) if path.is_file()]
+def _known_runs(declared: Declarations) -> dict[str, set[str]]:
+    """Task -> runs of the tables' rows, of the run sheets of all scales, and of panels that wait for one."""
+    top = declared.folder.absolute().parents[1]  # data/paper is two levels below
+    paths = [path for path in (top / "params.yaml", *sorted(top.glob("scales/*/params.yaml"))) if path.is_file()]
+    sheets: list[dict[str, Any]] = [read_yaml(path) for path in paths]
+    known: dict[str, set[str]] = {task: set() for task in TASKS}
+    for table in declared.tables.values():
+        known[table.task] |= table.runs
+    for sheet in sheets:
+        for task, runs in known.items():
+            runs |= {run for key in ("runs", "continued") for run in (sheet.get(key) or {}).get(task) or {}}
+    for panel in (panel for figure in declared.figures.values() for panel in figure.panels):
+        if panel.kind == "missing" and panel.task:
+            known[panel.task] |= {run for runs in panel.runs.values() for run in runs}
+    return known

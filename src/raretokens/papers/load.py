@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from raretokens.errors import UserError, nearest
-from raretokens.papers.checks import unknown_claims, unknown_metrics, unknown_needs, unknown_runs
+from raretokens.papers.checks import unknown_names
 from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.declarations import Declarations, Scale
 from raretokens.papers.figure import Figure
@@ -25,17 +25,12 @@ def load_declarations(folder: Path) -> Declarations:
         metrics=_expanded(metrics),
         tables=_tables(folder, metrics),
         claims=_claims(folder),
-        preconditions=_preconditions(folder / "preconditions.yaml"),
+        preconditions=_named(folder / "preconditions.yaml", Precondition),
         figures=load_figures(folder),
         scales=_named(folder / "scales.yaml", Scale),
     )
-    mistakes = [
-        f"{folder}/{line}"
-        for unknown in (unknown_metrics, unknown_runs, unknown_needs, unknown_claims)
-        for line in unknown(declared)
-    ]
-    if mistakes:
-        raise UserError("\n".join(mistakes))
+    if unknown := unknown_names(declared):
+        raise UserError("\n".join(f"{folder}/{line}" for line in unknown))
     return declared
 
 
@@ -64,15 +59,11 @@ def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
 
 def _claims(folder: Path) -> dict[str, Claim]:
     """claims/<paper>.yaml."""
-    parts = {path: _named(path, Claim) for path in sorted((folder / "claims").glob("*.yaml"))}
-    with_paper = {
-        path: {name: claim.replaced(paper=path.stem) for name, claim in part.items()} for path, part in parts.items()
+    files = sorted((folder / "claims").glob("*.yaml"))
+    parts = {
+        path: {name: claim.replaced(paper=path.stem) for name, claim in _named(path, Claim).items()} for path in files
     }
-    return _together(with_paper, "claim")
-
-
-def _preconditions(path: Path) -> dict[str, Precondition]:
-    return _named(path, Precondition) if path.is_file() else {}
+    return _together(parts, "claim")
 
 
 def _together(parts: dict[Path, dict[str, Any]], kind: str) -> dict[str, Any]:
