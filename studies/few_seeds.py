@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from raretokens import paths
-from raretokens.evidence.comparison import Comparison, to_additive
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.effects import to_additive
 from raretokens.evidence.intervals import FEWEST_SEEDS
 from raretokens.evidence.scores import PLAIN, Scores, all_scores
 from raretokens.evidence.verdict import DECIDED, Outcome, judge
@@ -45,7 +46,7 @@ def with_seeds(claim: Claim, scores: Scores, kept: tuple[int | None, ...]) -> Sc
 def again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[int, Outcome, bool | None]]:
     """Seeds kept, the outcome, and whether the interval covers the mean of the other seeds; nothing without three seeds."""
     claim = declared.claims[name]
-    effects = Comparison.of_claim(claim, scores).effects
+    effects = Comparison.of_claim(claim, scores).seed_effects
     if len(effects) != FEWEST_SEEDS or None in effects:
         return
     for size in range(1, FEWEST_SEEDS):

@@ -14,9 +14,8 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.errors import UserError
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.intervals import Interval, bootstrap_interval
-from raretokens.evidence.preconditions import unmet
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import Outcome, judge
+from raretokens.evidence.verdict import Outcome, Verdict, judge, unmet
 from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.load import load_declarations
 from raretokens.report.claims import in_words, main_claims, read_csv, to_csv, to_markdown, verdict_counts
@@ -144,7 +143,7 @@ def test_the_interval_over_seeds_is_student_s_of_the_paired_effects(tmp_path):
     verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.7, 0.8]) | three("b", [0.5, 0.4, 0.45]))
     mean, error = 0.35, 0.05 / 3**0.5  # effects 0.4, 0.3, 0.35
     reach = 4.302653 * error  # 97.5 % quantile of t with two degrees of freedom
-    assert verdict.seed_interval == pytest.approx((mean - reach, mean + reach), abs=1e-3)
+    assert verdict.effect.seed_interval == pytest.approx((mean - reach, mean + reach), abs=1e-3)
 
 
 TO_MLE = claim({"runs": ["a"], "metric": "isotropy.total"}, {"runs": ["mle"], "metric": "isotropy.total"})
@@ -163,11 +162,13 @@ def test_one_seed_is_decided_by_its_test_set_and_by_how_much_the_seeds_of_other_
     drawn = {"a": 5.0 + shift + shared + own[0], "mle": 5.0 + shared + own[1]}
     verdict = judged(tmp_path, TO_MLE, LENDERS | {"a": 5.0 + shift}, drawn=drawn)
     assert (verdict.outcome, verdict.is_of_few_seeds) == (expected, one_seed)
-    assert verdict.test_interval.high - verdict.test_interval.low == pytest.approx(2 * 1.96 * 0.01 * 2**0.5, rel=0.1)
+    assert verdict.effect.test_interval.high - verdict.effect.test_interval.low == pytest.approx(
+        2 * 1.96 * 0.01 * 2**0.5, rel=0.1
+    )
     effects = np.array([[0.3, 0.5, 0.3], [-1.0, -1.1, -0.9]])  # of c and d, seed by seed
     most = effects.std(1, ddof=1).max()
     reach = stdtrit(8 * 2 / (2 + 3), 0.975) * most
-    assert verdict.seed_interval == pytest.approx((shift - reach, shift + reach), abs=1e-3)
+    assert verdict.effect.seed_interval == pytest.approx((shift - reach, shift + reach), abs=1e-3)
     text = to_markdown([verdict], DECLARED)
     assert ("**<br>one seed |" in text) == one_seed and "lent seeds [" in text
 
@@ -177,7 +178,10 @@ def test_one_seed_decides_nothing_where_no_row_says_how_much_seeds_differ(tmp_pa
         run: value + np.random.default_rng(0).normal(0, 0.01, 400) for run, value in {"a": 9.0, "mle": 5.0}.items()
     }
     verdict = judged(tmp_path, TO_MLE, {"a": 9.0, "mle": 5.0}, drawn=drawn)
-    assert verdict.test_interval.low > 3 and (verdict.outcome, verdict.seed_interval) == ("undecided", None)
+    assert verdict.effect.test_interval.low > 3 and (verdict.outcome, verdict.effect.seed_interval) == (
+        "undecided",
+        None,
+    )
     assert verdict.reason == "1 of 3 seeds, and no row of the same model says how much seeds differ"
 
 
@@ -204,7 +208,7 @@ def test_a_number_of_one_run_is_lent_what_that_of_other_rows_varies(tmp_path):
     alone = claim({"runs": ["a"], "metric": "isotropy.total"}, effect="value", than=1.0)
     verdict = judged(tmp_path, alone, three("c", [0.4, 0.5, 0.6]) | {"a": 0.5})
     reach = stdtrit(2, 0.975) * 0.1
-    assert verdict.seed_interval == pytest.approx((0.5 - reach, 0.5 + reach), abs=1e-3)
+    assert verdict.effect.seed_interval == pytest.approx((0.5 - reach, 0.5 + reach), abs=1e-3)
 
 
 @pytest.mark.parametrize(("first", "second", "expected"), [(-1.0, 0.1, "undecided"), (-1.0, -0.9, "does not hold")])
@@ -245,7 +249,7 @@ def test_a_control_s_effect_is_taken_away(tmp_path):
     declared = Claim.model_validate({**AGAINST.model_dump(), "control": control})
     values = three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]) | three("c", [0.9, 0.9, 0.9])
     verdict = judged(tmp_path, declared, values | three("d", [0.3, 0.41, 0.35]))
-    assert (verdict.outcome, round(verdict.effect, 4)) == ("does not hold", -0.1967)
+    assert (verdict.outcome, round(verdict.effect.value, 4)) == ("does not hold", -0.1967)
 
 
 def test_the_precondition_of_a_claim_comes_before_its_verdict(tmp_path):
@@ -282,19 +286,23 @@ def test_a_run_that_lacks_what_is_asked_of_it_tests_nothing(tmp_path):
     assert unmet(declared.values(), Comparison.of_claim(AGAINST, scores)) == "b has no ppl.total"
 
 
+def changed(verdict: Verdict, **effect) -> Verdict:
+    return replace(verdict, effect=replace(verdict.effect, **effect))
+
+
 def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_path):
     verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     main = AGAINST.replaced(paper="P", main="m")
-    verdict = replace(verdict, claim=main, reported=0.5, seed_interval=Interval(0.1, 0.6))
-    undecided = {"outcome": Outcome.INCONCLUSIVE, "reason": "why", "seed_interval": None, "seeds": 1}
-    ratio, value = (main.replaced(effect=kind) for kind in ("ratio", "value"))
+    verdict = changed(replace(verdict, claim=main, reported=0.5), seed_interval=Interval(0.1, 0.6))
+    undecided = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason="why")
+    ratio, value = (replace(verdict, claim=main.replaced(effect=kind)) for kind in ("ratio", "value"))
     rows = [
         verdict,
         replace(verdict, claim=AGAINST),
-        replace(verdict, seeds=1),
-        replace(verdict, **undecided, test_interval=Interval(0.2, 0.5)),
-        replace(verdict, claim=ratio, reported=None, seed_interval=Interval(0.5, 2), effect=1.25),
-        replace(verdict, claim=value, outcome=Outcome.NOT_RUN, effect=None),
+        changed(verdict, seeds=1),
+        changed(undecided, seed_interval=None, seeds=1, test_interval=Interval(0.2, 0.5)),
+        changed(replace(ratio, reported=None), seed_interval=Interval(0.5, 2), value=1.25),
+        changed(replace(value, outcome=Outcome.NOT_RUN), value=None),
     ]
     assert main_claims(rows).split("\n") == [
         "conclusion,paper,in print,here,95 % interval,verdict",
@@ -356,7 +364,7 @@ def test_a_side_may_be_read_off_a_curve(tmp_path, at, value):
     scores = world(tmp_path, {"mle": {"options": [["until", 120]]}}, curves=text)
     declared = claim({"runs": ["mle"], "metric": "isotropy.rare", "at": at}, effect="value", than=0.5)
     verdict = judge("c", declared, scores, DECLARED)
-    assert (verdict.effect, verdict.outcome) == (value, "undecided")
+    assert (verdict.effect.value, verdict.outcome) == (value, "undecided")
     other = claim({"runs": ["mle"], "metric": "inner_product.rare", "at": at}, effect="value", than=0.5)
     assert judge("c", other, scores, DECLARED).outcome == "not run"
 
@@ -374,14 +382,14 @@ def test_every_seed_is_compared_with_what_needs_no_model(tmp_path):
     (tmp_path / "lm/human.json").write_text(json.dumps({**human, "seed": None}))
     del scores.lines["human"]
     verdict = judge("c", DECLARED.claims["agg-surpasses-human-rare-types"].replaced(needs=[]), scores, DECLARED)
-    assert (verdict.outcome, verdict.effect, verdict.seeds, verdict.reported) == ("undecided", 22, 2, 45)
+    assert (verdict.outcome, verdict.effect.value, verdict.effect.seeds, verdict.reported) == ("undecided", 22, 2, 45)
 
 
 def test_rare_words_among_the_neighbours_are_counted(tmp_path):
     listed = [["one", [["a", 0.9, "rare"], ["b", 0.8, "freq"]]], ["two", [["c", 0.7, "rare"], ["d", 0.6, "rare"]]]]
     scores = world(tmp_path, {"mle": {"neighbours": listed}, "agg": {"neighbours": [["one", []]]}})
     declared = claim({"runs": ["mle"], "metric": "neighbours.rare"}, effect="value", than=0.5)
-    assert judge("c", declared, scores, DECLARED).effect == 0.75
+    assert judge("c", declared, scores, DECLARED).effect.value == 0.75
     none = judge("c", DECLARED.claims["agg-frees-neighbours-from-frequency"], scores, DECLARED)
     assert (none.outcome, none.reason) == ("not run", "agg has no neighbours.rare")
 
@@ -396,7 +404,7 @@ def test_nothing_over_nothing_is_no_effect(tmp_path):
     declared = DECLARED.claims["agg-predicts-more-rare-types"].replaced(needs=[])
     for kind, ours in (("difference", 0), ("ratio", 1)):
         verdict = judge("c", declared.model_copy(update={"effect": kind}), scores, DECLARED)
-        assert (verdict.outcome, verdict.effect, verdict.left) == ("undecided", ours, 0)
+        assert (verdict.outcome, verdict.effect.value, verdict.effect.left) == ("undecided", ours, 0)
 
 
 def test_the_page_counts_verdicts_and_goes_paper_by_paper():
@@ -426,7 +434,7 @@ def test_verdicts_are_counted_for_each_paper_and_all(tmp_path):
 def test_the_counts_name_every_verdict_and_what_fails_first(tmp_path):
     verdict = judged(tmp_path, AGAINST, three("a", [0.5, 0.5, 0.5]) | three("b", [0.9, 0.8, 0.85]))
     assert in_words([verdict]) == "1 does not hold, 0 not testable here, 0 not run, 0 undecided, 0 holds"
-    few = replace(verdict, outcome=Outcome.REPRODUCED, seeds=2)
+    few = changed(replace(verdict, outcome=Outcome.REPRODUCED), seeds=2)
     assert in_words([few, verdict]).endswith("1 holds (1 of one seed or two)")
     text = to_markdown([few, verdict], DECLARED)
     ratio, difference = (
@@ -456,7 +464,7 @@ def test_verdicts_are_read_back_as_they_were_written(tmp_path):
     first, second, *_ = DECLARED.claims
     values = three("agg", [0.9, 0.8, 0.85]) | three("mle", [0.5] * 3)
     found = judged(tmp_path, DECLARED.claims["agg-raises-isotropy"], values)
-    verdicts = [replace(found, name=first, claim=DECLARED.claims[first]),
-                replace(found, name=second, claim=DECLARED.claims[second], effect=None, reason="why", runs=())]  # fmt: skip
+    other = replace(found, name=second, claim=DECLARED.claims[second], reason="why", runs=())
+    verdicts = [replace(found, name=first, claim=DECLARED.claims[first]), changed(other, value=None)]
     (tmp_path / "claims.csv").write_text(to_csv(verdicts))
     assert to_csv(list(read_csv(tmp_path / "claims.csv", DECLARED).values())) == to_csv(verdicts)

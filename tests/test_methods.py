@@ -37,8 +37,8 @@ def test_a_change_is_marked_where_the_seeds_agree_on_its_side(tmp_path):
         changes[key] for key in (("agg-1", "ppl.total"), ("agg-1", "isotropy.total"), ("coupled", "ppl.total"))
     )
     ratio = math.exp(sum(math.log(a / b) for a, b in zip(PPL["agg"], PPL["mle"], strict=True)) / 3)
-    assert (dearer.verdict, dearer.seeds) == ("worse", 3) and dearer.effect == pytest.approx(ratio)
-    assert dearer.seed_interval.low > 1
+    assert (dearer.verdict, dearer.effect.seeds) == ("worse", 3) and dearer.effect.value == pytest.approx(ratio)
+    assert dearer.effect.seed_interval.low > 1
     assert (wide.verdict, same.verdict) == ("undecided", "undecided")
 
 

@@ -38,8 +38,8 @@ def verdict(name: str, outcome: str, effect: float | None) -> Verdict:
     empty = judge(name, claim, Scores(claim.task, {}, Path("nowhere")), DECLARED)
     seed_interval = None if effect is None else Interval(effect, effect)
     test_interval = Interval(1.05, 1.07) if name == COST else None
-    found = {"effect": effect, "seeds": 3, "seed_interval": seed_interval, "test_interval": test_interval}
-    return replace(empty, outcome=Outcome(outcome), **found)
+    found = {"value": effect, "seeds": 3, "seed_interval": seed_interval, "test_interval": test_interval}
+    return replace(empty, outcome=Outcome(outcome), effect=replace(empty.effect, **found))
 
 
 def test_the_largest_scale_leads_and_what_disagrees_comes_first(claims):

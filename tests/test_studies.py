@@ -104,7 +104,7 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
     claim = declared.claims["agg-lowers-rare-perplexity"]
     fewer = Comparison.of_claim(claim, with_seeds(claim, scores, (2,))).values
     assert fewer["left"].runs == ("agg-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")
-    assert judge("agg-lowers-rare-perplexity", claim, with_seeds(claim, scores, (2, 3)), declared).seeds == 2
+    assert judge("agg-lowers-rare-perplexity", claim, with_seeds(claim, scores, (2, 3)), declared).effect.seeds == 2
     judged = list(again("agg-lowers-rare-perplexity", declared, scores))
     assert [size for size, *_ in judged] == [1, 1, 1, 2, 2, 2] and {outcome for _, outcome, _ in judged} == {
         Outcome.REPRODUCED

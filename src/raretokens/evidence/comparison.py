@@ -1,67 +1,16 @@
-"""The effect of one metric between runs, with its intervals: the unit of claims, method tables and studies.
+"""The effect of one metric between runs, with its intervals: the unit of claims, method tables and studies."""
 
-Effects are averaged on an additive scale, on which equal steps are equal effects: the logarithm of a ratio, a difference as is.
-"""
-
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from raretokens.evidence.effects import combined_effect, from_additive, run_of, to_additive, value_of
 from raretokens.evidence.intervals import FEWEST_SEEDS, Interval, bootstrap_interval, t_interval
 from raretokens.evidence.scores import Scores, Value
-from raretokens.evidence.sides import run_of, value_of
 from raretokens.papers.claim import Claim, EffectKind, Side
-from raretokens.papers.declarations import Declarations
-
-
-def effect(kind: EffectKind, left: float, right: float | None) -> float:
-    """left / right, left - right, or left alone."""
-    if right is None:
-        return left
-    if kind == "difference":
-        return left - right
-    if right == 0:  # 0 / 0 is no effect
-        return math.copysign(math.inf, left) if left else 1.0
-    return left / right
-
-
-def combined_effect(kind: EffectKind, numbers: list[Any]) -> Any:
-    """The effect of a number (or an array) for each side; of four, or of two values, the second effect is a control's."""
-    sides = 1 if kind == "value" else 2
-    pairs = [numbers[start : start + sides] for start in range(0, len(numbers), sides)]
-    own, *control = (_effect_of_pair(kind, *pair) for pair in pairs)
-    if not control:
-        return own
-    return own / control[0] if kind == "ratio" else own - control[0]
-
-
-def _effect_of_pair(kind: EffectKind, left: Any, right: Any = None) -> Any:
-    if right is not None and (isinstance(left, np.ndarray) or isinstance(right, np.ndarray)):
-        return left / right if kind == "ratio" else left - right
-    return effect(kind, left, right)
-
-
-def to_additive(kind: EffectKind, effects: Any) -> Any:
-    return np.log(effects) if kind == "ratio" else np.asarray(effects)
-
-
-def from_additive(kind: EffectKind, effects: Any) -> Any:
-    return np.exp(effects) if kind == "ratio" else np.asarray(effects)
-
-
-def reported_effect(claim: Claim, declared: Declarations) -> float | None:
-    """The effect that the paper reports, or None."""
-    if claim.unprinted:
-        return None
-    cells = [side.printed for side in claim.all_sides.values()]
-    if None in cells:  # the paper does not report the control
-        cells = [side.printed for side in claim.sides.values()]
-    numbers = [declared.printed(file).mean(row, column, group) for file, row, column, group in cells]
-    return None if None in numbers else combined_effect(claim.effect, numbers)
 
 
 class SeedVariance(NamedTuple):
@@ -72,6 +21,24 @@ class SeedVariance(NamedTuple):
 
     def interval(self, centre: float, seeds: float) -> Interval:
         return t_interval(centre, self.deviation, self.freedom, seeds)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a comparison measured: means over seeds, and 95 % intervals."""
+
+    kind: EffectKind
+    left: float | None
+    right: float | None
+    value: float | None  # left over right, left minus right or left, minus or divided by the control's
+    seed_interval: Interval | None
+    test_interval: Interval | None  # None where the metric has no bootstrap resamples
+    seeds: int  # 0 of texts alone
+
+    @property
+    def has_few_seeds(self) -> bool:
+        """Whether the interval over seeds uses the pooled seed variance."""
+        return 0 < self.seeds < FEWEST_SEEDS
 
 
 @dataclass(frozen=True)
@@ -128,7 +95,7 @@ class Comparison:
         return {seed: [runs.get(seed, runs.get(None)) for runs in found] for seed in common}
 
     @cached_property
-    def effects(self) -> dict[int | None, float]:
+    def seed_effects(self) -> dict[int | None, float]:
         """Seed -> effect."""
         numbers = [dict(zip(value.runs, value.values, strict=True)) for value in self.values.values() if value]
         return {
@@ -140,7 +107,7 @@ class Comparison:
     def additive_effects(self) -> np.ndarray:
         """The effect of each seed, on the additive scale."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return to_additive(self.kind, np.array(list(self.effects.values())))
+            return to_additive(self.kind, np.array(list(self.seed_effects.values())))
 
     @property
     def is_finite(self) -> bool:
@@ -149,10 +116,10 @@ class Comparison:
     @property
     def mean(self) -> float | None:
         """The mean effect over seeds."""
-        if not self.effects:
+        if not self.seed_effects:
             return None
         if not self.is_finite:
-            return float(np.mean(list(self.effects.values())))
+            return float(np.mean(list(self.seed_effects.values())))
         return float(from_additive(self.kind, float(np.mean(self.additive_effects))))
 
     @cached_property
@@ -170,7 +137,7 @@ class Comparison:
     @cached_property
     def test_interval(self) -> Interval | None:
         """Over the test set, on the additive scale; None where no side has bootstrap resamples."""
-        if not self.effects or not self.is_finite:
+        if not self.seed_effects or not self.is_finite:
             return None
         bootstrap = self._bootstrap
         return None if bootstrap is None else bootstrap_interval(float(np.mean(self.additive_effects)), bootstrap)
@@ -179,14 +146,17 @@ class Comparison:
     def intervals(self) -> list[Interval]:
         return [interval for interval in (self.seed_interval, self.test_interval) if interval]
 
-    def rescaled(self, interval: Interval | None) -> Interval | None:
-        """An interval of the additive scale, on that of the effect."""
-        return interval and Interval(*(float(from_additive(self.kind, end)) for end in interval))
-
-    def mean_of(self, side: str) -> float | None:
-        """The side's mean over the seeds that the effect has, else over all there are."""
-        value = self.values.get(side)
-        return (value.of(self.effects) or value).mean if value else None
+    @property
+    def effect(self) -> Effect:
+        intervals = (
+            interval and Interval(*(float(from_additive(self.kind, end)) for end in interval))
+            for interval in (self.seed_interval, self.test_interval)
+        )
+        means = (
+            (value.for_seeds(self.seed_effects) or value).mean if value else None
+            for value in (self.values["left"], self.values.get("right"))
+        )
+        return Effect(self.kind, *means, self.mean, *intervals, seeds=len(self.seed_effects.keys() - {None}))
 
     def direction(self, low: float, high: float) -> Literal["lower", "higher", "same"] | None:
         """Where all intervals (of texts alone: all effects) lie beside these two bounds; None where they do not agree."""

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Literal
 
-from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.intervals import Interval
-from raretokens.evidence.preconditions import unmet
+from raretokens.evidence.comparison import Comparison, Effect
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import Outcome, decide
-from raretokens.papers.claim import EffectKind, Side
+from raretokens.evidence.verdict import Outcome, decide, unmet
+from raretokens.papers.claim import Side
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.task_names import TASKS
 
@@ -39,20 +37,15 @@ class Change:
     objective: str
     metric: str
     title: str
-    kind: EffectKind
-    left: float
-    right: float
-    effect: float
-    seed_interval: Interval | None
-    test_interval: Interval | None
+    effect: Effect
     verdict: str  # better, worse, undecided or not testable
-    seeds: int
     logit_bias: float | None  # rare-token perplexity: the ratio that the logit-bias baseline reaches at most
 
     @property
     def share(self) -> float:
         """The relative change: the logarithm of the ratio of positive numbers; infinite where nothing is left."""
-        left, right = self.left, self.right
+        left, right = self.effect.left, self.effect.right
+        assert left is not None and right is not None
         if left > 0 < right:
             return abs(math.log(left / right))
         return math.inf if left == 0 < right else abs(left - right) / (max(abs(left), abs(right)) or 1.0)
@@ -60,7 +53,7 @@ class Change:
     @property
     def improves(self) -> bool:
         """Whether it is better, and by more than the logit-bias baseline reaches at most."""
-        is_explained = self.logit_bias is not None and self.logit_bias <= self.effect
+        is_explained = self.logit_bias is not None and self.logit_bias <= self.effect.value
         return self.verdict == "better" and self.share >= LEAST and not is_explained
 
     @property
@@ -83,8 +76,7 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
     for title, (metric, kind, needs) in TASKS[scores.task].compared.items():
         sides = {name: Side(runs=[one], metric=metric) for name, one in (("left", run), ("right", baseline))}
         comparison = Comparison(kind, sides, scores)
-        left, right, effect = comparison.mean_of("left"), comparison.mean_of("right"), comparison.mean
-        if left is None or right is None or effect is None:
+        if not comparison.seed_effects:
             continue
         better: Literal["higher", "lower"] = "higher" if declared.metric(metric).direction == "up" else "lower"
         obstacle = unmet([declared.preconditions[need] for need in needs], comparison)
@@ -96,14 +88,8 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
             objective=scores.lines[run].objective,
             metric=metric,
             title=title,
-            kind=kind,
-            left=left,
-            right=right,
-            effect=effect,
-            seed_interval=comparison.rescaled(comparison.seed_interval),
-            test_interval=comparison.rescaled(comparison.test_interval),
+            effect=comparison.effect,
             verdict=WORDS[decide(comparison, better, (neutral, neutral), obstacle)[0]],
-            seeds=len(comparison.effects.keys() - {None}),
             logit_bias=logit_bias_bound(run, baseline, scores) if metric == EXPLAINED_BY_BIAS else None,
         )
 

@@ -28,7 +28,7 @@ class Value:
     values: tuple[float, ...]
     seeds: tuple[int | None, ...]
 
-    def of(self, seeds: Collection[int | None]) -> "Value | None":
+    def for_seeds(self, seeds: Collection[int | None]) -> "Value | None":
         """Those of some seeds; None where it has none of them."""
         kept = [place for place, seed in enumerate(self.seeds) if seed in seeds]
         parts = ([part[place] for place in kept] for part in (self.runs, self.values, self.seeds))
@@ -106,7 +106,7 @@ class Scores:
         """Has a run or one of its repetitions a score?"""
         return any(self.read(name) is not None for name in self.repetitions.get(run, [run]))
 
-    def others(self, run: str) -> list[str]:
+    def outdated_runs(self, run: str) -> list[str]:
         """A run and those of its repetitions whose score was made with other parameters."""
         return [name for name in self.repetitions.get(run, [run]) if self.read(name) is None and name in self.outdated]
 
@@ -125,7 +125,7 @@ class Scores:
         `paired.<what>` is that of the comparison with maximum likelihood; of several p the largest, as none is their mean.
         """
         value = self.over_seeds(run, lambda name: self._number(name, metric))
-        value = value.of(seeds) if value and seeds is not None else value
+        value = value.for_seeds(seeds) if value and seeds is not None else value
         if value is None or metric != "paired.p":
             return value
         worst = value.values.index(max(value.values))

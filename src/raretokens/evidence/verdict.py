@@ -6,14 +6,15 @@ is borrowed from other runs of the same model, and the verdict says how few seed
 """
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from raretokens.evidence.comparison import Comparison, reported_effect, to_additive
-from raretokens.evidence.intervals import FEWEST_SEEDS, Interval
-from raretokens.evidence.preconditions import unmet
+from raretokens.evidence.comparison import Comparison, Effect
+from raretokens.evidence.effects import reported_effect, to_additive
+from raretokens.evidence.intervals import FEWEST_SEEDS
 from raretokens.evidence.scores import Scores
-from raretokens.papers.claim import Claim
+from raretokens.papers.claim import Claim, Precondition, Reference
 from raretokens.papers.declarations import Declarations
 
 
@@ -32,11 +33,6 @@ COVERED = "an interval covers where the claim turns"
 SMALLER = f"{COVERED}; none reaches the printed effect"
 
 
-def has_few_seeds(seeds: int) -> bool:
-    """Whether the interval over seeds uses the pooled seed variance; what has no seeds needs none."""
-    return 0 < seeds < FEWEST_SEEDS
-
-
 @dataclass(frozen=True)
 class Verdict:
     """What came of a claim."""
@@ -45,19 +41,14 @@ class Verdict:
     claim: Claim
     outcome: Outcome
     reason: str  # of an outcome that decides nothing
-    left: float | None  # mean over seeds
-    right: float | None
-    effect: float | None  # mean over seeds, minus or divided by the control's
-    seed_interval: Interval | None
-    test_interval: Interval | None  # None where the metric has no bootstrap resamples
+    effect: Effect
     reported: float | None  # the paper's effect
-    seeds: int  # 0 of texts alone
     runs: tuple[str, ...]
 
     @property
     def is_of_few_seeds(self) -> bool:
         """Whether it decides something by the pooled seed variance."""
-        return self.outcome in DECIDED and has_few_seeds(self.seeds)
+        return self.outcome in DECIDED and self.effect.has_few_seeds
 
 
 def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict]:
@@ -77,13 +68,8 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
         claim=claim,
         outcome=outcome,
         reason=reason,
-        left=comparison.mean_of("left"),
-        right=comparison.mean_of("right"),
-        effect=comparison.mean,
-        seed_interval=comparison.rescaled(comparison.seed_interval),
-        test_interval=comparison.rescaled(comparison.test_interval),
+        effect=comparison.effect,
         reported=reported,
-        seeds=len(comparison.effects.keys() - {None}),
         runs=tuple(dict.fromkeys(runs)),
     )
 
@@ -95,7 +81,7 @@ def decide(
 
     expected: lower, higher or same, beside the bounds. obstacle: why the runs cannot test it.
     """
-    effects = comparison.effects
+    effects = comparison.seed_effects
     if not effects:
         return Outcome.NOT_RUN, _missing_metric(comparison) or ""
     if obstacle:
@@ -132,3 +118,54 @@ def _is_smaller(claim: Claim, comparison: Comparison, reported: float) -> bool:
         return False
     far, turn = (float(to_additive(claim.effect, number)) for number in (reported, claim.threshold))
     return all(interval.is_below(far) if far > turn else interval.is_above(far) for interval in intervals)
+
+
+def unmet(preconditions: Iterable[Precondition], comparison: Comparison) -> str | None:
+    """Why the comparison's runs cannot test it, or None. A run without scores is not checked."""
+    reasons = [reason for precondition in preconditions for reason in _reasons(precondition, comparison)]
+    return "; ".join(dict.fromkeys(reasons)) or None
+
+
+def _reasons(precondition: Precondition, comparison: Comparison) -> Iterator[str]:
+    """One for each run that does not meet the precondition, or has scores but not its metric."""
+    scores = comparison.scores
+    for run in _runs(precondition, comparison):
+        number = _number_of(run, precondition.metric, scores)
+        if number is not None and not all(_is_met(precondition, number, scores)):
+            yield precondition.reason
+        elif number is None and run in scores.lines and scores.scored(run):
+            yield f"{run} has no {precondition.metric}"
+
+
+def _runs(precondition: Precondition, comparison: Comparison) -> Iterator[str]:
+    if precondition.run:
+        run = _choose(precondition.run, comparison.scores)
+        yield from [run] if run else []
+        return
+    for name in comparison.sides:
+        if precondition.of in (name, "both") and (run := comparison.runs[name]):
+            yield run
+
+
+def _is_met(precondition: Precondition, number: float, scores: Scores) -> Iterator[bool]:
+    yield precondition.least is None or number >= precondition.least
+    yield precondition.most is None or number <= precondition.most
+    yield (other := _reference(precondition.above, scores)) is None or number > other
+    yield (other := _reference(precondition.below, scores)) is None or number < other
+
+
+def _reference(reference: Reference | None, scores: Scores) -> float | None:
+    run = _choose(reference.run, scores) if reference else None
+    return _number_of(run, reference.metric, scores) if reference and run else None
+
+
+def _choose(names: list[str], scores: Scores) -> str | None:
+    return scores.choose(names) or scores.choose(names, data=True)
+
+
+def _number_of(run: str, metric: str, scores: Scores) -> float | None:
+    """A metric, or an option of the run as `options.<name>`."""
+    if metric.startswith("options."):
+        return scores.fact(run, metric)
+    value = scores.value(run, metric)
+    return value.mean if value else None

@@ -2,20 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from raretokens import csv_files
+from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
 from raretokens.files import rounded
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import (
+    EFFECT_COLUMNS,
     effect_text,
     few_seeds_text,
-    interval_columns,
     named_intervals,
     number_text,
     seeds_text,
@@ -39,31 +40,28 @@ MEANINGS = {
 OURS = "readings, controls and experiments of ours"
 
 
+COLUMNS: dict[str, Callable[[Verdict], str]] = {
+    "claim": lambda verdict: verdict.name,
+    "paper": lambda verdict: verdict.claim.paper,
+    "place": lambda verdict: verdict.claim.place,
+    "statement": lambda verdict: verdict.claim.statement,
+    "metric": lambda verdict: verdict.claim.left.metric,
+    "verdict": lambda verdict: verdict.outcome,
+    "reason": lambda verdict: verdict.reason,
+    "left": lambda verdict: number_text(verdict.effect.left, 6),
+    "right": lambda verdict: number_text(verdict.effect.right, 6),
+    **{name: (lambda verdict, show=show: show(verdict.effect)) for name, show in EFFECT_COLUMNS.items()},
+    "printed": lambda verdict: number_text(verdict.reported),
+    "kind": lambda verdict: verdict.claim.effect,
+    "seeds": lambda verdict: str(verdict.effect.seeds),
+    "runs": lambda verdict: " / ".join(verdict.runs),
+    "note": lambda verdict: verdict.claim.unprinted or "",
+}
+
+
 def to_csv(verdicts: list[Verdict]) -> str:
-    rows = [_columns(verdict) for verdict in verdicts]
-    return csv_files.to_csv(rows, list(rows[0]))
-
-
-def _columns(verdict: Verdict) -> dict[str, str]:
-    claim = verdict.claim
-    return {
-        "claim": verdict.name,
-        "paper": claim.paper,
-        "place": claim.place,
-        "statement": claim.statement,
-        "metric": claim.left.metric,
-        "verdict": verdict.outcome,
-        "reason": verdict.reason,
-        "left": number_text(verdict.left, 6),
-        "right": number_text(verdict.right, 6),
-        "ours": number_text(verdict.effect),
-        **interval_columns(verdict.seed_interval, verdict.test_interval),
-        "printed": number_text(verdict.reported),
-        "kind": claim.effect,
-        "seeds": str(verdict.seeds),
-        "runs": " / ".join(verdict.runs),
-        "note": claim.unprinted or "",
-    }
+    rows = ([show(verdict) for show in COLUMNS.values()] for verdict in verdicts)
+    return csv_files.to_csv(rows, list(COLUMNS))
 
 
 def read_csv(file: Path, declared: Declarations) -> dict[str, Verdict]:
@@ -77,21 +75,27 @@ def read_csv(file: Path, declared: Declarations) -> dict[str, Verdict]:
 
 
 def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
-    numbers = ("left", "right", "ours", "printed", "seeds_low", "seeds_high", "test_low", "test_high")
-    known = {key: None if math.isnan(row[key]) else float(row[key]) for key in numbers}
-    seed_interval, test_interval = ((known[f"{name}_low"], known[f"{name}_high"]) for name in ("seeds", "test"))
+    claim = declared.claims[row.claim]
+
+    def number(key: str) -> float | None:
+        return None if math.isnan(row[key]) else float(row[key])
+
+    def interval(key: str) -> Interval | None:
+        low, high = number(f"{key}_low"), number(f"{key}_high")
+        return None if low is None or high is None else Interval(low, high)
+
     return Verdict(
         name=row.claim,
-        claim=declared.claims[row.claim],
+        claim=claim,
         outcome=Outcome(row.verdict),
         reason=row.reason,
-        left=known["left"],
-        right=known["right"],
-        effect=known["ours"],
-        seed_interval=None if seed_interval[0] is None else Interval(*seed_interval),
-        test_interval=None if test_interval[0] is None else Interval(*test_interval),
-        reported=known["printed"],
-        seeds=int(row.seeds),
+        effect=Effect(
+            claim.effect,
+            *map(number, ("left", "right", "ours")),
+            *map(interval, ("seeds", "test")),
+            seeds=int(row.seeds),
+        ),
+        reported=number("printed"),
         runs=tuple(filter(None, row.runs.split(" / "))),
     )
 
@@ -128,12 +132,13 @@ def _counted(verdicts: list[Verdict]) -> Iterable[str]:
 def _line(verdict: Verdict, declared: Declarations) -> str:
     claim = verdict.claim
     intervals = [
-        f"{name} [{number_text(low)}, {number_text(high)}]" for name, (low, high) in named_intervals(verdict).items()
+        f"{name} [{number_text(low)}, {number_text(high)}]"
+        for name, (low, high) in named_intervals(verdict.effect).items()
     ]
     cells = [
         "<br>".join(filter(None, [f"**{verdict.outcome}**", few_seeds_text(verdict)])),
         f"{claim.statement}{f' (*{verdict.reason}*)' if verdict.reason else ''}",
-        "<br>".join(filter(None, [number_text(verdict.effect), *intervals])),
+        "<br>".join(filter(None, [number_text(verdict.effect.value), *intervals])),
         number_text(verdict.reported) or f"*{claim.unprinted or ''}*",
         f"{_effect_name(verdict, declared)}{_runs(verdict)}",
         claim.place,
@@ -142,7 +147,7 @@ def _line(verdict: Verdict, declared: Declarations) -> str:
 
 
 def _runs(verdict: Verdict) -> str:
-    return f": {' / '.join(verdict.runs)}{seeds_text(verdict)}" if verdict.runs else ""
+    return f": {' / '.join(verdict.runs)}{seeds_text(verdict.effect)}" if verdict.runs else ""
 
 
 def _effect_name(verdict: Verdict, declared: Declarations) -> str:
@@ -159,7 +164,11 @@ def main_claims(verdicts: list[Verdict]) -> str:
 
 def headline(verdicts: list[Verdict]) -> dict[str, float]:
     """Short name -> effect, of those that were measured: few enough for a line of `dvc exp show`."""
-    return {one.claim.main: rounded(one.effect, 4) for one in verdicts if one.claim.main and one.effect is not None}
+    return {
+        one.claim.main: rounded(one.effect.value, 4)
+        for one in verdicts
+        if one.claim.main and one.effect.value is not None
+    }
 
 
 def _main_columns(verdict: Verdict) -> dict[str, str]:
@@ -168,13 +177,13 @@ def _main_columns(verdict: Verdict) -> dict[str, str]:
     reason = "" if verdict.outcome in DECIDED or not verdict.reason else f": {verdict.reason}"
     intervals = [
         f"{effect_text(kind, low)} to {effect_text(kind, high)} ({name})"
-        for name, (low, high) in named_intervals(verdict).items()
+        for name, (low, high) in named_intervals(verdict.effect).items()
     ]
     return {
         "conclusion": claim.statement,
         "paper": f"{claim.paper} {claim.place}",
         "in print": effect_text(kind, verdict.reported),
-        "here": effect_text(kind, verdict.effect),
+        "here": effect_text(kind, verdict.effect.value),
         "95 % interval": next(iter(intervals), ""),  # over seeds, else over the test set
         "verdict": f"{verdict.outcome}{few}{reason}",
     }

@@ -1,7 +1,10 @@
 """Effects, their intervals and their seeds as text: the one place where a number of a comparison is formatted."""
 
+from collections.abc import Callable
+
+from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
-from raretokens.evidence.verdict import Verdict, has_few_seeds
+from raretokens.evidence.verdict import Verdict
 from raretokens.files import rounded
 from raretokens.papers.claim import EffectKind
 
@@ -33,29 +36,33 @@ def page_text(kind: EffectKind, value: float | None) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else f"+{text}"
 
 
-def interval_columns(seed_interval: Interval | None, test_interval: Interval | None) -> dict[str, str]:
-    """Both intervals as columns of a CSV file."""
-    return {
-        f"{name}_{end}": number_text(value)
-        for name, interval in (("seeds", seed_interval), ("test", test_interval))
-        for end, value in zip(("low", "high"), interval or (None, None), strict=True)
-    }
+def _end(interval: Interval | None, end: int) -> str:
+    return number_text(interval and interval[end])
 
 
-def named_intervals(verdict: Verdict) -> dict[str, Interval]:
+EFFECT_COLUMNS: dict[str, Callable[[Effect], str]] = {  # of a CSV file
+    "ours": lambda effect: number_text(effect.value),
+    "seeds_low": lambda effect: _end(effect.seed_interval, 0),
+    "seeds_high": lambda effect: _end(effect.seed_interval, 1),
+    "test_low": lambda effect: _end(effect.test_interval, 0),
+    "test_high": lambda effect: _end(effect.test_interval, 1),
+}
+
+
+def named_intervals(effect: Effect) -> dict[str, Interval]:
     """What an interval is over -> the interval."""
-    over_seeds = "lent seeds" if has_few_seeds(verdict.seeds) else "seeds"
-    both = {over_seeds: verdict.seed_interval, "test set": verdict.test_interval}
+    over_seeds = "lent seeds" if effect.has_few_seeds else "seeds"
+    both = {over_seeds: effect.seed_interval, "test set": effect.test_interval}
     return {name: interval for name, interval in both.items() if interval}
 
 
 def few_seeds_text(verdict: Verdict) -> str:
     """How many seeds, of a verdict that rests on fewer than three."""
-    return FEW[verdict.seeds] if verdict.is_of_few_seeds else ""
+    return FEW[verdict.effect.seeds] if verdict.is_of_few_seeds else ""
 
 
-def seeds_text(verdict: Verdict) -> str:
+def seeds_text(effect: Effect) -> str:
     """`, 3 seeds`; empty where nothing was measured, or of texts alone."""
-    if verdict.effect is None or not verdict.seeds:
+    if effect.value is None or not effect.seeds:
         return ""
-    return f", {verdict.seeds} seed{'s' if verdict.seeds != 1 else ''}"
+    return f", {effect.seeds} seed{'s' if effect.seeds != 1 else ''}"

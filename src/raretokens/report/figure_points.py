@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from raretokens.evidence.comparison import combined_effect, from_additive, reported_effect, to_additive
+from raretokens.evidence.effects import combined_effect, from_additive, reported_effect, run_of, to_additive
 from raretokens.evidence.scores import Scores, Value
-from raretokens.evidence.sides import run_of
 from raretokens.papers.claim import Claim, Side
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.figure import Figure, Panel
@@ -175,7 +174,7 @@ def _sweep_points(panel: Panel, scores: Scores) -> PanelPoints:
     rows = [
         {"panel": panel.title, "run": legend, "group": group, "x": f"{option:g}", "y": f"{y:.6g}"}
         for option, (legend, value) in found.items()
-        if (kept := value.of(common) or value)
+        if (kept := value.for_seeds(common) or value)
         for group, y in [("", kept.mean), *(("seed", y) for y in kept.values if len(kept.values) > 1)]
     ]
     return PanelPoints(panel, panel.title, panel.y, pd.DataFrame(rows, columns=HEADER, dtype=str), absent, {})

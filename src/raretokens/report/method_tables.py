@@ -1,12 +1,12 @@
 """What each method buys and costs, as tables for Markdown and for the page."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from raretokens import csv_files
-from raretokens.evidence.intervals import FEWEST_SEEDS
 from raretokens.evidence.methods import Change
 from raretokens.papers.task_names import TASKS
-from raretokens.report.effect_text import effect_text, interval_columns, number_text
+from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, number_text
 
 MARKS = {"better": "▲", "worse": "▼"}
 FEW_MARKS = {"better": "△", "worse": "▽"}  # with fewer than three seeds
@@ -31,26 +31,24 @@ class Table(NamedTuple):
     rows: list[list[str]]
 
 
+COLUMNS: dict[str, Callable[[Change], str]] = {
+    "task": lambda change: change.task,
+    "run": lambda change: change.run,
+    "beside": lambda change: change.baseline,
+    "objective": lambda change: change.objective,
+    "metric": lambda change: change.metric,
+    "title": lambda change: change.title,
+    "kind": lambda change: change.effect.kind,
+    **{name: (lambda change, show=show: show(change.effect)) for name, show in EFFECT_COLUMNS.items()},
+    "verdict": lambda change: change.verdict,
+    "seeds": lambda change: str(change.effect.seeds),
+    "constant": lambda change: number_text(change.logit_bias),
+}
+
+
 def to_csv(found: list[Change]) -> str:
-    rows = [_columns(change) for change in found]
-    return csv_files.to_csv(rows, list(rows[0]) if rows else [])
-
-
-def _columns(change: Change) -> dict[str, str]:
-    return {
-        "task": change.task,
-        "run": change.run,
-        "beside": change.baseline,
-        "objective": change.objective,
-        "metric": change.metric,
-        "title": change.title,
-        "kind": change.kind,
-        "ours": number_text(change.effect),
-        **interval_columns(change.seed_interval, change.test_interval),
-        "verdict": change.verdict,
-        "seeds": str(change.seeds),
-        "constant": number_text(change.logit_bias),
-    }
+    rows = ([show(change) for show in COLUMNS.values()] for change in found)
+    return csv_files.to_csv(rows, list(COLUMNS))
 
 
 def tables(found: list[Change]) -> dict[str, Table]:
@@ -78,22 +76,22 @@ def _cells(of_run: list[Change], titles: list[str]) -> list[str]:
     shown = [_shown(by_title[title]) if title in by_title else "" for title in titles]
     marked = [change for change in of_run if change.improves], [change for change in of_run if change.degrades]
     sums = [", ".join(_largest(changes)) or "nothing sure" for changes in marked]
-    return [of_run[0].run, str(max(change.seeds for change in of_run)), *shown, *sums]
+    return [of_run[0].run, str(max(change.effect.seeds for change in of_run)), *shown, *sums]
 
 
 def _shown(change: Change) -> str:
-    bias = f"(a constant: {effect_text(change.kind, change.logit_bias)})" if change.logit_bias else ""
-    return " ".join(filter(None, [effect_text(change.kind, change.effect), mark(change), bias]))
+    bias = f"(a constant: {effect_text(change.effect.kind, change.logit_bias)})" if change.logit_bias else ""
+    return " ".join(filter(None, [effect_text(change.effect.kind, change.effect.value), mark(change), bias]))
 
 
 def mark(change: Change) -> str:
-    return (MARKS if change.seeds >= FEWEST_SEEDS else FEW_MARKS).get(change.verdict, "")
+    return (FEW_MARKS if change.effect.has_few_seeds else MARKS).get(change.verdict, "")
 
 
 def _largest(changes: list[Change]) -> list[str]:
     ordered = sorted(changes, key=lambda change: -change.share)
     return [
-        f"{change.title} {effect_text(change.kind, change.effect)}"
+        f"{change.title} {effect_text(change.effect.kind, change.effect.value)}"
         f"{' (or a constant)' if change.logit_bias and change.improves else ''}"
         for change in ordered[:3]
     ]

@@ -36,15 +36,16 @@ def _section(declared: Declarations, verdict: Verdict, scores: dict[str, Scores]
         "pair": _pair(verdict, metric.digits),
         "verdict": verdict.outcome,
         "reason": verdict.reason,
-        "ours": number_text(verdict.effect),
-        "here": page_text(kind, verdict.effect),
+        "ours": number_text(verdict.effect.value),
+        "here": page_text(kind, verdict.effect.value),
         "printed": number_text(verdict.reported),
         "print": page_text(kind, verdict.reported),
         "note": claim.unprinted or "",
-        "seeds": verdict.seeds,
+        "seeds": verdict.effect.seeds,
         "few_seeds": few_seeds_text(verdict),
         "ranges": {
-            name: [page_text(kind, end) for end in interval] for name, interval in named_intervals(verdict).items()
+            name: [page_text(kind, end) for end in interval]
+            for name, interval in named_intervals(verdict.effect).items()
         },
         "sides": [_side(name, comparison, declared) for name in comparison.all_sides],
         "tables": _known(declared.tables, f"{claim.paper.lower()}-", claim.tables),
@@ -58,7 +59,7 @@ def _known(declared: Collection[str], start: str, numbers: list[int]) -> list[st
 
 def _pair(verdict: Verdict, digits: int) -> list[str]:
     """Left and right number; nothing where a number stands alone."""
-    sides = (verdict.left, verdict.right)
+    sides = (verdict.effect.left, verdict.effect.right)
     return [] if None in sides else [f"{rounded(side):,.{digits}f}" for side in sides]
 
 
@@ -127,6 +128,6 @@ def _family(verdict: Verdict) -> str:
 def _strength(verdict: Verdict) -> float:
     """Distance of the effect from the threshold, in widths of the wider interval; a ratio's as logarithms."""
     claim, step = verdict.claim, math.log if verdict.claim.effect == "ratio" else float
-    intervals = filter(None, (verdict.seed_interval, verdict.test_interval))
+    intervals = filter(None, (verdict.effect.seed_interval, verdict.effect.test_interval))
     width = max((step(interval.high) - step(interval.low) for interval in intervals), default=0.0)
-    return min(abs(step(verdict.effect) - step(bound)) for bound in set(claim.margins)) / width if width else 0.0
+    return min(abs(step(verdict.effect.value) - step(bound)) for bound in set(claim.margins)) / width if width else 0.0

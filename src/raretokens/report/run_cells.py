@@ -73,7 +73,7 @@ def common_seeds(rows: list[RunRow], column: Column, scores: Scores) -> Seeds | 
 
 def averaged(run: str, metric: str, common: Seeds | None, scores: Scores) -> Averaged:
     """Over the common seeds; a run that has none of them has its own."""
-    own, outdated = scores.seeds(run, metric), _outdated(scores.others(run))
+    own, outdated = scores.seeds(run, metric), _outdated(scores.outdated_runs(run))
     if common is None or not own:
         return Averaged(scores.value(run, metric), outdated)
     used = own & common or own
@@ -167,7 +167,7 @@ def _direction(crossing: Crossing, column: list[Crossing]) -> Direction:
 def _difference(ours: Value, baseline: Value) -> float:
     """Over the seeds that both have, where there are any."""
     of_both = set(ours.seeds) & set(baseline.seeds) or None
-    first, second = (one.of(of_both) if of_both else one for one in (ours, baseline))
+    first, second = (one.for_seeds(of_both) if of_both else one for one in (ours, baseline))
     return first.mean - second.mean
 
 

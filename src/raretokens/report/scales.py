@@ -157,20 +157,20 @@ def _shown(verdict: Verdict | None) -> str:
     kind = verdict.claim.effect
     intervals = [
         f" [{effect_text(kind, low)}, {effect_text(kind, high)}] {name}"
-        for name, (low, high) in named_intervals(verdict).items()
+        for name, (low, high) in named_intervals(verdict.effect).items()
     ]
     told = verdict.reason if verdict.outcome in (Outcome.NOT_TESTABLE, Outcome.NOT_RUN) else ""
     told = "no interval reaches print" if verdict.reason == SMALLER else told
     reason = f" ({told})" if told else ""
-    effect = effect_text(kind, verdict.effect)
-    return f"{effect}{','.join(intervals)} **{verdict.outcome}**{seeds_text(verdict)}{reason}".strip()
+    effect = effect_text(kind, verdict.effect.value)
+    return f"{effect}{','.join(intervals)} **{verdict.outcome}**{seeds_text(verdict.effect)}{reason}".strip()
 
 
 def _told(name: str, field: str, claims: Claims, declared: Declarations) -> str:
     """What is declared of a claim, with the effects of the claims that it names at the largest scale."""
     largest, *_ = claims.values()
-    measured = {other: one for other, one in largest.items() if one.effect is not None}
-    effects = {other: effect_text(one.claim.effect, one.effect) for other, one in measured.items()}
+    measured = {other: one for other, one in largest.items() if one.effect.value is not None}
+    effects = {other: effect_text(one.claim.effect, one.effect.value) for other, one in measured.items()}
     return (getattr(declared.claims[name], field) or "not known").format_map(
         dict.fromkeys(declared.claims, "not measured") | effects
     )

@@ -1,11 +1,65 @@
-"""The number of one side of a comparison: from score files, from training curves, or counted among listed neighbours."""
+"""The number of one side of a comparison, and the effect of two.
 
+Effects are averaged on an additive scale, on which equal steps are equal effects: the logarithm of a ratio, a difference as is.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
 from raretokens.evidence.scores import Scores, Value
-from raretokens.papers.claim import Side
+from raretokens.papers.claim import Claim, EffectKind, Side
+from raretokens.papers.declarations import Declarations
 
 NEIGHBOURS = "neighbours.rare"  # a share that is counted from the listed neighbours
+
+
+def effect(kind: EffectKind, left: float, right: float | None) -> float:
+    """left / right, left - right, or left alone."""
+    if right is None:
+        return left
+    if kind == "difference":
+        return left - right
+    if right == 0:  # 0 / 0 is no effect
+        return math.copysign(math.inf, left) if left else 1.0
+    return left / right
+
+
+def combined_effect(kind: EffectKind, numbers: list[Any]) -> Any:
+    """The effect of a number (or an array) for each side; of four, or of two values, the second effect is a control's."""
+    sides = 1 if kind == "value" else 2
+    pairs = [numbers[start : start + sides] for start in range(0, len(numbers), sides)]
+    own, *control = (_effect_of_pair(kind, *pair) for pair in pairs)
+    if not control:
+        return own
+    return own / control[0] if kind == "ratio" else own - control[0]
+
+
+def _effect_of_pair(kind: EffectKind, left: Any, right: Any = None) -> Any:
+    if right is not None and (isinstance(left, np.ndarray) or isinstance(right, np.ndarray)):
+        return left / right if kind == "ratio" else left - right
+    return effect(kind, left, right)
+
+
+def to_additive(kind: EffectKind, effects: Any) -> Any:
+    return np.log(effects) if kind == "ratio" else np.asarray(effects)
+
+
+def from_additive(kind: EffectKind, effects: Any) -> Any:
+    return np.exp(effects) if kind == "ratio" else np.asarray(effects)
+
+
+def reported_effect(claim: Claim, declared: Declarations) -> float | None:
+    """The effect that the paper reports, or None."""
+    if claim.unprinted:
+        return None
+    cells = [side.printed for side in claim.all_sides.values()]
+    if None in cells:  # the paper does not report the control
+        cells = [side.printed for side in claim.sides.values()]
+    numbers = [declared.printed(file).mean(row, column, group) for file, row, column, group in cells]
+    return None if None in numbers else combined_effect(claim.effect, numbers)
 
 
 def run_of(side: Side, scores: Scores) -> str | None:
