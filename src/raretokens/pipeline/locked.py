@@ -21,7 +21,7 @@ class Stage:
     command: str
     job: str  # path
     md5: str  # of the job
-    deps: tuple[str, ...]  # other paths that it reads
+    deps: Mapping[str, str]  # other path that it reads -> md5
     outs: Mapping[str, str] = field(default_factory=dict)  # path -> md5
     old: bytes = b""
     new: str | None = None  # None: params.yaml no longer has it
@@ -78,7 +78,7 @@ def read(lock: Path, then: Path, now: Mapping[str, str]) -> list[Stage]:
             if Path(dep["path"]).is_relative_to(paths.JOBS):
                 file = then / dep["path"]
                 old = file.read_bytes() if file.is_file() else b""
-                deps = tuple(other["path"] for other in stage["deps"] if other is not dep)
+                deps = {other["path"]: other["md5"] for other in stage["deps"] if other is not dep}
                 outs = {out["path"]: out["md5"] for out in stage.get("outs", [])}
                 new = now.get(renames.path(dep["path"]))
                 found.append(Stage(name, stage["cmd"], dep["path"], dep["md5"], deps, outs, old, new))
@@ -95,3 +95,18 @@ def _changes(old: Any, new: Any, place: str = "") -> Iterator[str]:
 
 def md5(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def files_of(place: Path) -> list[str]:
+    """All files of a folder, seen from there; of a file an empty name."""
+    if place.is_file():
+        return [""]
+    return sorted(path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file())
+
+
+def md5_of(place: Path) -> str:
+    """As DVC takes it of a file or a folder."""
+    if place.is_file():
+        return md5(place.read_bytes())
+    listed = [{"md5": md5((place / name).read_bytes()), "relpath": name} for name in files_of(place)]
+    return md5(json.dumps(listed, sort_keys=True).encode()) + ".dir"

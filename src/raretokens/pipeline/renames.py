@@ -17,6 +17,8 @@ COLUMNS: dict[str, str] = {}
 STAGES: dict[str, str] = {}
 # Former start of a path below the folder of a scale -> present start; the longest that fits counts.
 PATHS: dict[str, str] = {}
+# Former end of a path -> present end, such as {".drawn.csv": ".bootstrap.csv"}.
+ENDINGS: dict[str, str] = {}
 # Part of a former command in dvc.lock -> present part, such as {"1' probe ": "1' evaluate-prefixes "}.
 COMMANDS: dict[str, str] = {}
 # Ends of the paths of outputs that no stage writes any more.
@@ -62,7 +64,9 @@ def path(name: str) -> str:
     """Present path of a file or folder below the folder of a scale."""
     fitting = [start for start in PATHS if name.startswith(start)]
     start = max(fitting, key=len, default="")
-    return PATHS[start] + name[len(start) :] if start else name
+    name = PATHS[start] + name[len(start) :] if start else name
+    end = next((end for end in ENDINGS if name.endswith(end)), "")
+    return name.removesuffix(end) + ENDINGS[end] if end else name
 
 
 def command(text: str) -> str:
@@ -73,7 +77,7 @@ def command(text: str) -> str:
 
 
 def is_dropped(name: str) -> bool:
-    return name.endswith(DROPPED) if DROPPED else False
+    return name.endswith(DROPPED)
 
 
 def same_content(name: str, old: bytes, new: bytes) -> bool:

@@ -1,6 +1,5 @@
 """Stages other than training, run again by the present code on the inputs that the former code had."""
 
-import hashlib
 import json
 import shutil
 import threading
@@ -13,7 +12,7 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames
-from raretokens.pipeline.locked import Stage
+from raretokens.pipeline.locked import Stage, files_of, md5_of
 from raretokens.pipeline.short_training import Code
 
 
@@ -82,12 +81,12 @@ class Replay:
             return None
         if not old.exists() or md5_of(old) != md5:
             return f"{path}: not the md5 in dvc.lock, {md5}"
-        names = {file: renames.path(str(Path(path) / file)) for file in _files(old)}
+        names = {file: renames.path(str(Path(path) / file)) for file in files_of(old)}
         for file, name in names.items():
             made = self.folder / name
             if not renames.is_dropped(name) and not (made.is_file() and _same(old / file, made)):
                 return f"{Path(path) / file}"
-        extra = {str(Path(renames.path(path)) / file) for file in _files(new)} - set(names.values())
+        extra = {str(Path(renames.path(path)) / file) for file in files_of(new)} - set(names.values())
         return f"{sorted(extra)[0]}: only the new code writes it" if extra else None
 
 
@@ -102,25 +101,6 @@ def _link(target: Path, link: Path, content: bytes | None = None) -> None:
 
 def _same(old: Path, new: Path) -> bool:
     return renames.same_content(new.name, old.read_bytes(), new.read_bytes())
-
-
-def _files(place: Path) -> list[str]:
-    """All files of a folder, seen from there; of a file an empty name."""
-    if place.is_file():
-        return [""]
-    return sorted(path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file())
-
-
-def md5_of(place: Path) -> str:
-    """As DVC takes it of a file or a folder."""
-    if place.is_file():
-        return _md5(place.read_bytes())
-    listed = [{"md5": _md5((place / name).read_bytes()), "relpath": name} for name in _files(place)]
-    return _md5(json.dumps(listed, sort_keys=True).encode()) + ".dir"
-
-
-def _md5(content: bytes) -> str:
-    return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 def distinct(stages: Iterable[Stage]) -> list[Stage]:

@@ -30,7 +30,7 @@ SLOW = 10.0
 VALIDATION_TOKENS = 2048
 LATE = ("until", "start")  # options of objectives that count steps
 FORMAT = 1  # of what is kept of a trial
-POLL = 0.004  # seconds
+POLL = 0.01  # seconds
 OUTPUT = "output.txt"
 
 

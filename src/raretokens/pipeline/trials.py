@@ -13,7 +13,7 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames, short_training
-from raretokens.pipeline.locked import Stage
+from raretokens.pipeline.locked import Stage, md5_of
 from raretokens.pipeline.short_training import Code, Half
 
 CACHE = paths.SCRATCH / "adopt"
@@ -41,6 +41,7 @@ class Trials:
 
     def __init__(self, revision: str, old: Code, new: Code, stages: list[Stage]) -> None:
         self.revision, self.old, self.new = revision, old, new
+        self.lock, self.md5s = threading.Lock(), dict[Path, str]()  # of data
         trials_of: dict[str, Trial] = {}
         named: dict[str, Trial] = {}  # job -> trial
         for stage in (stage for stage in stages if stage.is_training and stage.is_former()):
@@ -75,14 +76,23 @@ class Trials:
         if trial.parent:
             self.old_outcome(trial.parent)
             links[_parent(stage)] = self._folder(trial.parent) / paths.trained(*trial.parent.stage.arguments[2:])
-        if absent := [str(place) for place in links.values() if not place.exists()]:
-            raise UserError(f"{', '.join(absent)}: missing, and {stage.name} reads it; dvc repro -s makes it")
+        for place in links.values():
+            if not place.exists():
+                raise UserError(f"{place}: missing, and {stage.name} reads it; dvc repro -s makes it")
+            if str(place) in stage.deps and self._md5_of(place) != stage.deps[str(place)]:
+                raise UserError(f"{place}: not what dvc.lock says that {stage.name} read; dvc repro -s makes it")
         command = stage.new_arguments if is_new else stage.arguments
         job, path = (stage.new or "", stage.new_job) if is_new else (stage.old.decode(), stage.job)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         names = {renames.path(name) if is_new else name: place for name, place in links.items()}
         return Half(code, command, folder, json.loads(job), path, names)
+
+    def _md5_of(self, place: Path) -> str:
+        with self.lock:
+            if place not in self.md5s:
+                self.md5s[place] = md5_of(place)
+            return self.md5s[place]
 
     def _train_old(self, trial: Trial) -> dict[str, Any]:
         began = time.monotonic()
