@@ -173,8 +173,6 @@ def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
     """Write the present jobs of stages into dvc.lock, and who adopted them into trained.csv. outs: of migrated()."""
     from dvc.utils.serialize import modify_yaml
 
-    from raretokens.machine.timing import revision
-
     by_name = {stage.name: stage for stage in adopted}
     with whole(LOCK) as part:
         shutil.copy(LOCK, part)
@@ -186,7 +184,7 @@ def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
                 entries = {renames.stage(name): entry for name, entry in tree["stages"].items()}
                 tree["stages"].clear()
                 tree["stages"].update(entries)
-    trained.adopt({tuple(stage.arguments[2:]) for stage in adopted if stage.is_training}, revision() or "")
+    trained.adopt({tuple(stage.arguments[2:]) for stage in adopted if stage.is_training}, present() or "")
 
 
 def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]]) -> None:
