@@ -1,6 +1,6 @@
-"""The stages: a function each. What a function imports is the code that its stage depends on (code.py): import nothing else.
+"""The stages of dvc.yaml, a function each. A stage depends on the code that its function imports (code.py): import nothing else.
 
-What surrounds a stage (the machine's settings, progress, a refusal to start what cannot end) is in context.py.
+context.py has what does not affect results: machine settings, progress, and the refusal of a run that cannot finish.
 """
 
 from raretokens import paths
@@ -9,7 +9,7 @@ from raretokens.pipeline.job_file import load_job, parse_job, read_job_file
 
 
 def jobs() -> None:
-    """Check params.yaml, and write down what each stage is to do; scores of runs that it no longer has are removed."""
+    """Check params.yaml, write the job of each stage, and remove scores of runs that are no longer on the run sheet."""
     from raretokens.pipeline.config import load
     from raretokens.pipeline.jobs import remove_stale_scores, sheet, write
 
@@ -26,7 +26,7 @@ def fetch(name: str) -> None:
 
 
 def own(name: str) -> None:
-    """Check and copy a file of a corpus of one's own, named under `own` in params.yaml."""
+    """Check and copy a file of a custom corpus, named under `own` in params.yaml."""
     from raretokens.corpora.own import take
 
     take(name, context.own_file(name), paths.OWN / name)
@@ -34,10 +34,10 @@ def own(name: str) -> None:
 
 def prepare(name: str) -> None:
     """Write the splits of a corpus as plain text."""
-    from raretokens.corpora.names import PrepareJob as Job
+    from raretokens.corpora.names import PrepareJob
     from raretokens.corpora.registry import prepare as prepare_corpus
 
-    job = load_job(Job, "prepare", name)
+    job = load_job(PrepareJob, "prepare", name)
     options = {"languages": job.languages, "processes": job.processes}
     prepare_corpus(job.kind, job.corpus, paths.RAW, paths.corpus(name), job.extra_tests, **options)
 
@@ -51,18 +51,18 @@ def similarity() -> None:
 
 def encode(name: str, corpus: str) -> None:
     """Cut a prepared corpus into tokens."""
-    from raretokens.tokenization.config import EncodeJob as Job
+    from raretokens.tokenization.config import EncodeJob
     from raretokens.tokenization.encode import encode as encode_corpus
     from raretokens.tokenization.token_files import carry
 
-    meta = encode_corpus(load_job(Job, "encode", name), paths.corpus(corpus), paths.tokens(name))
+    meta = encode_corpus(load_job(EncodeJob, "encode", name), paths.corpus(corpus), paths.tokens(name))
     carry(paths.corpus(corpus), paths.tokens(name))
     print(f"encode {name}: {meta['vocabulary']} types;",
           ", ".join(f"{split} {facts['tokens']:,}" for split, facts in meta["splits"].items()))  # fmt: skip
 
 
 def align(name: str) -> None:
-    """Count links between source and target types of a bitext."""
+    """Count links between source and target token types of a bitext."""
     from raretokens.tokenization.alignment import align as align_tokens
     from raretokens.tokenization.config import AlignJob
 
@@ -72,12 +72,12 @@ def align(name: str) -> None:
 def train(task: str, name: str) -> None:
     """Train a run."""
     from raretokens import tasks
-    from raretokens.training.config import TrainJob as Job
+    from raretokens.training.config import TrainJob
     from raretokens.training.run import train as train_run
 
     stage = f"train-{task}"
     content = read_job_file(stage, name)
-    settings, file = parse_job(Job, content, paths.job(stage, name)), tasks.load(task)
+    settings, file = parse_job(TrainJob, content, paths.job(stage, name)), tasks.load(task)
     run = settings.run
     start = paths.trained(task, run.after) if run.after else None
     places = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
@@ -85,7 +85,7 @@ def train(task: str, name: str) -> None:
 
 
 def probe(name: str) -> None:
-    """Ask a language model about the test text."""
+    """Predict the test text with a language model, and continue its prefixes."""
     from raretokens.evaluation.config import ProbeJob
     from raretokens.evaluation.probe import probe as probe_run
 
@@ -110,7 +110,7 @@ def translate(name: str) -> None:
 
 
 def evaluate(name: str) -> None:
-    """Read validation and test text with a recurrent language model."""
+    """Predict validation and test text with a recurrent language model."""
     from raretokens.evaluation.config import EvaluateJob
     from raretokens.evaluation.recurrent import evaluate as evaluate_run
 
@@ -120,7 +120,7 @@ def evaluate(name: str) -> None:
 
 
 def predict(task: str, name: str) -> None:
-    """Ask a classifier about the test set."""
+    """Predict the classes of the test set with a classifier."""
     from raretokens import tasks
     from raretokens.evaluation.config import PredictJob
     from raretokens.evaluation.predict import predict as predict_run
@@ -131,7 +131,7 @@ def predict(task: str, name: str) -> None:
 
 
 def score(task: str, name: str) -> None:
-    """Measure a run."""
+    """Write the scores of a run."""
     from raretokens import tasks
     from raretokens.evaluation.artifacts import Places
     from raretokens.evaluation.config import ScoreJob
@@ -153,7 +153,7 @@ def score(task: str, name: str) -> None:
 
 
 def baseline(task: str, name: str) -> None:
-    """Measure what of a corpus needs no model."""
+    """Write the scores of a corpus that need no model."""
     from raretokens import tasks
 
     file = tasks.load(task)

@@ -1,4 +1,4 @@
-"""Two updates and an evaluation of a run at its full size, by the train stage itself, on random ids."""
+"""Trial of a run at full size: two steps and an evaluation by the train stage itself, on random ids instead of a text."""
 
 import csv
 import json
@@ -10,21 +10,26 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.paths import MACHINE, TIMING, trained
 from raretokens.paths import job as job_file
-from raretokens.paths import tokens as token_files
+from raretokens.paths import tokens as tokens_folder
 from raretokens.pipeline.job_file import job_text
-from raretokens.pipeline.planning import random_tokens
 from raretokens.pipeline.planning.plan import Planned, forward_of
 from raretokens.run import Run
 from raretokens.tasks import describe
+from raretokens.tokenization import token_files
+from raretokens.tokenization.token_files import IMAGES, LABELS
+from raretokens.tokenization.vocabulary import EOS, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.config import TrainJob
 from raretokens.training.document_batches import SMALLEST_BUCKET
 
 UPDATES = 2
-SPARE = 4  # times the tokens of an update that the training text holds
+SPARE = 4  # training tokens of the random text, in steps
+OCCURRENCES = 1e8  # of all token types, that the random vocabulary claims: about those of the full texts
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Trial:
     parameters: int
     tokens_per_update: int
     peak_mb: int
-    planned_mb: int | None  # not known where the forward pass cannot be followed
+    planned_mb: int | None  # unknown where the forward pass depends on values
     loss_1: float
     loss_2: float
     evaluation: float
@@ -42,7 +47,7 @@ class Trial:
 
 
 def shrunk(planned: Planned, tokens: int | None) -> Planned:
-    """The same run with updates of at most so many tokens; model and vocabulary stay as they are."""
+    """The same run with steps of at most so many tokens; model and vocabulary stay as they are."""
     training = planned.training
     tokens = min(tokens or training.tokens_per_update, training.tokens_per_update)
     if planned.sides == 2:
@@ -59,7 +64,7 @@ def shrunk(planned: Planned, tokens: int | None) -> Planned:
 
 
 def attempt(root: Path, threads: int, planned: Planned) -> Trial:
-    """Run the train stage in a process and a folder of its own. Raises UserError with the stage's last words if it fails."""
+    """Run the train stage in a process and a folder of its own. Raises UserError with its last line if it fails."""
     run = planned.run
     with tempfile.TemporaryDirectory(prefix="raretokens-") as name:
         folder = Path(name)
@@ -71,7 +76,7 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
             _, status, usage = os.wait4(process.pid, 0)
         seconds = time.monotonic() - start
         if os.waitstatus_to_exitcode(status):
-            raise UserError(f"{run.task}/{run.name}: {_last_words(folder / 'output')}")
+            raise UserError(f"{run.task}/{run.name}: {_last_line(folder / 'output')}")
         losses, evaluation = results(folder / trained(run.task, run.name))
         need = planned.step.on_device()
         if planned.step.device == "cuda":
@@ -97,15 +102,15 @@ def _prepare(folder: Path, planned: Planned) -> None:
     kind = describe(run.task).kind
     longest = training.block if kind in ("bitext", "documents") else None
     splits = {"train": planned.sides * SPARE * training.tokens_per_update, "valid": planned.sides * step.micro_batch}
-    random_tokens.write(folder / token_files(run.tokens), planned.text.rows, splits, longest)
+    write_random_tokens(folder / tokens_folder(run.tokens), planned.text.rows, splits, longest)
     classes = run.shape.get("classes", 0)
-    random_tokens.classify(folder / token_files(run.tokens), kind, classes, training.block)
+    add_labels(folder / tokens_folder(run.tokens), kind, classes, training.block)
     write_text(folder / job_file(f"train-{run.task}", run.name), job_text(shortened(planned), {}))
     write_text(folder / MACHINE, f"micro_batch: {step.micro_batch}\n")
 
 
 def shortened(planned: Planned) -> TrainJob:
-    """The job of the trial: so many updates, an evaluation after the last."""
+    """The job of the trial: two steps, and an evaluation after the last."""
     job = planned.job
     training = planned.training.replaced(
         updates=UPDATES, warmup=UPDATES, validate_every=UPDATES, validation_tokens=None, snapshot_every=UPDATES
@@ -120,7 +125,7 @@ def from_the_start(options: dict) -> dict:
 
 
 def results(folder: Path) -> tuple[list[float], float]:
-    """Losses of the updates and NLL of the evaluation; training stops by itself on a loss that is not finite."""
+    """Losses of the steps and NLL of the evaluation; training stops by itself on a loss that is not finite."""
     with open(folder / "log.tsv", encoding="utf-8", newline="") as file:
         losses = [float(row["loss"]) for row in csv.DictReader(file, delimiter="\t")]
     summary = json.loads((folder / "training.json").read_text(encoding="utf-8"))
@@ -133,6 +138,56 @@ def _peak(folder: Path, run: Run, resident: int) -> float:
     return recorded.get("peak_memory_bytes") or resident * 1024
 
 
-def _last_words(output: Path) -> str:
+def _last_line(output: Path) -> str:
     lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line for line in reversed(lines) if line.strip()), "the train stage ended without a word")
+    return next((line for line in reversed(lines) if line.strip()), "the train stage printed nothing")
+
+
+def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest: int | None = None, seed: int = 1) -> None:
+    """Write vocabulary.tsv, meta.json and <split>.bin with so many tokens each, whose frequencies follow Zipf's law.
+
+    longest: the ids are sentence pairs of up to so many tokens a side; None: one stream.
+    """
+    folder.mkdir(parents=True)
+    random, share = np.random.default_rng(seed), 1.0 / np.arange(1, rows - len(SPECIALS) + 1)
+    share /= share.sum()
+    counts = np.concatenate((np.zeros(len(SPECIALS)), share * OCCURRENCES)).astype(np.int64)
+    counts[EOS] = OCCURRENCES / 25
+    markers = (*SPECIALS, *(f"type{number}" for number in range(len(SPECIALS), rows)))
+    Vocabulary(markers, counts * (1 if longest is None else 2), counts, 0).write(folder / VOCABULARY)
+    dtype = token_files.dtype_for(rows)
+    for split, tokens in splits.items():
+        ids = len(SPECIALS) + np.searchsorted(share.cumsum(), random.random(tokens)).clip(max=len(share) - 1)
+        if longest is not None:
+            ids = _paired(ids, longest, random)
+        ids.astype(dtype).tofile(folder / f"{split}.bin")
+    meta = {"dtype": dtype.str, "vocabulary": rows, "fillers": 0}
+    token_files.write_meta(folder, meta | {"splits": {name: {"tokens": count} for name, count in splits.items()}})
+
+
+def add_labels(folder: Path, kind: str, classes: int, pixels: int, seed: int = 1) -> None:
+    """Give each document of random token files a class, or turn them into images; other kinds stay as they are."""
+    random, meta = np.random.default_rng(seed), token_files.read_meta(folder)
+    for split in meta["splits"] if kind in ("documents", "images") else ():
+        ids = np.array(token_files.tokens(folder, split))
+        if kind == "documents":
+            labels = random.integers(0, classes, np.count_nonzero(ids == EOS))
+            labels.astype(meta["dtype"]).tofile(folder / f"{split}{LABELS}.bin")
+            continue
+        of_images = ids[: max(len(ids) // pixels, 1)]
+        np.stack((of_images, np.full_like(of_images, EOS)), 1).tofile(folder / f"{split}.bin")
+        random.integers(0, 256, (len(of_images), pixels)).astype(np.uint8).tofile(folder / f"{split}{IMAGES}.bin")
+    names = [f"class{number}" for number in range(classes)]
+    token_files.write_meta(folder, meta | {"classes": names, "pixels": pixels})
+
+
+def _paired(ids: np.ndarray, longest: int, random: np.random.Generator) -> np.ndarray:
+    """Sentences of 2 to `longest` ids, their ends included; both sides of a pair are equally long."""
+    ids, start = ids.copy(), 0
+    while start < len(ids):
+        length = int(random.integers(2, longest + 1))
+        if start + 2 * length > len(ids):
+            return ids[:start]
+        ids[[start + length - 1, start + 2 * length - 1]] = EOS
+        start += 2 * length
+    return ids
