@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="optional: pip install 'raretokens[tr
 from tiny import fine_tuning as tiny  # noqa: E402
 
 from raretokens import Loop, UserError  # noqa: E402
-from raretokens.transformers.output_table import OutputTable  # noqa: E402
+from raretokens.transformers.output_embedding import OutputEmbedding  # noqa: E402
 
 HERE = Path(__file__).parent
 
@@ -227,8 +227,8 @@ def test_models_that_do_something_else_are_refused(tmp_path):
     labels = row.pop("labels")
     model = tiny.model("gemma2")
     model.config.final_logit_softcapping = 2.0
-    assert OutputTable(model).shifts(row, labels) is True
-    table = OutputTable(model)
+    assert OutputEmbedding(model).shifts(row, labels) is True
+    table = OutputEmbedding(model)
     model.config.final_logit_softcapping, capped = None, 3.0
     assert table.shifts(row, labels) is True  # nobody caps
     forward = model.forward
@@ -239,13 +239,13 @@ def test_models_that_do_something_else_are_refused(tmp_path):
         return outputs
 
     model.forward = changed
-    with pytest.raises(UserError, match="its logits are not those of its output table"):
+    with pytest.raises(UserError, match="its logits are not those of its output embedding"):
         table.shifts(row, labels)
     model.forward = lambda **given: forward(**given) | {"loss": torch.tensor(500.0)}
     with pytest.raises(UserError, match="its own loss is 500 where the likelihood of the labels is"):
         table.shifts(row, labels)
-    with pytest.raises(UserError, match="GPT2Model: has no output table"):
-        OutputTable(tiny.model("gpt2").transformer)
+    with pytest.raises(UserError, match="GPT2Model: has no output embedding"):
+        OutputEmbedding(tiny.model("gpt2").transformer)
     with pytest.raises(ValueError, match="the table is 40 x 16, its facts are of 40 x 8"):
         tiny.trainer(tmp_path, "gpt2", "agg", facts={"width": 8})
     unlabelled = tiny.trainer(tmp_path, "gpt2", "agg")

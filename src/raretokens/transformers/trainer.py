@@ -1,4 +1,4 @@
-"""The Trainer of transformers with an objective for its loss."""
+"""The Trainer of transformers with an objective as its loss."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,60 +12,74 @@ from transformers.utils import logging
 from raretokens.errors import UserError
 from raretokens.loss.loop import Loop
 from raretokens.loss.objective import Objective
-from raretokens.transformers import by_group, refused
-from raretokens.transformers.output_table import IGNORED, OutputTable, likelihoods
+from raretokens.transformers.output_embedding import (
+    IGNORED,
+    OutputEmbedding,
+    group_metrics,
+    group_of_types,
+    sum_by_group,
+    target_nll,
+)
 
 STATE = "objective.pt"  # of a checkpoint
+ADAMW = ("adamw_torch", "adamw_torch_fused")
+NOT_SHARDED = "none; the output embedding must be whole"
+NOT_FUSED = "false; the states before the output embedding could not be seen"
 logger = logging.get_logger(__name__)
 
 
 class ObjectiveTrainer(Trainer):
-    """A Trainer that minimises an objective, of a causal or sequence-to-sequence model with an output table.
+    """A Trainer that minimises an objective, of a causal or sequence-to-sequence model with an output embedding.
 
-    objective: of facts that have the table's rows; everything else as of transformers' Trainer. Batches need `labels`, -100 where
-    there is no target. An update's loss is the mean over its targets in all micro-batches and processes; its counts, frozen
-    rows, penalty, end and optimizer are the objective's, and its state is saved with each checkpoint. Input tables that are not
-    the output table train as any other weight. Evaluation gives the mean -log p of a target as `eval_loss` and its exponential by
-    frequency group as `eval_ppl_total`, `_freq`, `_med` and `_rare`.
+    Batches need `labels`, -100 where there is no target. The loss of a training step is the mean over its targets in all
+    micro-batches and processes. Counts, frozen rows, penalty, step end and optimizer are the objective's, and its state is saved
+    with each checkpoint. An input embedding that is not the output embedding trains as any other weight. Evaluation gives the
+    mean -log p of a target as `eval_loss`, and its exponential by frequency group as `eval_ppl_total`, `_freq`, `_med` and
+    `_rare`.
 
-    Raises UserError on settings that an objective cannot be trained with, and on a model whose logits or loss are not known.
+    Args:
+        objective: an objective whose facts have the rows of the output embedding.
+        arguments, settings: those of transformers' Trainer.
+
+    Raises:
+        UserError: on settings that an objective cannot be trained with, and on a model whose logits or loss are not known.
     """
 
     loss_is_scaled_for_ga = True
 
     def __init__(self, *arguments: Any, objective: Objective, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.model_accepts_loss_kwargs = True  # before loss_is_scaled_for_ga that meant the same
-        self.output = OutputTable(self.model)
+        self.model_accepts_loss_kwargs = True  # older name of loss_is_scaled_for_ga
+        self.output = OutputEmbedding(self.model)
         looked_up = getattr(self.output.model.get_input_embeddings(), "weight", None)
-        self.loop = Loop(objective, self.output.weight, input_table=looked_up)  # `objective` is a name of Trainer's own
-        self.groups = by_group.groups(objective.facts)
-        self.shifts: bool | None = None  # labels stand beside the position before them; None: not tried so far
-        refused.check(self, self._has_own_optimizer())
-        self._update, self._is_whole = ExitStack(), False
-        self._read: list[Tensor] = []  # sums of each batch of an evaluation
-        self._batch: Tensor | None = None
-        self.add_callback(_Stepped(self))
+        self.loop = Loop(objective, self.output.weight, input_table=looked_up)  # Trainer has an `objective` of its own
+        self.groups = group_of_types(objective.facts)
+        self.shifts: bool | None = None  # a label is compared with the position before it; None: not tried yet
+        _check_settings(self, self._has_own_optimizer())
+        self._objective_step, self._is_whole = ExitStack(), False
+        self._evaluation_sums: list[Tensor] = []  # of each batch
+        self._batch_sums: Tensor | None = None
+        self.add_callback(_AfterStep(self))
         for remark in objective.remarks():
             (logger.warning if remark.startswith("warning") else logger.info)(remark)
 
-    # An update: begin, losses, step.
+    # A training step: begin, losses, optimizer step.
 
     def get_batch_samples(self, *arguments: Any) -> tuple[list[Any], Any]:
-        """The micro-batches of an update, of which the objective is told."""
+        """Return the micro-batches of a training step, after passing their targets to the objective."""
         batches, _ = super().get_batch_samples(*arguments)
-        self.loop.begin([self._targets(self._inputs(batch)[1]) for batch in batches])
+        self.loop.begin([self._targets(self._split_inputs(batch)[1]) for batch in batches])
         return batches, torch.tensor(self.loop.targets, device=self.args.device)
 
     def training_step(self, *arguments: Any, **settings: Any) -> Tensor:
         loss = super().training_step(*arguments, **settings)
         if not self.loop.left:  # before gradients are clipped: those of frozen rows do not count
-            self._update.enter_context(self.loop.stepping())
+            self._objective_step.enter_context(self.loop.stepping())
         return loss
 
-    def stepped(self) -> None:
-        """After the optimizer's step."""
-        self._update.close()
+    def end_step(self) -> None:
+        """End the step of the objective, after the optimizer's."""
+        self._objective_step.close()
 
     def compute_loss(
         self,
@@ -74,7 +88,7 @@ class ObjectiveTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        given, labels = self._inputs(inputs)
+        given, labels = self._split_inputs(inputs)
         states, outputs = self.output.states(model, given, is_whole=self._is_whole)
         targets = self._targets(labels)
         states = states[:, : targets.shape[1]]
@@ -84,20 +98,20 @@ class ObjectiveTrainer(Trainer):
                 looked_up = [given[name] for name in ("input_ids", "decoder_input_ids") if name in given]
                 loss = self.loop.loss(states, targets, looked_up)
             else:
-                loss = self._evaluated(states, targets)
+                loss = self._evaluation_loss(states, targets)
         return (loss, outputs) if return_outputs else loss
 
-    def _inputs(self, batch: dict[str, Any]) -> tuple[dict[str, Any], Tensor]:
-        """What the model is given, and the labels, which it is not."""
+    def _split_inputs(self, batch: dict[str, Any]) -> tuple[dict[str, Any], Tensor]:
+        """Return the model's inputs, and the labels, which the model does not see."""
         given = {name: value for name, value in self._prepare_inputs(dict(batch)).items() if name != "shift_labels"}
         labels = given.pop("labels", None)
         if labels is None:
-            raise UserError("the batches have no labels: collators for language modelling and for Seq2Seq make them")
+            raise UserError("the batches have no labels: use a collator for language modelling or for Seq2Seq")
         if getattr(self.output.model.config, "is_encoder_decoder", False) and "decoder_input_ids" not in given:
             prepare = getattr(self.output.model, "prepare_decoder_input_ids_from_labels", None)
             if prepare is None:
                 raise UserError(
-                    f"{self.output.name}: the batches need decoder_input_ids: the model makes none of labels"
+                    f"{self.output.name}: the batches need decoder_input_ids: the model cannot make them from labels"
                 )
             given["decoder_input_ids"] = prepare(labels=labels)
         if self.shifts is None:
@@ -106,28 +120,28 @@ class ObjectiveTrainer(Trainer):
         return given, labels
 
     def _targets(self, labels: Tensor) -> Tensor:
-        """Sequences x positions, beside the first positions of the states; padding as in the facts."""
+        """Targets of the first positions of the states (sequences x positions); padding as in the facts."""
         targets = labels[:, 1:] if self.shifts else labels
         return targets.masked_fill(targets == IGNORED, self.loop.objective.facts.pad)
 
     # Evaluation: the likelihood of every target by its group.
 
-    def _evaluated(self, states: Tensor, targets: Tensor) -> Tensor:
+    def _evaluation_loss(self, states: Tensor, targets: Tensor) -> Tensor:
         ignored, code = self.loop.objective.facts.pad, self.groups.to(targets.device)
-        nll = likelihoods(self.output.head, states, self.output.weight, targets, ignored)
-        self._batch = by_group.sums(nll, targets, ignored, code)
-        return (self._batch[..., 0].sum() / self._batch[..., 1].sum().clamp(min=1)).float()
+        nll = target_nll(self.output.head, states, self.output.weight, targets, ignored)
+        self._batch_sums = sum_by_group(nll, targets, ignored, code)
+        return (self._batch_sums[..., 0].sum() / self._batch_sums[..., 1].sum().clamp(min=1)).float()
 
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> Any:
-        self._is_whole, self._batch = not prediction_loss_only, None
+        self._is_whole, self._batch_sums = not prediction_loss_only, None
         try:
             predicted = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         finally:
             self._is_whole = False
-        if self._batch is not None:  # of all processes, each sequence once
-            self._read.append(self.accelerator.gather_for_metrics(self._batch).sum(0))
+        if self._batch_sums is not None:  # of all processes, each sequence once
+            self._evaluation_sums.append(self.accelerator.gather_for_metrics(self._batch_sums).sum(0))
         return predicted
 
     def evaluation_loop(
@@ -138,25 +152,27 @@ class ObjectiveTrainer(Trainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> Any:
-        self._read = []
+        self._evaluation_sums = []
         output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
-        if self._read:
-            found = by_group.metrics(torch.stack(self._read).sum(0))
-            output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in found.items()})
+        if self._evaluation_sums:
+            metrics = group_metrics(torch.stack(self._evaluation_sums).sum(0))
+            output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in metrics.items()})
         return output
 
     # Optimizer, log, checkpoints.
 
     def create_optimizer(self, *model: nn.Module) -> torch.optim.Optimizer:
         if self.optimizer is None and self._has_own_optimizer():
-            asked, decaying = self.args, set(self.get_decay_parameter_names(self.output.model))
+            decaying = set(self.get_decay_parameter_names(self.output.model))
             weights = [(name, weight) for name, weight in self.output.model.named_parameters() if weight.requires_grad]
             groups = [
                 {"params": [weight for name, weight in weights if (name in decaying) == decays], "weight_decay": rate}
-                for decays, rate in ((True, asked.weight_decay), (False, 0.0))
+                for decays, rate in ((True, self.args.weight_decay), (False, 0.0))
             ]
-            betas = asked.adam_beta1, asked.adam_beta2
-            self.optimizer = self.loop.optimizer(groups, lr=asked.learning_rate, betas=betas, eps=asked.adam_epsilon)
+            betas = self.args.adam_beta1, self.args.adam_beta2
+            self.optimizer = self.loop.optimizer(
+                groups, lr=self.args.learning_rate, betas=betas, eps=self.args.adam_epsilon
+            )
         return super().create_optimizer(*model)
 
     def _has_own_optimizer(self) -> bool:
@@ -176,15 +192,40 @@ class ObjectiveTrainer(Trainer):
             return
         path = Path(checkpoint) / STATE
         if not path.is_file():
-            raise UserError(f"{path}: no such file; what the objective had counted so far would be lost")
+            raise UserError(f"{path}: no such file; the counts of the objective would be lost")
         self.loop.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
 
 
-class _Stepped(TrainerCallback):
-    """Tells the trainer that the optimizer has made its step."""
+class _AfterStep(TrainerCallback):
+    """Report each optimizer step to the trainer."""
 
     def __init__(self, trainer: ObjectiveTrainer) -> None:
         self.trainer = trainer
 
     def on_optimizer_step(self, *_arguments: Any, **_settings: Any) -> None:
-        self.trainer.stepped()
+        self.trainer.end_step()
+
+
+def _check_settings(trainer: Trainer, has_own_optimizer: bool) -> None:
+    """Raise UserError with the first setting that an objective would overlook, or be overlooked by."""
+    arguments = trainer.args
+    refused = {
+        "label_smoothing_factor": (arguments.label_smoothing_factor != 0, "0; smoothing is the facts' label_smoothing"),
+        "compute_loss_func": (trainer.compute_loss_func is not None, "none; the loss is the objective's"),
+        "model_init": (trainer.model_init is not None, "none; an objective remembers the training of one model"),
+        "fsdp": (trainer.is_fsdp_enabled, NOT_SHARDED),
+        "deepspeed": (trainer.is_deepspeed_enabled, NOT_SHARDED),
+        "parallelism_config": (getattr(arguments, "parallelism_config", None) is not None, NOT_SHARDED),
+        "n_gpu": (arguments.n_gpu > 1, "1 in a process; torchrun starts a process for each"),
+        "torch_compile": (arguments.torch_compile, NOT_FUSED),
+        "use_liger_kernel": (getattr(arguments, "use_liger_kernel", False), NOT_FUSED),
+        "auto_find_batch_size": (arguments.auto_find_batch_size, "false; a training step would be counted twice"),
+        "optim": (
+            has_own_optimizer and arguments.optim not in ADAMW,
+            f"{' or '.join(ADAMW)}; the objective changes AdamW",
+        ),
+        "optimizers": (has_own_optimizer and trainer.optimizer is not None, "none; the objective has an optimizer"),
+    }
+    for name, (is_set, allowed) in refused.items():
+        if is_set:
+            raise UserError(f"{name} is not allowed with an objective: should be {allowed}")

@@ -1,7 +1,8 @@
-"""The table that a model of transformers makes its logits with: what comes before it, and what after.
+"""The output embedding of a model of transformers: the states before it, its logits, and perplexity by frequency group.
 
-What a class does of its own is tried on a batch rather than known: that its logits follow from the states before the table, and
-whether its loss sets labels beside the position before them. A model that does something else is refused, never trained wrongly.
+What a class does of its own is tried on a batch rather than known: that its logits follow from the states before the output
+embedding, and whether its loss compares labels with the position before them. A model that does something else is refused, never
+trained wrongly.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,22 +14,27 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from raretokens.errors import UserError
+from raretokens.loss.facts import Facts
 from raretokens.loss.terms import Head
 
 IGNORED = -100  # label of a position without a target, in all of transformers
 LARGE, TOLERANCE = 100.0, 2.0  # of logits when a model is tried: a cap of 30 shows there, rounding of bfloat16 does not
-POSITIONS = 1024  # whose logits are in memory at once
+MAX_POSITIONS = 1024  # whose logits are in memory at once
+GROUP_NAMES = ("freq", "med", "rare")
+FREQUENT = 3 / 8  # of the types that are not rare: 30, 50 and 20 % of all, if the usual fifth is rare
 
 
-class OutputTable:
-    """Of a model with get_output_embeddings(), tied or not. UserError where there is none."""
+class OutputEmbedding:
+    """The output embedding of a model with get_output_embeddings(), tied or not. Raises UserError if there is none."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.name = model, type(model).__name__
         found = getattr(model, "get_output_embeddings", lambda: None)()
         weight = getattr(found, "weight", None)
         if not isinstance(weight, nn.Parameter) or weight.dim() != 2 or not weight.is_floating_point():
-            raise UserError(f"{self.name}: has no output table of types x width: get_output_embeddings() is {found!r}")
+            raise UserError(
+                f"{self.name}: has no output embedding of types x width: get_output_embeddings() is {found!r}"
+            )
         self.module: Any = found
 
     @property
@@ -48,27 +54,28 @@ class OutputTable:
         return Head(bias, scale, getattr(config, "final_logit_softcapping", None))
 
     def states(self, forward: Callable[..., Any], inputs: Mapping[str, Any], *, is_whole: bool) -> tuple[Tensor, Any]:
-        """Sequences x positions x d that the table is multiplied with, and what the model gives.
+        """Return the states (sequences x positions x d) that the embedding is multiplied with, and the model's outputs.
 
-        forward: the model, shared by several processes. is_whole: its logits are wanted; else they are those of the last
-        position only, which takes no memory.
+        Args:
+            forward: the model, which may be wrapped for several processes.
+            is_whole: whether the logits of all positions are wanted; else those of the last, which takes no memory.
         """
         seen: list[Tensor] = []
 
-        def look(_module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        def record(_module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
             seen.append(given[0])
             return None if is_whole else (given[0][:, -1:],)
 
-        with self._hooked(look):
+        with self._hooked(record):
             outputs = forward(**inputs)
         self._check_seen(seen)
         return seen[0], outputs
 
     @torch.no_grad()
     def shifts(self, inputs: Mapping[str, Any], labels: Tensor) -> bool:
-        """Whether the model's own loss sets a label beside the position before it; tried on two sequences of a batch.
+        """Whether the model's own loss compares a label with the position before it; tried on two sequences of a batch.
 
-        UserError where its logits are not what `head` says, or its loss is not their likelihood.
+        Raises UserError if its logits are not what `head` says, or its loss is not their likelihood.
         """
         rows = (labels != IGNORED).sum(1).argsort(descending=True)[:2]
         few = {
@@ -89,16 +96,16 @@ class OutputTable:
         finally:
             self.model.train(was_training)
         self._check_seen(seen)
-        return self._compared(logits(self.head, seen[0], self.weight), labels, outputs)
+        return self._check_likelihood(logits(self.head, seen[0], self.weight), labels, outputs)
 
-    def _compared(self, expected: Tensor, labels: Tensor, outputs: Any) -> bool:
+    def _check_likelihood(self, expected: Tensor, labels: Tensor, outputs: Any) -> bool:
         given, loss = outputs.get("logits"), outputs.get("loss")
         if given is None or loss is None or given.shape != expected.shape:
-            raise UserError(f"{self.name}: gives no logits of all positions and no loss of labels")
+            raise UserError(f"{self.name}: should give logits of all positions and a loss of the labels")
         difference = float((given.float() - expected).abs().max())
         if not difference < TOLERANCE:
             raise UserError(
-                f"{self.name}: its logits are not those of its output table, {self.head._replace(bias=None)}: where the "
+                f"{self.name}: its logits are not those of its output embedding, {self.head._replace(bias=None)}: where the "
                 f"highest is {LARGE:g} they differ by {difference:.3g}; a bias, a scale and a soft-cap are what is known"
             )
         means = {
@@ -117,7 +124,7 @@ class OutputTable:
         if len(seen) != 1 or seen[0].dim() != 3:
             shapes = [tuple(states.shape) for states in seen]
             raise UserError(
-                f"{self.name}: its output table met states {shapes}; known is once, sequences x positions x d"
+                f"{self.name}: its output embedding met states {shapes}; should be once, sequences x positions x d"
             )
 
     @contextmanager
@@ -139,11 +146,36 @@ def logits(head: Head, hidden: Tensor, weight: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def likelihoods(head: Head, hidden: Tensor, weight: Tensor, targets: Tensor, ignored: int) -> Tensor:
-    """-log p of each target, natural logarithm, of its shape; 0 where it is `ignored`."""
-    parts = zip(hidden.flatten(0, 1).split(POSITIONS), targets.flatten().split(POSITIONS), strict=True)
-    found = [
+def target_nll(head: Head, hidden: Tensor, weight: Tensor, targets: Tensor, ignored: int) -> Tensor:
+    """-log p of each target, natural logarithm, in its shape; 0 if it is `ignored`."""
+    parts = zip(hidden.flatten(0, 1).split(MAX_POSITIONS), targets.flatten().split(MAX_POSITIONS), strict=True)
+    nll = [
         cross_entropy(logits(head, states, weight), wanted, ignore_index=ignored, reduction="none")
         for states, wanted in parts
     ]
-    return torch.cat(found).view(targets.shape)
+    return torch.cat(nll).view(targets.shape)
+
+
+def group_of_types(facts: Facts) -> Tensor:
+    """Frequency group of each type (N, int64): 0, 1 and 2 for frequent, medium and rare; the rare types are the facts'."""
+    code = torch.full_like(facts.counts, 2)
+    rest = (~facts.rare).nonzero().squeeze(1)
+    rest = rest[facts.counts[rest].argsort(descending=True, stable=True)]
+    code[rest] = (torch.arange(len(rest), device=rest.device) >= round(FREQUENT * len(rest))).to(code.dtype)
+    return code
+
+
+def sum_by_group(nll: Tensor, targets: Tensor, ignored: int, code: Tensor) -> Tensor:
+    """Sum of -log p and number of targets (sequences x groups x 2, float64); nll and targets: sequences x positions."""
+    kept = targets != ignored
+    group = code[targets.masked_fill(~kept, 0)]
+    chosen = torch.stack([kept & (group == number) for number in range(len(GROUP_NAMES))], dim=1)
+    return torch.stack(((chosen * nll.double()[:, None]).sum(2), chosen.sum(2).double()), dim=2)
+
+
+def group_metrics(total: Tensor) -> dict[str, float]:
+    """Mean -log p of a target (loss) and its exponential by group (ppl_<group>), if there are targets; total: groups x 2."""
+    both = dict(zip(GROUP_NAMES, total, strict=True)) | {"total": total.sum(0)}
+    means = {name: nll / count for name, (nll, count) in both.items() if count}
+    found = {f"ppl_{name}": float(mean.exp()) for name, mean in means.items()}
+    return {"loss": float(means["total"]), **found} if means else {}
