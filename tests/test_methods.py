@@ -98,7 +98,7 @@ def test_a_change_of_less_than_a_hundredth_is_marked_and_not_bought(tmp_path):
 
 
 def test_the_preconditions_of_method_metrics_are_declared():
-    needs = {need for task in TASKS.values() for weighed in task.weighed.values() for need in weighed.needs}
+    needs = {need for task in TASKS.values() for compared in task.compared.values() for need in compared.needs}
     assert needs and needs <= DECLARED.preconditions.keys()
 
 
