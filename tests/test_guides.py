@@ -89,7 +89,7 @@ def test_a_figure_is_one_file_and_no_run_is_scored_again_for_a_curve(built):
     rows = list(csv.DictReader((built / "reports/figures/own-figure-1.csv").read_text().splitlines()))
     assert {(row["panel"], row["run"], row["group"]) for row in rows} == {("rare rows", "MLE", "rare")}
     assert [row["x"] for row in rows] == ["0", "4", "8", "12"]
-    assert "figures/own-figure-1.png" in (built / "reports/index.md").read_text()
+    assert "figures/own-figure-1.svg" in (built / "reports/index.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -26,9 +26,16 @@ from raretokens.report.tables import table_cells, write_table
 def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write tables, figures, claims, index (Markdown and HTML) and headline numbers; returns the verdict counts in words."""
     scores = all_scores(sheet, reports / "runs")
-    cells = _write_tables(sheet, declared, scores, _emptied(reports / "tables"))
-    _write_figures(declared, scores, _emptied(reports / "figures"))
-    _write_plots(scores, reports / "curves", _emptied(reports / "plots"))
+    for folder in ("tables", "latex", "figures", "plots"):
+        shutil.rmtree(reports / folder, ignore_errors=True)
+        (reports / folder).mkdir(parents=True)
+    cells = {name: _cells(table, sheet, declared, scores) for name, table in declared.tables.items()}
+    for name, table in declared.tables.items():
+        write_table(name, table, cells[name], reports)
+    for name, figure in declared.figures.items():
+        write_figure(figure_points(figure, scores, declared), reports / "figures", name)
+    for task, part in scores.items():
+        write_text(reports / f"plots/{task}.csv", curves_of_all_runs(part, reports / "curves" / task))
     verdicts = judge_all(declared, scores)
     write_text(reports / "claims.csv", claims.to_csv(verdicts))
     write_text(reports / "claims.md", claims.to_markdown(verdicts, declared))
@@ -52,7 +59,7 @@ def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) ->
     """Write the files of one table; returns its Markdown."""
     table = declared.table(name)
     cells = _cells(table, sheet, declared, all_scores(sheet, reports / "runs"))
-    return write_table(name, table, cells, reports / "tables")
+    return write_table(name, table, cells, reports)
 
 
 def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> list[str]:
@@ -63,38 +70,13 @@ def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> li
     return targets
 
 
-def _write_tables(
-    sheet: Sheet, declared: Declarations, scores: dict[str, Scores], folder: Path
-) -> dict[str, list[Cell]]:
-    cells = {name: _cells(table, sheet, declared, scores) for name, table in declared.tables.items()}
-    for name, table in declared.tables.items():
-        write_table(name, table, cells[name], folder)
-    return cells
-
-
 def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]) -> list[Cell]:
     return table_cells(declared, table, scores, sheet.corpora, declared.is_printed(sheet.scale, sheet.corpora))
-
-
-def _write_figures(declared: Declarations, scores: dict[str, Scores], folder: Path) -> None:
-    for name, figure in declared.figures.items():
-        write_figure(figure_points(figure, scores, declared), folder, name)
-
-
-def _write_plots(scores: dict[str, Scores], curves: Path, folder: Path) -> None:
-    for task, part in scores.items():
-        write_text(folder / f"{task}.csv", curves_of_all_runs(part, curves / task))
 
 
 def _index(overview: dict[str, Any]) -> str:
     jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True)  # Markdown, not HTML
     return jinja.get_template("index.md").render(overview)
-
-
-def _emptied(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 def dvc_targets(table: Table, scores: dict[str, Scores]) -> list[str]:

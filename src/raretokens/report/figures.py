@@ -1,6 +1,9 @@
 """The files of a figure: its points as CSV, which is what the report diff compares, and a picture of them."""
 
+import io
+import re
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib
@@ -9,17 +12,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from raretokens.files import whole, write_text
+from raretokens.papers.figure import Panel
 from raretokens.report.figure_points import HEADER, PanelPoints
 from raretokens.report.figure_styles import EFFECT, GROUPS, STYLE, Styles, add_legend, groups
 
-PICTURES = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}  # kind -> what would differ each time
+METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}  # what would differ each time
+NEEDLESS = re.compile(rb"(?<=\d\d\.\d\d)\d+|^ +", re.MULTILINE)  # in an SVG: digits of points, blanks
 WIDTH = 7.6  # inches; 836 pixels, which a page of GitHub shows as they are
 COLUMNS_OF = {1: 1, 2: 2, 3: 3, 4: 2}
 HEIGHTS = {1: 3.3, 2: 2.9, 3: 2.5}  # inches of a row, by the number of columns
 
 
 def write_figure(panels: list[PanelPoints], into: Path, name: str) -> None:
-    """<name>.csv, <name>.svg and <name>.png; the same points give the same bytes."""
+    """<name>.csv with the points, and <name>.png of clouds, <name>.svg of lines; the same points give the same bytes."""
     points = pd.concat([panel.rows for panel in panels])
     write_text(into / f"{name}.csv", points.to_csv(columns=HEADER, index=False, lineterminator="\n"))
     columns = COLUMNS_OF.get(len(panels), 3)
@@ -28,26 +33,27 @@ def write_figure(panels: list[PanelPoints], into: Path, name: str) -> None:
         size = (WIDTH if columns > 1 else 0.7 * WIDTH, rows * HEIGHTS[columns] + 0.3)
         canvas = Canvas(figsize=size, dpi=110, layout="constrained")
         draw(panels, canvas, rows, columns)
-        canvas.draw_without_rendering()  # places everything once; each of the two files would do it again
-        canvas.set_layout_engine("none")
-        for kind, metadata in PICTURES.items():
-            with whole(into / f"{name}.{kind}") as part:
-                canvas.savefig(part, format=kind, metadata=metadata)
+        drawn, kind = io.BytesIO(), picture_kind(panel.panel for panel in panels)
+        canvas.savefig(drawn, format=kind, metadata=METADATA[kind])
+    picture = drawn.getvalue()
+    with whole(into / f"{name}.{kind}") as part:
+        part.write_bytes(NEEDLESS.sub(b"", picture) if kind == "svg" else picture)
 
 
-CROWD = 2500  # points of a figure above which clouds are stored as an image, to keep the SVG small
+def picture_kind(panels: Iterable[Panel]) -> str:
+    """png where there are clouds of points, of which an SVG would be large."""
+    return "png" if any(panel.kind == "scatter" for panel in panels) else "svg"
 
 
 def draw(panels: list[PanelPoints], canvas: Canvas, rows: int, columns: int) -> None:
     axes = list(canvas.subplots(rows, columns, squeeze=False).flat)
-    crowded = sum(len(panel.rows) for panel in panels if panel.panel.kind == "scatter") > CROWD
     styles = Styles(panels)
     for panel, axis in zip(panels, axes, strict=False):
         axis.set_title(panel.title)
         if panel.rows.empty:
             _write_reason(panel, axis)
         else:
-            _draw_points(panel, axis, styles, crowded)
+            _draw_points(panel, axis, styles)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
     share_limits(panels, axes, columns)
@@ -62,12 +68,12 @@ def _write_reason(panel: PanelPoints, axis: Axes) -> None:
     axis.spines[:].set_visible(False)
 
 
-def _draw_points(panel: PanelPoints, axis: Axes, styles: Styles, crowded: bool) -> None:
+def _draw_points(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
     axis.set(xlabel=panel.panel.x, ylabel=panel.y)
     axis.ticklabel_format(useOffset=False)
     match panel.panel.kind:
         case "scatter":
-            _scatter(panel, axis, crowded)
+            _scatter(panel, axis)
         case "line":
             _lines(panel, axis, styles)
         case "effect":
@@ -80,13 +86,13 @@ def _draw_points(panel: PanelPoints, axis: Axes, styles: Styles, crowded: bool) 
         axis.set_yscale("log")
 
 
-def _scatter(panel: PanelPoints, axis: Axes, crowded: bool) -> None:
+def _scatter(panel: PanelPoints, axis: Axes) -> None:
     for line in (axis.axhline, axis.axvline):
         line(0, color="0.75", linewidth=0.6, zorder=0)
     for group in groups(panel):
         _, colour, marker, _ = GROUPS[group]
         x, y = _numbers(panel.rows[panel.rows.group == group])
-        axis.scatter(x, y, s=7, color=colour, marker=marker, alpha=0.55, linewidths=0, rasterized=crowded)
+        axis.scatter(x, y, s=7, color=colour, marker=marker, alpha=0.55, linewidths=0)
     if axis.dataLim.x1 > 10_000:
         axis.locator_params(axis="x", nbins=5)  # numbers of five digits would run into each other
 

@@ -126,23 +126,24 @@ def metric_families(sections: list[dict[str, Any]]) -> dict[str, str]:
     return {family: counts.most_common(1)[0][0] for family, counts in titles.items()}
 
 
-LARGEST_SVG = 30_000  # bytes; a larger drawing stands on the page as pixels, so that the page stays below 2 MB
 COLOURS = 64
+SIZE = re.compile(rb'width="([\d.]+)pt" height="([\d.]+)pt"')  # of an SVG
 
 
 def figure_section(figure: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The picture in an image, so that the names inside two drawings cannot clash."""
-    drawing = folder / f"{figure['id']}.svg"
-    small = drawing.stat().st_size <= LARGEST_SVG
-    with Image.open(folder / f"{figure['id']}.png") as pixels:
-        width, height = pixels.size
-        data = drawing.read_bytes() if small else _webp(pixels)
+    picture, kind = (folder / figure["picture"]).read_bytes(), "svg+xml"
+    if size := SIZE.search(picture):
+        width, height = (round(float(points) * 110 / 72) for points in size.groups())
+    else:
+        with Image.open(io.BytesIO(picture)) as pixels:
+            (width, height), picture, kind = pixels.size, _webp(pixels), "webp"
     return {
         **figure,
         "width": width,
         "height": height,
         "drawn": len((folder / f"{figure['id']}.csv").read_bytes().splitlines()) > 1,
-        "image": f"data:image/{'svg+xml' if small else 'webp'};base64,{base64.b64encode(data).decode('ascii')}",
+        "image": f"data:image/{kind};base64,{base64.b64encode(picture).decode('ascii')}",
     }
 
 

@@ -14,6 +14,7 @@ from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import TEXT
 from raretokens.papers.task_names import TASKS
 from raretokens.report.cells import Cell
+from raretokens.report.figures import picture_kind
 
 
 def environment(package: str, **options: Any) -> jinja2.Environment:
@@ -41,7 +42,10 @@ def summary(
         "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},
         "printed": printed_counts(declared, cells),
         "tables": [_line(name, declared, inside) for name, inside in cells.items()],
-        "figures": [{"id": name, **figure.model_dump()} for name, figure in declared.figures.items()],
+        "figures": [
+            {"id": name, "picture": f"{name}.{picture_kind(figure.panels)}", **figure.model_dump()}
+            for name, figure in declared.figures.items()
+        ],
         "verdicts": verdicts,
         "missing": [f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
         "runs": {task: list(part.names()) for task, part in scores.items()},

@@ -36,10 +36,10 @@ def to_csv(cells: list[Cell]) -> str:
     return csv_files.to_csv(cells, HEADER)
 
 
-def write_table(name: str, table: Table, cells: list[Cell], folder: Path) -> str:
+def write_table(name: str, table: Table, cells: list[Cell], reports: Path) -> str:
     """The table as CSV, LaTeX and Markdown, which is returned."""
     markdown = to_markdown(table, cells)
-    write_text(folder / f"{name}.csv", to_csv(cells))
-    write_text(folder / f"{name}.tex", to_latex(table, cells, name))
-    write_text(folder / f"{name}.md", markdown)
+    write_text(reports / f"tables/{name}.csv", to_csv(cells))
+    write_text(reports / f"tables/{name}.md", markdown)
+    write_text(reports / f"latex/{name}.tex", to_latex(table, cells, name))
     return markdown
