@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from raretokens import tasks
-from raretokens.pipeline import code, jobs
+from raretokens.pipeline import jobs
 from raretokens.pipeline.config import schema
 from raretokens.pipeline.job_file import params_hash
 from raretokens.yaml_files import checked
@@ -157,13 +157,13 @@ def functions(file: Path) -> dict[str, ast.FunctionDef]:
 
 def test_no_stage_reads_params_yaml_beside_its_job():
     """But `jobs`, which writes them, and what changes no answer: where a file comes from, and where one's own text is."""
-    stages = functions(jobs.STAGES)
+    stages = functions(PACKAGE / "pipeline/stages.py")
     readers = {path for path in PACKAGE.rglob("*.py") if reads_parameters(path)} - {PACKAGE / "paths.py"}
     context, checking = PACKAGE / "pipeline/context.py", PACKAGE / "papers/checks.py"
     assert {context, PACKAGE / "pipeline/config.py", checking} <= readers
     in_context = {name for name, node in functions(context).items() if "PARAMETERS" in ast.unparse(node)}
     assert in_context == {"mirror", "own_file"}
     for name, node in stages.items():
-        closure = code.closure(code.of_function(jobs.STAGES, name)[1])
-        assert (closure & readers <= {checking}) is (name != "jobs"), name  # claims name runs of all scales
+        run = {*jobs.CODE.reached(f"{jobs.STAGES}:{name}()")}
+        assert (run & readers <= {checking}) is (name != "jobs"), name  # claims name runs of all scales
         assert any(f"context.{reader}" in ast.unparse(node) for reader in in_context) is (name in ("fetch", "own")), name

@@ -2,16 +2,21 @@
 
     python alone.py SOURCES < [[folder, stage, name ...], ...]
 
-Each leaves seen.json in its folder: the modules of the package that it imported, the files of the package that it read, and its
-last words if it failed. The machine's settings and what watches a training are left out: they are not the stage.
+Each leaves seen.json in its folder: the modules of the package that it imported, the files of the package that it read, the
+functions of the package that it called (file and first line), and its last words if it failed. The machine's settings and what
+watches a training are left out: they are not the stage.
 """
 
 import json
 import os
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import CO_NEWLOCALS
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 
 # What takes long to import and is not the project's: once for all stages.
 import accelerate  # noqa: F401
@@ -38,17 +43,46 @@ def seen(stage: str, names: list[str]) -> dict:
     context.training = _train
     context.machine = lambda: SimpleNamespace(decoding_batch=1024)
     before, error = files(), ""
-    try:
-        getattr(stages, stage)(*names)
-    except BaseException:
-        error = traceback.format_exc()
+    with called() as functions:
+        try:
+            getattr(stages, stage)(*names)
+        except BaseException:
+            error = traceback.format_exc()
     data = {str(Path(path).relative_to(PACKAGE)) for path in opened if Path(path).is_relative_to(PACKAGE)}
     return {
         "before": sorted(before),
         "imported": sorted(files() - before),
         "read": sorted(path for path in data if not path.endswith(".py") and "__pycache__" not in path),
+        "called": sorted(functions),
         "error": error,
     }
+
+
+@contextmanager
+def called() -> Iterator[set[tuple[str, int]]]:
+    """File and first line of each function of the package that is called; but for comprehensions outside of functions."""
+    found = set[tuple[str, int]]()
+
+    def trace(frame: FrameType, event: str, _: object) -> None:
+        code, caller = frame.f_code, frame.f_back
+        inside = code.co_filename.startswith(f"{PACKAGE}/") and code.co_filename.endswith(".py")
+        if event == "call" and inside and _is_function(frame):
+            if code.co_name != "<lambda>" and code.co_name.startswith("<") and not (caller and _is_function(caller)):
+                return
+            found.add((str(Path(code.co_filename).relative_to(PACKAGE)), code.co_firstlineno))
+
+    sys.settrace(trace)
+    threading.settrace(trace)
+    try:
+        yield found
+    finally:
+        sys.settrace(None)
+        threading.settrace(None)
+
+
+def _is_function(frame: FrameType) -> bool:
+    """And not the body of a class or of a module."""
+    return bool(frame.f_code.co_flags & CO_NEWLOCALS)
 
 
 def _train(job: object, train) -> None:

@@ -1,140 +1,200 @@
-"""The code that a stage runs, as a fingerprint of each file: without comments, docstrings and blank lines.
+"""The code that a stage runs, as hashes of the definitions that it can reach by their names, in whatever file they are.
 
-So an edit that cannot change an answer makes no stage run again, whatever file it is in.
+A stage begins at its function in stages.py and at the modules that its job names. A statement that it reaches brings what the
+names in it stand for, and what importing those files does. A module that is used as a whole brings all that is in its file, as
+does a `*`. Comments, docstrings and the layout of lines do not count, so an edit that cannot change an answer makes no stage
+run again.
 """
 
-import ast
 import hashlib
-import io
-import tokenize
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 
+from raretokens.pipeline.definitions import DIGITS, ROOT, Chain, Import, Statement, statements
+
 PACKAGE = Path(__file__).parents[1]
-DIGITS = 12  # of a fingerprint
+IMPORTED = -1  # in place of a statement's number: the file as an import runs it
+Step = tuple[Path, int]  # a statement of a file
 
 
-@cache
-def fingerprints(roots: tuple[Path, ...], data: tuple[Path, ...] = ()) -> dict[str, str]:
-    """File, seen from the package -> fingerprint, of the roots and of all that they import of the package.
+class Code:
+    """The files of a package as they are now; each is read once."""
 
-    data: files and folders, of which all that is no code is taken as it is.
-    """
-    code = {_name(path): mark for path in closure(roots) if (mark := _of_code(path))}
-    files = [path for place in data for path in ([place] if place.is_file() else place.rglob("*")) if _is_data(path)]
-    raw = {_name(path): _short(path.read_bytes().decode("utf-8", "replace")) for path in files}
-    return dict(sorted((code | raw).items()))
+    def __init__(self, package: Path = PACKAGE) -> None:
+        self.package = package
+        self._read: dict[Path, tuple[Statement, ...]] = {}
+        self._bound: dict[Path, dict[str, list[int]]] = {}
+        self._next: dict[Step, frozenset[Step]] = {}
+        self._hashes: dict[tuple[str, ...], dict[str, str]] = {}
 
+    @cached_property
+    def modules(self) -> dict[str, Path]:
+        """Dotted name -> file."""
+        files = {
+            path: [ROOT, *path.relative_to(self.package).with_suffix("").parts] for path in self.package.rglob("*.py")
+        }
+        return {".".join(parts).removesuffix(".__init__"): path for path, parts in files.items()}
 
-def _is_data(path: Path) -> bool:
-    return path.is_file() and path.suffix not in (".py", ".pyc")
+    def of_files(self, *roots: str) -> dict[str, str]:
+        """File, seen from the package -> hash of what of it can be reached from the roots.
 
+        A root is a module (`raretokens.models.cnn`), a definition (`raretokens.models.cnn:MODEL`), or a function without what
+        the top of its file imports (`raretokens.pipeline.stages:train()`). Files of data count where code looks for files.
+        """
+        if roots not in self._hashes:
+            reached = self.reached(*roots)
+            code = {path: [self.statements(path)[number].digest for number in sorted(numbers)]
+                    for path, numbers in reached.items()}  # fmt: skip
+            found = {self._name(path): _hash(digests) for path, digests in code.items() if digests}
+            found |= {self._name(path): _hash([path.read_bytes().hex()]) for path in self._data(reached)}
+            self._hashes[roots] = dict(sorted(found.items()))
+        return self._hashes[roots]
 
-@cache
-def _of_code(path: Path) -> str:
-    """Empty where the file does nothing."""
-    source = stripped(path.read_text(encoding="utf-8"))
-    return source and _short(source)
+    def of_rooms(self, *roots: str) -> dict[str, str]:
+        """The same, a hash for each package or file at the top of this one."""
+        rooms = defaultdict(list)
+        for name, digest in self.of_files(*roots).items():
+            rooms[name.partition("/")[0].removesuffix(".py")].append(f"{name} {digest}")
+        return {room: _hash(files) for room, files in rooms.items()}
 
+    def reached(self, *roots: str) -> dict[Path, set[int]]:
+        """File that is run -> numbers of the statements that can be reached."""
+        found = defaultdict[Path, set[int]](set)
+        seen, waiting = set[Step](), [step for root in roots for step in self._begin(root)]
+        while waiting:
+            if (step := waiting.pop()) not in seen:
+                seen.add(step)
+                found[step[0]] |= {step[1]} - {IMPORTED}
+                waiting += self._after(step)
+        return found
 
-@cache
-def of_function(file: Path, name: str) -> tuple[str, tuple[Path, ...]]:
-    """Fingerprint of a function at the top of a file, and the files that it imports."""
-    source = file.read_text(encoding="utf-8")
-    node = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name)
-    return _short(stripped(ast.get_source_segment(source, node) or "")), tuple(sorted(_imported(node)))
+    def statements(self, file: Path) -> tuple[Statement, ...]:
+        if file not in self._read:
+            module = ".".join([ROOT, *file.relative_to(self.package).parent.parts])
+            self._read[file] = statements(self.text_of(file), module)
+        return self._read[file]
 
+    def text_of(self, file: Path) -> str:
+        return file.read_text(encoding="utf-8")
 
-def module(name: str) -> Path:
-    """File of a module of the package: raretokens.loss.facts."""
-    path = PACKAGE.joinpath(*name.split(".")[1:])
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-
-
-@cache
-def imports(file: Path) -> frozenset[Path]:
-    """Files of the package that a file imports, also inside functions; what only a type checker sees is left out."""
-    return frozenset(_imported(ast.parse(file.read_text(encoding="utf-8"))))
-
-
-def closure(roots: Iterable[Path]) -> set[Path]:
-    """The roots, what they import, and so on; with the packages that Python runs on the way."""
-    seen: set[Path] = set()
-    waiting = list(roots)
-    while waiting:
-        path = waiting.pop()
-        if path not in seen:
-            seen.add(path)
-            waiting += [*imports(path), *_packages(path)]
-    return seen
-
-
-def stripped(source: str) -> str:
-    """Source without comments, docstrings, blank lines and blanks at the ends of lines."""
-    lines = [[*line] for line in source.split("\n")]
-    for first, last in (*_comments(source), *_docstrings(source)):
-        _blank(lines, first, last)
-    return "\n".join(line for line in ("".join(line).rstrip() for line in lines) if line)
-
-
-def _imported(tree: ast.AST) -> Iterator[Path]:
-    for node in _run(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    def _begin(self, root: str) -> Iterator[Step]:
+        module, _, name = root.partition(":")
+        file = self.modules[module]
+        if name.endswith("()"):
+            for number in self._binding(file, name.removesuffix("()")):
+                # What the top of this file imports surrounds the stages: it is in no job.
+                self._next[file, number] = frozenset(self._inside(self.statements(file)[number]))
+                yield file, number
+        elif name:
+            yield from self._named(file, (name,))
         else:
-            continue
-        for name in names:
-            if name.split(".")[0] == PACKAGE.name and (path := module(name)).is_file():
-                yield path
+            yield from self._whole(file)
+
+    def _after(self, step: Step) -> frozenset[Step]:
+        if step not in self._next:
+            file, number = step
+            after = self._run(file) if number == IMPORTED else self._needed(file, self.statements(file)[number])
+            self._next[step] = frozenset(after)
+        return self._next[step]
+
+    def _run(self, file: Path) -> Iterator[Step]:
+        """What importing a file does: the packages that it is in, what it imports, and its statements that act."""
+        for parent in file.relative_to(self.package.parent).parents:
+            yield from self._files([".".join(parent.parts)])
+        for number, statement in enumerate(self.statements(file)):
+            if statement.is_import:
+                yield from self._running(statement)
+            if statement.acts:
+                yield file, number
+
+    def _needed(self, file: Path, statement: Statement) -> Iterator[Step]:
+        yield file, IMPORTED
+        yield from self._inside(statement)
+        if statement.is_import:
+            return  # who uses the name says how (_named)
+        for chain in statement.uses:
+            yield from self._named(file, chain)
+        for what in statement.imports if not statement.is_definition else ():
+            yield from self._imported(what, ())  # bound in a branch: other statements may use it in any way
+        if statement.sees_all:
+            yield from self._whole(file)
+
+    def _inside(self, statement: Statement) -> Iterator[Step]:
+        """What the imports inside a statement bring, and the modules whose names are written in it."""
+        yield from self._running(statement)
+        for chain in statement.uses:
+            for what in statement.imports:
+                if what.bound == chain[0]:
+                    yield from self._imported(what, chain[1:])
+        for name in statement.modules & self.modules.keys():
+            yield from self._whole(self.modules[name])
+
+    def _running(self, statement: Statement) -> Iterator[Step]:
+        return self._files(name for what in statement.imports for name in what.runs)
+
+    def _files(self, modules: Iterable[str]) -> Iterator[Step]:
+        return ((self.modules[name], IMPORTED) for name in modules if name in self.modules)
+
+    def _binding(self, file: Path, name: str) -> list[int]:
+        if file not in self._bound:
+            self._bound[file] = defaultdict(list)
+            for number, statement in enumerate(self.statements(file)):
+                for bound in statement.binds:
+                    self._bound[file][bound].append(number)
+        return self._bound[file].get(name, [])
+
+    def _named(self, file: Path, chain: Chain) -> Iterator[Step]:
+        """What a dotted name stands for that begins at the top of a file; nothing where it is built in."""
+        for number in self._binding(file, chain[0]):
+            yield file, number
+            statement = self.statements(file)[number]
+            if statement.is_import:
+                yield from self._imported(statement.imports[0], chain[1:])
+        for number in self._binding(file, "*"):
+            yield file, number
+            yield from self._imported(self.statements(file)[number].imports[0], ())
+
+    def _imported(self, what: Import, attributes: Chain) -> Iterator[Step]:
+        if what.module in self.modules:
+            chain = (what.name, *attributes) if what.name and what.name != "*" else attributes
+            yield from self._attribute(what.module, chain)
+
+    def _attribute(self, module: str, chain: Chain) -> Iterator[Step]:
+        """What module.attribute.attribute stands for; all of a module where none follows, or none that is known."""
+        file = self.modules[module]
+        yield file, IMPORTED
+        inner = f"{module}.{chain[0]}" if chain else ""
+        if inner in self.modules:
+            yield from self._attribute(inner, chain[1:])
+        if chain and self._binding(file, chain[0]):
+            yield from self._named(file, chain)
+        elif inner not in self.modules:
+            yield from self._whole(file)
+
+    def _whole(self, file: Path) -> Iterator[Step]:
+        yield file, IMPORTED
+        for number, statement in enumerate(self.statements(file)):
+            yield file, number
+            for what in statement.imports if statement.is_import else ():
+                yield from self._imported(what, ())
+
+    def _data(self, reached: dict[Path, set[int]]) -> set[Path]:
+        """Files that are no code, in the folders of code that looks for files, or for templates of a package."""
+        folders = set[Path]()
+        for file, numbers in reached.items():
+            for statement in map(self.statements(file).__getitem__, numbers):
+                if statement.looks_for_files:
+                    folders.add(file.parent)
+                packages = (self.modules[name] for name in statement.modules & self.modules.keys())
+                folders |= {path.parent for path in packages if path.name == "__init__.py"}
+        found = (path for folder in folders for path in folder.rglob("*"))
+        return {path for path in found if path.is_file() and path.suffix not in (".py", ".pyc")}
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.package).as_posix()
 
 
-def _run(tree: ast.AST) -> Iterator[ast.AST]:
-    """Nodes that Python may run."""
-    yield tree
-    for child in ast.iter_child_nodes(tree):
-        if not (isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING"):
-            yield from _run(child)
-
-
-@cache
-def _packages(path: Path) -> list[Path]:
-    inner = path.relative_to(PACKAGE.parent).parents
-    return [file for parent in inner if (file := PACKAGE.parent / parent / "__init__.py").is_file() and file != path]
-
-
-def _comments(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start, token.end
-
-
-def _docstrings(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    lines = source.split("\n")
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
-            text = node.body[0].value
-            # Columns of the syntax tree count bytes.
-            ends = [len(lines[row - 1].encode()[:column].decode()) for row, column in _ends(text)]
-            yield (text.lineno, ends[0]), (text.end_lineno or text.lineno, ends[1])
-
-
-def _ends(node: ast.expr) -> list[tuple[int, int]]:
-    return [(node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)]
-
-
-def _blank(lines: list[list[str]], first: tuple[int, int], last: tuple[int, int]) -> None:
-    for row in range(first[0], last[0] + 1):
-        start = first[1] if row == first[0] else 0
-        end = last[1] if row == last[0] else len(lines[row - 1])
-        lines[row - 1][start:end] = [" "] * (end - start)
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
-
-
-def _name(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix()
+def _hash(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]

@@ -13,7 +13,7 @@ from raretokens.files import write_text
 from raretokens.objectives.registry import declared
 from raretokens.papers.figure import Figure
 from raretokens.papers.load import load_figures
-from raretokens.pipeline import code
+from raretokens.pipeline.code import Code
 from raretokens.pipeline.context import root
 from raretokens.pipeline.job_file import job_text, params_hash
 from raretokens.run import Run
@@ -24,8 +24,7 @@ from raretokens.tokenization.config import AlignJob
 from raretokens.tokenization.config import EncodeJob as Encode
 from raretokens.training.config import TrainJob as Train
 
-STAGES = Path(__file__).with_name("stages.py")
-TABLE = code.PACKAGE / "corpora/table"
+STAGES = "raretokens.pipeline.stages"
 PINNED = ("fetch", "own")  # what comes out is known beforehand: the job only says that params.yaml was checked before
 # What a stage uses of the file of a task.
 OF_TASK = {
@@ -35,7 +34,7 @@ OF_TASK = {
     "baseline": ("Baseline", "score_baseline"),
     "report": ("describe",),
 }
-PAGES = code.PACKAGE / "report"
+CODE = Code()
 
 
 def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
@@ -153,15 +152,20 @@ def write(parameters: Parameters, into: Path) -> None:
 
 
 def runs(stage: str, job: Section) -> dict[str, str]:
-    """Fingerprints of the code that a stage runs to do a job; none where that cannot change what comes out."""
+    """Hashes of the code that a stage runs to do a job; none where that cannot change what comes out.
+
+    Training takes longest, so a hash for each file says what an edit would train again; of other stages one for each room does.
+    """
     if stage in PINNED:
         return {}
+    of_code = CODE.of_files if stage.startswith("train-") else CODE.of_rooms
+    return of_code(*roots(stage, job))
+
+
+def roots(stage: str, job: Section) -> tuple[str, ...]:
+    """Where the code of a stage begins: its function, and the modules that the job names."""
     function = stage.split("-")[0]
-    own, roots = code.of_function(STAGES, function)
-    data = {"report": [PAGES], "prepare": [TABLE], "similarity": [TABLE]}.get(stage, [])
-    files = (code.module(name.partition(":")[0]) for name in _named(function, job))
-    found = code.fingerprints((*roots, *files), tuple(data))
-    return {f"pipeline/stages.py: {function}": own, **found}
+    return f"{STAGES}:{function}()", *_named(function, job)
 
 
 def _named(stage: str, job: Section) -> Iterator[str]:

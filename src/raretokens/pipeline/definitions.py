@@ -1,0 +1,250 @@
+"""The top-level statements of a Python file: what each binds, which names it needs, and whether importing the file acts.
+
+Where the syntax alone cannot tell, a statement needs more rather than less: names in annotations, in default values and in every
+branch count. Only what is under `if TYPE_CHECKING` does not.
+"""
+
+import ast
+import builtins
+import hashlib
+import symtable
+from collections.abc import Iterable, Iterator
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+ROOT = __package__.partition(".")[0]
+DIGITS = 12  # of a hash
+Chain = tuple[str, ...]  # a dotted name: ("module", "attribute")
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITION = (*FUNCTION, ast.ClassDef)
+
+# What a top-level statement may call without acting on anything but the value that it binds. Any other call makes it an effect,
+# which counts wherever the file is imported.
+ACTING = {"__import__", "delattr", "eval", "exec", "globals", "input", "open", "print", "setattr"}
+HARMLESS = set(dir(builtins)) - ACTING | {
+    "AfterValidator", "BeforeValidator", "ConfigDict", "DataFrame", "Discriminator", "Field", "MappingProxyType", "NewType",
+    "Path", "PrivateAttr", "Tag", "TypeVar", "abstractmethod", "cache", "cached_property", "compile", "contextmanager",
+    "dataclass", "disable", "dtype", "field", "field_validator", "final", "get_logger", "inference_mode", "items", "joinpath",
+    "keys", "lru_cache", "model_validator", "namedtuple", "no_grad", "overload", "override", "runtime_checkable", "setter",
+    "singledispatch", "split", "total_ordering", "values", "with_name", "with_suffix", "wraps",
+}  # fmt: skip
+
+
+class Import(NamedTuple):
+    """`import module`, or `from module import name`; bound: the name that stands for it from there on."""
+
+    bound: str
+    module: str
+    name: str
+    runs: frozenset[str]  # modules that may run for it
+
+
+class Statement:
+    """A top-level statement; of an import of several names, one for each name."""
+
+    def __init__(self, node: ast.stmt, source: list[str], package: str, what: Import | None = None) -> None:
+        self.node, self.package = node, package
+        self.is_import = what is not None
+        self.imports = [what] if what else list(_imports(node, package))
+        self.binds = {what.bound} if what else set(_bound(node, self.imports))
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+        self.lines = range(first, (node.end_lineno or first) + 1)
+        self._source = "\n".join(source[first - 1 : node.end_lineno])
+        self.acts = False  # when the file is imported
+
+    @property
+    def is_definition(self) -> bool:
+        return isinstance(self.node, DEFINITION) or _is_constant(self.node)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of its syntax tree, so comments, docstrings and the layout of lines do not count."""
+        what = self.imports[0] if self.is_import else None
+        text = f"{what.bound} = {what.module}:{what.name}" if what else _canonical(self.node)
+        return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+    @cached_property
+    def uses(self) -> set[Chain]:
+        """Dotted names that begin at the top of the file or at one of `imports`; those of an import are its users' matter."""
+        if self.is_import:
+            return set()
+        known = _global_names(self._source) | {what.bound for what in self.imports}
+        return {chain for chain in _chains(self.node) if chain[0] in known} | set(_in_annotations(self.node))
+
+    @cached_property
+    def modules(self) -> set[str]:
+        """Texts that look like names of this package's modules."""
+        texts = {
+            one.value for one in ast.walk(self.node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+        }
+        return {text for text in texts if text.startswith(f"{ROOT}.")}
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether it may look up names of its file that are not written in it."""
+        return any(chain[0] == "globals" or chain[:2] == ("sys", "modules") for chain in self.uses)
+
+    @property
+    def looks_for_files(self) -> bool:
+        return any(chain[0] == "__file__" for chain in self.uses)
+
+
+@cache
+def statements(text: str, package: str) -> tuple[Statement, ...]:
+    """Statements of a file in their order; package: the dotted name that its relative imports begin at."""
+    tree, lines = ast.parse(text), text.split("\n")
+    _clean(tree)
+    found = list[Statement]()
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found += (Statement(node, lines, package, what) for what in _imports(node, package))
+        else:
+            found.append(Statement(node, lines, package))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    # Calling one of these acts: each is of this package.
+    own = {name for one in found if not one.is_import or _is_own(one.imports[0]) for name in one.binds}
+    for one in found:
+        if one.is_import:  # a library that nothing here uses is imported for what that does
+            one.acts = not one.binds & used and not _is_own(one.imports[0])
+        else:
+            one.acts = not one.is_definition or any(_acts(called, own) for called in _called_at_once(one.node))
+    return tuple(found)
+
+
+def _clean(tree: ast.AST) -> None:
+    """Take docstrings out of a tree, and what only a type checker sees."""
+    for node in ast.walk(tree):
+        for field, body in ast.iter_fields(node):
+            if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
+                setattr(node, field, list(_without_text(body)))
+
+
+def _without_text(body: Iterable[Any]) -> Iterator[ast.stmt]:
+    for node in body:
+        if isinstance(node, ast.If) and (_dotted(node.test) or ("",))[-1] == "TYPE_CHECKING":
+            yield from _without_text(node.orelse)
+        elif not (isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)):
+            yield node
+
+
+def _canonical(value: Any) -> str:
+    """A syntax tree as a text that does not depend on the layout of the source, nor on the version of Python."""
+    if isinstance(value, ast.AST):
+        fields = ((name, part) for name, part in ast.iter_fields(value) if name not in ("ctx", "kind", "type_comment"))
+        parts = (f"{name}={text}" for name, part in fields if (text := _canonical(part)))
+        return f"{type(value).__name__}({','.join(parts)})"
+    if isinstance(value, list):
+        return f"[{','.join(_canonical(part) or '-' for part in value)}]" if value else ""
+    return "" if value is None else repr(value)
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    """Whether a statement does nothing but bind names to a value."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    plain = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.Store)
+    return isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and all(
+        isinstance(part, plain) for target in targets if target for part in ast.walk(target)
+    )
+
+
+def _bound(node: ast.stmt, imports: list[Import]) -> Iterator[str]:
+    """Names at the top of the file that a statement binds, in any of its branches."""
+    if isinstance(node, DEFINITION):
+        yield node.name
+        return
+    yield from (what.bound for what in imports)
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
+            yield one.id
+        elif isinstance(one, (*DEFINITION, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and one.name:
+            yield one.name
+
+
+def _imports(node: ast.AST, package: str) -> Iterator[Import]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.Import):
+            for alias in one.names:
+                first = alias.name.partition(".")[0]
+                stands_for = alias.name if alias.asname else first
+                yield Import(alias.asname or first, stands_for, "", frozenset({alias.name}))
+        elif isinstance(one, ast.ImportFrom):
+            parent = package.rsplit(".", one.level - 1)[0] if one.level else ""
+            module = ".".join(filter(None, (parent, one.module)))
+            for alias in one.names:
+                runs = frozenset({module, f"{module}.{alias.name}"})
+                yield Import(alias.asname or alias.name, module, alias.name, runs)
+
+
+def _is_own(what: Import) -> bool:
+    return what.module.partition(".")[0] == ROOT
+
+
+def _dotted(node: ast.AST) -> Chain | None:
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return (node.id, *reversed(parts)) if isinstance(node, ast.Name) else None
+
+
+def _chains(node: ast.AST) -> Iterator[Chain]:
+    """The longest dotted name at each place."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if chain := _dotted(one):
+            yield chain
+        else:
+            waiting += ast.iter_child_nodes(one)
+
+
+def _in_annotations(node: ast.AST) -> Iterator[Chain]:
+    """Names in annotations that are written as strings."""
+    for one in ast.walk(node):
+        for annotation in filter(None, (getattr(one, "annotation", None), getattr(one, "returns", None))):
+            for text in ast.walk(annotation):
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    try:
+                        yield from _chains(ast.parse(text.value, mode="eval"))
+                    except SyntaxError:
+                        continue
+
+
+def _global_names(source: str) -> set[str]:
+    """Names that a statement may look up at the top of the file."""
+    try:
+        waiting = [symtable.symtable(source, "", "exec")]
+    except SyntaxError:  # lines of a branch, which are indented: any name
+        return {chain[0] for chain in _chains(ast.parse(f"if True:\n{source}"))}
+    names = set[str]()
+    while waiting:
+        table = waiting.pop()
+        waiting += table.get_children()
+        scope = table.get_type()
+        names |= {
+            symbol.get_name()
+            for symbol in table.get_symbols()
+            if scope == "module" or symbol.is_global() or (scope == "class" and symbol.is_referenced())
+        }
+    return names
+
+
+def _called_at_once(node: ast.AST) -> Iterator[ast.AST]:
+    """What is called when the file is imported: decorators, default values, values of constants, bodies of classes."""
+    yield from getattr(node, "decorator_list", [])
+    parts: Iterable[ast.AST | None] = ast.iter_child_nodes(node)
+    if isinstance(node, FUNCTION):
+        parts = (*node.decorator_list, node.args, node.returns)
+    elif isinstance(node, ast.Lambda):
+        parts = (node.args,)
+    elif isinstance(node, ast.Call):
+        yield node.func
+    for part in filter(None, parts):
+        yield from _called_at_once(part)
+
+
+def _acts(called: ast.AST, own: set[str]) -> bool:
+    if isinstance(called, ast.Call):  # a decorator with arguments
+        called = called.func
+    name = getattr(called, "attr", getattr(called, "id", ""))
+    return name not in HARMLESS or (isinstance(called, ast.Name) and called.id in own)
