@@ -9,9 +9,9 @@ import yaml
 from tiny import world
 from tiny.mutated import mutated
 
-from raretokens.config.schema import schema
 from raretokens.pipeline import jobs
 from raretokens.pipeline.code import Code
+from raretokens.pipeline.config import schema
 from raretokens.yaml_files import checked
 
 START = "raretokens.start:go"

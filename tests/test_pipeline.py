@@ -16,9 +16,9 @@ import pytest
 import yaml
 from tiny.world import ROOT, create, environment, run
 
-from raretokens.config.load import load
 from raretokens.pipeline import jobs
 from raretokens.pipeline.code import Code
+from raretokens.pipeline.config import load
 
 RUNNING = re.compile(r"Running stage '([^']+)'")
 
