@@ -153,10 +153,10 @@ def encode_words() -> None:
 def gpt2_alone() -> None:
     from tokenizers import Tokenizer
 
-    from raretokens.tokenization import packing as text
+    from raretokens.tokenization.subword_models import read_blocks
 
     model = Tokenizer.from_file("tokens/gpt2.json")
-    for block in text.blocks(Path("corpus/train.txt")):
+    for block in read_blocks(Path("corpus/train.txt")):
         model.encode_batch_fast(block)
 
 
@@ -164,13 +164,13 @@ def words_alone() -> None:
     """The library's own model of words, learnt and applied."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    from raretokens.tokenization import packing as text
+    from raretokens.tokenization.subword_models import read_blocks
 
     model = Tokenizer(models.WordLevel({}, "<unk>"))
     model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordLevelTrainer(vocab_size=10**7, special_tokens=["<unk>"], show_progress=False)
-    model.train_from_iterator(text.blocks(Path("corpus/train.txt")), trainer)
-    for block in text.blocks(Path("corpus/train.txt")):
+    model.train_from_iterator(read_blocks(Path("corpus/train.txt")), trainer)
+    for block in read_blocks(Path("corpus/train.txt")):
         model.encode_batch_fast(block)
 
 
@@ -178,14 +178,14 @@ def merges_alone() -> None:
     """Learnt and applied."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    from raretokens.tokenization import packing as text
+    from raretokens.tokenization.subword_models import read_blocks
 
     model = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
     model.pre_tokenizer = pre_tokenizers.Split(" ", behavior="removed")
     files = [Path(f"corpus/tokenised/train.{side}") for side in ("source", "target")]
     trainer = trainers.BpeTrainer(vocab_size=MERGES, min_frequency=2, end_of_word_suffix="</w>", show_progress=False)
-    model.train_from_iterator(chain.from_iterable(map(text.blocks, files)), trainer)
-    for block in chain.from_iterable(map(text.blocks, files)):
+    model.train_from_iterator(chain.from_iterable(map(read_blocks, files)), trainer)
+    for block in chain.from_iterable(map(read_blocks, files)):
         model.encode_batch_fast(block)
 
 

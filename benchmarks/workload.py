@@ -61,7 +61,7 @@ class Workload:
         lengths = np.stack((source, target), axis=1).reshape(-1).astype(int).clip(2, self.training.block)
         ids = self.ids(int(lengths.sum()))
         ids[lengths.cumsum() - 1] = EOS
-        dtype = streams.dtype_for(self.vocabulary)
+        dtype = streams.token_dtype(self.vocabulary)
         ids.astype(dtype).tofile(folder / f"{split}.bin")
         streams.write_meta(folder, {"dtype": dtype.str})
         return streams.Bitext(folder, split)

@@ -23,8 +23,8 @@ from raretokens.errors import UserError
 from raretokens.tokenization.config import EncodeJob as Job
 from raretokens.tokenization.config import Subword, WordVocabulary
 from raretokens.tokenization.encode import encode
-from raretokens.tokenization.encoder import Encoder
 from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import EOS, SPACE, VOCABULARY, Vocabulary
 
 WORDS = [f"{start}{end}" for start in "bdfgklmnprst" for end in ("a", "el", "ion", "um", "eth", "ora")]
@@ -110,7 +110,7 @@ def decoded(folder: Path, split: str, vocabulary: str) -> list[str]:
     if vocabulary == "words":
         pieces = Vocabulary.read(folder / VOCABULARY).pieces
         return [" ".join(pieces[number] for number in line) for line in lines]
-    encoder = Encoder(folder)
+    encoder = Tokenizer(folder)
     return [encoder.decode(line) for line in lines]
 
 

@@ -19,7 +19,7 @@ from raretokens.evaluation.metrics.predictions import accuracy, drawn_accuracy, 
 from raretokens.evaluation.metrics.text import documents
 from raretokens.models import cnn, rcnn
 from raretokens.tasks import classify, images
-from raretokens.tokenization.token_files import images_of, labels_of, tokens
+from raretokens.tokenization.token_files import read_images, read_labels, tokens
 from raretokens.training.document_batches import Documents
 from raretokens.training.image_batches import Images
 
@@ -134,7 +134,7 @@ def test_known_numbers_of_parameters():
 
 
 def test_an_epoch_sees_every_document_once_cut_to_the_block(folder):
-    text, labels = tokens(folder / "classify", "train"), labels_of(folder / "classify", "train")
+    text, labels = tokens(folder / "classify", "train"), read_labels(folder / "classify", "train")
     documents = Documents(text, labels, 5, tokens_per_update=20, seed=2)
     assert documents.updates_per_epoch == 15 and documents.per_update == 4
     epoch = [documents.update(number) for number in range(15)]
@@ -158,7 +158,7 @@ def test_an_epoch_sees_every_document_once_cut_to_the_block(folder):
 
 
 def test_an_epoch_sees_every_image_once(folder):
-    images = Images(*images_of(folder / "images", "train"), 4 * PIXELS, seed=2)
+    images = Images(*read_images(folder / "images", "train"), 4 * PIXELS, seed=2)
     epoch = [images.update(number) for number in range(15)]
     assert sorted(np.concatenate(epoch)) == list(range(60))
     pieces = [*images.cut(epoch[0], 3 * PIXELS)]
@@ -237,7 +237,7 @@ def test_predictions_are_in_the_order_of_the_text(folder, task):
     place, model = folder / task, trained.model.requires_grad_(False)
     if task == "images":
         own = images.predict(model, place, PIXELS)
-        pixels, _ = images_of(place, "test")
+        pixels, _ = read_images(place, "test")
         alone = [(model(torch.from_numpy(row[None])) @ model.table.T)[0, 0].log_softmax(0)[4 : N - 2] for row in pixels]
     else:
         own = classify.predict(model, place, 6)

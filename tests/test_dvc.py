@@ -248,12 +248,12 @@ RUNNING = {
     "tasks/recurrent.py:metrics": {"score-recurrent"},
     "tasks/skipgram.py:criterion": {"train-skipgram"},
     "tokenization/alignment.py:align": {"align"},
-    "tokenization/encoder.py:Encoder": {"score-lm", "translate"},
+    "tokenization/tokenizer.py:Tokenizer": {"score-lm", "translate"},
     "tokenization/token_files.py:read_meta": (
         TRAIN | PREDICT | SCORE | {"encode", "align", "baseline@lm", "baseline@nmt"}
     )
     - {"score-nmt", "score-skipgram"},
-    "tokenization/words.py:Words": {"encode"},
+    "tokenization/subword_models.py:Words": {"encode"},
     "tools/export.py:export_run": set(),
     "training/config.py:known_rules": set(),
     "training/criterion.py:Carried": {"train-recurrent"},

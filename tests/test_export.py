@@ -16,8 +16,8 @@ from raretokens.evaluation.config import Decoding
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evaluation.translate import open_translator, search
 from raretokens.models.registry import build
-from raretokens.tokenization.encoder import Encoder
 from raretokens.tokenization.token_files import Bitext, tokens
+from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.tools import trained_run
 from raretokens.tools.cli import main
@@ -72,7 +72,7 @@ def test_a_translator_has_the_same_logits_where_sentences_are_padded(scale, expo
 @pytest.mark.parametrize("name, corpus", [("lm/pieces", "lm/test.txt"), ("nmt/pairs", "nmt/test.source")])
 def test_the_tokenizer_cuts_and_joins_as_the_run_s_own(scale, exported, name, corpus):
     cutter = transformers.AutoTokenizer.from_pretrained(exported / name)
-    ours = Encoder(trained_run.find(str(scale / "data/runs" / name)).tokens)
+    ours = Tokenizer(trained_run.find(str(scale / "data/runs" / name)).tokens)
     for line in [*(scale / "data/corpus" / corpus).read_text().splitlines(), "watch Žofie's  win"]:
         assert cutter(line)["input_ids"] == [*ours.encode(line), EOS]
     line = (scale / "data/corpus" / corpus).read_text().splitlines()[0]
@@ -90,7 +90,7 @@ def test_a_tokenizer_of_words_cuts_as_the_run_s_own(scale, exported):
 def test_generate_translates_as_the_run_does(scale, exported, tmp_path):
     run = trained_run.find(str(scale / "data/runs/nmt/pairs"))
     export_run(run, tmp_path / "ct2", "ctranslate2")
-    encoder, pairs = Encoder(run.tokens), Bitext(run.tokens, "test")
+    encoder, pairs = Tokenizer(run.tokens), Bitext(run.tokens, "test")
     names = encoder.vocabulary.pieces
     sources = [pairs.pair(number)[0] for number in range(50)]
     found = search(
@@ -140,7 +140,7 @@ def test_lm_evaluation_harness_finds_the_same_log_likelihood(scale, exported, tm
         device="cpu",
         bootstrap_iters=0,
     )["results"]["lines"]["byte_perplexity,none"]
-    ours, encoder = own(scale, "lm/pieces"), Encoder(scale / "data/tokens/lm")
+    ours, encoder = own(scale, "lm/pieces"), Tokenizer(scale / "data/tokens/lm")
     cut = [np.array([*encoder.encode(line), EOS]) for line in lines]
     nll = -sum(teacher_forced(ours, row, Reading(window=48, context=0, block=48))[0].sum() for row in cut)
     assert found == pytest.approx(np.exp(nll / sum(len(line.encode()) for line in lines)), rel=1e-5)

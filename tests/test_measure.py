@@ -23,8 +23,8 @@ from raretokens.evaluation.metrics.predictions import perplexity, uniq
 from raretokens.evaluation.metrics.similarity import word_similarity
 from raretokens.evaluation.metrics.spectrum import indicators
 from raretokens.models.registry import build
-from raretokens.tokenization.encoder import Encoder
 from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import FILLER, VOCABULARY, Vocabulary
 from raretokens.tools import trained_run
 from raretokens.tools.cli import main
@@ -127,7 +127,7 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     logprob, prediction, _ = teacher_forced(trained.eval(), text, probe)
     expected["ppl"] = perplexity(logprob, text, groups, window=32, context=16)
     expected["uniq"] = uniq(prediction, groups)
-    sets, encode = read_similarity_sets([scale / "people.tsv"]), Encoder(scale / "data/tokens/lm").encode
+    sets, encode = read_similarity_sets([scale / "people.tsv"]), Tokenizer(scale / "data/tokens/lm").encode
     expected["spearman"] = word_similarity(table, sets, encode, form="leading-space")
     wanted = {path: number for path, number, _ in flatten(expected)}
     for one in reported.values():

@@ -16,7 +16,7 @@ from raretokens.corpora.registry import prepare
 from raretokens.errors import UserError
 from raretokens.tokenization.config import EncodeJob as Job
 from raretokens.tokenization.encode import encode
-from raretokens.tokenization.token_files import carry, images_of, labels_of, read_meta, tokens
+from raretokens.tokenization.token_files import add_labels_and_images, read_images, read_labels, read_meta, tokens
 from raretokens.tokenization.vocabulary import EOS
 
 RAW, OUT, TOKENS = Path("raw"), Path("corpus/out"), Path("tokens/out")
@@ -161,8 +161,8 @@ def test_images_and_their_classes_reach_the_token_files():
     prepared("images", "mnist-t10k")
     words = {"model": "words", "size": None, "tokenise": False}
     encode(Job(name="out", sides=(".txt",), vocabulary=words), OUT, TOKENS)
-    assert carry(OUT, TOKENS)["pixels"] == 16
-    found, ids = images_of(TOKENS, "test")
+    assert add_labels_and_images(OUT, TOKENS)["pixels"] == 16
+    found, ids = read_images(TOKENS, "test")
     kept = np.arange(100) % 10 == 9
     assert (found == pixels[kept].reshape(10, 16)).all()
     names = [line.split("\t")[0] for line in (TOKENS / "vocabulary.tsv").read_text().split("\n")[1:]]
@@ -179,16 +179,16 @@ def test_labels_are_numbered_and_as_many_as_the_documents():
         (OUT / f"{split}.labels").write_text("".join(f"{name}\n" for name in classes))
     words = {"model": "words", "size": None, "tokenise": True}
     encode(Job(name="out", sides=(".txt",), vocabulary=words), OUT, TOKENS)
-    carry(OUT, TOKENS)
+    add_labels_and_images(OUT, TOKENS)
     assert read_meta(TOKENS)["classes"] == ["a", "b", "c"]
-    assert labels_of(TOKENS, "train").tolist() == [1, 0, 2, 0]
+    assert read_labels(TOKENS, "train").tolist() == [1, 0, 2, 0]
     assert (tokens(TOKENS, "train") == EOS).sum() == 4
     (OUT / "valid.labels").write_text("a\n")
     with pytest.raises(UserError, match="valid.labels: 1 entries for 2"):
-        carry(OUT, TOKENS)
+        add_labels_and_images(OUT, TOKENS)
     (OUT / "valid.labels").write_text("a\nd\n")
     with pytest.raises(UserError, match="valid.labels: d is no class of the training text"):
-        carry(OUT, TOKENS)
+        add_labels_and_images(OUT, TOKENS)
 
 
 def test_one_archive_may_stand_for_several_files():

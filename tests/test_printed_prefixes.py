@@ -4,8 +4,7 @@ import lzma
 
 import numpy as np
 
-from raretokens.evaluation.metrics.predictions import of_printed
-from raretokens.tokenization.encoder import located
+from raretokens.evaluation.metrics.predictions import find_paper_prefixes, of_printed
 from raretokens.tokenization.vocabulary import EOS, SPECIALS
 
 PIECES = [*SPECIALS, *["▁A", "▁Com", "pany", ",", "▁2", "nd", "▁Amos", "▁was", "▁born", "▁by"]]
@@ -18,10 +17,10 @@ def text(*lines: str) -> np.ndarray:
 
 def test_a_prefix_begins_a_line_in_whatever_pieces():
     amos, company = "\u2581Amos \u2581was \u2581born \u2581by", "\u2581A \u2581Com pany , \u25812 nd \u2581by"
-    found = located(text("\u2581by", amos, "", company), PIECES, 3)
+    found = find_paper_prefixes(text("\u2581by", amos, "", company), PIECES, 3)
     assert found == {1: 8, 4: 2}
-    assert located(text("\u2581by", amos, "", company), PIECES, 9) == {4: 2}  # too little follows the other
-    assert located(text(f"\u2581by {amos}", "\u2581by"), PIECES, 3) == {}  # inside a line
+    assert find_paper_prefixes(text("\u2581by", amos, "", company), PIECES, 9) == {4: 2}  # too little follows the other
+    assert find_paper_prefixes(text(f"\u2581by {amos}", "\u2581by"), PIECES, 3) == {}  # inside a line
     value, signature = of_printed(np.array([[5, 5, 6], [7, 7, 7]]), found, prefix=2)
     assert (value, signature) == ({"1": 2, "4": 1}, "of:greedy|prefix:2|length:3|prefixes:printed|split:test")
 
@@ -32,5 +31,5 @@ def test_the_test_text_of_wikitext_has_all_four(mirror):
     words = sorted({word for line in lines for word in line.split()})
     ids = {word: i for i, word in enumerate([*SPECIALS, *words])}
     stream = np.array([i for line in lines for i in (*(ids[word] for word in line.split()), EOS)])
-    found = located(stream, [*SPECIALS, *words], 150)
+    found = find_paper_prefixes(stream, [*SPECIALS, *words], 150)
     assert list(found) == [1, 2, 3, 4]

@@ -7,12 +7,12 @@ import pytest
 from tiny.world import lines
 
 from raretokens.errors import UserError
-from raretokens.tokenization import packing as packed
+from raretokens.tokenization import subword_models
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.config import EncodeJob as Job
 from raretokens.tokenization.config import Subword, WordVocabulary
 from raretokens.tokenization.encode import encode
-from raretokens.tokenization.encoder import Encoder
+from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
 
 SIDES = {"lm": (".txt",), "nmt": (".source", ".target")}
@@ -41,13 +41,13 @@ def folders(tmp_path_factory):
 
 
 def test_ids_give_the_text_back(folders):
-    encoder = Encoder(folders / "tokens/lm")
+    encoder = Tokenizer(folders / "tokens/lm")
     for line in (*lines(20, 1)[0], *ODD):
         assert encoder.decode(encoder.encode(line)) == line
 
 
 def test_a_split_is_its_lines_with_an_end_each(folders):
-    encoder, ids = Encoder(folders / "tokens/lm"), streams.tokens(folders / "tokens/lm", "test")
+    encoder, ids = Tokenizer(folders / "tokens/lm"), streams.tokens(folders / "tokens/lm", "test")
     expected = [i for line in [*lines(20, 1)[0], *ODD] for i in [*encoder.encode(line), EOS]]
     assert ids.tolist() == expected
     assert streams.read_meta(folders / "tokens/lm")["splits"]["test"] == {"tokens": len(expected), "lines": 26}
@@ -104,7 +104,7 @@ def test_text_that_looks_like_a_special_row_is_a_word_like_any_other(tmp_path):
 
 def test_ids_of_more_types_than_two_bytes_hold(tmp_path):
     """The paper's words have 267,744 types; 65,536 still fit into two bytes."""
-    assert [streams.dtype_for(types).itemsize for types in (65_536, 65_537, 267_744)] == [2, 4, 4]
+    assert [streams.token_dtype(types).itemsize for types in (65_536, 65_537, 267_744)] == [2, 4, 4]
     (tmp_path / "train.txt").write_text(" ".join(f"w{i}" for i in range(70_000)) + "\n", encoding="utf-8")
     meta = encode(words(None, False), tmp_path, tmp_path / "tokens")
     ids, pieces = (
@@ -120,7 +120,7 @@ def test_ids_of_more_types_than_two_bytes_hold(tmp_path):
 
 
 def test_special_rows_and_fillers_are_left_out_of_text(folders):
-    encoder = Encoder(folders / "tokens/lm")
+    encoder = Tokenizer(folders / "tokens/lm")
     vocabulary = encoder.vocabulary
     assert vocabulary.fillers > 0
     others = [*range(len(SPECIALS)), *range(vocabulary.types, len(vocabulary))]
@@ -128,7 +128,7 @@ def test_special_rows_and_fillers_are_left_out_of_text(folders):
 
 
 def test_pairs_are_source_and_target(folders):
-    encoder, pairs = Encoder(folders / "tokens/nmt"), streams.Bitext(folders / "tokens/nmt", "test")
+    encoder, pairs = Tokenizer(folders / "tokens/nmt"), streams.Bitext(folders / "tokens/nmt", "test")
     assert len(pairs) == 26
     for number, texts in enumerate(zip(*(part + ODD for part in lines(20, 1)), strict=True)):
         for ids, text in zip(pairs.pair(number), texts, strict=True):
@@ -136,14 +136,14 @@ def test_pairs_are_source_and_target(folders):
 
 
 def test_a_bare_word_has_no_space_mark(folders):
-    encoder = Encoder(folders / "tokens/lm")
+    encoder = Tokenizer(folders / "tokens/lm")
     pieces = encoder.vocabulary.pieces
     assert pieces[encoder.encode("river")[0]].startswith("▁")
-    assert not any(pieces[i].startswith("▁") for i in encoder.encode_bare("river"))
+    assert not any(pieces[i].startswith("▁") for i in encoder.encode_without_space("river"))
 
 
 def test_unseen_characters_are_unknown(folders):
-    assert UNK in Encoder(folders / "tokens/lm").encode("ж")
+    assert UNK in Tokenizer(folders / "tokens/lm").encode("ж")
 
 
 def test_groups_follow_the_declared_boundaries():
@@ -173,9 +173,8 @@ def test_too_many_pieces_for_the_text_is_one_clear_error(folders, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
-def test_several_processes_and_a_dictionary_of_words_give_what_one_line_alone_gives(tmp_path, monkeypatch, kind):
-    """Also where the dictionary is full, and where other white space than single blanks parts the words."""
-    body = [line for pair in zip(*lines(3000, 1), strict=True) for line in pair] + ODD + ["zebra\u00a0x \x1c y\u2003z"]
+def test_blocks_of_any_size_give_what_one_line_alone_gives(tmp_path, monkeypatch, kind):
+    body = [line for pair in zip(*lines(300, 1), strict=True) for line in pair] + ODD + ["zebra\u00a0x \x1c y\u2003z"]
     for side in SIDES["nmt"]:
         (tmp_path / f"train{side}").write_text("".join(f"{line}\n" for line in body), encoding="utf-8", newline="\n")
     vocabulary = {
@@ -183,14 +182,12 @@ def test_several_processes_and_a_dictionary_of_words_give_what_one_line_alone_gi
         "bpe": Subword(model="bpe", merges=40),
     }
     found = []
-    for size, most in ((packed.SMALL, packed.KNOWN), (0, packed.KNOWN), (packed.SMALL, 5)):
-        monkeypatch.setattr(packed, "SMALL", size)
-        monkeypatch.setattr(packed, "KNOWN", most)
-        folder = tmp_path / f"{size}-{most}"
+    for size in (subword_models.LINES, 7):
+        monkeypatch.setattr(subword_models, "LINES", size)
+        folder = tmp_path / f"{size}"
         encode(told("nmt", vocabulary[kind]), tmp_path, folder)
         found.append({path.name: path.read_bytes() for path in folder.iterdir()})
         assert len(found[-1]) > 2 and found[-1] == found[0]
     if kind == "bpe":
-        encoder, ids = Encoder(folder), streams.tokens(folder, "train")
-        alone = [encoder.model.encode([line])[0] for line in body for _ in SIDES["nmt"]]
-        assert ids.tolist() == [i for line in alone for i in [*encoder._renumbered(line), EOS]]
+        tokenizer, ids = Tokenizer(folder), streams.tokens(folder, "train")
+        assert ids.tolist() == [i for line in body for _ in SIDES["nmt"] for i in [*tokenizer.encode(line), EOS]]

@@ -16,9 +16,9 @@ from raretokens.evaluation.metrics.bleu import sacre_bleu
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.config import EncodeJob as Job
 from raretokens.tokenization.config import Subword
-from raretokens.tokenization.encode import _Filter, encode
-from raretokens.tokenization.encoder import Encoder
-from raretokens.tokenization.joint import Joint
+from raretokens.tokenization.encode import PairFilter, encode
+from raretokens.tokenization.subword_models import BPE
+from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 
 TEXT, PAIRS = (".txt",), (".source", ".target")
@@ -48,10 +48,10 @@ def test_gpt2_s_pieces_are_bytes_with_a_blank_in_front_of_each_line(tmp_path):
     write(tmp_path / "test.txt", ["the ж", "", "there"])
     gpt2_files(tmp_path / "gpt2-bpe")
     encode(told(TEXT, model="gpt2"), tmp_path, tmp_path / "tokens")
-    encoder = Encoder(tmp_path / "tokens")
+    encoder = Tokenizer(tmp_path / "tokens")
     pieces = encoder.vocabulary.pieces
     assert [pieces[i] for i in encoder.encode("the river")] == ["▁the", "▁r", *"iver"]
-    assert [pieces[i] for i in encoder.encode_bare("the")] == ["t", "he"]
+    assert [pieces[i] for i in encoder.encode_without_space("the")] == ["t", "he"]
     assert [encoder.decode(encoder.encode(line)) for line in text] == text
     ids = streams.tokens(tmp_path / "tokens", "test").tolist()
     assert ids == [*encoder.encode("the ж"), EOS, EOS, *encoder.encode("there"), EOS]  # an empty line is its end alone
@@ -92,7 +92,7 @@ def test_each_merge_is_of_a_most_frequent_pair_and_words_are_cut_by_them_in_orde
                 pairs[pair] += counts[word]
         assert pairs[merge] == max(pairs.values()) >= 2
         cut = {word: segmented(parts, merge) for word, parts in cut.items()}
-    encoder = Encoder(tokens)
+    encoder = Tokenizer(tokens)
     for word, parts in cut.items():
         shown = [part.removesuffix("</w>") if part.endswith("</w>") else part + "@@" for part in parts]
         assert [encoder.vocabulary.pieces[i] for i in encoder.encode(word)] == shown
@@ -103,7 +103,7 @@ def test_learning_is_the_same_each_time_and_decoding_gives_words_back(tmp_path):
     names = sorted(path.name for path in first.iterdir())
     assert names == ["merges.json", "meta.json", "test.bin", "train.bin", "valid.bin", "vocabulary.tsv"]
     assert all((first / name).read_bytes() == (again / name).read_bytes() for name in names)
-    encoder = Encoder(first)
+    encoder = Tokenizer(first)
     for line in lines(300, 1)[1]:
         assert encoder.decode(encoder.encode(line)) == line
     unknown = encoder.encode("new жук words")
@@ -114,9 +114,9 @@ def test_the_rarest_words_are_not_learnt_from_but_cut(tmp_path, monkeypatch):
     """As if the text had only the others; what is left out would win a merge otherwise."""
     write(tmp_path / "text", ["ab ab ab abc", "xyz xyv xyw ab"])
     write(tmp_path / "some", ["ab ab ab abc", "ab"])
-    monkeypatch.setattr("raretokens.tokenization.joint.TYPES", 2)
-    found, expected = (Joint.learn([tmp_path / name], 1, tmp_path / f"{name}.json") for name in ("text", "some"))
-    shown = [[model.piece(number) for number in model.encode(["ab xyz"])[0]] for model in (found, expected)]
+    monkeypatch.setattr("raretokens.tokenization.subword_models.WORD_TYPES", 2)
+    found, expected = (BPE.learn([tmp_path / name], 1, tmp_path / f"{name}.json") for name in ("text", "some"))
+    shown = [[model.token(number) for number in model.encode(["ab xyz"])[0]] for model in (found, expected)]
     assert shown == [["ab", "x@@", "y@@", "z"], ["ab", "<unk>", "<unk>", "<unk>"]]
 
 
@@ -144,20 +144,20 @@ def test_pairs_of_unlike_lengths_are_left_out_of_training_and_validation(tmp_pat
 
 def test_a_merge_is_learnt_where_it_occurs_twice(tmp_path):
     write(tmp_path / "text", ["ab ab cd"])
-    assert Joint.learn([tmp_path / "text"], 1, tmp_path / "one.json").encode(["ab"]) != [[]]
+    assert BPE.learn([tmp_path / "text"], 1, tmp_path / "one.json").encode(["ab"]) != [[]]
     with pytest.raises(UserError, match="vocabulary.merges: 2 cannot be learnt from this text, only 1"):
-        Joint.learn([tmp_path / "text"], 2, tmp_path / "two.json")
+        BPE.learn([tmp_path / "text"], 2, tmp_path / "two.json")
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_pair_at_the_limit_stays_and_one_beyond_it_goes():
     lengths = np.array([[30, 30], [31, 30], [30, 20], [19, 30], [1, 0], [0, 0], [40, 4]])
-    both = _Filter(Subword(model="bpe", merges=1, longest=30, ratio=1.5))
+    both = PairFilter(Subword(model="bpe", merges=1, longest=30, ratio=1.5))
     assert both(lengths).tolist() == [True, False, True, False, False, True, False]
     assert both.dropped == {"longer than 30 pieces": 2, "length ratio above 1.5": 2}  # too long is not counted twice
-    long = _Filter(Subword(model="bpe", merges=1, longest=30))
+    long = PairFilter(Subword(model="bpe", merges=1, longest=30))
     assert long(lengths).tolist() == [True, False, True, True, True, True, False]
-    uneven = _Filter(Subword(model="bpe", merges=1, ratio=1.5))
+    uneven = PairFilter(Subword(model="bpe", merges=1, ratio=1.5))
     assert uneven(lengths).tolist() == [True, True, True, False, False, True, False]
 
 
@@ -174,8 +174,8 @@ def test_what_a_tokenised_corpus_decodes_to_is_plain_text_of_the_right_language(
     meta = encode(told(PAIRS, model="bpe", merges=20), tmp_path, tmp_path / "tokens")
     assert meta["tokenised"] == {"source": "en", "target": "de"} and meta["splits"]["test"]["lines"] == 3
     source, target = streams.Bitext(tmp_path / "tokens", "test").pair(0)
-    assert Encoder(tmp_path / "tokens").decode(target) == 'Das ist "X-Y", ja!'
-    assert Encoder(tmp_path / "tokens", reverse=True).decode(source) == 'He\'s a well-worn "A & B".'
+    assert Tokenizer(tmp_path / "tokens").decode(target) == 'Das ist "X-Y", ja!'
+    assert Tokenizer(tmp_path / "tokens", reverse=True).decode(source) == 'He\'s a well-worn "A & B".'
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_the_printed_number_of_types_in_the_test_text_of_wikitext_103(tmp_path, 
     write(tmp_path / "train.txt", text)
     fetch("gpt2-bpe", tmp_path / "gpt2-bpe", mirror, scratch=tmp_path / "scratch")
     meta = encode(told(TEXT, model="gpt2"), tmp_path, tmp_path / "tokens")
-    encoder, ids = Encoder(tmp_path / "tokens"), streams.tokens(tmp_path / "tokens", "train")
+    encoder, ids = Tokenizer(tmp_path / "tokens"), streams.tokens(tmp_path / "tokens", "train")
     assert len(np.unique(ids)) == 18_290 == encoder.vocabulary.types - len(SPECIALS) + 1
     assert meta["splits"]["train"] == {"tokens": 280_876, "lines": 4358}
     numbers = {"homepage": 34940, "Werewolf": 40261, "policymakers": 29484}  # in the published file
@@ -249,7 +249,7 @@ def test_the_recipe_of_wmt14_on_its_first_pairs(tmp_path, mirror):
         pairs = streams.Bitext(tmp_path / "tokens", test)
         assert len(pairs) == count
         for side, reverse in (("source", True), ("target", False)):
-            encoder = Encoder(tmp_path / "tokens", reverse)
+            encoder = Tokenizer(tmp_path / "tokens", reverse)
             ids = [pairs.pair(number)[not reverse] for number in range(300)]
             known = [number for number in range(300) if UNK not in ids[number]]
             plain = (tmp_path / f"corpus/{test}.{side}").read_text(encoding="utf-8").split("\n")

@@ -21,10 +21,10 @@ from raretokens.errors import UserError
 from raretokens.evaluation.config import Continuation, ProbeJob
 from raretokens.evaluation.ctranslate2_models import best_device, export_language_model
 from raretokens.evaluation.language_model import teacher_forced
+from raretokens.evaluation.metrics.predictions import find_paper_prefixes
 from raretokens.files import whole
 from raretokens.models.decoder import Decoder
 from raretokens.models.registry import build
-from raretokens.tokenization.encoder import located
 from raretokens.tokenization.token_files import read_meta, tokens
 from raretokens.tokenization.vocabulary import EOS, PAD, RARE, VOCABULARY, Vocabulary
 
@@ -114,7 +114,7 @@ def language_model(job: ProbeJob, folder: Path, checkpoint: Path) -> Probed:
     text = tokens(folder, "test")
     needed, samples = asked.continuation.prefix + asked.continuation.length, asked.continuation.samples
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    printed = [*located(text, vocabulary.pieces, needed).values()]
+    printed = [*find_paper_prefixes(text, vocabulary.pieces, needed).values()]
     continued = continuations(model, run.shape.get("activation"), text, asked.continuation, job.threads, printed)
     spread, of_printed = continued[:samples], continued[samples:] if printed else None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -12,8 +12,8 @@ from raretokens.evaluation.config import Decoding, TranslateJob
 from raretokens.evaluation.ctranslate2_models import best_device, checked_compute_type, export
 from raretokens.files import write_text
 from raretokens.models.registry import build
-from raretokens.tokenization.encoder import Encoder
 from raretokens.tokenization.token_files import Bitext
+from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
 
 END = SPECIALS[EOS]
@@ -34,7 +34,7 @@ def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch:
 
 def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) -> Iterator[tuple[str, list[str]]]:
     """Each test set's name and its translations."""
-    decoding, encoder = job.decoding, Encoder(tokens, job.run.reverse)
+    decoding, encoder = job.decoding, Tokenizer(tokens, job.run.reverse)
     device = best_device()
     compute_type = checked_compute_type(decoding.compute_type, device)
     vocabulary, ids = encoder.vocabulary.pieces, encoder.ids
@@ -109,7 +109,7 @@ def _sources(pairs: Bitext, pieces: tuple[str, ...], decoding: Decoding) -> list
     return [[pieces[i] for i in pairs.pair(number)[0]] for number in decoding.chosen(len(pairs))]
 
 
-def _export(job: TranslateJob, checkpoint: Path, encoder: Encoder, source: int, into: Path) -> None:
+def _export(job: TranslateJob, checkpoint: Path, encoder: Tokenizer, source: int, into: Path) -> None:
     run = job.run
     model = build(run.architecture, run.shape, len(encoder.vocabulary), max(source, job.longest))
     model.load_state_dict(load_file(checkpoint))

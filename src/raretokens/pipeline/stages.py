@@ -53,10 +53,10 @@ def encode(name: str, corpus: str) -> None:
     """Cut a prepared corpus into tokens."""
     from raretokens.tokenization.config import EncodeJob
     from raretokens.tokenization.encode import encode as encode_corpus
-    from raretokens.tokenization.token_files import carry
+    from raretokens.tokenization.token_files import add_labels_and_images
 
     meta = encode_corpus(load_job(EncodeJob, "encode", name), paths.corpus(corpus), paths.tokens(name))
-    carry(paths.corpus(corpus), paths.tokens(name))
+    add_labels_and_images(paths.corpus(corpus), paths.tokens(name))
     print(f"encode {name}: {meta['vocabulary']} types;",
           ", ".join(f"{split} {facts['tokens']:,}" for split, facts in meta["splits"].items()))  # fmt: skip
 

@@ -14,7 +14,7 @@ from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
 from raretokens.tasks.parameters import Parameters, TaskSettings
-from raretokens.tokenization.token_files import labels_of, read_meta, tokens
+from raretokens.tokenization.token_files import read_labels, read_meta, tokens
 from raretokens.training.config import TrainJob
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Documents", "Documents"
             f"{run.task}.sizes.{run.size}.classes: {run.shape['classes']}; "
             f"{run.tokens} has {len(classes)}: {', '.join(classes)}"
         )
-    train, valid = ((tokens(folder, split), labels_of(folder, split)) for split in ("train", "valid"))
+    train, valid = ((tokens(folder, split), read_labels(folder, split)) for split in ("train", "valid"))
     batches = Documents(*train, training.block, training.tokens_per_update, run.seed)
     return batches, Documents(*valid, training.block, first=training.validation_tokens)
 
@@ -85,7 +85,7 @@ def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     from raretokens.evaluation.predict import TOKENS_AT_ONCE
     from raretokens.training.document_batches import Documents
 
-    test = Documents(tokens(folder, "test"), labels_of(folder, "test"), block)
+    test = Documents(tokens(folder, "test"), read_labels(folder, "test"), block)
     found = [
         model(batch.inputs[0].to(model.table.device))[:, 0].float().log_softmax(1).cpu().numpy()
         for batch in test.everything(TOKENS_AT_ONCE)
@@ -111,7 +111,7 @@ def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
 
 
 def _labels(artifacts: Artifacts) -> np.ndarray:
-    return np.asarray(labels_of(artifacts.places.tokens, "test"))
+    return np.asarray(read_labels(artifacts.places.tokens, "test"))
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:

@@ -14,7 +14,7 @@ from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import Headline, Task, classify
 from raretokens.tasks.parameters import Parameters, TaskSettings
-from raretokens.tokenization.token_files import images_of
+from raretokens.tokenization.token_files import read_images
 from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.config import TrainJob
 
@@ -44,7 +44,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Images", "Images"]:
     from raretokens.training.image_batches import Images
 
     run, training = job.run, job.training
-    train, valid = (images_of(folder, split) for split in ("train", "valid"))
+    train, valid = (read_images(folder, split) for split in ("train", "valid"))
     pixels = train[0].shape[1]
     if pixels != training.block:
         raise UserError(f"{run.task}.training.block: {training.block}; images of {run.tokens} have {pixels} pixels")
@@ -67,7 +67,7 @@ def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
 
     kept = slice(len(SPECIALS), Vocabulary.read(folder / VOCABULARY).types)
     found = []
-    for batch in Images(*images_of(folder, "test")).everything(TOKENS_AT_ONCE):
+    for batch in Images(*read_images(folder, "test")).everything(TOKENS_AT_ONCE):
         features = model(batch.inputs[0].to(model.table.device))[:, 0]
         found.append((features @ model.table.T).float().log_softmax(1)[:, kept].cpu().numpy())
     return np.concatenate(found)
@@ -88,7 +88,7 @@ def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
 
 
 def _labels(artifacts: Artifacts) -> np.ndarray:
-    return images_of(artifacts.places.tokens, "test")[1].astype(int) - len(SPECIALS)
+    return read_images(artifacts.places.tokens, "test")[1].astype(int) - len(SPECIALS)
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:

@@ -181,10 +181,9 @@ def _excluding_rare(
 
 def _continued_paper_prefixes(artifacts: Artifacts, targets: np.ndarray, settings: Continuation) -> Signed:
     """Continuations of the prefixes that AGG table 14 shows, where the test text has them."""
-    from raretokens.evaluation.metrics.predictions import of_printed
-    from raretokens.tokenization.encoder import located
+    from raretokens.evaluation.metrics.predictions import find_paper_prefixes, of_printed
 
-    found = located(targets, artifacts.vocabulary.pieces, settings.prefix + settings.length)
+    found = find_paper_prefixes(targets, artifacts.vocabulary.pieces, settings.prefix + settings.length)
     if not found:
         return {}
     return {"continuation.located": of_printed(artifacts.array("located"), found, prefix=settings.prefix)}
@@ -194,13 +193,13 @@ def _similarity(artifacts: Artifacts, unit: str) -> Signed:
     """Word similarity from the tokens of a space-marked word and of a bare one; a model of words has one row a word."""
     from raretokens.evaluation.metrics.similarity import coverage, word_similarity
     from raretokens.evaluation.metrics.spectrum import all_but_top
-    from raretokens.tokenization.encoder import Encoder
+    from raretokens.tokenization.tokenizer import Tokenizer
 
     sets, table, (encode, form) = _similarity_sets(artifacts), artifacts.table, _word_encoder(artifacts, unit)
     bare = {}
     if unit != "word":
-        encode_bare = Encoder(artifacts.places.tokens).encode_bare
-        bare = {"spearman_bare": word_similarity(table, sets, encode_bare, form="bare")}
+        encode_without_space = Tokenizer(artifacts.places.tokens).encode_without_space
+        bare = {"spearman_bare": word_similarity(table, sets, encode_without_space, form="bare")}
     processed, how = all_but_top(table, artifacts.groups)
     value, signature = word_similarity(processed, sets, encode, form=form)
     return {
@@ -230,11 +229,11 @@ def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
 
 def _word_encoder(artifacts: Artifacts, unit: str) -> "tuple[Pieces, str]":
     """Return how a word is encoded, and what the signature calls it."""
-    from raretokens.tokenization.encoder import Encoder
+    from raretokens.tokenization.tokenizer import Tokenizer
 
     if unit == "word":
         return partial(_row, {word: i for i, word in enumerate(artifacts.vocabulary.pieces)}), "whole-word"
-    return Encoder(artifacts.places.tokens).encode, "leading-space"
+    return Tokenizer(artifacts.places.tokens).encode, "leading-space"
 
 
 def _row(rows: Mapping[str, int], word: str) -> list[int]:
@@ -276,10 +275,9 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
 
 def _written_after_paper_prefixes(vocabulary: Vocabulary, targets: np.ndarray, settings: Continuation) -> Signed:
     """What follows the prefixes of AGG table 14 in the text itself, where it has them."""
-    from raretokens.evaluation.metrics.predictions import of_printed
-    from raretokens.tokenization.encoder import located
+    from raretokens.evaluation.metrics.predictions import find_paper_prefixes, of_printed
 
-    found = located(targets, vocabulary.pieces, settings.prefix + settings.length)
+    found = find_paper_prefixes(targets, vocabulary.pieces, settings.prefix + settings.length)
     if not found:
         return {}
     starts = [start + settings.prefix for start in found.values()]

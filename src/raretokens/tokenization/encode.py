@@ -1,69 +1,67 @@
-"""From a prepared corpus to token files: learn or take pieces, sort the vocabulary by training frequency, write all splits."""
+"""From a prepared corpus to token files: learn or take a model, sort the vocabulary by training frequency, write all splits."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.files import whole
-from raretokens.tokenization import encoder
-from raretokens.tokenization import token_files as streams
-from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.config import Subword, WordVocabulary
-from raretokens.tokenization.gpt2 import GPT2, SOURCE
-from raretokens.tokenization.joint import Joint
-from raretokens.tokenization.packing import packed
-from raretokens.tokenization.sentence_piece import SentencePiece
-from raretokens.tokenization.vocabulary import EOS, FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
-from raretokens.tokenization.words import Words
-
-TOKENISED = (
-    "tokenised"  # folder of a corpus that its own recipe cuts into words; the plain text beside it is for scoring
+from raretokens.tokenization.config import EncodeJob, Subword, WordVocabulary
+from raretokens.tokenization.subword_models import (
+    BPE,
+    GPT2,
+    GPT2_SOURCE,
+    SentencePiece,
+    SubwordModel,
+    Words,
+    read_blocks,
 )
+from raretokens.tokenization.token_files import token_dtype, write_meta
+from raretokens.tokenization.tokenizer import vocabulary_ids, vocabulary_token
+from raretokens.tokenization.vocabulary import EOS, FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
+
+TOKENISED = "tokenised"  # folder of a corpus that its recipe splits into words; the plain text beside it is for scoring
 FILTERED = ("train", "valid")
-AT_ONCE = 1 << 20  # numbers of a chunk of a token file
+CHUNK = 1 << 20  # ids that are renumbered at a time
 
 
-def encode(job: Job, corpus: Path, into: Path) -> dict:
+def encode(job: EncodeJob, corpus: Path, into: Path) -> dict:
     """Write the model, vocabulary.tsv, a .bin file for each split of the corpus, and meta.json; the latter is returned.
 
-    Whole words have no model: the vocabulary says it all. Memory does not grow with the corpus, but for what SentencePiece needs
-    to learn. Raises UserError where a file is missing, the text gives too few pieces, or the vocabulary has another number of
-    rows than declared.
+    Whole words have no model: the vocabulary says it all. Memory does not grow with the corpus, but for what SentencePiece
+    needs to learn.
+
+    Raises:
+        UserError: A file is missing, the text gives too few subword tokens, or the vocabulary has another number of rows
+            than declared.
     """
-    if isinstance(job.vocabulary, WordVocabulary):
-        return _words(job.vocabulary, job.sides, corpus, into)
-    return _pieces(job.vocabulary, job.sides, corpus, into)
-
-
-def _pieces(declared: int | Subword, sides: tuple[str, ...], corpus: Path, into: Path) -> dict:
+    declared = job.vocabulary
     text = corpus / TOKENISED if (corpus / TOKENISED).is_dir() else corpus
-    model = _model(declared, corpus, _training(text, sides), into)
-    meta = {"unit": "piece"}
-    if text != corpus:
-        meta["tokenised"] = json.loads((corpus / "counts.json").read_text(encoding="utf-8"))["languages"]
-    declared = None if isinstance(declared, int) else declared
-    return _write(model, text, sides, into, meta, declared, declared and declared.rows)
+    if isinstance(declared, WordVocabulary):
+        text, meta = corpus, {"unit": "word"}
+        model = Words.learn(_training_files(text, job.sides), declared.size, declared.tokenise, declared.least_count)
+    else:
+        meta = {"unit": "piece"}
+        if text != corpus:
+            meta["tokenised"] = json.loads((corpus / "counts.json").read_text(encoding="utf-8"))["languages"]
+        model = _subword_model(declared, corpus, _training_files(text, job.sides), into)
+    return _write(model, declared, text, job.sides, into, meta)
 
 
-def _words(declared: WordVocabulary, sides: tuple[str, ...], corpus: Path, into: Path) -> dict:
-    words = Words.learn(_training(corpus, sides), declared.size, declared.tokenise, declared.least_count)
-    return _write(words, corpus, sides, into, {"unit": "word"}, rows=declared.rows)
-
-
-def _model(declared: int | Subword, corpus: Path, training: list[Path], into: Path) -> encoder.Model:
-    """What cuts the text, learnt or taken, and written to its file."""
+def _subword_model(declared: int | Subword, corpus: Path, training: list[Path], into: Path) -> SubwordModel:
+    """Learn the model, or take the published one, and write it to its file."""
     into.mkdir(parents=True, exist_ok=True)
     if isinstance(declared, int):
         return SentencePiece.learn(training, declared, into / SentencePiece.FILE)
     if declared.model == "gpt2":
-        return GPT2.take(corpus / SOURCE, into / GPT2.FILE)
-    return Joint.learn(training, declared.merges, into / Joint.FILE)
+        return GPT2.convert(corpus / GPT2_SOURCE, into / GPT2.FILE)
+    return BPE.learn(training, declared.merges, into / BPE.FILE)
 
 
-def _training(text: Path, sides: tuple[str, ...]) -> list[Path]:
+def _training_files(text: Path, sides: tuple[str, ...]) -> list[Path]:
     training = [text / f"train{side}" for side in sides]
     missing = [str(path) for path in training if not path.exists()]
     if missing:
@@ -72,38 +70,40 @@ def _training(text: Path, sides: tuple[str, ...]) -> list[Path]:
 
 
 def _write(
-    model: encoder.Model,
+    model: SubwordModel,
+    declared: int | Subword | WordVocabulary,
     text: Path,
     sides: tuple[str, ...],
     into: Path,
     meta: dict,
-    declared: Subword | None = None,
-    rows: int | None = None,
 ) -> dict:
-    """Every split is cut once, into numbers of the model; ids follow from the counts of the training split."""
+    """Encode every split once, into ids of the model; ids of the vocabulary follow from the counts of the training split."""
     names = sorted(path.name.removesuffix(sides[-1]) for path in text.glob(f"*{sides[-1]}"))
     into.mkdir(parents=True, exist_ok=True)
     facts, counts = {}, {}
     for name in names:
-        keep = _Filter(declared) if declared and name in FILTERED and len(sides) == 2 else None
+        is_filtered = isinstance(declared, Subword) and name in FILTERED and len(sides) == 2
         files = [text / f"{name}{side}" for side in sides]
-        facts[name], counts[name] = _cut(model, files, into / f"{name}.numbers", keep)
+        facts[name], counts[name] = _encode_split(
+            model, files, into / f"{name}.numbers", PairFilter(declared) if is_filtered else None
+        )
     pairs = facts["train"]["lines"]
-    vocabulary = _sorted(model, counts["train"], pairs * len(sides), pairs)
+    vocabulary = _sorted_vocabulary(model, counts["train"], pairs * len(sides), pairs)
+    rows = None if isinstance(declared, int) else declared.rows
     if rows and rows != len(vocabulary):
         raise UserError(f"vocabulary.rows: {rows} are declared, but {text}/train* gives {len(vocabulary)}")
     vocabulary.write(into / VOCABULARY)
-    dtype, ids = streams.dtype_for(len(vocabulary)), np.append(encoder.id_map(model, vocabulary), EOS)
+    dtype, ids = token_dtype(len(vocabulary)), np.append(vocabulary_ids(model, vocabulary), EOS)
     for name in names:
         _renumber(into / f"{name}.numbers", ids, into / f"{name}.bin", dtype)
     size = {"dtype": dtype.str, "vocabulary": len(vocabulary), "fillers": vocabulary.fillers}
     meta = {**meta, **size, "splits": facts}
-    streams.write_meta(into, meta)
+    write_meta(into, meta)
     return meta
 
 
-class _Filter:
-    """Leaves out pairs as the Moses script does, of lengths in pieces: too long, or one side much longer than the other."""
+class PairFilter:
+    """Drop pairs by their lengths in subword tokens as the Moses script does: too long, or one side much longer."""
 
     def __init__(self, declared: Subword) -> None:
         self.longest, self.ratio = declared.longest or np.inf, declared.ratio
@@ -112,7 +112,7 @@ class _Filter:
         self.reasons = longest, ratio
 
     def __call__(self, lengths: np.ndarray) -> np.ndarray:
-        """pairs x 2 -> which to keep."""
+        """Return which pairs to keep; lengths: pairs x 2."""
         most, least = lengths.max(1), lengths.min(1)
         long = most > self.longest
         uneven = (most > self.ratio * least) & ~long if self.ratio else np.zeros_like(long)
@@ -122,30 +122,45 @@ class _Filter:
         return ~(long | uneven)
 
 
-def _cut(model: encoder.Model, files: Sequence[Path], path: Path, keep: _Filter | None) -> tuple[dict, np.ndarray]:
-    """Write the numbers of a split, the lines of several files in turn, each closed by model.size.
+def _encode_split(
+    model: SubwordModel, files: Sequence[Path], path: Path, keep: PairFilter | None
+) -> tuple[dict, np.ndarray]:
+    """Write the model's ids of a split, the lines of several files in turn, each closed by model.size.
 
-    Returns the row of meta.json, and how often each number occurs: in all files, and in the last (2 x size).
+    Returns:
+        The split's row of meta.json, and how often each id occurs: in all files, and in the last (2 x size).
     """
     end, sides, tokens, lines = model.size, len(files), 0, 0
-    dtype, counts = streams.dtype_for(end + 1), np.zeros((2, end + 1), np.int64)
+    dtype, counts = token_dtype(end + 1), np.zeros((2, end + 1), np.int64)
     with open(path, "wb") as out:
-        for numbers, lengths in packed(model, files, dtype):
-            kept = np.repeat(keep(lengths.reshape(-1, sides) - 1), sides) if keep else np.ones(len(lengths), bool)
-            if not kept.all():
-                numbers, lengths = numbers[np.repeat(kept, lengths)], lengths[kept]
-            numbers.tofile(out)
+        for ids, lengths in _encode_blocks(model, files, dtype):
+            if keep:
+                kept = np.repeat(keep(lengths.reshape(-1, sides) - 1), sides)
+                ids, lengths = ids[np.repeat(kept, lengths)], lengths[kept]
+            ids.tofile(out)
             last = np.arange(len(lengths)) % sides == sides - 1
-            counts[0] += np.bincount(numbers, minlength=end + 1)
+            counts[0] += np.bincount(ids, minlength=end + 1)
             if sides > 1:
-                counts[1] += np.bincount(numbers[np.repeat(last, lengths)], minlength=end + 1)
-            tokens, lines = tokens + len(numbers), lines + len(lengths) // sides
+                counts[1] += np.bincount(ids[np.repeat(last, lengths)], minlength=end + 1)
+            tokens, lines = tokens + len(ids), lines + len(lengths) // sides
     facts = {"tokens": tokens, "lines": lines}
     return facts | ({"dropped": keep.dropped} if keep else {}), counts[[0, int(sides > 1)], :end]
 
 
-def _sorted(model: encoder.Model, counts: np.ndarray, ends: int, target_ends: int) -> Vocabulary:
-    """Specials, pieces by falling count (ties: the model's order), fillers up to a multiple of 8."""
+def _encode_blocks(
+    model: SubwordModel, files: Sequence[Path], dtype: np.dtype
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the ids of a block of lines and the number of ids of each line, its end counted."""
+    end = (model.size,)
+    for blocks in zip(*map(read_blocks, files), strict=True):
+        encoded = model.encode([*chain.from_iterable(zip(*blocks, strict=True))])
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1
+        ids = chain.from_iterable(chain(line, end) for line in encoded)
+        yield np.fromiter(ids, dtype, lengths.sum()), lengths
+
+
+def _sorted_vocabulary(model: SubwordModel, counts: np.ndarray, ends: int, target_ends: int) -> Vocabulary:
+    """Specials, tokens by falling count (ties: the model's order), fillers up to a multiple of 8."""
     seen = [i for i in np.argsort(-counts[0], kind="stable") if counts[0, i] and i != model.unknown]
     fillers = -(len(SPECIALS) + len(seen)) % 8
     special = np.zeros((2, len(SPECIALS)), np.int64)
@@ -153,14 +168,14 @@ def _sorted(model: encoder.Model, counts: np.ndarray, ends: int, target_ends: in
     if model.unknown is not None:
         special[:, UNK] = counts[:, model.unknown]
     columns = np.concatenate((special, counts[:, seen], np.zeros((2, fillers), np.int64)), axis=1)
-    pieces = (*SPECIALS, *(encoder.name(model, int(i)) for i in seen), *(f"{FILLERS}{i}>" for i in range(fillers)))
-    return Vocabulary(pieces, columns[0], columns[1], fillers)
+    tokens = (*SPECIALS, *(vocabulary_token(model, int(i)) for i in seen), *(f"{FILLERS}{i}>" for i in range(fillers)))
+    return Vocabulary(tokens, columns[0], columns[1], fillers)
 
 
 def _renumber(numbers: Path, ids: np.ndarray, path: Path, dtype: np.dtype) -> None:
-    """Write the token file of a split, and take the numbers away."""
-    old, new = streams.dtype_for(len(ids)), ids.astype(dtype)
+    """Write the token file of a split in ids of the vocabulary, and remove the one in ids of the model."""
+    old, new = token_dtype(len(ids)), ids.astype(dtype)
     with whole(path) as part, open(numbers, "rb") as source, open(part, "wb") as out:
-        while len(chunk := np.fromfile(source, old, AT_ONCE)):
+        while len(chunk := np.fromfile(source, old, CHUNK)):
             new[chunk].tofile(out)
     numbers.unlink()

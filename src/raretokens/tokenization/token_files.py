@@ -15,7 +15,7 @@ from raretokens.tokenization.vocabulary import EOS
 META = "meta.json"
 
 
-def dtype_for(vocabulary: int) -> np.dtype:
+def token_dtype(vocabulary: int) -> np.dtype:
     return np.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
 
 
@@ -70,7 +70,7 @@ class Bitext:
 LABELS, IMAGES = ".labels", ".images"
 
 
-def carry(corpus: Path, into: Path) -> dict:
+def add_labels_and_images(corpus: Path, into: Path) -> dict:
     """Add it to the token files of a text: <split>.labels.bin and `classes` of meta.json, <split>.images.bin and `pixels`.
 
     Classes are numbered in the order of the alphabet. Returns what meta.json has then. UserError where lengths differ.
@@ -94,12 +94,12 @@ def carry(corpus: Path, into: Path) -> dict:
     return meta
 
 
-def labels_of(folder: Path, split: str) -> np.ndarray:
+def read_labels(folder: Path, split: str) -> np.ndarray:
     """Number of the class of each document."""
     return tokens(folder, f"{split}{LABELS}")
 
 
-def images_of(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
+def read_images(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Brightness (images x pixels, uint8) and the id of the class of each image."""
     ids = tokens(folder, split)
     pixels = np.memmap(folder / f"{split}{IMAGES}.bin", np.uint8, mode="r")

@@ -22,9 +22,7 @@ from raretokens.evaluation.ctranslate2_models import export_language_model
 from raretokens.files import whole, write_text
 from raretokens.models.decoder import Decoder
 from raretokens.models.registry import build
-from raretokens.tokenization.gpt2 import GPT2
-from raretokens.tokenization.joint import Joint
-from raretokens.tokenization.sentence_piece import SentencePiece
+from raretokens.tokenization.subword_models import BPE, GPT2, SentencePiece
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.tools.export_architectures import ARCHITECTURES
 from raretokens.tools.trained_run import TrainedRun
@@ -106,7 +104,7 @@ def _write_json(path: Path, tree: dict[str, Any]) -> None:
 def _write_tokenizer(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
     if (run.tokens / SentencePiece.FILE).exists():
         return _write_sentence_piece(run.tokens / SentencePiece.FILE, vocabulary, positions, folder)
-    if any((run.tokens / kind.FILE).exists() for kind in (GPT2, Joint)):
+    if any((run.tokens / kind.FILE).exists() for kind in (GPT2, BPE)):
         return _copy_merges(run.tokens, folder)
     return _write_words(run, vocabulary, positions, folder)
 
@@ -137,12 +135,12 @@ def _write_words(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder
 
 def _copy_merges(tokens: Path, folder: Path) -> str:
     """Copy the pipeline's files: no tokenizer of transformers makes <unk> of a token that later merges need."""
-    for name in (VOCABULARY, GPT2.FILE, Joint.FILE):
+    for name in (VOCABULARY, GPT2.FILE, BPE.FILE):
         if (tokens / name).exists():
             shutil.copyfile(tokens / name, folder / name)
     return (
         "The tokenizer is not in the form of transformers: its merges pass through tokens that have no row in the embedding. "
-        f"`raretokens.tokenization.encoder.Encoder` reads its files in this folder; `{VOCABULARY}` names the row of each "
+        f"`raretokens.tokenization.tokenizer.Tokenizer` reads its files in this folder; `{VOCABULARY}` names the row of each "
         "token."
     )
 

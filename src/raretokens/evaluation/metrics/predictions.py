@@ -5,12 +5,20 @@ Continuations of a prefix: how many types they use, and how much they repeat the
 Accuracy of a classifier.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from raretokens.evaluation.metrics import bootstrap as resampling
-from raretokens.tokenization.vocabulary import GROUP_NAMES
+from raretokens.tokenization.vocabulary import EOS, GROUP_NAMES, SPACE
+
+FIRST_WORDS = (
+    "A Company, 2nd",
+    "The twelve 45",
+    "Despite the expensive",
+    "Amos was born",
+)  # AGG table 14, samples 1 to 4
+LONGEST = 40  # tokens in which the first words end, whatever the tokens
 
 
 def perplexity(
@@ -101,6 +109,29 @@ def of_printed(texts: np.ndarray, numbers: Iterable[int], *, prefix: int, source
     """Uniq of the continuations of printed prefixes (AGG table 14), by the number of the sample."""
     value = {str(number): len(np.unique(text)) for number, text in zip(numbers, texts, strict=True)}
     return value, f"of:{source}|prefix:{prefix}|length:{texts.shape[1]}|prefixes:printed|split:test"
+
+
+def find_paper_prefixes(text: np.ndarray, tokens: Sequence[str], needed: int) -> dict[int, int]:
+    """Find where the prefixes of AGG's table 14 begin in a test text, by their first words.
+
+    Args:
+        text: ids.
+        tokens: of the vocabulary, by id. Blanks do not count, since texts differ in them.
+        needed: tokens that must follow.
+    Returns:
+        Number of a sample in the table -> where its prefix begins; a prefix that the text lacks is left out.
+    """
+    starts = [0, *(np.flatnonzero(text[:-1] == EOS) + 1).tolist()]
+    lines = {start: _without_blanks(tokens[i] for i in text[start : start + LONGEST].tolist()) for start in starts}
+    places = {
+        number: next((start for start, line in lines.items() if line.startswith(_without_blanks(words))), None)
+        for number, words in enumerate(FIRST_WORDS, start=1)
+    }
+    return {number: start for number, start in places.items() if start is not None and start + needed <= len(text)}
+
+
+def _without_blanks(parts: Iterable[str]) -> str:
+    return "".join(part.replace(SPACE, "").replace(" ", "") for part in parts)
 
 
 def human(text: np.ndarray, *, samples: int, prefix: int, length: int) -> np.ndarray:

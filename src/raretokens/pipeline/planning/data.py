@@ -16,7 +16,7 @@ from raretokens.tasks import describe
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.alignment import ITERATIONS, expected_cooccurrences, expected_memory, expected_positions
 from raretokens.tokenization.config import Subword, WordVocabulary
-from raretokens.tokenization.token_files import META, dtype_for, read_meta
+from raretokens.tokenization.token_files import META, read_meta, token_dtype
 from raretokens.tokenization.vocabulary import SPECIALS
 from raretokens.yaml_files import read_yaml
 
@@ -36,7 +36,7 @@ class Text(NamedTuple):
     @property
     def disk(self) -> float:
         """Bytes of its token files."""
-        return float(dtype_for(self.rows).itemsize * (self.tokens or 0))
+        return float(token_dtype(self.rows).itemsize * (self.tokens or 0))
 
 
 def text(parameters: Parameters, name: str, data: Path = TOKENS) -> Text:

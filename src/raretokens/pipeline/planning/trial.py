@@ -155,7 +155,7 @@ def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest
     counts[EOS] = OCCURRENCES / 25
     markers = (*SPECIALS, *(f"type{number}" for number in range(len(SPECIALS), rows)))
     Vocabulary(markers, counts * (1 if longest is None else 2), counts, 0).write(folder / VOCABULARY)
-    dtype = token_files.dtype_for(rows)
+    dtype = token_files.token_dtype(rows)
     for split, tokens in splits.items():
         ids = len(SPECIALS) + np.searchsorted(share.cumsum(), random.random(tokens)).clip(max=len(share) - 1)
         if longest is not None:

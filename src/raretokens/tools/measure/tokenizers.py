@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.tokenization.packing import blocks
+from raretokens.tokenization.subword_models import read_blocks
 from raretokens.tools.measure.formats import read_json
 
 SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
@@ -130,7 +130,7 @@ def find_texts(text: Path, test: Path | None) -> Texts:
 
 def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Iterator[np.ndarray]:
     """Ids of a text, a block of lines at a time; line_end stands after each line (None: its line feed is encoded)."""
-    for lines in blocks(path):
+    for lines in read_blocks(path):
         if line_end is None:
             rows = tokenizer.encode([f"{line}\n" for line in lines])
         else:

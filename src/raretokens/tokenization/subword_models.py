@@ -1,0 +1,298 @@
+"""Models that split text into subword tokens or words, each with ids of its own: SentencePiece, GPT-2's BPE, BPE of words, words.
+
+`encode.py` renumbers these ids once, by training frequency.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Protocol
+
+import regex
+import sentencepiece
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from raretokens.errors import UserError
+from raretokens.tokenization.vocabulary import SPACE
+
+LINES = 5_000  # of a block: enough for all threads, and some ten megabytes of memory at most
+GPT2_SOURCE, GPT2_FILES = "gpt2-bpe", ("encoder.json", "vocab.bpe")
+GPT2_SPACE = "\u0120"  # how the published files write the byte of a blank
+END, CONTINUED, UNKNOWN = "</w>", "@@", "<unk>"  # of BPE on words
+WORD_TYPES = 1_000_000  # different words that merges are learnt from: most others are in the text once
+LETTERS = regex.compile(r"\p{L}+")
+
+
+class SubwordModel(Protocol):
+    """What splits text into tokens."""
+
+    size: int  # ids are 0 to size - 1
+    unknown: int | None  # the id of text that the model has no token for
+
+    def encode(self, lines: list[str]) -> list[list[int]]: ...
+
+    def token(self, number: int) -> str: ...
+
+
+def read_blocks(path: Path) -> Iterator[list[str]]:
+    """Yield the lines of a file in blocks, split at \\n alone and without it; memory does not grow with the file."""
+    block: list[str] = []
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            block.append(line.rstrip("\n"))
+            if len(block) == LINES:
+                yield block
+                block = []
+    if block:
+        yield block
+
+
+def read_lines(files: Sequence[Path]) -> Iterator[str]:
+    return chain.from_iterable(chain.from_iterable(map(read_blocks, files)))
+
+
+def count_words(files: Sequence[Path], split: Callable[[str], Iterable[str]]) -> Counter[str]:
+    """Count each word of the files; words are in the order in which they first occur."""
+    return Counter(chain.from_iterable(map(split, read_lines(files))))
+
+
+class SentencePiece:
+    """BPE learnt by SentencePiece on text as it is; a word is marked where it begins, and decoding gives the text back."""
+
+    FILE = "spm.model"
+
+    def __init__(self, path: Path) -> None:
+        self.model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        self.size, self.unknown = self.model.get_piece_size(), self.model.unk_id()
+
+    @classmethod
+    def learn(cls, files: Sequence[Path], size: int, path: Path) -> "SentencePiece":
+        """Learn so many subword tokens on all files together and write the model to the path.
+
+        Text is taken as it is (identity normalisation), so decoding gives it back. Sentences come through an iterator and
+        the model through a writer: with file names instead, the model would hold their paths and differ from machine to
+        machine. SentencePiece keeps the whole text in memory while it learns.
+
+        Raises:
+            UserError: The text gives fewer subword tokens.
+        """
+        with open(path, "wb") as file:
+            try:
+                sentencepiece.SentencePieceTrainer.train(
+                    sentence_iterator=read_lines(files),
+                    model_writer=file,
+                    model_type="bpe",
+                    vocab_size=size,
+                    character_coverage=1.0,
+                    normalization_rule_name="identity",
+                    remove_extra_whitespaces=False,
+                    max_sentence_length=1 << 20,
+                    num_threads=1,
+                    bos_id=-1,
+                    eos_id=-1,
+                    pad_id=-1,
+                    unk_id=0,
+                    minloglevel=1,
+                )
+            except RuntimeError as error:
+                raise UserError(f"vocabulary: {size} pieces cannot be learnt from this text: {error}") from None
+        return cls(path)
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        return self.model.encode(lines)
+
+    def encode_without_space(self, word: str) -> list[int]:
+        return self._without_space.encode(word)
+
+    @cached_property
+    def _without_space(self) -> sentencepiece.SentencePieceProcessor:
+        # Messages laid end to end are merged, the last value wins: normalizer_spec (3) {add_dummy_prefix (3): false}.
+        model = self.model.serialized_model_proto() + b"\x1a\x02\x18\x00"
+        return sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        return self.model.decode(list(numbers))
+
+    def token(self, number: int) -> str:
+        return self.model.id_to_piece(number)
+
+
+class GPT2:
+    """GPT-2's byte-level BPE (Radford et al. 2019), from the two files that OpenAI published.
+
+    Text is bytes, so nothing is unknown. A line begins with a blank, as with AGG's tokenizer (metrics of AGG table 5).
+    """
+
+    FILE = "gpt2.json"
+    unknown = None
+
+    def __init__(self, path: Path) -> None:
+        self.model = Tokenizer.from_file(str(path))
+        self.size = self.model.get_vocab_size()
+
+    @classmethod
+    def convert(cls, folder: Path, path: Path) -> "GPT2":
+        """Write the published files of a folder as one file at the path. Raises UserError where they are missing."""
+        entries, merges = (folder / name for name in GPT2_FILES)
+        if not (entries.is_file() and merges.is_file()):
+            raise UserError(
+                f"{folder}: {' or '.join(GPT2_FILES)} is missing; "
+                f"name the source {GPT2_SOURCE} under `sources` of params.yaml"
+            )
+        ids = json.loads(entries.read_text(encoding="utf-8"))
+        header, *rows = merges.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        model = Tokenizer(models.BPE(vocab=ids, merges=[tuple(row.split(" ")) for row in rows]))
+        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        model.decoder = decoders.ByteLevel()
+        model.save(str(path))
+        return cls(path)
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        """An empty line has no token: the blank in front would be one."""
+        return [cut.ids if line else [] for line, cut in zip(lines, self.model.encode_batch_fast(lines), strict=True)]
+
+    def encode_without_space(self, word: str) -> list[int]:
+        return self._without_space.encode(word).ids
+
+    @cached_property
+    def _without_space(self) -> Tokenizer:
+        model = Tokenizer.from_str(self.model.to_str())
+        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return model
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        return self.model.decode(list(numbers), skip_special_tokens=False).removeprefix(" ")
+
+    def token(self, number: int) -> str:
+        """Bytes as the published files write them, but for the blank, which has SentencePiece's mark."""
+        return self.model.id_to_token(number).replace(GPT2_SPACE, SPACE)
+
+
+class BPE:
+    """Byte-pair encoding of words (Sennrich et al. 2016), learnt on both languages together: a number of merges.
+
+    As in the authors' subword-nmt, a word is its characters, the last one marked as the end, and a merge is learnt only
+    where it occurs twice; among equally frequent pairs another one may win here. Words are what stands between blanks.
+    """
+
+    FILE = "merges.json"
+
+    def __init__(self, path: Path) -> None:
+        self.model = Tokenizer.from_file(str(path))
+        self.size, self.unknown = self.model.get_vocab_size(), self.model.token_to_id(UNKNOWN)
+
+    @classmethod
+    def learn(cls, files: Sequence[Path], merges: int, path: Path) -> "BPE":
+        """Learn that many merges on all files together and write them to the path; the files are read twice.
+
+        Of more than WORD_TYPES different words the rarest take no part (they still are split by the merges, and their
+        characters are known), so that memory does not grow with the text.
+
+        Raises:
+            UserError: The text gives fewer merges.
+        """
+        counts = count_words(files, lambda line: filter(None, line.split(" ")))
+        alphabet = _alphabet(counts)
+        kept = {word for word, _ in counts.most_common(WORD_TYPES)} if len(counts) > WORD_TYPES else None
+        del counts
+        # Characters get their ids here, in order: the trainer would number ends of words as they come out of a hash
+        # table, and break ties by these ids, differently each time.
+        trainer = trainers.BpeTrainer(
+            vocab_size=len(alphabet) + merges,
+            min_frequency=2,
+            special_tokens=alphabet,
+            end_of_word_suffix=END,
+            show_progress=False,
+        )
+        learner = _word_tokenizer(models.BPE(end_of_word_suffix=END))
+        blocks = chain.from_iterable(map(read_blocks, files))
+        learner.train_from_iterator(
+            ([" ".join(filter(kept.__contains__, line.split(" "))) for line in block] for block in blocks)
+            if kept
+            else blocks,
+            trainer,
+        )
+        learnt = [tuple(pair) for pair in json.loads(learner.to_str())["model"]["merges"]][:merges]
+        if len(learnt) < merges:
+            raise UserError(f"vocabulary.merges: {merges} cannot be learnt from this text, only {len(learnt)}")
+        # Two merges may give the same token.
+        tokens = dict.fromkeys((UNKNOWN, *alphabet, *(left + right for left, right in learnt)))
+        ids = {token: number for number, token in enumerate(tokens)}
+        model = models.BPE(vocab=ids, merges=learnt, unk_token=UNKNOWN, end_of_word_suffix=END)
+        _word_tokenizer(model).save(str(path))
+        return cls(path)
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        return [cut.ids for cut in self.model.encode_batch_fast(lines)]
+
+    def encode_without_space(self, word: str) -> list[int]:
+        """The end of a word is marked, not its beginning: there is no other form."""
+        return self.model.encode(word).ids
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        return "".join(map(self.model.id_to_token, numbers)).replace(END, " ").rstrip(" ")
+
+    def token(self, number: int) -> str:
+        """As subword-nmt prints it: @@ where a word goes on. A token that itself ends in @@ keeps its other mark."""
+        text = self.model.id_to_token(number)
+        if number == self.unknown:
+            return text
+        whole = text.removesuffix(END)
+        return text + CONTINUED if whole == text else text if whole.endswith(CONTINUED) else whole
+
+
+def _word_tokenizer(model: models.BPE) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", behavior="removed")
+    return tokenizer
+
+
+def _alphabet(words: Iterable[str]) -> list[str]:
+    """All characters, and again those that end words, each in the order of their code points."""
+    every, last = set[str](), set[str]()
+    for word in words:
+        every.update(word)
+        last.add(word[-1])
+    return [*sorted(every), *sorted(end + END for end in last)]
+
+
+class Words:
+    """Whole words by falling count (ties: first seen first), as in AGPS table 4; id 0 stands for all others.
+
+    tokenise: words and punctuation marks are split apart; "letters": runs of letters in lower case, and nothing else;
+    without it, text is split at white space alone.
+    """
+
+    unknown = 0
+
+    def __init__(self, words: Iterable[str], tokenise: bool | str) -> None:
+        self.words = [UNKNOWN, *words]
+        self.ids = {word: number for number, word in enumerate(self.words)}
+        self.size = len(self.words)
+        self.split = _split_letters if tokenise == "letters" else _split_punctuation if tokenise else str.split
+
+    @classmethod
+    def learn(cls, files: Sequence[Path], size: int | None, tokenise: bool | str, least_count: int = 1) -> "Words":
+        """Take the `size` most frequent words of the files (None: all) that occur at least `least_count` times."""
+        counts = count_words(files, cls((), tokenise).split).most_common(size)
+        return cls([word for word, count in counts if word != UNKNOWN and count >= least_count], tokenise)
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        return [[self.ids.get(word, self.unknown) for word in self.split(line)] for line in lines]
+
+    def token(self, number: int) -> str:
+        return self.words[number]
+
+
+_WHITESPACE = pre_tokenizers.Whitespace()
+
+
+def _split_punctuation(line: str) -> list[str]:
+    return [word for word, _ in _WHITESPACE.pre_tokenize_str(line)]
+
+
+def _split_letters(line: str) -> list[str]:
+    return LETTERS.findall(line.lower())
