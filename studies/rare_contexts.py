@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.evaluation.artifacts import group_of
-from raretokens.evaluation.metrics.bootstrap import BLOCKS, drawn
-from raretokens.evaluation.metrics.predictions import among_others
+from raretokens.evaluation.artifacts import frequency_groups
+from raretokens.evaluation.metrics.bootstrap import BLOCKS, resample
+from raretokens.evaluation.metrics.predictions import exclude_rare_types
 from raretokens.paths import output, tokens
 from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
@@ -40,7 +40,7 @@ def ratio(difference: np.ndarray, kept: np.ndarray) -> tuple[float, float, float
     """exp of the mean difference of log-probabilities of what is kept, and the middle 95 % of it over drawn parts of the text."""
     block = np.arange(len(difference)) * BLOCKS // len(difference)
     sums, counts = (np.bincount(block[kept], weights, BLOCKS) for weights in (difference[kept], None))
-    rows = drawn(BLOCKS)
+    rows = resample(BLOCKS)
     low, high = np.percentile(sums[rows].sum(1) / counts[rows].sum(1), [2.5, 97.5])
     return tuple(float(np.exp(value)) for value in (difference[kept].mean(), low, high))
 
@@ -49,7 +49,7 @@ def main(beside: str, *runs: str) -> None:
     parameters = load()
     run = parameters.run("lm", beside)
     folder = tokens(run.tokens)
-    groups = group_of(Vocabulary.read(folder / VOCABULARY), parameters.tokens[run.tokens].groups)
+    groups = frequency_groups(Vocabulary.read(folder / VOCABULARY), parameters.tokens[run.tokens].groups)
     targets = stream(folder, "test")
     rare = groups[targets] == RARE
     back = distances(rare)
@@ -69,7 +69,7 @@ def main(beside: str, *runs: str) -> None:
 
 
 def among(name: str) -> np.ndarray:
-    return among_others(*(np.load(output("probes", name) / f"{part}.npy") for part in ("logprob", "rare")))
+    return exclude_rare_types(*(np.load(output("probes", name) / f"{part}.npy") for part in ("logprob", "rare")))
 
 
 if __name__ == "__main__":

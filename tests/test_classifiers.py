@@ -15,7 +15,7 @@ from torch import nn
 from raretokens.errors import UserError
 from raretokens.evaluation import classification
 from raretokens.evaluation.config import MajorityBaseline
-from raretokens.evaluation.metrics.predictions import accuracy, drawn_accuracy, mean_nll
+from raretokens.evaluation.metrics.predictions import accuracy, bootstrap_accuracy, mean_nll
 from raretokens.evaluation.metrics.text import documents
 from raretokens.models import cnn, rcnn
 from raretokens.tasks import classify, images
@@ -281,7 +281,7 @@ def test_accuracy_by_hand():
     assert value["total"] == 75.0 and signature.startswith("unit:percent|examples:4")
     assert mean_nll(logprob, labels)[0] == pytest.approx(-np.log([0.7, 0.3, 0.4, 0.8]).mean())
     many = np.tile(logprob, (100, 1)), np.tile(labels, 100)
-    drawn = drawn_accuracy(*many)
+    drawn = bootstrap_accuracy(*many)
     assert drawn.mean() == pytest.approx(75, abs=0.5) and drawn.std() == pytest.approx(
         100 * (0.75 * 0.25 / 400) ** 0.5, rel=0.1
     )

@@ -25,11 +25,11 @@ from raretokens.evaluation.metrics.bleu import (
     tokenised_bleu,
 )
 from raretokens.evaluation.metrics.predictions import (
-    among_others,
     continuation,
-    human,
+    exclude_rare_types,
     perplexity,
     rare_mass,
+    reference_continuations,
     token_share,
     uniq,
 )
@@ -76,7 +76,7 @@ def test_what_rare_types_are_given_and_perplexity_without_them():
     others = np.where(is_rare, -np.inf, logits)
     expected = logits[np.arange(6), targets] - np.log(np.exp(others).sum(1))
     kept = GROUPS[targets] != RARE
-    np.testing.assert_allclose(among_others(logprob, rare)[kept], expected[kept], rtol=1e-12)
+    np.testing.assert_allclose(exclude_rare_types(logprob, rare)[kept], expected[kept], rtol=1e-12)
     mass, signature = rare_mass(rare, targets, GROUPS, window=8, context=0)
     given = probability[:, is_rare].sum(1)
     assert mass == pytest.approx(
@@ -129,10 +129,10 @@ def test_repetition_of_continuations_by_hand():
 
 def test_continuations_that_people_wrote_lie_evenly_in_the_text():
     # 40 tokens less 7 of one sample leave a stride of 33 // 4 = 8
-    starts = human(np.arange(40), samples=4, prefix=4, length=3)
+    starts = reference_continuations(np.arange(40), samples=4, prefix=4, length=3)
     assert starts.tolist() == [[4, 5, 6], [12, 13, 14], [20, 21, 22], [28, 29, 30]]
     with pytest.raises(ValueError, match="only 10 tokens"):
-        human(np.arange(10), samples=4, prefix=4, length=3)
+        reference_continuations(np.arange(10), samples=4, prefix=4, length=3)
 
 
 def test_corpus_in_words_and_its_rank_frequency_by_hand():

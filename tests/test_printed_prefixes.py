@@ -4,7 +4,7 @@ import lzma
 
 import numpy as np
 
-from raretokens.evaluation.metrics.predictions import find_paper_prefixes, of_printed
+from raretokens.evaluation.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
 from raretokens.tokenization.vocabulary import EOS, SPECIALS
 
 PIECES = [*SPECIALS, *["▁A", "▁Com", "pany", ",", "▁2", "nd", "▁Amos", "▁was", "▁born", "▁by"]]
@@ -21,7 +21,7 @@ def test_a_prefix_begins_a_line_in_whatever_pieces():
     assert found == {1: 8, 4: 2}
     assert find_paper_prefixes(text("\u2581by", amos, "", company), PIECES, 9) == {4: 2}  # too little follows the other
     assert find_paper_prefixes(text(f"\u2581by {amos}", "\u2581by"), PIECES, 3) == {}  # inside a line
-    value, signature = of_printed(np.array([[5, 5, 6], [7, 7, 7]]), found, prefix=2)
+    value, signature = paper_prefix_uniq(np.array([[5, 5, 6], [7, 7, 7]]), found, prefix=2)
     assert (value, signature) == ({"1": 2, "4": 1}, "of:greedy|prefix:2|length:3|prefixes:printed|split:test")
 
 

@@ -14,7 +14,7 @@ from tiny.scored import TEST, create, lines, put
 from raretokens.evaluation.history import half_fall, largest_rise
 from raretokens.evaluation.metrics.frequency import norms
 from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
-from raretokens.evaluation.score_files import write_drawn, write_points
+from raretokens.evaluation.score_files import write_bootstrap, write_points
 from raretokens.tokenization.token_files import tokens
 from raretokens.tokenization.vocabulary import Vocabulary
 
@@ -257,7 +257,7 @@ def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
 
 
 def test_numbers_on_drawn_test_sets_have_five_digits_and_points_four(tmp_path):
-    write_drawn(
+    write_bootstrap(
         tmp_path / "drawn.csv", {"ppl.total": np.array([123.456789, np.nan]), "uniq.rare": np.array([7.0, 8.0])}
     )
     assert (tmp_path / "drawn.csv").read_text() == "ppl.total,uniq.rare\n123.46,7\n,8\n"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.config import ScoreJob
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import Headline, Task
@@ -41,7 +41,7 @@ def run_jobs(parameters: Parameters, settings: TaskSettings, run: Run, score: di
     yield "score-backwards", ScoreJob(**score)
 
 
-def metrics(job: ScoreJob, artifacts: Artifacts) -> Signed:
+def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
     """Return metric -> (value, signature)."""
     from raretokens.evaluation.geometry import geometry
 

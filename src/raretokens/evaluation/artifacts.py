@@ -1,8 +1,4 @@
-"""Where scoring reads and writes.
-
-What a run has left for scoring, read and checked.
-What token files are described by.
-"""
+"""What training and prediction of a run have written, read and checked for scoring."""
 
 import json
 from collections.abc import Iterator
@@ -21,15 +17,15 @@ from raretokens.tokenization.vocabulary import FILLER, SPECIALS, VOCABULARY, Voc
 
 
 @dataclass(frozen=True)
-class Places:
-    """Folders; of a run, and of what all runs of its text share."""
+class RunPaths:
+    """Folders of a run, and folders that all runs of its text share."""
 
     tokens: Path
     trained: Path
-    output: Path  # of the model on the test text: probes or translations
+    output: Path  # of the model on the test text: log-probabilities, predictions or translations
     alignment: Path
-    corpora: Path  # of all prepared text
-    scores: Path  # of the score files of the task
+    corpora: Path  # all prepared texts
+    scores: Path  # score files of the task
     curves: Path
 
 
@@ -38,70 +34,67 @@ class Artifacts:
     """A trained model as scoring sees it."""
 
     run: Run
-    places: Places
+    paths: RunPaths
     vocabulary: Vocabulary
-    groups: np.ndarray  # N
-    table: np.ndarray  # N x d, float32: tied embedding, raw (no sqrt(d) scale)
-    log: list[dict[str, str]]  # one row an update; an empty string where nothing was measured
+    groups: np.ndarray  # N, int8: frequency group of each id
+    embedding: np.ndarray  # N x d, float32: tied embedding matrix, raw (without the factor sqrt(d))
+    log: list[dict[str, str]]  # a row for each training step; an empty string where nothing was measured
     summary: dict  # training.json
 
     @classmethod
-    def read(cls, job: Score, places: Places) -> "Artifacts":
+    def read(cls, job: Score, paths: RunPaths) -> "Artifacts":
         """Raises UserError where artifacts do not fit each other, OSError where one is missing."""
-        vocabulary = Vocabulary.read(places.tokens / VOCABULARY)
+        vocabulary = Vocabulary.read(paths.tokens / VOCABULARY)
         if job.run.reverse:
             vocabulary = vocabulary.reversed()
-        table = _table(places.trained / "model.safetensors", len(vocabulary))
-        header, *rows = (line.split("\t") for line in lines(places.trained / "log.tsv"))
-        summary = json.loads((places.trained / "training.json").read_text(encoding="utf-8"))
+        embedding = _embedding(paths.trained / "model.safetensors", len(vocabulary))
+        header, *rows = (line.split("\t") for line in lines(paths.trained / "log.tsv"))
+        summary = json.loads((paths.trained / "training.json").read_text(encoding="utf-8"))
         log = [dict(zip(header, row, strict=True)) for row in rows]
-        groups = group_of(vocabulary, job.groups)
+        groups = frequency_groups(vocabulary, job.groups)
         if not job.markers:
             groups[: len(SPECIALS)] = FILLER
-        return cls(job.run, places, vocabulary, groups, table, log, summary)
+        return cls(job.run, paths, vocabulary, groups, embedding, log, summary)
 
     def array(self, name: str) -> np.ndarray:
         """Return an array of the model's output on the test text."""
-        return np.load(self.places.output / f"{name}.npy")
+        return np.load(self.paths.output / f"{name}.npy")
 
     def snapshots(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Update and table (N x d, float16) of each snapshot, in order."""
-        path = self.places.trained / "snapshots.safetensors"
+        """Yield training step and embedding matrix (N x d, float16) of each snapshot, in order."""
+        path = self.paths.trained / "snapshots.safetensors"
         if not path.is_file():
             raise UserError(f"{path}: no such file; train the run first")
         with safe_open(path, framework="numpy") as file:
             for key in sorted(file.keys()):
-                table = file.get_tensor(key)
-                _check(table, f"{path}: {key}", len(self.vocabulary))
-                yield int(key), table
+                embedding = file.get_tensor(key)
+                _check(embedding, f"{path}: {key}", len(self.vocabulary))
+                yield int(key), embedding
 
 
-def _table(path: Path, types: int) -> np.ndarray:
+def _embedding(path: Path, types: int) -> np.ndarray:
     if not path.is_file():
         raise UserError(f"{path}: no such file; train the run first")
     with safe_open(path, framework="numpy") as file:
-        table = file.get_tensor("table")
-    _check(table, path, types)
-    return table
+        embedding = file.get_tensor("table")
+    _check(embedding, path, types)
+    return embedding
 
 
-def _check(table: np.ndarray, place: Path | str, types: int) -> None:
-    if len(table) != types:
-        raise UserError(f"{place}: {len(table)} rows for {types} types; train the run again")
-    if not all(np.isfinite(table[start : start + 1024]).all() for start in range(0, len(table), 1024)):
-        raise UserError(f"{place}: not all numbers are finite; the run has diverged")
+def _check(embedding: np.ndarray, source: Path | str, types: int) -> None:
+    if len(embedding) != types:
+        raise UserError(f"{source}: {len(embedding)} rows for {types} types; train the run again")
+    if not all(np.isfinite(embedding[start : start + 1024]).all() for start in range(0, len(embedding), 1024)):
+        raise UserError(f"{source}: the weights contain NaN or Inf; the run has diverged")
 
 
-def group_of(vocabulary: Vocabulary, declared: Groups) -> np.ndarray:
-    """Frequency group of each id (N, int8)."""
-    try:
-        return vocabulary.groups(declared.model_dump())
-    except ValueError as error:
-        raise UserError(str(error)) from None
+def frequency_groups(vocabulary: Vocabulary, declared: Groups) -> np.ndarray:
+    """Return the frequency group of each id (N, int8)."""
+    return vocabulary.groups(declared.model_dump())
 
 
 def lines(path: Path) -> list[str]:
-    """Lines of a text, split at \\n alone."""
+    """Return the lines of a text, split at \\n alone."""
     text = path.read_bytes().decode("utf-8")
     return text.removesuffix("\n").split("\n") if text else []
 
@@ -110,7 +103,7 @@ ORDER = ("train", "valid", "test")
 
 
 def splits(folder: Path) -> dict[str, dict[str, int]]:
-    """Tokens and lines of train, valid and test, in this order, and of what else there is."""
+    """Return numbers of tokens and lines of train, valid and test, in this order, and of further splits."""
     described = read_meta(folder)["splits"]
     return {
         name: described[name]

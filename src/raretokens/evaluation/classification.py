@@ -11,11 +11,11 @@ from raretokens.evaluation.artifacts import Artifacts, lines
 from raretokens.evaluation.config import MajorityBaseline
 from raretokens.evaluation.geometry import geometry
 from raretokens.evaluation.metrics.bootstrap import Replicates
-from raretokens.evaluation.metrics.predictions import accuracy, drawn_accuracy, mean_nll
-from raretokens.evaluation.score_files import Signed, write_baseline
+from raretokens.evaluation.metrics.predictions import accuracy, bootstrap_accuracy, mean_nll
+from raretokens.evaluation.score_files import Metrics, write_baseline
 
 
-def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Signed:
+def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Metrics:
     """Return the metrics of predictions and of the embedding matrix.
 
     labels: n, the right class of each test example; unit: what an example is. Raises UserError where artifacts do not fit.
@@ -33,21 +33,21 @@ def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Signed
 
 def bootstrap_class_metrics(artifacts: Artifacts, labels: np.ndarray) -> Replicates:
     """Return metric -> its values on resampled test sets."""
-    return {"accuracy.total": drawn_accuracy(artifacts.array("logprob"), labels)}
+    return {"accuracy.total": bootstrap_accuracy(artifacts.array("logprob"), labels)}
 
 
 SPLITS = ("train", "valid", "test")
 
 
-def score_majority(job: MajorityBaseline, corpus: Path, suffix: str, scores: Path, further: Signed) -> None:
+def score_majority(job: MajorityBaseline, corpus: Path, suffix: str, scores: Path, further: Metrics) -> None:
     """Write the scores of the most frequent class of the training text, taken for every test example.
 
     suffix: of the files with a class a line; further: metrics that are not of the classes.
     """
     classes = {split: lines(corpus / f"{split}{suffix}") for split in SPLITS}
     shares, labels = _majority(classes["train"], classes["test"])
-    metrics: Signed = {"accuracy": accuracy(shares, labels), **further}
-    replicates = {"accuracy.total": drawn_accuracy(shares, labels)}
+    metrics: Metrics = {"accuracy": accuracy(shares, labels), **further}
+    replicates = {"accuracy.total": bootstrap_accuracy(shares, labels)}
     counts = Counter(classes["train"]).most_common()
     points = [("class_frequency", "total", rank, count) for rank, (_, count) in enumerate(counts, 1)]
     write_baseline(scores, job.name, job.task, metrics, replicates, points)

@@ -1,9 +1,4 @@
-"""What probing a language model and translating are told.
-
-What the evaluation of a recurrent language model is told. Of lists, what is best on the validation text is taken.
-What predicting is told.
-What scoring a run is told.
-"""
+"""Job specs of prediction, translation and scoring, and the settings of them in params.yaml."""
 
 from typing import Annotated, Literal
 

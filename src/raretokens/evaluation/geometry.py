@@ -1,4 +1,4 @@
-"""Metrics of the embedding table alone: every task has them."""
+"""Metrics of the embedding matrix alone: every task has them."""
 
 from typing import TYPE_CHECKING
 
@@ -17,63 +17,63 @@ from raretokens.evaluation.metrics.isotropy import (
 )
 from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.evaluation.metrics.spectrum import all_but_top, effective_rank, iso_score, singular_values
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 
 if TYPE_CHECKING:
     from raretokens.evaluation.artifacts import Artifacts
 
 
-def geometry(artifacts: "Artifacts") -> Signed:
-    """Metric -> (value, signature)."""
-    return geometry_metrics(artifacts.table, artifacts.groups, artifacts.vocabulary.counts)
+def geometry(artifacts: "Artifacts") -> Metrics:
+    """Return metric -> (value, signature) of a run."""
+    return geometry_metrics(artifacts.embedding, artifacts.groups, artifacts.vocabulary.counts)
 
 
-def geometry_metrics(matrix: np.ndarray, groups: np.ndarray, counts: np.ndarray | None = None) -> Signed:
+def geometry_metrics(matrix: np.ndarray, groups: np.ndarray, counts: np.ndarray | None = None) -> Metrics:
     """Geometry of any embedding matrix; counts: of each row, None if no text was counted."""
-    frequency = {} if counts is None else of_counts(matrix, groups, counts)
-    return {**of_rows(matrix, groups), **frequency, **without_the_top(matrix, groups)}
+    frequency = {} if counts is None else frequency_geometry(matrix, groups, counts)
+    return {**row_geometry(matrix, groups), **frequency, **all_but_top_geometry(matrix, groups)}
 
 
-def of_rows(table: np.ndarray, groups: np.ndarray) -> Signed:
-    """What the table says by itself; groups without types have no value."""
-    partitions = log_partitions(table, groups)
+def row_geometry(embedding: np.ndarray, groups: np.ndarray) -> Metrics:
+    """Metrics of the rows alone; groups without types have no value."""
+    partitions = log_partitions(embedding, groups)
     return {
         "isotropy": isotropy(partitions),
         "isotropy_both_signs": isotropy_both_signs(partitions),
-        "mean_cosine": mean_cosine(table, groups),
-        "rare_freq_cosine": rare_freq_cosine(table, groups),
-        "inner_product": mean_inner_product(table, groups),
-        "iso_score": iso_score(table, groups),
-        "effective_rank": effective_rank(table, groups),
-        "singular_value": _second_and_third(table, groups),
-        "cosine.mean": group_cosine(table, groups),
-        "cosine.positive": positive_cosine(table, groups),
+        "mean_cosine": mean_cosine(embedding, groups),
+        "rare_freq_cosine": rare_freq_cosine(embedding, groups),
+        "inner_product": mean_inner_product(embedding, groups),
+        "iso_score": iso_score(embedding, groups),
+        "effective_rank": effective_rank(embedding, groups),
+        "singular_value": _second_and_third(embedding, groups),
+        "cosine.mean": group_cosine(embedding, groups),
+        "cosine.positive": positive_cosine(embedding, groups),
     }
 
 
-def of_counts(table: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> Signed:
-    """What it says of frequency: popular and rare types, told apart by their counts."""
+def frequency_geometry(embedding: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> Metrics:
+    """Metrics of how the rows encode frequency: popular and rare types, by their counts."""
     return {
-        "popularity": popularity_accuracy(table, counts, groups),
-        "popularity_shuffled": popularity_accuracy(table, counts, groups, shuffled=True),
-        "popularity_10": popularity_accuracy(table, counts, groups, popular=0.1),
-        "popularity_25": popularity_accuracy(table, counts, groups, popular=0.25),
-        "neighbours_of_rare": rare_among_neighbours_of_rare(table, counts, groups),
-        "norm": norms(table, counts, groups),
+        "popularity": popularity_accuracy(embedding, counts, groups),
+        "popularity_shuffled": popularity_accuracy(embedding, counts, groups, shuffled=True),
+        "popularity_10": popularity_accuracy(embedding, counts, groups, popular=0.1),
+        "popularity_25": popularity_accuracy(embedding, counts, groups, popular=0.25),
+        "neighbours_of_rare": rare_among_neighbours_of_rare(embedding, counts, groups),
+        "norm": norms(embedding, counts, groups),
     }
 
 
-def _second_and_third(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
-    """Singular values over the largest."""
-    values, signature = singular_values(table, groups)
+def _second_and_third(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
+    """Return singular values divided by the largest."""
+    values, signature = singular_values(embedding, groups)
     return {str(rank): float(values[rank - 1]) for rank in (2, 3) if rank <= len(values)}, signature
 
 
-def without_the_top(whole: np.ndarray, groups: np.ndarray) -> Signed:
-    """The same of the table less its mean and first directions."""
-    table, how = all_but_top(whole, groups)
-    partitions, by_isotropy = isotropy(log_partitions(table, groups, ["total"]))
-    cosine, by_cosine = mean_cosine(table, groups)
+def all_but_top_geometry(whole: np.ndarray, groups: np.ndarray) -> Metrics:
+    """Isotropy of the matrix without its mean row and first principal directions."""
+    embedding, how = all_but_top(whole, groups)
+    partitions, by_isotropy = isotropy(log_partitions(embedding, groups, ["total"]))
+    cosine, by_cosine = mean_cosine(embedding, groups)
     return {
         "all_but_top.isotropy": (partitions["total"], f"{how}|{by_isotropy}"),
         "all_but_top.mean_cosine": (cosine, f"{how}|{by_cosine}"),

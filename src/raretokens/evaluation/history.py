@@ -1,7 +1,4 @@
-"""The geometry of the embedding table in the course of training, from its snapshots.
-
-Numbers read off the course of a training: when half of a fall was done, how much the rare group grew, how far rows moved.
-"""
+"""The course of training: geometry of the embedding matrix in its snapshots, losses, and numbers that summarise them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +12,7 @@ from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.metrics.frequency import norms
 from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions, mean_inner_product, rare_freq_cosine
 from raretokens.evaluation.metrics.rows import GROUPS
-from raretokens.evaluation.score_files import Point, Signed
+from raretokens.evaluation.score_files import Metrics, Point
 
 NLL_POINTS = 200  # of a training curve
 RARE_GROUP_UPDATES = 1000  # AGG figure 4 shows as many
@@ -24,8 +21,8 @@ Log = list[dict[str, str]]
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The table after an update (0: as initialised); a number is None where its group is empty."""
+class SnapshotGeometry:
+    """Geometry of the embedding matrix after a training step (0: as initialised); None where a group is empty."""
 
     update: int
     isotropy: dict[str, float | None]
@@ -33,17 +30,17 @@ class Moment:
     inner_product: dict[str, float | None]
 
 
-def moment(update: int, table: np.ndarray, groups: np.ndarray) -> Moment:
-    return Moment(
+def measure_snapshot(update: int, embedding: np.ndarray, groups: np.ndarray) -> SnapshotGeometry:
+    return SnapshotGeometry(
         update,
-        isotropy(log_partitions(table, groups))[0],
-        rare_freq_cosine(table, groups)[0],
-        mean_inner_product(table, groups)[0],
+        isotropy(log_partitions(embedding, groups))[0],
+        rare_freq_cosine(embedding, groups)[0],
+        mean_inner_product(embedding, groups)[0],
     )
 
 
-def geometry_points(history: list[Moment]) -> list[Point]:
-    """I(W), rare-frequent cosine (AGG figure 2) and inner products (AGPS figure 2) over updates, by group."""
+def geometry_points(history: list[SnapshotGeometry]) -> list[Point]:
+    """I(W), rare-frequent cosine (AGG figure 2) and inner products (AGPS figure 2) over training steps, by group."""
     points = [("isotropy", group, now.update, now.isotropy[group]) for group in GROUPS for now in history]
     points += [("rare_freq_cosine", "rare", now.update, now.rare_freq_cosine) for now in history]
     points += [
@@ -53,7 +50,7 @@ def geometry_points(history: list[Moment]) -> list[Point]:
 
 
 def log_points(log: Log) -> list[Point]:
-    """Losses over updates; AGG also reports the size of its rare group (its figure 4)."""
+    """Losses over training steps; AGG also reports the size of its rare group (its figure 4)."""
     thinned = [log[i] for i in np.unique(np.linspace(0, len(log) - 1, min(len(log), NLL_POINTS)).round().astype(int))]
     measured = [("nll", "train", row, "nll") for row in thinned]
     measured += [("nll", "valid", row, "valid_nll") for row in log]
@@ -65,10 +62,10 @@ def log_points(log: Log) -> list[Point]:
     ]
 
 
-def curves(history: list[Moment], log: Log) -> list[tuple]:
-    """Rows of HEADER, one a snapshot after the first: what was logged since the row before, and the table's geometry.
+def curve_rows(history: list[SnapshotGeometry], log: Log) -> list[tuple]:
+    """Rows of HEADER, one for each snapshot but the first: what was logged since the previous one, and the geometry.
 
-    nll is the mean over the updates in between, valid_nll and rare_group_size are the last ones there; None where
+    nll is the mean over the training steps in between, valid_nll and rare_group_size are the last values there; None where
     nothing was measured.
     """
     rows = []
@@ -91,31 +88,31 @@ def _number(text: str) -> float:
     return int(text) if text.isdigit() else float(text)
 
 
-SMALLEST_FALL = 0.05  # of I(W), below which there is no fall to speak of
+SMALLEST_FALL = 0.05  # of I(W), below which it does not count as a fall
 
 
-def course(artifacts: Artifacts, history: Sequence[Moment]) -> Signed:
-    """Metric -> (value, signature); a number that does not exist is None."""
+def course_metrics(artifacts: Artifacts, history: Sequence[SnapshotGeometry]) -> Metrics:
+    """Return metric -> (value, signature); a number that does not exist is None."""
     since = int(artifacts.run.options.get("until", 0))
     falls = {
         group: half_fall([(now.update, now.isotropy[group]) for now in history], since) for group in history[0].isotropy
     }
-    signed: Signed = {"half_fall": (falls, f"of:isotropy|since:{since}|smallest:{SMALLEST_FALL:g}")}
+    signed: Metrics = {"half_fall": (falls, f"of:isotropy|since:{since}|smallest:{SMALLEST_FALL:g}")}
     rise = largest_rise(artifacts.log)
     if rise is not None:
         signed["rare_group.largest_rise"] = rise, f"updates:{RARE_GROUP_UPDATES}"
     signed["moved"] = _moved(artifacts)
-    return signed | _of_alpha(artifacts.summary)
+    return signed | _rare_shares(artifacts.summary)
 
 
-def _of_alpha(summary: Mapping[str, Any]) -> Signed:
-    """Which share AGG's alpha makes rare, by the counts of the training text."""
+def _rare_shares(summary: Mapping[str, Any]) -> Metrics:
+    """Shares of types and tokens that AGG's alpha makes rare, by the counts of the training text."""
     parts = {"rare_group.types": "rare_types", "rare_group.tokens": "rare_tokens"}
     return {path: (summary[key], "by:alpha|split:train") for path, key in parts.items() if key in summary}
 
 
 def half_fall(curve: Sequence[tuple[int, float | None]], since: int) -> float | None:
-    """When a curve had fallen half of what it falls from update `since` to the end, as a share of the last update."""
+    """Return when half of the fall from step `since` to the end was done, as a share of the last step."""
     points = [(update, value) for update, value in curve if update >= since and value is not None]
     if len(points) < 2 or points[0][1] - points[-1][1] < SMALLEST_FALL:
         return None
@@ -124,7 +121,7 @@ def half_fall(curve: Sequence[tuple[int, float | None]], since: int) -> float | 
 
 
 def largest_rise(log: Log) -> float | None:
-    """Of the size of AGG's rare group from an update to the next, as a share of it; None without a group."""
+    """Largest relative growth of AGG's rare group from one training step to the next; None without a group."""
     sizes = [int(row["rare_group_size"]) for row in log[:RARE_GROUP_UPDATES] if row.get("rare_group_size")]
     rises = [(now - before) / before for before, now in zip(sizes, sizes[1:], strict=False) if before]
     return max(rises, default=None)
@@ -133,5 +130,5 @@ def largest_rise(log: Log) -> float | None:
 def _moved(artifacts: Artifacts) -> tuple[dict, str]:
     snapshots = artifacts.snapshots()
     first = next(snapshots)[1].astype("float32")
-    value, signature = norms(artifacts.table - first, artifacts.vocabulary.counts, artifacts.groups)
+    value, signature = norms(artifacts.embedding - first, artifacts.vocabulary.counts, artifacts.groups)
     return value, f"from:start|to:scored|{signature}"

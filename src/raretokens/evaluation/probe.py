@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from raretokens.errors import UserError
+from raretokens.evaluation.artifacts import frequency_groups
 from raretokens.evaluation.config import Continuation, ProbeJob
 from raretokens.evaluation.ctranslate2_models import best_device, export_language_model
 from raretokens.evaluation.language_model import teacher_forced
@@ -116,8 +117,8 @@ def language_model(job: ProbeJob, folder: Path, checkpoint: Path) -> Probed:
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     printed = [*find_paper_prefixes(text, vocabulary.pieces, needed).values()]
     continued = continuations(model, run.shape.get("activation"), text, asked.continuation, job.threads, printed)
-    spread, of_printed = continued[:samples], continued[samples:] if printed else None
+    spread, paper_prefix_uniq = continued[:samples], continued[samples:] if printed else None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    rare = vocabulary.groups(job.groups.model_dump()) == RARE
+    rare = frequency_groups(vocabulary, job.groups) == RARE
     read = teacher_forced(model.to(device).eval(), text, asked, rare)
-    return Probed(*read, spread, of_printed)
+    return Probed(*read, spread, paper_prefix_uniq)

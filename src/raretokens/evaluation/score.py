@@ -1,8 +1,4 @@
-"""What a run was: its model, its training and its decoding, as the hyper-parameter tables list them.
-
-Points of the figures of a run, as the report draws them.
-Scoring a run: the metrics of its task, neighbours in its table, and points of its figures.
-"""
+"""Score a run: the metrics of its task, neighbours, the course of its training, points of figures and hyper-parameters."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,21 +8,37 @@ from typing import Any
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.evaluation.artifacts import Artifacts, Places
+from raretokens.evaluation.artifacts import Artifacts, RunPaths
 from raretokens.evaluation.config import ScoreJob as Score
-from raretokens.evaluation.history import HEADER, Moment, course, curves, geometry_points, log_points, moment
+from raretokens.evaluation.history import (
+    HEADER,
+    SnapshotGeometry,
+    course_metrics,
+    curve_rows,
+    geometry_points,
+    log_points,
+    measure_snapshot,
+)
 from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.neighbours import (
     mean_ranks,
     named_ranks,
     neighbours,
-    popular_pieces,
+    popular_tokens,
     rank_correlation,
     same_beginning,
     similarity_curve,
 )
 from raretokens.evaluation.metrics.spectrum import projection, singular_values
-from raretokens.evaluation.score_files import Point, Signed, layout, write_drawn, write_json, write_points, write_rows
+from raretokens.evaluation.score_files import (
+    Metrics,
+    Point,
+    layout,
+    write_bootstrap,
+    write_json,
+    write_points,
+    write_rows,
+)
 from raretokens.run import Run
 from raretokens.training.config import Training
 
@@ -37,7 +49,7 @@ def identity(run: Run) -> dict[str, Any]:
     return {"run": run.name, "task": run.task, "objective": run.objective, "size": run.size, "seed": run.seed}
 
 
-def training(artifacts: Artifacts) -> Signed:
+def training(artifacts: Artifacts) -> Metrics:
     """How far the run went: epochs of its text, and the validation NLL as a share of that of a uniform guess."""
     summary, uniform = artifacts.summary, math.log(artifacts.vocabulary.types)
     return {
@@ -47,7 +59,7 @@ def training(artifacts: Artifacts) -> Signed:
 
 
 def hyperparameters(artifacts: Artifacts, training: Training, further: dict[str, Any]) -> list[list]:
-    """[name, value] pairs; vocabulary is the number of rows of the table, parameters that of trained numbers."""
+    """[name, value] pairs; vocabulary is the number of rows of the embedding matrix, parameters that of trained numbers."""
     facts = {
         **artifacts.run.shape,
         "vocabulary": len(artifacts.vocabulary),
@@ -57,65 +69,65 @@ def hyperparameters(artifacts: Artifacts, training: Training, further: dict[str,
     return [[name, value] for name, value in {**facts, **further, "precision": training.precision}.items()]
 
 
-FINAL, EARLY = 200, 100  # points a group: of the scored table, of a snapshot
+FINAL, EARLY = 200, 100  # points for each group: of the scored matrix, of a snapshot
 
 
-def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[Moment]]:
-    """Curves of a run, the clouds of points that figures draw, and the history of its table."""
-    table, groups = artifacts.table, artifacts.groups
+def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[SnapshotGeometry]]:
+    """Curves of a run, the clouds of points that figures draw, and the geometry of its snapshots."""
+    embedding, groups = artifacts.embedding, artifacts.groups
     pictures, early = ({name: job.pictures[name] for name in job.pictures if name + at in job.clouds} for at in ("", "@"))
-    series = [*_pictures(artifacts, pictures, table, "", FINAL)]
+    series = [*_projections(artifacts, pictures, embedding, "", FINAL)]
     history = []
     for update, snapshot in artifacts.snapshots():
-        history.append(moment(update, snapshot, groups))
+        history.append(measure_snapshot(update, snapshot, groups))
         if update in job.updates:
-            series += _pictures(artifacts, early, snapshot, f"@{update}", EARLY)
-    _require(artifacts, job.updates, [now.update for now in history])
-    values = singular_values(table, groups)[0]
+            series += _projections(artifacts, early, snapshot, f"@{update}", EARLY)
+    _check_updates(artifacts, job.updates, [now.update for now in history])
+    values = singular_values(embedding, groups)[0]
     series += [("singular_values", "total", rank, value) for rank, value in enumerate(values, start=1)]
     series += geometry_points(history)
     for query in job.queries if "similarity:" in job.clouds else ():
-        curve = similarity_curve(table, artifacts.vocabulary, groups, query)
+        curve = similarity_curve(embedding, artifacts.vocabulary, groups, query)
         series += [(f"similarity:{query}", group, rank, cosine) for rank, cosine, group in curve]
     return series + log_points(artifacts.log), history
 
 
-def _pictures(
-    artifacts: Artifacts, pictures: Mapping[str, bool], table: np.ndarray, suffix: str, sample: int
+def _projections(
+    artifacts: Artifacts, pictures: Mapping[str, bool], embedding: np.ndarray, suffix: str, sample: int
 ) -> Iterator[Point]:
     for name, centred in pictures.items():
-        for group, coordinates in projection(table, artifacts.groups, sample=sample, centred=centred)[0].items():
+        for group, coordinates in projection(embedding, artifacts.groups, sample=sample, centred=centred)[0].items():
             yield from ((name + suffix, group, x, y) for x, y in coordinates)
 
 
-def _require(artifacts: Artifacts, updates: Sequence[int], kept: list[int]) -> None:
-    """A run that was shorter than an update cannot show it; one that went on must have kept its table there."""
+def _check_updates(artifacts: Artifacts, updates: Sequence[int], kept: list[int]) -> None:
+    """Raise UserError where a run went on after one of these steps and has no snapshot of it."""
     missing = [update for update in updates if update not in kept and update <= max(kept, default=0)]
     if missing:
         task, name = artifacts.run.task, artifacts.run.name
         raise UserError(f"{task}.curves: {missing}; the snapshots of {name} are of updates {', '.join(map(str, kept))}")
 
 
-def score(job: Score, task: ModuleType, places: Places) -> None:
-    """Write <run>.json, <run>.csv and <run>.drawn.csv to places.scores and <run>.csv to places.curves.
+def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
+    """Write <run>.json, <run>.csv and <run>.drawn.csv to paths.scores and <run>.csv to paths.curves.
 
     task: file of the run's task. Raises UserError where artifacts do not fit each other, OSError where one is missing.
     """
-    artifacts = Artifacts.read(job, places)
+    artifacts = Artifacts.read(job, paths)
     further = task.hyperparameters(job) if hasattr(task, "hyperparameters") else {}
     _write(job, artifacts, task.metrics(job, artifacts), task.bootstrap_replicates(job, artifacts), further)
 
 
-def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates, further: dict) -> None:
-    run, places = job.run, artifacts.places
-    rows = artifacts.table, artifacts.vocabulary.pieces, artifacts.groups
+def _write(job: Score, artifacts: Artifacts, metrics: Metrics, replicates: Replicates, further: dict) -> None:
+    run, paths = job.run, artifacts.paths
+    rows = artifacts.embedding, artifacts.vocabulary.pieces, artifacts.groups
     near, signature = neighbours(*rows, job.queries)
     ranks = named_ranks(*rows, job.named)
     series, history = points(artifacts, job)
     common = {
         **training(artifacts),
-        **course(artifacts, history),
-        **_of_queries(job, artifacts, near, ranks),
+        **course_metrics(artifacts, history),
+        **_neighbour_metrics(job, artifacts, near, ranks),
     }
     signed = metrics | {
         path: value for path, value in common.items() if path not in metrics
@@ -125,18 +137,18 @@ def _write(job: Score, artifacts: Artifacts, metrics: Signed, drawn: Replicates,
     written["mark"] = job.mark
     written["named"] = [[query, listed] for query, listed in ranks.items()]
     written["signatures"].append(["neighbours", signature])
-    write_points(places.scores / f"{run.name}.csv", series)
-    write_drawn(places.scores / f"{run.name}.drawn.csv", drawn)
-    write_rows(places.curves / f"{run.name}.csv", HEADER, curves(history, artifacts.log))
-    write_json(places.scores / f"{run.name}.json", written)
+    write_points(paths.scores / f"{run.name}.csv", series)
+    write_bootstrap(paths.scores / f"{run.name}.drawn.csv", replicates)
+    write_rows(paths.curves / f"{run.name}.csv", HEADER, curve_rows(history, artifacts.log))
+    write_json(paths.scores / f"{run.name}.json", written)
 
 
-def _of_queries(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Signed:
-    """What the neighbours of the queries say of the table."""
-    popular = popular_pieces(artifacts.vocabulary, artifacts.groups)
-    signed: Signed = {
+def _neighbour_metrics(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Metrics:
+    """Metrics of the neighbours of the queries."""
+    popular = popular_tokens(artifacts.vocabulary, artifacts.groups)
+    signed: Metrics = {
         "similarity.rank_correlation": rank_correlation(
-            artifacts.table, artifacts.vocabulary, artifacts.groups, job.queries
+            artifacts.embedding, artifacts.vocabulary, artifacts.groups, job.queries
         ),
         "neighbours.same_beginning": same_beginning(near),
     }

@@ -1,7 +1,4 @@
-"""The layout of a score file (docs/artifacts.md).
-
-Score files: JSON and CSV that stay the same, byte for byte, as long as the numbers do.
-"""
+"""Score files (docs/artifacts.md): JSON and CSV that stay the same, byte for byte, as long as the numbers do."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,17 +9,17 @@ import numpy as np
 
 from raretokens.files import DIGITS, rounded, write_text
 
-Signed = dict[str, tuple[Any, str]]  # metric -> (value, signature)
+Metrics = dict[str, tuple[Any, str]]  # metric -> (value, signature)
 
 
 def layout(
     facts: Mapping[str, Any],
-    metrics: Signed,
+    metrics: Metrics,
     near: Mapping[str, list] | None = None,
     options: Mapping[str, Any] | None = None,
     parameters: Sequence = (),
 ) -> dict[str, Any]:
-    """A score file's tree; a dotted metric name opens a dictionary. Text sits in lists, which `dvc exp show` skips."""
+    """Return the tree of a score file; a dotted metric name opens a dictionary. Text is in lists, which `dvc exp show` skips."""
     values: dict[str, Any] = {}
     for path, (value, _) in metrics.items():
         *parents, name = path.split(".")
@@ -41,8 +38,8 @@ def layout(
     }
 
 
-DRAWN_DIGITS = 5
-POINT_DIGITS = 4  # what a picture can show
+BOOTSTRAP_DIGITS = 5
+POINT_DIGITS = 4  # as many as a figure can show
 Point = tuple[str, str, float, float]  # series, group, x, y
 
 
@@ -55,11 +52,11 @@ def write_json(path: Path, score: dict[str, Any]) -> None:
 
 
 def write_baseline(
-    folder: Path, name: str, task: str, metrics: Signed, replicates: Mapping[str, np.ndarray], points: Iterable[Point]
+    folder: Path, name: str, task: str, metrics: Metrics, replicates: Mapping[str, np.ndarray], points: Iterable[Point]
 ) -> None:
     """Write <name>.json, <name>.drawn.csv and <name>.csv of a row of tables that needs no model."""
     write_json(folder / f"{name}.json", layout({"run": name, "task": task}, metrics))
-    write_drawn(folder / f"{name}.drawn.csv", replicates)
+    write_bootstrap(folder / f"{name}.drawn.csv", replicates)
     write_points(folder / f"{name}.csv", points)
 
 
@@ -75,10 +72,10 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[float 
     write_text(path, ",".join(header) + "\n" + "".join(lines))
 
 
-def write_drawn(path: Path, replicates: Mapping[str, np.ndarray]) -> None:
-    """Write metrics on drawn test sets as CSV: a column a metric, a row a draw; what does not exist is an empty cell."""
+def write_bootstrap(path: Path, replicates: Mapping[str, np.ndarray]) -> None:
+    """Write bootstrap replicates as CSV: a column for each metric, a row for each resampled test set; NaN is an empty cell."""
     columns = [[None if np.isnan(value) else value for value in values.tolist()] for values in replicates.values()]
-    lines = (",".join("" if value is None else _cell(value, DRAWN_DIGITS) for value in row) + "\n"
+    lines = (",".join("" if value is None else _cell(value, BOOTSTRAP_DIGITS) for value in row) + "\n"
              for row in zip(*columns, strict=True))  # fmt: skip
     write_text(path, ",".join(replicates) + "\n" + "".join(lines))
 

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from raretokens.evaluation.metrics.bootstrap import DRAWS, SEED
+from raretokens.evaluation.metrics.bootstrap import REPLICATES, SEED
 
 LEVEL = 0.95
 FEWEST_SEEDS = 3  # two say little about how much seeds differ
-SIGNATURE = f"bs:{DRAWS}|seed:{SEED}|interval:percentile-95"  # of a paired bootstrap
+SIGNATURE = f"bs:{REPLICATES}|seed:{SEED}|interval:percentile-95"  # of a paired bootstrap
 
 
 class Interval(NamedTuple):

@@ -133,14 +133,14 @@ def predict(task: str, name: str) -> None:
 def score(task: str, name: str) -> None:
     """Write the scores of a run."""
     from raretokens import tasks
-    from raretokens.evaluation.artifacts import Places
+    from raretokens.evaluation.artifacts import RunPaths
     from raretokens.evaluation.config import ScoreJob
     from raretokens.evaluation.score import score as score_run
 
     file = tasks.load(task)
     settings = load_job(getattr(file, "Score", ScoreJob), f"score-{task}", name)
     tokens = settings.run.tokens
-    places = Places(
+    places = RunPaths(
         tokens=paths.tokens(tokens),
         trained=paths.trained(task, name),
         output=paths.output(settings.output, name),

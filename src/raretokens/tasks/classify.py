@@ -9,7 +9,7 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts, lines
 from raretokens.evaluation.config import MajorityBaseline, PredictJob, ScoreJob
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
@@ -96,7 +96,7 @@ def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     return ordered
 
 
-def metrics(job: ScoreJob, artifacts: Artifacts) -> Signed:
+def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
     """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
     from raretokens.evaluation.classification import class_metrics
 
@@ -111,7 +111,7 @@ def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
 
 
 def _labels(artifacts: Artifacts) -> np.ndarray:
-    return np.asarray(read_labels(artifacts.places.tokens, "test"))
+    return np.asarray(read_labels(artifacts.paths.tokens, "test"))
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.config import MajorityBaseline, ScoreJob
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import Headline, Task, classify
@@ -73,7 +73,7 @@ def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     return np.concatenate(found)
 
 
-def metrics(job: ScoreJob, artifacts: Artifacts) -> Signed:
+def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
     """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
     from raretokens.evaluation.classification import class_metrics
 
@@ -88,7 +88,7 @@ def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
 
 
 def _labels(artifacts: Artifacts) -> np.ndarray:
-    return read_images(artifacts.places.tokens, "test")[1].astype(int) - len(SPECIALS)
+    return read_images(artifacts.paths.tokens, "test")[1].astype(int) - len(SPECIALS)
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:

@@ -11,7 +11,7 @@ from raretokens.corpora.names import corpora, languages
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.config import Continuation, Probe, ProbeJob, ScoreJob
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
@@ -23,7 +23,7 @@ from raretokens.training.config import TrainJob
 
 if TYPE_CHECKING:
     from raretokens.evaluation.metrics.bootstrap import Replicates
-    from raretokens.evaluation.metrics.similarity import Pair, Pieces
+    from raretokens.evaluation.metrics.similarity import EncodeWord, Pair
     from raretokens.training.token_batches import Blocks
 
 
@@ -129,13 +129,13 @@ def _is_words(parameters: Parameters, tokens: str) -> bool:
     return isinstance(parameters.tokens[tokens].vocabulary, WordVocabulary)
 
 
-def metrics(job: Score, artifacts: Artifacts) -> Signed:
+def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics import predictions
 
     settings, groups = job.probe, artifacts.groups
-    targets = tokens(artifacts.places.tokens, "test")
+    targets = tokens(artifacts.paths.tokens, "test")
     reach = {"window": settings.window, "context": settings.context, "unit": job.unit}
     logprob, rare = artifacts.array("logprob"), artifacts.array("rare")
     return {
@@ -154,11 +154,11 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
     """Return metric -> its values on resampled test sets."""
     from raretokens.evaluation.metrics import bootstrap
-    from raretokens.evaluation.metrics.predictions import among_others
+    from raretokens.evaluation.metrics.predictions import exclude_rare_types
 
-    groups, targets = artifacts.groups, tokens(artifacts.places.tokens, "test")
+    groups, targets = artifacts.groups, tokens(artifacts.paths.tokens, "test")
     logprob, rare = artifacts.array("logprob"), artifacts.array("rare")
-    others = bootstrap.perplexity(among_others(logprob, rare), targets, groups, kept=groups[targets] != RARE)
+    others = bootstrap.perplexity(exclude_rare_types(logprob, rare), targets, groups, kept=groups[targets] != RARE)
     by_metric = {
         "ppl": bootstrap.perplexity(logprob, targets, groups),
         "ppl_among_others": {name: values for name, values in others.items() if name != "rare"},
@@ -172,38 +172,38 @@ def _excluding_rare(
     logprob: np.ndarray, rare: np.ndarray, targets: np.ndarray, groups: np.ndarray, reach: dict
 ) -> tuple[dict[str, float | None], str]:
     """Perplexity of targets that are not rare, with the softmax over types that are not rare."""
-    from raretokens.evaluation.metrics.predictions import among_others, perplexity
+    from raretokens.evaluation.metrics.predictions import exclude_rare_types, perplexity
 
     others = groups[targets] != RARE
-    value, signature = perplexity(among_others(logprob, rare)[others], targets[others], groups, **reach)
+    value, signature = perplexity(exclude_rare_types(logprob, rare)[others], targets[others], groups, **reach)
     return {name: number for name, number in value.items() if name != "rare"}, f"{signature}|softmax:without-rare"
 
 
-def _continued_paper_prefixes(artifacts: Artifacts, targets: np.ndarray, settings: Continuation) -> Signed:
+def _continued_paper_prefixes(artifacts: Artifacts, targets: np.ndarray, settings: Continuation) -> Metrics:
     """Continuations of the prefixes that AGG table 14 shows, where the test text has them."""
-    from raretokens.evaluation.metrics.predictions import find_paper_prefixes, of_printed
+    from raretokens.evaluation.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
 
     found = find_paper_prefixes(targets, artifacts.vocabulary.pieces, settings.prefix + settings.length)
     if not found:
         return {}
-    return {"continuation.located": of_printed(artifacts.array("located"), found, prefix=settings.prefix)}
+    return {"continuation.located": paper_prefix_uniq(artifacts.array("located"), found, prefix=settings.prefix)}
 
 
-def _similarity(artifacts: Artifacts, unit: str) -> Signed:
+def _similarity(artifacts: Artifacts, unit: str) -> Metrics:
     """Word similarity from the tokens of a space-marked word and of a bare one; a model of words has one row a word."""
     from raretokens.evaluation.metrics.similarity import coverage, word_similarity
     from raretokens.evaluation.metrics.spectrum import all_but_top
     from raretokens.tokenization.tokenizer import Tokenizer
 
-    sets, table, (encode, form) = _similarity_sets(artifacts), artifacts.table, _word_encoder(artifacts, unit)
+    sets, embedding, (encode, form) = _similarity_sets(artifacts), artifacts.embedding, _word_encoder(artifacts, unit)
     bare = {}
     if unit != "word":
-        encode_without_space = Tokenizer(artifacts.places.tokens).encode_without_space
-        bare = {"spearman_bare": word_similarity(table, sets, encode_without_space, form="bare")}
-    processed, how = all_but_top(table, artifacts.groups)
+        encode_without_space = Tokenizer(artifacts.paths.tokens).encode_without_space
+        bare = {"spearman_bare": word_similarity(embedding, sets, encode_without_space, form="bare")}
+    processed, how = all_but_top(embedding, artifacts.groups)
     value, signature = word_similarity(processed, sets, encode, form=form)
     return {
-        "spearman": word_similarity(table, sets, encode, form=form),
+        "spearman": word_similarity(embedding, sets, encode, form=form),
         **bare,
         "coverage": coverage(sets, encode, form=form),
         "all_but_top.spearman": (value, f"{how}|{signature}"),
@@ -212,11 +212,11 @@ def _similarity(artifacts: Artifacts, unit: str) -> Signed:
 
 def _bootstrap_similarity(artifacts: Artifacts, unit: str) -> "Replicates":
     from raretokens.evaluation.metrics import bootstrap
-    from raretokens.evaluation.metrics.similarity import cosines, scores
+    from raretokens.evaluation.metrics.similarity import cosines, human_scores
 
     encode, _ = _word_encoder(artifacts, unit)
     return {
-        name: bootstrap.spearman(cosines(artifacts.table, pairs, encode), scores(pairs))
+        name: bootstrap.spearman(cosines(artifacts.embedding, pairs, encode), human_scores(pairs))
         for name, pairs in _similarity_sets(artifacts).items()
     }
 
@@ -224,16 +224,16 @@ def _bootstrap_similarity(artifacts: Artifacts, unit: str) -> "Replicates":
 def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
     from raretokens.evaluation.metrics.similarity import SETS, read_pairs
 
-    return {key: read_pairs(artifacts.places.corpora / "similarity" / f"{key}.tsv") for key in SETS}
+    return {key: read_pairs(artifacts.paths.corpora / "similarity" / f"{key}.tsv") for key in SETS}
 
 
-def _word_encoder(artifacts: Artifacts, unit: str) -> "tuple[Pieces, str]":
+def _word_encoder(artifacts: Artifacts, unit: str) -> "tuple[EncodeWord, str]":
     """Return how a word is encoded, and what the signature calls it."""
     from raretokens.tokenization.tokenizer import Tokenizer
 
     if unit == "word":
         return partial(_row, {word: i for i, word in enumerate(artifacts.vocabulary.pieces)}), "whole-word"
-    return Tokenizer(artifacts.places.tokens).encode, "leading-space"
+    return Tokenizer(artifacts.paths.tokens).encode, "leading-space"
 
 
 def _row(rows: Mapping[str, int], word: str) -> list[int]:
@@ -242,17 +242,17 @@ def _row(rows: Mapping[str, int], word: str) -> list[int]:
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
     """Write <name>.json, .csv and .drawn.csv of the text itself. Raises UserError where the test text is too short."""
-    from raretokens.evaluation.artifacts import splits
+    from raretokens.evaluation.artifacts import frequency_groups, splits
     from raretokens.evaluation.metrics import bootstrap, predictions, text
     from raretokens.evaluation.score_files import write_baseline
 
     folder, words = token_files / job.pieces, token_files / (job.words or job.pieces)
     vocabulary, targets = Vocabulary.read(folder / VOCABULARY), tokens(folder, "test")
-    groups, settings = vocabulary.groups(job.groups.model_dump()), job.continuation
+    groups, settings = frequency_groups(vocabulary, job.groups), job.continuation
     word_vocabulary = Vocabulary.read(words / VOCABULARY)
     types = {group: int(np.sum(groups == code)) for group, code in GROUP_NAMES.items()}
     try:
-        written = predictions.human(targets, **settings.model_dump())
+        written = predictions.reference_continuations(targets, **settings.model_dump())
     except ValueError as error:
         raise UserError(f"lm.probe.continuation: {error}") from None
     metrics = {
@@ -273,13 +273,13 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
     write_baseline(scores, job.name, job.task, metrics, uniq, text.rank_frequency_points(word_vocabulary))
 
 
-def _written_after_paper_prefixes(vocabulary: Vocabulary, targets: np.ndarray, settings: Continuation) -> Signed:
+def _written_after_paper_prefixes(vocabulary: Vocabulary, targets: np.ndarray, settings: Continuation) -> Metrics:
     """What follows the prefixes of AGG table 14 in the text itself, where it has them."""
-    from raretokens.evaluation.metrics.predictions import find_paper_prefixes, of_printed
+    from raretokens.evaluation.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
 
     found = find_paper_prefixes(targets, vocabulary.pieces, settings.prefix + settings.length)
     if not found:
         return {}
     starts = [start + settings.prefix for start in found.values()]
     written = np.stack([np.asarray(targets[start : start + settings.length]) for start in starts])
-    return {"continuation.located": of_printed(written, found, prefix=settings.prefix, source="targets")}
+    return {"continuation.located": paper_prefix_uniq(written, found, prefix=settings.prefix, source="targets")}

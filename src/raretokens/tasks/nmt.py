@@ -10,7 +10,7 @@ from pydantic import Field
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts, lines
 from raretokens.evaluation.config import Decoding, ScoreJob, TranslateJob
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Name, Section
 from raretokens.tasks import ComparedMetric, Headline, Task, parameters
@@ -135,18 +135,18 @@ def _texts(parameters: Parameters, decoding: Decoding, corpus: str) -> Texts:
     return Texts(corpus=corpus, decoding=decoding, extra_tests=parameters.corpora[corpus].extra_tests)
 
 
-def metrics(job: Score, artifacts: Artifacts) -> Signed:
+def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
     from scipy import sparse
 
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics.similarity import alignsim
 
-    places = artifacts.places
-    links = sparse.load_npz(places.alignment / "links.npz")  # alignsim reads them both ways, so `reverse` is no matter
-    similar, signature = alignsim(artifacts.table, links, artifacts.groups)
+    paths = artifacts.paths
+    links = sparse.load_npz(paths.alignment / "links.npz")  # alignsim reads them both ways, so `reverse` is no matter
+    similar, signature = alignsim(artifacts.embedding, links, artifacts.groups)
     return {
-        **_bleu(job.texts, places.corpora / job.texts.corpus, places.output, ".txt", artifacts.run.reverse),
+        **_bleu(job.texts, paths.corpora / job.texts.corpus, paths.output, ".txt", artifacts.run.reverse),
         **geometry(artifacts),
         "neighbours.translations": _linked_neighbours(artifacts, links, job.queries),
         "alignsim": (similar, signature + (f"|pairs:{job.aligned}" if job.aligned else "")),
@@ -156,7 +156,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
     """Return metric -> its values on resampled test sets."""
-    corpus, system = artifacts.places.corpora / job.texts.corpus, artifacts.places.output / "test.txt"
+    corpus, system = artifacts.paths.corpora / job.texts.corpus, artifacts.paths.output / "test.txt"
     return _bootstrap_bleu(job.texts, corpus, system, artifacts.run.reverse)
 
 
@@ -172,7 +172,7 @@ def _linked_neighbours(artifacts: Artifacts, links: "spmatrix", queries: list[st
 
     both = sparse.csr_array(links + links.T, dtype=float)
     ids = {token: number for number, token in enumerate(artifacts.vocabulary.pieces)}
-    near, _ = neighbours(artifacts.table, artifacts.vocabulary.pieces, artifacts.groups, queries)
+    near, _ = neighbours(artifacts.embedding, artifacts.vocabulary.pieces, artifacts.groups, queries)
     linked = [
         _share_of_links(both, ids.get(SPACE + query, ids.get(query)), ids[token]) >= LINKED
         for query, listed in near.items()
@@ -207,7 +207,7 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
     write_baseline(scores, job.name, job.task, metrics, replicates, text.rank_frequency_points(vocabulary))
 
 
-def _bleu(texts: Texts, corpus: Path, folder: Path, suffix: str, reverse: bool = False) -> Signed:
+def _bleu(texts: Texts, corpus: Path, folder: Path, suffix: str, reverse: bool = False) -> Metrics:
     """Both BLEUs of the files <test><suffix> of a folder, for each test that the corpus has; of `test` also chrF.
 
     corpus: folder of the prepared text.
@@ -215,13 +215,13 @@ def _bleu(texts: Texts, corpus: Path, folder: Path, suffix: str, reverse: bool =
     from raretokens.evaluation.metrics import bleu
 
     side, tokens = _references(corpus, reverse)
-    found: Signed = {}
+    found: Metrics = {}
     for test in ("test", *texts.extra_tests):
         if test != "test" and not (corpus / f"{test}.{side}").exists():
             continue
         system, truth, how = paired_lines(texts.decoding, folder / f"{test}{suffix}", corpus / f"{test}.{side}")
         prefix = "bleu." if test == "test" else f"bleu.{test}."
-        values: Signed = {
+        values: Metrics = {
             prefix + "tokenised": bleu.tokenised_bleu(system, truth, tokens),
             prefix + "sacrebleu": bleu.sacre_bleu(system, truth),
         }

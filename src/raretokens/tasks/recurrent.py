@@ -10,7 +10,7 @@ import numpy as np
 
 from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.config import EvaluateJob, Evaluation, ScoreJob
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
@@ -86,7 +86,7 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
     yield "score-recurrent", Score(**score, unit="word" if is_words else "piece")
 
 
-def metrics(job: Score, artifacts: Artifacts) -> Signed:
+def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics.predictions import uniq
@@ -116,7 +116,7 @@ def hyperparameters(job: Score) -> dict:
 
 def _files(artifacts: Artifacts) -> dict[str, str]:
     """Metric -> file, of the ways of evaluation that were run."""
-    return {metric: file for metric, file in FILES.items() if (artifacts.places.output / f"{file}-test.npy").is_file()}
+    return {metric: file for metric, file in FILES.items() if (artifacts.paths.output / f"{file}-test.npy").is_file()}
 
 
 def _perplexity(job: Score, artifacts: Artifacts, file: str) -> tuple[dict[str, float | None], str]:
@@ -126,16 +126,16 @@ def _perplexity(job: Score, artifacts: Artifacts, file: str) -> tuple[dict[str, 
     logprob, targets = _logprob(artifacts, file, "test")
     by_group, _ = perplexity(logprob, targets, artifacts.groups, window=0, context=0)
     on_valid = perplexity(*_logprob(artifacts, file, "valid"), artifacts.groups, window=0, context=0)[0]["total"]
-    chosen = json.loads((artifacts.places.output / "chosen.json").read_text(encoding="utf-8")).get(file, {})
+    chosen = json.loads((artifacts.paths.output / "chosen.json").read_text(encoding="utf-8")).get(file, {})
     settings = "".join(f"|{name}:{number:g}" for name, number in chosen.items())
-    first = "" if len(targets) == len(tokens(artifacts.places.tokens, "test")) else f"|first:{len(targets)}"
+    first = "" if len(targets) == len(tokens(artifacts.paths.tokens, "test")) else f"|first:{len(targets)}"
     return {**by_group, "valid": on_valid}, f"log:e|unit:{job.unit}|state:carried|split:test{first}{settings}"
 
 
 def _logprob(artifacts: Artifacts, file: str, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Log-probabilities and targets; dynamic evaluation may have read only the start of a text."""
     logprob = artifacts.array(f"{file}-{split}")
-    return logprob, _targets(artifacts.places.tokens, split)[: len(logprob)]
+    return logprob, _targets(artifacts.paths.tokens, split)[: len(logprob)]
 
 
 @cache

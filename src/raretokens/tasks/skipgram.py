@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.config import ScoreJob
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
@@ -101,7 +101,7 @@ def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Bas
     return Baseline(name=parameters.corpora[corpus].baseline, task="skipgram", words=tokens[0], groups=groups)
 
 
-def metrics(job: Score, artifacts: Artifacts) -> Signed:
+def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics import similarity
@@ -109,7 +109,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
     rows, sets = _rows(artifacts), _similarity_sets(artifacts)
     known = {name: _known(pairs, rows) for name, pairs in sets.items()}
     enough = {name: pairs for name, pairs in known.items() if len(pairs) > 1}
-    value, signature = similarity.word_similarity(artifacts.table, enough, partial(_row, rows), form=FORM)
+    value, signature = similarity.word_similarity(artifacts.embedding, enough, partial(_row, rows), form=FORM)
     return {
         "valid_nll": (
             artifacts.summary["kept"]["valid_nll"],
@@ -126,12 +126,12 @@ def metrics(job: Score, artifacts: Artifacts) -> Signed:
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
     """Return metric -> its values on resampled test sets."""
     from raretokens.evaluation.metrics.bootstrap import spearman
-    from raretokens.evaluation.metrics.similarity import cosines, scores
+    from raretokens.evaluation.metrics.similarity import cosines, human_scores
 
     rows = _rows(artifacts)
     known = {name: _known(pairs, rows) for name, pairs in _similarity_sets(artifacts).items()}
     return {
-        f"spearman.{name}": spearman(cosines(artifacts.table, pairs, partial(_row, rows)), scores(pairs))
+        f"spearman.{name}": spearman(cosines(artifacts.embedding, pairs, partial(_row, rows)), human_scores(pairs))
         for name, pairs in known.items()
         if len(pairs) > 1
     }
@@ -146,7 +146,7 @@ def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
     """The sets that the scale has fetched, in lower case as the text is."""
     from raretokens.evaluation.metrics.similarity import SETS, read_pairs
 
-    folder = artifacts.places.corpora / "similarity"
+    folder = artifacts.paths.corpora / "similarity"
     files = {name: folder / f"{name}.tsv" for name in (*SETS, "simlex")}
     return {
         name: [(first.lower(), second.lower(), score) for first, second, score in read_pairs(file)]

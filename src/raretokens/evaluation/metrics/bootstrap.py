@@ -1,6 +1,6 @@
-"""Test sets drawn again: the same draws for every run, so that the difference of two runs can be resampled in pairs.
+"""Bootstrap of test sets: the same resamples for every run, so that the difference of two runs can be resampled in pairs.
 
-A replicate is the metric on one drawn test set. Replicates are written down beside the scores; an interval of an effect of two
+A replicate is the metric on one resampled test set. Replicates are written next to the scores; an interval of the effect of two
 runs is made of the differences of their replicates, number by number (Efron and Tibshirani 1993; Koehn 2004 for BLEU).
 """
 
@@ -11,22 +11,25 @@ from scipy.stats import rankdata
 
 from raretokens.tokenization.vocabulary import GROUP_NAMES
 
-DRAWS, SEED = 400, 12345
-BLOCKS = 200  # contiguous parts of a text that are drawn as one: neighbouring tokens depend on each other
-Replicates = dict[str, np.ndarray]  # name in the metric (a group, a set) -> DRAWS values, NaN where there is none
+REPLICATES, SEED = 400, 12345
+BLOCKS = 200  # contiguous parts of a text that are resampled as one: neighbouring tokens depend on each other
+Replicates = dict[str, np.ndarray]  # name in the metric (a group, a set) -> REPLICATES values, NaN where there is none
 
 
-def drawn(units: int) -> np.ndarray:
-    """DRAWS x units: numbers of the units (blocks, sentences, pairs of words) of each drawn test set."""
-    return np.random.default_rng(SEED).integers(0, units, (DRAWS, units))
+def resample(units: int) -> np.ndarray:
+    """Return REPLICATES x units: numbers of the units (blocks, sentences, pairs of words) of each resampled test set."""
+    return np.random.default_rng(SEED).integers(0, units, (REPLICATES, units))
 
 
 def perplexity(
     logprob: np.ndarray, targets: np.ndarray, groups: np.ndarray, kept: np.ndarray | None = None
 ) -> Replicates:
-    """By group of the target, over blocks of the text; arguments as of metrics.perplexity. kept: positions that count, bool."""
+    """Perplexity by group of the target, over blocks of the text; arguments as of predictions.perplexity.
+
+    kept: positions that count, bool.
+    """
     block, group = _blocks(len(targets)), groups[targets]
-    weights = _times_drawn(block[-1] + 1)  # DRAWS x blocks
+    weights = _unit_counts(block[-1] + 1)  # REPLICATES x blocks
     replicates = {}
     counted = np.ones(len(group), bool) if kept is None else kept
     members = {"total": counted} | {name: counted & (group == code) for name, code in GROUP_NAMES.items()}
@@ -39,12 +42,12 @@ def perplexity(
 
 
 def uniq(predicted: np.ndarray, groups: np.ndarray) -> Replicates:
-    """Distinct predicted types by group, over blocks of the text."""
+    """Number of distinct predicted types by group, over blocks of the text."""
     block = _blocks(len(predicted))
     seen = np.zeros((block[-1] + 1, len(groups)), bool)
     seen[block, predicted] = True
     packed = np.packbits(seen, axis=1)
-    unions = (np.unpackbits(np.bitwise_or.reduce(packed[rows]))[: len(groups)] for rows in drawn(len(seen)))
+    unions = (np.unpackbits(np.bitwise_or.reduce(packed[rows]))[: len(groups)] for rows in resample(len(seen)))
     counts = np.array(
         [[np.sum(groups[np.flatnonzero(union)] == code) for code in GROUP_NAMES.values()] for union in unions]
     )
@@ -54,7 +57,7 @@ def uniq(predicted: np.ndarray, groups: np.ndarray) -> Replicates:
 
 def spearman(cosine: np.ndarray, human: np.ndarray) -> np.ndarray:
     """Spearman's correlation x 100 of a set of word pairs, over the pairs; cosine and human: one number a pair."""
-    rows = drawn(len(human))
+    rows = resample(len(human))
     ranks = [rankdata(values[rows], axis=1) for values in (np.asarray(cosine), np.asarray(human))]
     centred = [rank - rank.mean(axis=1, keepdims=True) for rank in ranks]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -63,13 +66,13 @@ def spearman(cosine: np.ndarray, human: np.ndarray) -> np.ndarray:
 
 
 def bleu(system: Sequence[str], references: Sequence[str], settings: Mapping[str, str]) -> np.ndarray:
-    """BLEU of drawn test sets, over sentences; settings: `tokenize` and `smooth_method` of sacreBLEU."""
+    """BLEU, over sentences; settings: `tokenize` and `smooth_method` of sacreBLEU."""
     from sacrebleu.metrics import BLEU  # only translation needs it
 
     metric = BLEU(**settings, effective_order=True)  # of sentences; the corpora below do without
     counted = [metric.sentence_score(line, [truth]) for line, truth in zip(system, references, strict=True)]
     counts = np.array([(*part.counts, *part.totals, part.sys_len, part.ref_len) for part in counted])  # sentences x 10
-    sums = (_times_drawn(len(counts)) @ counts).tolist()
+    sums = (_unit_counts(len(counts)) @ counts).tolist()
     smooth = settings.get("smooth_method", "exp")
     scores = [
         BLEU.compute_bleu(
@@ -81,16 +84,16 @@ def bleu(system: Sequence[str], references: Sequence[str], settings: Mapping[str
 
 
 def mean(values: np.ndarray) -> np.ndarray:
-    """The mean over the units (examples) of drawn test sets; values: one number a unit."""
-    return np.array([values[rows].mean() for rows in drawn(len(values))])
+    """Mean over units (examples); values: one number a unit."""
+    return np.array([values[rows].mean() for rows in resample(len(values))])
 
 
 def _blocks(length: int) -> np.ndarray:
-    """Number of the block of each position."""
+    """Return the number of the block of each position."""
     return np.arange(length) * min(BLOCKS, length) // length
 
 
-def _times_drawn(units: int) -> np.ndarray:
-    """DRAWS x units: how often each unit is in each drawn test set."""
-    rows = drawn(units)
+def _unit_counts(units: int) -> np.ndarray:
+    """Return REPLICATES x units: how often each unit is in each resampled test set."""
+    rows = resample(units)
     return np.stack([np.bincount(row, minlength=units) for row in rows]).astype(float)

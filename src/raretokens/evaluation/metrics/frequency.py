@@ -1,8 +1,4 @@
-"""Popularity: does a finished table say of a row whether its type is a popular one?
-
-How long rows are, and how far training moved them, of popular and of rare types (FRAGE).
-Frequency in the table: length against log frequency, and whitening under the distribution of the text.
-"""
+"""How an embedding matrix encodes frequency: the frequency probe of FRAGE, lengths of rows, and Zipfian whitening."""
 
 import numpy as np
 from scipy.optimize import minimize
@@ -17,11 +13,11 @@ POPULAR = 0.2  # share of the types (FRAGE section 5.1)
 FOLDS = 5
 PENALTY = 0.01  # L2, on weights of standardised rows; between 1e-4 and 1e-1 the accuracy moves by about a point
 LIMIT = 20_000  # rows; 20,000 rows of width 1024 are 160 MB in float64
-WIDEST = 1024  # of wider tables fewer rows, so that they take no more memory
+WIDEST = 1024  # wider matrices are sampled at fewer rows, so that they take no more memory
 
 
 def popular_types(counts: np.ndarray, groups: np.ndarray, share: float = POPULAR) -> np.ndarray:
-    """N, bool: the most frequent `share` of the used types, as objectives/frage.py takes them; all others are rare.
+    """Return N, bool: the most frequent `share` of the used types, as objectives/frage.py has them; all others are rare.
 
     counts: N, occurrences in the training text; ties go to the lower id. Specials count as the most frequent, as in the
     groups. Fillers are not used; <pad> takes a place among the specials, though no metric looks at its row.
@@ -34,7 +30,7 @@ def popular_types(counts: np.ndarray, groups: np.ndarray, share: float = POPULAR
 
 
 def popularity_accuracy(
-    table: np.ndarray,
+    embedding: np.ndarray,
     counts: np.ndarray,
     groups: np.ndarray,
     *,
@@ -45,17 +41,16 @@ def popularity_accuracy(
 ) -> tuple[dict[str, float | None], str]:
     """How well a logistic regression tells popular from rare rows (the discriminator of FRAGE, section 4, trained anew).
 
-    `accuracy` is balanced, in percent: the mean of the share of popular rows and the share of rare rows that are put on
-    their side, so 50 says that the table does not tell. `auc` is the chance that a popular row scores above a rare one,
-    the mean over folds. Both are of held-out rows: FOLDS folds, each with its share of both classes, drawn by the seed.
-    With `shuffled`, the control: rows are called popular at random, as many as are; what the table can seem to tell then is
-    chance. None where a class has fewer rows than folds. Above `limit` rows, evenly spaced ones stand for all.
+    `accuracy` is balanced, in percent: the mean of the shares of popular and of rare rows that are classified correctly,
+    so 50 is chance. `auc` is the probability that a popular row scores above a rare one, the mean over folds. Both are of
+    held-out rows, in FOLDS stratified folds that the seed draws. `shuffled` is the control: as many rows are called popular at
+    random. None where a class has fewer rows than folds. Above `limit` rows, evenly spaced ones stand for all.
 
     Each discriminator minimises 1/2 (mean cross-entropy over popular rows + the same over rare rows)
     + PENALTY / 2 |v|^2 over its weights v (d) and a bias, on rows that are standardised column by column. That is
     strictly convex in v, so the answer depends on no starting point and no learning rate.
     """
-    limit = limit * WIDEST // max(WIDEST, table.shape[1])
+    limit = limit * WIDEST // max(WIDEST, embedding.shape[1])
     ids = evenly(members(groups)["total"], limit)
     is_popular = popular_types(counts, groups, popular)[ids]
     if shuffled:
@@ -67,7 +62,7 @@ def popularity_accuracy(
     if min(is_popular.sum(), (~is_popular).sum()) < FOLDS:
         return {"accuracy": None, "auc": None}, signature
     fold = folds_of(is_popular, seed)
-    scores = _held_out(_standardised(np.asarray(table[ids], dtype=np.float64)), is_popular, fold)
+    scores = _held_out(_standardised(np.asarray(embedding[ids], dtype=np.float64)), is_popular, fold)
     right = (scores > 0) == is_popular
     accuracy = 50 * (right[is_popular].mean() + right[~is_popular].mean())
     auc = np.mean([_auc(scores[fold == part], is_popular[fold == part]) for part in range(FOLDS)])
@@ -75,7 +70,7 @@ def popularity_accuracy(
 
 
 def folds_of(is_popular: np.ndarray, seed: int) -> np.ndarray:
-    """Number of each row's fold; the folds have as many rows of a class as can be."""
+    """Return the number of each row's fold; folds are stratified by class."""
     random, fold = np.random.default_rng(seed), np.empty(len(is_popular), dtype=int)
     for rows in (np.flatnonzero(is_popular), np.flatnonzero(~is_popular)):
         fold[random.permutation(rows)] = np.arange(len(rows)) % FOLDS
@@ -83,7 +78,7 @@ def folds_of(is_popular: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _standardised(rows: np.ndarray) -> np.ndarray:
-    """Columns less their mean over their deviation; a constant column becomes zeros."""
+    """Columns minus their mean, divided by their standard deviation; a constant column becomes zeros."""
     rows -= rows.mean(axis=0)
     deviation = rows.std(axis=0)
     return np.divide(rows, deviation, out=np.zeros_like(rows), where=deviation > 0)
@@ -124,43 +119,43 @@ def _auc(scores: np.ndarray, is_popular: np.ndarray) -> float:
     return float((rankdata(scores)[is_popular].sum() - first * (first + 1) / 2) / (first * other))
 
 
-def norms(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
-    """Mean Euclidean length of the rows; table: N x d, or a difference of two tables."""
+def norms(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+    """Mean Euclidean length of rows; embedding: N x d, or the difference of two matrices."""
     kept, popular = members(groups)["total"], popular_types(counts, groups)
     value = {
-        name: _mean_length(table, kept[popular[kept] == side]) for name, side in (("popular", True), ("rare", False))
+        name: _mean_length(embedding, kept[popular[kept] == side]) for name, side in (("popular", True), ("rare", False))
     }
     return value, f"norm:2|popular:{POPULAR:g}|rows:no-pad-no-fillers"
 
 
-def _mean_length(table: np.ndarray, ids: np.ndarray) -> float | None:
-    lengths = [np.linalg.norm(block, axis=1) for block in blocks(table, ids)]
+def _mean_length(embedding: np.ndarray, ids: np.ndarray) -> float | None:
+    lengths = [np.linalg.norm(block, axis=1) for block in blocks(embedding, ids)]
     return float(np.concatenate(lengths).mean()) if len(ids) else None
 
 
-WHITENING_LIMIT = 65_536  # rows of the whitened table that are looked at
+WHITENING_LIMIT = 65_536  # rows of the whitened matrix that are measured
 FLAT = 1e-7  # singular values below this share of the largest are noise: their directions are left out
 
 
-def lengths(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
+def lengths(embedding: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Euclidean length of each of the rows."""
-    return np.concatenate([np.linalg.norm(block, axis=1) for block in blocks(table, ids)] or [np.empty(0)])
+    return np.concatenate([np.linalg.norm(block, axis=1) for block in blocks(embedding, ids)] or [np.empty(0)])
 
 
-def norm_by_frequency(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+def norm_by_frequency(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
     """Mean length of a row by group, and Pearson's correlation of length with log frequency over the types that occur."""
     value: dict[str, float | None] = {}
     for name, ids in members(groups).items():
-        value[name] = float(lengths(table, ids).mean()) if len(ids) else None
+        value[name] = float(lengths(embedding, ids).mean()) if len(ids) else None
     seen = members(groups)["total"]
     seen = seen[counts[seen] > 0]
-    length, frequency = lengths(table, seen), np.log(counts[seen])
+    length, frequency = lengths(embedding, seen), np.log(counts[seen])
     varies = len(seen) > 2 and np.ptp(length) > 0 and np.ptp(frequency) > 0
     value["pearson"] = float(np.corrcoef(length, frequency)[0, 1]) if varies else None
     return value, f"norm:2|corr:pearson-log-count|types-that-occur:{len(seen)}|rows:no-pad-no-fillers"
 
 
-def whitening(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def whitening(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean (d) and matrix (d x r) that make W white under the text's distribution: W' = (W - mean) matrix.
 
     Yokoi et al. (2024): mean = sum_k p_k w_k, rows sqrt(p_k) (w_k - mean) = U S V^T, matrix = V S^-1. p_k are frequencies
@@ -169,13 +164,13 @@ def whitening(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tupl
     ids = members(groups)["total"]
     ids = ids[counts[ids] > 0]
     share = counts[ids] / counts[ids].sum()
-    width = table.shape[1]
+    width = embedding.shape[1]
     mean, gram, start = np.zeros(width), np.zeros((width, width)), 0
-    for block in blocks(table, ids):
+    for block in blocks(embedding, ids):
         mean += share[start : start + len(block)] @ block
         start += len(block)
     start = 0
-    for block in blocks(table, ids):
+    for block in blocks(embedding, ids):
         centred = (block - mean) * np.sqrt(share[start : start + len(block), None])
         gram += centred.T @ centred
         start += len(block)
@@ -184,11 +179,11 @@ def whitening(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tupl
     return mean, vectors[:, kept] / np.sqrt(values[kept])
 
 
-def whitened(table: np.ndarray, counts: np.ndarray, groups: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, str]:
+def whitened(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, str]:
     """The rows `ids`, whitened and scaled to the mean squared length that they had (I(W) depends on the scale)."""
-    mean, matrix = whitening(table, counts, groups)
+    mean, matrix = whitening(embedding, counts, groups)
     before, parts = 0.0, []
-    for block in blocks(table, ids):
+    for block in blocks(embedding, ids):
         before += float(np.sum(block * block))
         parts.append((block - mean) @ matrix)
     rows = np.concatenate(parts)
@@ -196,13 +191,13 @@ def whitened(table: np.ndarray, counts: np.ndarray, groups: np.ndarray, ids: np.
     return rows * scale, f"zipfian-whitening|directions:{matrix.shape[1]}|scale:as-before"
 
 
-def zipfian_whitening(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> dict[str, tuple[float | None, str]]:
-    """I(W) and S(w) of the table after Zipfian whitening; nothing where fewer than two types occur."""
+def zipfian_whitening(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> dict[str, tuple[float | None, str]]:
+    """I(W) and S(w) of the matrix after Zipfian whitening; empty where fewer than two types occur."""
     every = members(groups)["total"]
     if np.count_nonzero(counts[every]) < 2:
         return {}
     ids = evenly(every, WHITENING_LIMIT)
-    rows, how = whitened(table, counts, groups, ids)
+    rows, how = whitened(embedding, counts, groups, ids)
     if not rows.size:  # all types that occur have the same row
         return {}
     how += f"|evenly-spaced:{WHITENING_LIMIT}" if len(ids) < len(every) else ""

@@ -1,8 +1,4 @@
-"""I(W): how evenly the partition function behaves along the directions of the embedding space.
-
-How alike the rows of the table point: S(w), rare against frequent, and inner products inside a group.
-Positive cosines: how many pairs of rows point into the same half of the space.
-"""
+"""Isotropy of an embedding matrix: the partition function I(W), and mean cosines and inner products of its rows."""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -16,7 +12,7 @@ from raretokens.evaluation.metrics.spectrum import eigenvectors
 Partitions = dict[str, tuple[np.ndarray, np.ndarray] | None]
 
 
-def log_partitions(table: np.ndarray, groups: np.ndarray, names: Sequence[str] = GROUPS) -> Partitions:
+def log_partitions(embedding: np.ndarray, groups: np.ndarray, names: Sequence[str] = GROUPS) -> Partitions:
     """For each group, log Z(a) and log Z(-a) for the d unit eigenvectors a of W^T W; None for an empty group.
 
     Z(a) = sum_i exp(w_i . a) over the raw rows of the group alone, a being the eigenvectors of that sub-matrix,
@@ -24,7 +20,7 @@ def log_partitions(table: np.ndarray, groups: np.ndarray, names: Sequence[str] =
     share.
     """
     kept = members(groups)
-    return {name: of_rows(table, kept[name]) if len(kept[name]) else None for name in names}
+    return {name: log_partition(embedding, kept[name]) if len(kept[name]) else None for name in names}
 
 
 def isotropy(partitions: Partitions) -> tuple[dict[str, float | None], str]:
@@ -34,17 +30,17 @@ def isotropy(partitions: Partitions) -> tuple[dict[str, float | None], str]:
 
 
 def isotropy_both_signs(partitions: Partitions) -> tuple[dict[str, float | None], str]:
-    """The same over a and -a. The papers leave the sign open; the two versions differ most on degenerate tables."""
+    """The same over a and -a. The papers leave the sign open; the two versions differ most on degenerate matrices."""
     value = {name: None if both is None else _ratio(np.concatenate(both)) for name, both in partitions.items()}
     return value, "directions:eigenvectors|sign:both|rows:no-pad-no-fillers"
 
 
 @singledispatch
-def of_rows(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log Z(a) and log Z(-a) of the rows `ids`."""
-    vectors = eigenvectors(table, ids)[1]
+def log_partition(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log Z(a) and log Z(-a) of the rows `ids`."""
+    vectors = eigenvectors(embedding, ids)[1]
     plus, minus = np.full((2, vectors.shape[1]), -np.inf)
-    for block in blocks(table, ids):
+    for block in blocks(embedding, ids):
         projected = block @ vectors  # rows x directions
         plus = np.logaddexp(plus, logsumexp(projected, axis=0))
         minus = np.logaddexp(minus, logsumexp(-projected, axis=0))
@@ -55,48 +51,48 @@ def _ratio(log_z: np.ndarray) -> float:
     return float(np.exp(log_z.min() - log_z.max()))
 
 
-def mean_cosine(table: np.ndarray, groups: np.ndarray) -> tuple[float, str]:
+def mean_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float, str]:
     """S(w) = (1 / N^2) sum over i != j of cos(w_i, w_j) (AGPS equation 9; CosReg's penalty).
 
-    N rows, without pad and fillers. Closed form: the double sum is |sum_i u_i|^2 less the diagonal, u_i being the unit
+    N rows, without pad and fillers. Closed form: the double sum is |sum_i u_i|^2 minus the diagonal, u_i being the unit
     rows.
     """
     ids = members(groups)["total"]
-    total, diagonal = unit_sum(table, ids)
+    total, diagonal = unit_sum(embedding, ids)
     return float((total @ total - diagonal) / len(ids) ** 2), "pairs:distinct|over:N^2|rows:no-pad-no-fillers"
 
 
-def rare_freq_cosine(table: np.ndarray, groups: np.ndarray) -> tuple[float | None, str]:
+def rare_freq_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float | None, str]:
     """Mean cosine between a rare and a frequent row (AGG figure 2); the product of the two mean unit vectors."""
     kept, signature = members(groups), "pairs:rare-freq|rows:no-pad-no-fillers"
     rare, freq = kept["rare"], kept["freq"]
     if not (len(rare) and len(freq)):
         return None, signature
-    product = unit_sum(table, rare)[0] @ unit_sum(table, freq)[0]
+    product = unit_sum(embedding, rare)[0] @ unit_sum(embedding, freq)[0]
     return float(product / (len(rare) * len(freq))), signature
 
 
-def group_cosine(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+def group_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
     """Mean cosine of two different rows of a group; None below two rows."""
     value = {}
     for name, ids in members(groups).items():
-        total, diagonal = unit_sum(table, ids)
+        total, diagonal = unit_sum(embedding, ids)
         n = len(ids)
         value[name] = float((total @ total - diagonal) / (n * (n - 1))) if n > 1 else None
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
 
 
-def mean_inner_product(table: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+def mean_inner_product(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
     """Mean raw inner product of two different rows of a group (AGPS figure 2); None below two rows."""
-    value = {name: _mean_inner_product(table, ids) for name, ids in members(groups).items()}
+    value = {name: _mean_inner_product(embedding, ids) for name, ids in members(groups).items()}
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
 
 
 @singledispatch
-def unit_sum(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
+def unit_sum(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
     """Sum of the unit rows (d) and sum of their squared lengths (their number, rows of zeros apart)."""
-    total, diagonal = np.zeros(table.shape[1]), 0.0
-    for block in blocks(table, ids):
+    total, diagonal = np.zeros(embedding.shape[1]), 0.0
+    for block in blocks(embedding, ids):
         rows = unit(block)
         total += rows.sum(axis=0)
         diagonal += float(np.sum(rows * rows))
@@ -104,17 +100,17 @@ def unit_sum(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 @singledispatch
-def raw_sum(table: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
+def raw_sum(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
     """Sum of the rows (d) and sum of their squared lengths."""
-    total, squares = np.zeros(table.shape[1]), 0.0
-    for block in blocks(table, ids):
+    total, squares = np.zeros(embedding.shape[1]), 0.0
+    for block in blocks(embedding, ids):
         total += block.sum(axis=0)
         squares += float(np.sum(block * block))
     return total, squares
 
 
-def _mean_inner_product(table: np.ndarray, ids: np.ndarray) -> float | None:
-    (total, squares), n = raw_sum(table, ids), len(ids)
+def _mean_inner_product(embedding: np.ndarray, ids: np.ndarray) -> float | None:
+    (total, squares), n = raw_sum(embedding, ids), len(ids)
     return float((total @ total - squares) / (n * (n - 1))) if n > 1 else None
 
 
@@ -123,7 +119,7 @@ NOUGHT = 1e-12  # a cosine up to this is rounding
 
 
 def positive_cosine(
-    table: np.ndarray, groups: np.ndarray, *, limit: int = LIMIT
+    embedding: np.ndarray, groups: np.ndarray, *, limit: int = LIMIT
 ) -> tuple[dict[str, float | None], str]:
     """Share of pairs of two different rows of a group whose cosine is above 0 (CosReg section 3.2); None below two rows.
 
@@ -131,16 +127,16 @@ def positive_cosine(
     all of it, and the signature says so. float64, in row blocks.
     """
     kept = members(groups)
-    value = {name: _share(table, evenly(ids, limit)) for name, ids in kept.items()}
+    value = {name: _share(embedding, evenly(ids, limit)) for name, ids in kept.items()}
     thinned = f"|evenly-spaced:{limit}" if max(map(len, kept.values())) > limit else ""
     return value, f"pairs:distinct|rows:no-pad-no-fillers{thinned}"
 
 
-def _share(table: np.ndarray, ids: np.ndarray) -> float | None:
+def _share(embedding: np.ndarray, ids: np.ndarray) -> float | None:
     n = len(ids)
     if n < 2:
         return None
-    vectors = np.concatenate([unit(block) for block in blocks(table, ids)])
+    vectors = np.concatenate([unit(block) for block in blocks(embedding, ids)])
     positive = 0
     for start in range(0, n, BLOCK):
         cosines = vectors[start : start + BLOCK] @ vectors[start:].T

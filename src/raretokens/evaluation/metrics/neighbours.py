@@ -1,7 +1,4 @@
-"""Neighbours of single pieces in the embedding table: the nearest, and all of them in the order of frequency.
-
-Ranks of named words among a query's neighbours, put together (FRAGE tables 11 and 12).
-"""
+"""Neighbours of single tokens in the embedding matrix: the nearest ones, ranks of named words, similarity by frequency."""
 
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
@@ -16,22 +13,22 @@ from raretokens.tokenization.vocabulary import GROUP_NAMES, SPACE, SPECIALS, Voc
 CURVE = 600  # points
 BEGINNING = 4  # characters
 QUERIES = 100  # whose cosines are in memory at once
-Near = list[tuple[str, float, str]]  # piece, cosine, group name
+Near = list[tuple[str, float, str]]  # token, cosine, group name
 
 
 def neighbours(
-    table: np.ndarray, pieces: Sequence[str], groups: np.ndarray, queries: Sequence[str], *, top: int = 5
+    embedding: np.ndarray, pieces: Sequence[str], groups: np.ndarray, queries: Sequence[str], *, top: int = 5
 ) -> tuple[dict[str, Near], str]:
-    """The `top` pieces of highest cosine to each query, nearest first (AGG tables 12 and 13).
+    """Return the `top` tokens of highest cosine to each query, nearest first (AGG tables 12 and 13).
 
-    Ties go to the more frequent piece. The whole table is searched but the query, specials and fillers. A query is
-    looked up with the space mark, then bare; one that is not a piece of the vocabulary gets an empty list, and the
-    signature says so. Pieces keep their space mark.
+    Ties go to the more frequent token. The whole matrix is searched but for the query, specials and fillers. A query is
+    looked up with the space mark, then bare; one that is not a token of the vocabulary gets an empty list, and the
+    signature says so. Tokens keep their space mark.
     """
     candidates = _candidates(groups)
     rows = _rows(pieces, candidates, queries)
     known = [query for query, row in rows.items() if row is not None]
-    cosines = _cosines(table, candidates[[rows[query] for query in known]], candidates) if known else ()
+    cosines = _cosines(embedding, candidates[[rows[query] for query in known]], candidates) if known else ()
     near: dict[str, Near] = {query: [] for query in rows}
     for query, cosine in zip(known, cosines, strict=True):
         for row in _nearest(cosine, rows[query])[:top]:
@@ -42,9 +39,9 @@ def neighbours(
 
 
 def named_ranks(
-    table: np.ndarray, pieces: Sequence[str], groups: np.ndarray, named: Mapping[str, Sequence[str]]
+    embedding: np.ndarray, pieces: Sequence[str], groups: np.ndarray, named: Mapping[str, Sequence[str]]
 ) -> dict[str, list[tuple[str, int | None]]]:
-    """Rank from 1 of named words among a query's neighbours (FRAGE tables 11 and 12); None where a word is no piece."""
+    """Rank from 1 of named words among a query's neighbours (FRAGE tables 11 and 12); None where a word is not one token."""
     candidates = _candidates(groups)
     ranks = {}
     for query, words in named.items():
@@ -52,14 +49,14 @@ def named_ranks(
         if rows[query] is None:
             ranks[query] = [(word, None) for word in words]
             continue
-        cosine = _cosines(table, candidates[[rows[query]]], candidates)[0]
+        cosine = _cosines(embedding, candidates[[rows[query]]], candidates)[0]
         order = _nearest(cosine, rows[query]).tolist()
         ranks[query] = [(word, None if rows[word] is None else order.index(rows[word]) + 1) for word in words]
     return ranks
 
 
 def rare_among_neighbours_of_rare(
-    table: np.ndarray,
+    embedding: np.ndarray,
     counts: np.ndarray,
     groups: np.ndarray,
     *,
@@ -71,7 +68,7 @@ def rare_among_neighbours_of_rare(
 
     `rare`: share of rare types among the `top` types of highest cosine to each query, evenly spaced rare types (at most
     `queries`). `nearest`: share of the queries whose nearest type is a rare one. `chance`: share of rare types among all
-    other types, what both would be if the table did not know frequency; with four rare types to a popular one it is 0.8.
+    other types, which both would equal if the matrix did not encode frequency; with four rare types to a popular one it is 0.8.
     counts: as in popular_types. Searched as in neighbours: neither the query nor specials and fillers. None without a
     rare type or with nothing beside it.
     """
@@ -84,7 +81,7 @@ def rare_among_neighbours_of_rare(
     near = [
         is_rare[_nearest(cosine, row)[:top]]
         for part in np.array_split(own, -(-len(own) // QUERIES))
-        for row, cosine in zip(part, _cosines(table, candidates[part], candidates), strict=True)
+        for row, cosine in zip(part, _cosines(embedding, candidates[part], candidates), strict=True)
     ]
     value = {
         "rare": float(np.mean(near)),
@@ -95,11 +92,11 @@ def rare_among_neighbours_of_rare(
 
 
 def rank_correlation(
-    table: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, queries: Sequence[str]
+    embedding: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, queries: Sequence[str]
 ) -> tuple[float | None, str]:
     """Does nearness follow frequency? Spearman's correlation, -1 to 1, of rank by falling count and cosine with the query.
 
-    Over all pieces but the query, specials and fillers, counted as targets; the mean over the queries that are one piece
+    Over all tokens but the query, specials and fillers, counted as targets; the mean over the queries that are one token
     (AGPS figures 5 to 7).
     """
     candidates, found = _candidates(groups), []
@@ -107,7 +104,7 @@ def rank_correlation(
     for row in _rows(vocabulary.pieces, candidates, queries).values():
         if row is not None:
             others = np.arange(len(candidates)) != row
-            cosine = _cosines(table, candidates[[row]], candidates)[0]
+            cosine = _cosines(embedding, candidates[[row]], candidates)[0]
             found.append(-spearmanr(counts[others], cosine[others]).statistic)
     return (float(np.mean(found)) if found else None), f"corr:spearman|queries:{len(found)}"
 
@@ -124,18 +121,18 @@ def _plain(piece: str) -> str:
 
 
 def similarity_curve(
-    table: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, query: str
+    embedding: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, query: str
 ) -> list[tuple[int, float, str]]:
-    """Rank, cosine with the query and group of the pieces by falling frequency as targets (AGPS figures 5 to 7).
+    """Return rank, cosine with the query and group of the tokens by falling frequency as targets (AGPS figures 5 to 7).
 
     Thinned evenly to at most 600; the query itself, specials and fillers are left out. Empty where the query is not
-    one piece.
+    one token.
     """
     candidates = _candidates(groups)
     row = _rows(vocabulary.pieces, candidates, [query])[query]
     if row is None:
         return []
-    cosine = _cosines(table, candidates[[row]], candidates)[0]
+    cosine = _cosines(embedding, candidates[[row]], candidates)[0]
     order = np.argsort(-vocabulary.target_counts[candidates], kind="stable")
     order = order[order != row]
     ranks = evenly(np.arange(len(order)), CURVE)
@@ -151,13 +148,13 @@ def _candidates(groups: np.ndarray) -> np.ndarray:
 
 
 def _rows(pieces: Sequence[str], candidates: np.ndarray, queries: Sequence[str]) -> dict[str, int | None]:
-    """Query -> place among the candidates, with the space mark if that is a piece; None where neither form is one."""
-    place = {pieces[i]: row for row, i in enumerate(candidates)}
-    return {query: place.get(SPACE + query, place.get(query)) for query in queries}
+    """Return query -> position among the candidates, with the space mark if that is a token; None where neither form is one."""
+    positions = {pieces[i]: row for row, i in enumerate(candidates)}
+    return {query: positions.get(SPACE + query, positions.get(query)) for query in queries}
 
 
 def _nearest(cosine: np.ndarray, own: int) -> np.ndarray:
-    """Places of the candidates by falling cosine, without the query's own; ties go to the more frequent piece."""
+    """Return positions of the candidates by falling cosine, without the query's own; ties go to the more frequent token."""
     order = np.argsort(-cosine, kind="stable")
     return order[order != own]
 
@@ -166,17 +163,17 @@ def _group(groups: np.ndarray, i: int) -> str:
     return next(name for name, code in GROUP_NAMES.items() if code == groups[i])
 
 
-def _cosines(table: np.ndarray, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+def _cosines(embedding: np.ndarray, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """queries x candidates; rounded, so that ties are ties on every machine."""
-    vectors = unit(np.asarray(table[queries], dtype=np.float64))
-    return np.round(np.concatenate([vectors @ unit(block).T for block in blocks(table, candidates)], axis=1), 12)
+    vectors = unit(np.asarray(embedding[queries], dtype=np.float64))
+    return np.round(np.concatenate([vectors @ unit(block).T for block in blocks(embedding, candidates)], axis=1), 12)
 
 
-Ranks = Mapping[str, Sequence[tuple[str, int | None]]]  # query -> word and its rank from 1, None where it is no piece
+Ranks = Mapping[str, Sequence[tuple[str, int | None]]]  # query -> word and its rank from 1, None where it is not one token
 
 
-def popular_pieces(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:
-    """Popular types, without the mark of a blank."""
+def popular_tokens(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:
+    """Return the popular types, without their space mark."""
     popular = popular_types(vocabulary.counts, groups)
     return {vocabulary.pieces[i].removeprefix(SPACE) for i in np.flatnonzero(popular)}
 

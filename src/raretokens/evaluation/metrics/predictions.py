@@ -1,15 +1,10 @@
-"""Perplexity, in total and by the frequency group of the target.
-
-Uniq: how many distinct types a model predicts, in total and by frequency group.
-Continuations of a prefix: how many types they use, and how much they repeat themselves.
-Accuracy of a classifier.
-"""
+"""Metrics of predictions: perplexity, Uniq and repetition of language models, and accuracy of classifiers."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from raretokens.evaluation.metrics import bootstrap as resampling
+from raretokens.evaluation.metrics import bootstrap
 from raretokens.tokenization.vocabulary import EOS, GROUP_NAMES, SPACE
 
 FIRST_WORDS = (
@@ -49,7 +44,7 @@ def rare_mass(
 ) -> tuple[dict[str, float | None], str]:
     """Mean probability that positions give to all types of the rare group together, in total and by the group of the target.
 
-    rare: its natural logarithm, one a position; the rest as of perplexity().
+    rare: its natural logarithm, one a position; other arguments as of perplexity().
     """
     group, mass = groups[targets], np.exp(np.asarray(rare, dtype=np.float64))
     by_group = {name: mass[group == code] for name, code in GROUP_NAMES.items()}
@@ -59,8 +54,8 @@ def rare_mass(
     return value, "of:rare-types" + "".join(f"|{key}:{number}" for key, number in reach.items())
 
 
-def among_others(logprob: np.ndarray, rare: np.ndarray) -> np.ndarray:
-    """Log-probability of each target that is no rare type, among all types that are not: p / (1 - mass of the rare)."""
+def exclude_rare_types(logprob: np.ndarray, rare: np.ndarray) -> np.ndarray:
+    """Return log-probabilities of targets that are not rare, with rare types excluded: p / (1 - mass of rare types)."""
     return np.asarray(logprob, np.float64) - np.log1p(-np.exp(np.minimum(np.asarray(rare, np.float64), -1e-12)))
 
 
@@ -88,7 +83,7 @@ def uniq(predicted: np.ndarray, groups: np.ndarray, *, block: int | None = None)
 
 
 REPEATED = (1, 2, 3, 4)  # lengths of the n-grams
-SHOWN = 4  # continuations whose Uniq stands by itself, as in AGG table 14
+SHOWN = 4  # continuations whose Uniq is given one by one, as in AGG table 14
 
 
 def continuation(texts: np.ndarray, *, prefix: int, source: str = "greedy") -> tuple[dict, str]:
@@ -105,8 +100,8 @@ def continuation(texts: np.ndarray, *, prefix: int, source: str = "greedy") -> t
     return value, f"of:{source}|prefix:{prefix}|length:{length}|samples:{samples}|split:test"
 
 
-def of_printed(texts: np.ndarray, numbers: Iterable[int], *, prefix: int, source: str = "greedy") -> tuple[dict, str]:
-    """Uniq of the continuations of printed prefixes (AGG table 14), by the number of the sample."""
+def paper_prefix_uniq(texts: np.ndarray, numbers: Iterable[int], *, prefix: int, source: str = "greedy") -> tuple[dict, str]:
+    """Uniq of the continuations of the prefixes that AGG table 14 shows, by the number of the sample."""
     value = {str(number): len(np.unique(text)) for number, text in zip(numbers, texts, strict=True)}
     return value, f"of:{source}|prefix:{prefix}|length:{texts.shape[1]}|prefixes:printed|split:test"
 
@@ -123,19 +118,19 @@ def find_paper_prefixes(text: np.ndarray, tokens: Sequence[str], needed: int) ->
     """
     starts = [0, *(np.flatnonzero(text[:-1] == EOS) + 1).tolist()]
     lines = {start: _without_blanks(tokens[i] for i in text[start : start + LONGEST].tolist()) for start in starts}
-    places = {
+    found = {
         number: next((start for start, line in lines.items() if line.startswith(_without_blanks(words))), None)
         for number, words in enumerate(FIRST_WORDS, start=1)
     }
-    return {number: start for number, start in places.items() if start is not None and start + needed <= len(text)}
+    return {number: start for number, start in found.items() if start is not None and start + needed <= len(text)}
 
 
 def _without_blanks(parts: Iterable[str]) -> str:
     return "".join(part.replace(SPACE, "").replace(" ", "") for part in parts)
 
 
-def human(text: np.ndarray, *, samples: int, prefix: int, length: int) -> np.ndarray:
-    """What follows the prefixes in the test text itself (samples x length); the prefixes lie evenly in the text.
+def reference_continuations(text: np.ndarray, *, samples: int, prefix: int, length: int) -> np.ndarray:
+    """Return what follows evenly spaced prefixes in the test text itself, samples x length.
 
     Raises ValueError where the text is too short for so many.
     """
@@ -158,15 +153,14 @@ def accuracy(logprob: np.ndarray, labels: np.ndarray) -> tuple[dict[str, float],
 
     logprob: examples x classes; labels: number of the class of each example. Ties go to the first class.
     """
-    drawn = drawn_accuracy(logprob, labels)
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    low, high = np.quantile(bootstrap_accuracy(logprob, labels), [0.025, 0.975])
     value = {"total": 100 * float(correct(logprob, labels).mean()), "interval": float(high - low) / 2}
-    return value, f"unit:percent|examples:{len(labels)}|interval:bootstrap-{resampling.DRAWS}"
+    return value, f"unit:percent|examples:{len(labels)}|interval:bootstrap-{bootstrap.REPLICATES}"
 
 
-def drawn_accuracy(logprob: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The same on drawn test sets, over the examples."""
-    return 100 * resampling.mean(correct(logprob, labels))
+def bootstrap_accuracy(logprob: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Accuracy in percent on resampled test sets, over examples."""
+    return 100 * bootstrap.mean(correct(logprob, labels))
 
 
 def mean_nll(logprob: np.ndarray, labels: np.ndarray) -> tuple[float, str]:
@@ -175,7 +169,7 @@ def mean_nll(logprob: np.ndarray, labels: np.ndarray) -> tuple[float, str]:
 
 
 def correct(logprob: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Which examples are classified as they should be."""
+    """Return which examples are classified correctly."""
     if len(logprob) != len(labels):
         raise ValueError(f"{len(logprob)} predictions for {len(labels)} labels; predict again")
     return logprob.argmax(1) == labels

@@ -1,4 +1,4 @@
-"""Which rows of the embedding table a metric sees, and in what blocks it reads them."""
+"""Which rows of an embedding matrix a metric uses, and in what blocks it reads them."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ BLOCK = 1024  # rows; 1024 rows of width 1024 are 8 MiB in float64
 
 
 def members(groups: np.ndarray) -> dict[str, np.ndarray]:
-    """Ids of each group in rising order, for the geometry of the table: without <pad> and without fillers.
+    """Return the ids of each group in rising order, without <pad> and without fillers.
 
     groups: N frequency groups by id (Vocabulary.groups). Both kinds of row are left out because no text trains them.
     """
@@ -22,17 +22,17 @@ def members(groups: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def evenly(ids: np.ndarray, most: int) -> np.ndarray:
-    """At most so many of the ids, evenly spaced, the first and the last among them."""
+    """Return at most so many of the ids, evenly spaced, with the first and the last."""
     return ids[np.linspace(0, len(ids) - 1, min(len(ids), most)).round().astype(int)]
 
 
-def blocks(table: np.ndarray, ids: np.ndarray, rows: int = BLOCK) -> Iterator[np.ndarray]:
-    """The rows `ids` of the table, some at a time, as float64."""
+def blocks(embedding: np.ndarray, ids: np.ndarray, rows: int = BLOCK) -> Iterator[np.ndarray]:
+    """Yield the rows `ids` of the matrix in blocks, as float64."""
     for start in range(0, len(ids), rows):
-        yield np.asarray(table[ids[start : start + rows]], dtype=np.float64)
+        yield np.asarray(embedding[ids[start : start + rows]], dtype=np.float64)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Rows scaled to length 1; a row of zeros stays zero, so that its cosine with anything is 0."""
+    """Scale rows to length 1; a row of zeros stays zero, so that its cosine with anything is 0."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)

@@ -1,7 +1,4 @@
-"""Word similarity: does the cosine of two words rank pairs as people do?
-
-AlignSim: do embeddings find similar what a word aligner links?
-"""
+"""Similarity of embeddings compared with human scores of word pairs, and with the links of a word aligner (AlignSim)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +12,7 @@ from raretokens.tokenization.vocabulary import GROUP_NAMES, UNK
 
 SETS = ("men", "ws353", "rg65", "rw")
 Pair = tuple[str, str, float]
-Pieces = Callable[[str], Sequence[int]]  # word -> ids of its pieces
+EncodeWord = Callable[[str], Sequence[int]]  # word -> ids of its tokens
 
 
 def read_pairs(path: Path) -> list[Pair]:
@@ -25,47 +22,46 @@ def read_pairs(path: Path) -> list[Pair]:
 
 
 def word_similarity(
-    table: np.ndarray, sets: Mapping[str, Sequence[Pair]], pieces: Pieces, *, form: str
+    embedding: np.ndarray, sets: Mapping[str, Sequence[Pair]], encode: EncodeWord, *, form: str
 ) -> tuple[dict[str, float | None], str]:
     """Spearman's correlation x 100 between cosine and human score, on all pairs of each set (AGG table 5).
 
-    The vector of a word is the mean of the raw rows of its pieces; an unknown piece counts as the row of <unk>. form
+    The vector of a word is the mean of the raw rows of its tokens; an unknown token counts as the row of <unk>. form
     says in the signature how the words were encoded. None where a rank correlation does not exist (all values equal).
     """
-    value = {name: _spearman(table, pairs, pieces) for name, pairs in sets.items()}
+    value = {name: _spearman(embedding, pairs, encode) for name, pairs in sets.items()}
     return value, f"x:100|corr:spearman|word:mean-of-pieces|form:{form}|pairs:all"
 
 
 def coverage(
-    sets: Mapping[str, Sequence[Pair]], pieces: Pieces, *, form: str = "leading-space"
+    sets: Mapping[str, Sequence[Pair]], encode: EncodeWord, *, form: str = "leading-space"
 ) -> tuple[dict[str, float], str]:
-    """Share of the distinct words of each set that have no unknown piece."""
-    return {name: _covered(pairs, pieces) for name, pairs in sets.items()}, f"unit:distinct-word|form:{form}"
+    """Share of the distinct words of each set that have no unknown token."""
+    return {name: _covered(pairs, encode) for name, pairs in sets.items()}, f"unit:distinct-word|form:{form}"
 
 
 def _words(pairs: Sequence[Pair]) -> list[str]:
     return sorted({word for pair in pairs for word in pair[:2]})
 
 
-def _covered(pairs: Sequence[Pair], pieces: Pieces) -> float:
-    return float(np.mean([UNK not in pieces(word) for word in _words(pairs)]))
+def _covered(pairs: Sequence[Pair], encode: EncodeWord) -> float:
+    return float(np.mean([UNK not in encode(word) for word in _words(pairs)]))
 
 
-def cosines(table: np.ndarray, pairs: Sequence[Pair], pieces: Pieces) -> np.ndarray:
+def cosines(embedding: np.ndarray, pairs: Sequence[Pair], encode: EncodeWord) -> np.ndarray:
     """Cosine of each pair, rounded, so that cosines equal but for the last bits are ties on every machine."""
     words = _words(pairs)
-    place = {word: row for row, word in enumerate(words)}
-    vectors = unit(np.stack([np.asarray(table[list(pieces(word))], dtype=np.float64).mean(axis=0) for word in words]))
-    return np.round([vectors[place[first]] @ vectors[place[second]] for first, second, _ in pairs], 12)
+    rows = {word: row for row, word in enumerate(words)}
+    vectors = unit(np.stack([np.asarray(embedding[list(encode(word))], dtype=np.float64).mean(axis=0) for word in words]))
+    return np.round([vectors[rows[first]] @ vectors[rows[second]] for first, second, _ in pairs], 12)
 
 
-def scores(pairs: Sequence[Pair]) -> np.ndarray:
-    """What people said of each pair."""
+def human_scores(pairs: Sequence[Pair]) -> np.ndarray:
     return np.array([score for *_, score in pairs])
 
 
-def _spearman(table: np.ndarray, pairs: Sequence[Pair], pieces: Pieces) -> float | None:
-    cosine, human = cosines(table, pairs, pieces), scores(pairs)
+def _spearman(embedding: np.ndarray, pairs: Sequence[Pair], encode: EncodeWord) -> float | None:
+    cosine, human = cosines(embedding, pairs, encode), human_scores(pairs)
     if len(pairs) < 2 or np.ptp(cosine) == 0 or np.ptp(human) == 0:
         return None
     return float(100 * spearmanr(cosine, human).statistic)
@@ -75,7 +71,7 @@ TAU = 10.0  # the temperature below AGPS equation 16
 
 
 def alignsim(
-    table: np.ndarray,
+    embedding: np.ndarray,
     links: sparse.sparray | sparse.spmatrix,
     groups: np.ndarray,
     *,
@@ -92,7 +88,7 @@ def alignsim(
     """
     kept = members(groups)["total"]
     linked = _symmetric(links, kept, keep_self)
-    vectors = unit(np.asarray(table[kept], dtype=np.float64))
+    vectors = unit(np.asarray(embedding[kept], dtype=np.float64))
     types = np.flatnonzero(np.diff(linked.indptr))
     score = np.empty(len(types))
     for start in range(0, len(types), rows):

@@ -1,8 +1,4 @@
-"""What a text is made of, counted in words.
-
-What a classified text is made of (FRAGE table 6).
-How frequent the types of a text are.
-"""
+"""Statistics of a text: words, types, documents (FRAGE tables 5 and 6), and how frequent its types are."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -24,7 +20,7 @@ def corpus_in_words(
     """
     value: dict = {name: facts["tokens"] - facts["lines"] for name, facts in splits.items()}
     value["with_line_ends"] = {name: facts["tokens"] for name, facts in splits.items()}
-    unused = {BOS, PAD}  # rows of the table, but in no text
+    unused = {BOS, PAD}  # have rows, but are in no text
     value["types"] = vocabulary.types - len(unused)
     value["oov"] = 100 * int(vocabulary.counts[UNK]) / int(vocabulary.counts.sum())
     value["oov_test"] = 100 * float(np.mean(test == UNK))
@@ -71,7 +67,7 @@ WORD = "is"  # whose frequency CosReg section 4 gives as an example
 def frequency(vocabulary: Vocabulary) -> tuple[dict[str, float | None], str]:
     """Shares of the types whose relative frequency in the training text is below a bound, and the frequency of one word.
 
-    Markers and fillers are no types here. The word counts with and without the mark of a blank; None where it is no type.
+    Markers and fillers are no types here. The word counts with and without its space mark; None where it is no type.
     """
     counts = vocabulary.counts[len(SPECIALS) : vocabulary.types]
     share = counts / max(vocabulary.counts.sum(), 1)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.tools.measure.measurement import Measurement
 
 
@@ -48,7 +48,7 @@ def find_differences(first: Measurement, second: Measurement) -> list[Difference
     ]
 
 
-def flatten(metrics: Signed) -> Iterator[tuple[str, float, str]]:
+def flatten(metrics: Metrics) -> Iterator[tuple[str, float, str]]:
     """Path, number and signature of each number."""
 
     def numbers(path: str, value: Any) -> Iterator[tuple[str, float]]:

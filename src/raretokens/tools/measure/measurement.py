@@ -13,7 +13,7 @@ from raretokens.evaluation.metrics.frequency import lengths, norm_by_frequency, 
 from raretokens.evaluation.metrics.rows import evenly, members
 from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.metrics.spectrum import indicators, projection, singular_values
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES
 from raretokens.tools.measure import predictions, streaming
 from raretokens.tools.measure.formats import DTYPE_NAMES
@@ -45,7 +45,7 @@ class Measurement:
     model: str
     embedding: str  # a key of Model.embeddings
     facts: dict[str, Any]
-    metrics: Signed
+    metrics: Metrics
     candidates: list[dict[str, Any]]  # for under-trained rows
     points: list[tuple[str, str, float, float]]  # of figures: series, group, x, y
     row_groups: np.ndarray  # frequency group of each row of the file
@@ -96,7 +96,7 @@ def measure_embedding(
     is_streamed = streaming.is_large(*stored.shape)
     matrix = streamed if is_streamed else streamed.in_memory()
     report("geometry")
-    metrics: Signed = geometry_metrics(matrix, groups, counts)
+    metrics: Metrics = geometry_metrics(matrix, groups, counts)
     if counts is not None:
         report("frequency")
         metrics["norm_by_frequency"] = norm_by_frequency(matrix, counts, groups)
@@ -127,7 +127,7 @@ def measure_embedding(
     return Measurement(model.name, name, facts, _drop_missing(metrics | undertrained), candidates, points, row_groups)
 
 
-def _drop_missing(metrics: Signed) -> Signed:
+def _drop_missing(metrics: Metrics) -> Metrics:
     """Drop metrics and groups without a value."""
     return {
         path: ({key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value, how)
@@ -136,7 +136,7 @@ def _drop_missing(metrics: Signed) -> Signed:
     }
 
 
-def _find_undertrained(model: Model, matrix: Any, arrangement: Arrangement) -> tuple[Signed, list[dict[str, Any]]]:
+def _find_undertrained(model: Model, matrix: Any, arrangement: Arrangement) -> tuple[Metrics, list[dict[str, Any]]]:
     """Rows near the mean of the rows that no text uses; without any, of those with the least count."""
     rows, groups, counts = arrangement.rows, arrangement.groups, arrangement.counts
     known, which = np.flatnonzero((groups == FILLER) & (rows >= 0)), "unused"

@@ -17,8 +17,14 @@ from raretokens.errors import UserError
 from raretokens.evaluation.language_model import Ends, Read, read, readings
 from raretokens.evaluation.metrics import bootstrap
 from raretokens.evaluation.metrics.bootstrap import Replicates
-from raretokens.evaluation.metrics.predictions import continuation, human, perplexity, token_share, uniq
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.metrics.predictions import (
+    continuation,
+    perplexity,
+    reference_continuations,
+    token_share,
+    uniq,
+)
+from raretokens.evaluation.score_files import Metrics
 from raretokens.tokenization.vocabulary import PAD
 from raretokens.tools.measure.formats import read_json
 from raretokens.tools.measure.model import Model
@@ -59,12 +65,12 @@ class CausalModel(Protocol):
 
 def measure_text(
     model: Model, causal: CausalModel, text: np.ndarray, groups: np.ndarray, reading: Reading
-) -> tuple[Signed, Replicates]:
+) -> tuple[Metrics, Replicates]:
     """Return the metrics of a text, and their values on bootstrapped texts. groups: frequency group of each id."""
     if len(text) and text.max() >= len(groups):
         raise UserError(f"{model.path}: the tokenizer has id {text.max()}, the embedding only {len(groups)} rows")
     logprob, prediction, _ = _read_text(model, causal, text, reading)
-    metrics: Signed = {
+    metrics: Metrics = {
         "ppl": perplexity(logprob, text, groups, window=reading.window, context=reading.context, split="text"),
         "uniq": _sign_as_text(uniq(prediction, groups, block=reading.block)),
         "token_share": token_share(text, groups),
@@ -84,7 +90,7 @@ def _read_text(model: Model, causal: CausalModel, text: np.ndarray, reading: Rea
         return read(causal.logits, text, reading, ends, bar.update, at_once)
 
 
-def _measure_continuations(model: Model, causal: CausalModel, text: np.ndarray, reading: Reading) -> Signed:
+def _measure_continuations(model: Model, causal: CausalModel, text: np.ndarray, reading: Reading) -> Metrics:
     """Metrics of evenly spaced prefixes of the text, as of the pipeline's; none if text or model is too short."""
     needed = reading.prefix + reading.length
     stride = (len(text) - needed) // reading.samples
@@ -93,7 +99,7 @@ def _measure_continuations(model: Model, causal: CausalModel, text: np.ndarray, 
     begin = model.begin if model.begin is not None else 0
     prefixes = [[begin, *text[start * stride : start * stride + reading.prefix]] for start in range(reading.samples)]
     made = causal.continue_greedily(torch.tensor(np.array(prefixes, np.int64)), reading.length, model.special_ids[PAD])
-    written = human(text, samples=reading.samples, prefix=reading.prefix, length=reading.length)
+    written = reference_continuations(text, samples=reading.samples, prefix=reading.prefix, length=reading.length)
     return {
         "continuation": _sign_as_text(continuation(made, prefix=reading.prefix)),
         "continuation_of_text": _sign_as_text(continuation(written, prefix=reading.prefix, source="targets")),

@@ -136,8 +136,8 @@ def _(matrix: WithoutTopDirections, ids: np.ndarray, mean: np.ndarray | None = N
     return np.roll(np.concatenate((np.zeros(removed), values[removed:])), -removed), np.roll(vectors, -removed, axis=1)
 
 
-@isotropy.of_rows.register(OrderedRows)
-@isotropy.of_rows.register(WithoutTopDirections)
+@isotropy.log_partition.register(OrderedRows)
+@isotropy.log_partition.register(WithoutTopDirections)
 def _(matrix: OrderedRows | WithoutTopDirections, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     vectors = torch.from_numpy(spectrum.eigenvectors(matrix, ids)[1].astype(np.float32))
     kept = evenly(ids, max_partition_rows(matrix.shape[1]))

@@ -12,7 +12,7 @@ from raretokens.evaluation.metrics.frequency import whitening
 from raretokens.evaluation.metrics.rows import members
 from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.metrics.spectrum import all_but_top
-from raretokens.evaluation.score_files import Signed
+from raretokens.evaluation.score_files import Metrics
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.row_order import Arrangement
 
@@ -42,7 +42,7 @@ def read_similarity_sets(paths: Sequence[Path]) -> dict[str, list[Pair]]:
 
 def measure_similarity(
     model: Model, matrix: Any, arrangement: Arrangement, sets: Mapping[str, Sequence[Pair]]
-) -> Signed:
+) -> Metrics:
     """Spearman's correlation x 100 with human scores; pairs with a word that has no row are left out.
 
     matrix: rows in the order of the arrangement (an array, or OrderedRows).
@@ -54,7 +54,7 @@ def measure_similarity(
     if not known:
         return {}
     share = {name: len(pairs) / len(sets[name]) for name, pairs in known.items()}
-    metrics: Signed = {"similarity_pairs": (share, f"share-with-a-row|form:{form}")}
+    metrics: Metrics = {"similarity_pairs": (share, f"share-with-a-row|form:{form}")}
     for prefix, variant, how in _variants(matrix, arrangement):
         value, signature = similarity.word_similarity(variant, known, places.__getitem__, form=form)
         metrics[f"{prefix}spearman"] = value, how + signature.replace("pairs:all", "pairs:with-a-row")
