@@ -59,7 +59,7 @@ ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "
          "score-lm@agg", "train-nmt@base-mle", "translate@base-mle", "score-nmt@base-mle", "report")  # fmt: skip
 # Imported at the top of the stages, which is no part of them; and where Python looks for `raretokens.tasks` before it imports it.
 AROUND = {"pipeline/stages.py", "pipeline/context.py", "paths.py", "pipeline/job_file.py", "__init__.py", "public.py"}
-LATE = {"corpora/moses.py", "parallel.py"}  # imported only for a corpus that asks for it
+LATE = {"corpora/moses.py"}  # imported only for a corpus that asks for it
 LATE |= {"objectives/listing.py"}  # and where `raretokens.objectives()` is called
 
 

@@ -94,10 +94,10 @@ def _tokenised(
     into = out / "tokenised"
     into.mkdir(exist_ok=True)
     if split in ("train", "valid"):
-        return write_pairs(into, split, moses.tokenised(bitext, languages, recipe, True, processes), drop)
+        return write_pairs(into, split, moses.tokenise_pairs(bitext, languages, recipe, True, processes), drop)
     whole = list(bitext)
     row = write_pairs(out, split, (tuple(map(recipe.plain, pair)) for pair in whole), None)
-    left = write_pairs(into, split, moses.tokenised(whole, languages, recipe, False, processes), None)["lines"]
+    left = write_pairs(into, split, moses.tokenise_pairs(whole, languages, recipe, False, processes), None)["lines"]
     if left != row["lines"]:
         raise UserError(f"{split}: {row['lines'] - left} sentences have no word; a test set must keep all of them")
     return row
