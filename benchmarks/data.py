@@ -21,9 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -104,33 +102,6 @@ def prepare(kind: str, corpus: str) -> None:
     registry.prepare(kind, corpus, Path("raw"), Path("corpus"), processes=THREADS, table=Path("none"))
 
 
-def sacremoses_alone() -> None:
-    """By as many processes, which send nothing back."""
-    from raretokens.corpora import moses, wmt14
-
-    pairs = (pair for _, pair in wmt14._numbered(Path("raw")))
-    blocks = iter(lambda: tuple(islice(pairs, moses.BLOCK)), ())
-    with ProcessPoolExecutor(THREADS) as pool:
-        while group := list(islice(blocks, 10 * THREADS)):
-            list(pool.map(_cut, group))
-
-
-def _cut(pairs: tuple[tuple[str, str], ...]) -> None:
-    from raretokens.corpora import moses
-
-    for pair in pairs:
-        for text, (normaliser, tokeniser) in zip(pair, map(_library, ("en", "de")), strict=True):
-            text = moses.CONTROL.sub(" ", normaliser.normalize(text))
-            tokeniser.tokenize(text, aggressive_dash_splits=True, return_str=True)
-
-
-@cache
-def _library(language: str) -> tuple:
-    from sacremoses import MosesPunctNormalizer, MosesTokenizer
-
-    return MosesPunctNormalizer(language, perl_parity=True), MosesTokenizer(language)
-
-
 def encode_pieces(task: str) -> None:
     from raretokens.tasks import describe
     from raretokens.tokenization.config import EncodeJob as Job
@@ -204,7 +175,7 @@ STEPS: dict[str, dict[str, tuple[Callable[[], None], Callable[[], None] | None]]
         "encode words": (encode_words, words_alone),
     },
     "pairs": {
-        "prepare": (lambda: prepare("bitext", "wmt14"), sacremoses_alone),
+        "prepare": (lambda: prepare("bitext", "wmt14"), None),
         "encode": (lambda: encode_pieces("nmt"), merges_alone),
         "align": (align, None),
     },

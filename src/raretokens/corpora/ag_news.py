@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.corpora.labelled import Document, held_out
+from raretokens.corpora.splits import Document, fetched, held_out
 from raretokens.errors import UserError
 
 SERVES = {"documents": ("ag-news",)}
@@ -19,9 +19,7 @@ def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
 
 
 def _rows(file: Path) -> Iterator[Document]:
-    if not file.exists():
-        raise UserError(f"{file}: missing; fetch it first (key `sources` of params.yaml, stage fetch)")
-    with file.open(encoding="utf-8", newline="") as stream:
+    with fetched(file).open(encoding="utf-8", newline="") as stream:
         for number, row in enumerate(csv.reader(stream), 1):
             if len(row) != 3 or row[0] not in ("1", "2", "3", "4"):
                 raise UserError(f"{file}: row {number} is not a class from 1 to 4, a title and a description")

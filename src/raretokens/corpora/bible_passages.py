@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from raretokens.corpora.bible import split, translation
-from raretokens.corpora.labelled import Document
+from raretokens.corpora.splits import Document
 
 SERVES = {"documents": ("bible-passages", "bible-verses")}
 LANGUAGES = {"text": "en"}

@@ -6,7 +6,7 @@ One of twenty training reviews is for validation. The sample is read from files 
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.corpora.labelled import Document, archived, held_out, rows_of
+from raretokens.corpora.splits import Document, archived, held_out, rows_of
 
 SERVES = {"documents": ("imdb", "imdb-sample")}
 LANGUAGES = {"text": "en"}

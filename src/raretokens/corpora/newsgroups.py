@@ -8,7 +8,7 @@ they are, a choice that scikit-learn's guide made usual; it is read from a sampl
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.corpora.labelled import Document, archived, held_out, rows_of
+from raretokens.corpora.splits import Document, archived, held_out, rows_of
 
 SERVES = {"documents": ("20news", "20news-4")}
 LANGUAGES = {"text": "en"}

@@ -10,20 +10,73 @@
 """
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import Annotated
 
-from raretokens.corpora import names, own
-from raretokens.corpora.labelled import write_documents, write_images
+from pydantic import Field
+
+from raretokens.corpora import own
 from raretokens.corpora.sources import TABLE, check_counts
-from raretokens.corpora.splits import Filter, Folder, Pair, write_counts, write_pairs, write_text
+from raretokens.corpora.splits import (
+    Filter,
+    Folder,
+    Pair,
+    write_counts,
+    write_documents,
+    write_images,
+    write_pairs,
+    write_text,
+)
 from raretokens.errors import UserError
+from raretokens.literals import literal
+from raretokens.schema import Strict
 
 KINDS = ("text", "bitext", "similarity", "documents", "images")
 SIDES = {kind: ("source", "target") if kind == "bitext" else ("text",) for kind in KINDS}
+CORPORA = Path(__file__).parent
 MODELS = ("gpt2-bpe",)  # sources that hold no text but how to cut it; encode finds them beside the text
+
+
+Corpus = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+
+
+class PrepareJob(Strict):
+    """A prepared text: one corpus, as lines or as pairs of lines."""
+
+    kind: str  # text, bitext or similarity
+    corpus: Corpus  # a name that a file of corpora/ serves
+    extra_tests: list[str] = []  # of a bitext: further test sets
+    languages: dict[str, str] = {}  # where its file cannot know them
+    processes: int = 1
+
+
+def known_corpora(kind: str) -> dict[str, str]:
+    """Name of a corpus of that kind (text, bitext) -> the file of this folder that declares it in SERVES, without its ending."""
+    return dict(sorted((name, file.stem) for file, serves in _literals("SERVES") for name in serves.get(kind, ())))
+
+
+def borrowable_tests() -> dict[str, str]:
+    """Test set that other corpora may borrow -> the file that declares it in TESTS."""
+    return {name: file.stem for file, tests in _literals("TESTS") for name in tests}
+
+
+def corpus_languages(file: str) -> dict[str, str]:
+    """Of the texts that a file of this folder serves: text, source and target -> language."""
+    return literal(CORPORA / f"{file}.py", "LANGUAGES")
+
+
+def known_sources() -> list[str]:
+    """Names of the sources that can be fetched."""
+    return sorted(path.stem for path in TABLE.glob("*.yaml"))
+
+
+def _literals(what: str) -> Iterator[tuple]:
+    for file in sorted(CORPORA.glob("*.py")):
+        if value := literal(file, what):
+            yield file, value
 
 
 def prepare(
@@ -61,7 +114,7 @@ def prepare(
 def _serving(kind: str, corpus: str, key: str) -> ModuleType:
     if kind not in SIDES:
         raise UserError(f"prepare: {kind!r} is no kind of text; known: {', '.join(SIDES)}")
-    known = names.corpora(kind)
+    known = known_corpora(kind)
     if corpus not in known:
         raise UserError(f"{key}: {corpus!r} is not known; known: {', '.join(known)}")
     return _module(known[corpus])
@@ -127,8 +180,8 @@ def _lender(module: ModuleType, name: str, raw: Path, key: str) -> ModuleType:
     """The module that has the extra test set, in the languages of the corpus (those of one's own are not known)."""
     if module is own and own.has_test(raw, name):
         return own
-    lenders, pair = names.lenders(), _pair(module.LANGUAGES)
-    fitting = [test for test, file in lenders.items() if module is own or _pair(names.languages(file)) == pair]
+    lenders, pair = borrowable_tests(), _pair(module.LANGUAGES)
+    fitting = [test for test, file in lenders.items() if module is own or _pair(corpus_languages(file)) == pair]
     if name not in fitting:
         raise UserError(f"{key}: {name!r} is no test set for {pair}; known for it: {', '.join(fitting) or 'none'}")
     return _module(lenders[name])

@@ -1,16 +1,20 @@
-"""Reading lines, filtering them, and writing the splits of a corpus with counts of what was dropped and why."""
+"""Reading the files of a corpus, filtering pairs, and writing its splits with counts of what was dropped and why."""
 
 import json
 import shutil
+import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from raretokens.errors import UserError
 
-Pair = tuple[str | None, str | None]
+Pair = tuple[str | None, str | None]  # None: no partner
+Document = tuple[str, str]  # class, text
 
 
 class Filter(Protocol):
@@ -40,11 +44,16 @@ class LongestAndRatio:
         return ratio if max(source, target) > self.ratio * min(source, target) else None
 
 
-def lines(file: Path) -> Iterator[str]:
-    """Stripped lines of a UTF-8 file. Lines end at \\n only, a carriage return inside a line is a blank."""
+def fetched(file: Path) -> Path:
+    """Return the file; UserError where it is missing."""
     if not file.exists():
         raise UserError(f"{file}: missing; fetch it first (key `sources` of params.yaml, stage fetch)")
-    return _lines(file)
+    return file
+
+
+def lines(file: Path) -> Iterator[str]:
+    """Stripped lines of a UTF-8 file. Lines end at \\n only, a carriage return inside a line is a blank."""
+    return _lines(fetched(file))
 
 
 def _lines(file: Path) -> Iterator[str]:
@@ -73,6 +82,35 @@ def together(source: Path, left: Iterator[str], target: Path, right: Iterator[st
     rest = sum(1 for _ in right)
     if rest:
         raise UserError(f"{source} has {count} lines and {target} has {count + rest}; they must be equal")
+
+
+def held_out(rows: Iterable, every: int) -> dict[str, list]:
+    """`train` and `valid`: of every so many rows the first is for validation."""
+    parts: dict[str, list] = {"train": [], "valid": []}
+    for number, row in enumerate(rows):
+        parts["train" if number % every else "valid"].append(row)
+    return parts
+
+
+def rows_of(file: Path) -> Iterator[dict]:
+    """Objects of a file with one in JSON a line. UserError where a line is none."""
+    for number, line in enumerate(lines(file), 1):
+        try:
+            yield json.loads(line)
+        except ValueError:
+            raise UserError(f"{file}: line {number} is not JSON") from None
+
+
+def archived(archive: Path, folders: tuple[str, ...], encoding: str) -> Iterator[tuple[str, str]]:
+    """Path and text of each regular file of a tar archive that lies below one of the folders; nothing is unpacked."""
+    try:
+        with tarfile.open(archive, "r:*") as opened:
+            for member in opened:
+                name = member.name.removeprefix("./")
+                if member.isreg() and name.startswith(folders):
+                    yield name, opened.extractfile(member).read().decode(encoding)
+    except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError) as error:
+        raise UserError(f"{archive}: not a readable archive ({type(error).__name__})") from None
 
 
 def write_text(out: Path, split: str, text: Iterable[str]) -> dict:
@@ -118,6 +156,38 @@ def _judge(source: str | None, target: str | None, drop: Filter | None) -> tuple
     if not all(lengths):
         return "empty", lengths
     return (drop(*lengths) if drop else None), lengths
+
+
+def write_documents(out: Path, split: str, documents: Iterable[Document]) -> dict:
+    """<split>.txt, a document a line with single blanks, and <split>.labels, its class; those without a word are dropped."""
+    count = tokens = empty = 0
+    with (
+        (out / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as texts,
+        (out / f"{split}.labels").open("w", encoding="utf-8", newline="\n") as labels,
+    ):
+        for label, text in documents:
+            words = text.split()
+            if not words:
+                empty += 1
+                continue
+            texts.write(" ".join(words) + "\n")
+            labels.write(label + "\n")
+            count, tokens = count + 1, tokens + len(words)
+    if not count:
+        raise UserError(f"{split}: no document in it")
+    return {"lines": count, "tokens": {"text": tokens}, "dropped": {"empty": empty}}
+
+
+def write_images(out: Path, split: str, pixels: np.ndarray, classes: list[str]) -> dict:
+    """<split>.images, a byte a pixel (0 to 255), image after image and row after row, and <split>.txt, a class a line.
+
+    pixels: images x pixels. The classes are the text: they are what a classifier has a table of.
+    """
+    if not len(pixels) or len(pixels) != len(classes):
+        raise UserError(f"{split}: {len(pixels)} images and {len(classes)} classes; they must be equal, and some")
+    (out / f"{split}.images").write_bytes(pixels.astype(np.uint8).tobytes())
+    (out / f"{split}.txt").write_text("".join(f"{name}\n" for name in classes), encoding="utf-8", newline="\n")
+    return {"lines": len(classes), "tokens": {"text": len(classes)}, "dropped": {}}
 
 
 class Folder:

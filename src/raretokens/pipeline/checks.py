@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from raretokens import tasks
-from raretokens.corpora.names import corpora, lenders, sources
+from raretokens.corpora.registry import borrowable_tests, known_corpora, known_sources
 from raretokens.errors import UserError, nearest
 from raretokens.literals import Option, option
 from raretokens.models.shapes import shape_of
@@ -27,7 +27,7 @@ Lines = Iterator[str]
 
 def mistakes(parameters: Parameters) -> Lines:
     for name in parameters.sources:
-        yield from _missing("sources", name, sources(), "known")
+        yield from _missing("sources", name, known_sources(), "known")
     if repeated := sorted({name for name in parameters.sources if parameters.sources.count(name) > 1}):
         yield f"sources: {', '.join(repeated)} stands there twice"
     for name, corpus in parameters.corpora.items():
@@ -58,7 +58,7 @@ def _corpus(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Lines:
         yield f"{key}.task: {corpus.task!r} is not known; allowed: {', '.join(tasks.names())}"
     elif parameters.task(corpus.task) is None:
         yield f"{corpus.task}: missing; {key} needs it"
-    elif corpus.corpus not in (known := corpora(describe(corpus.task).kind)):
+    elif corpus.corpus not in (known := known_corpora(describe(corpus.task).kind)):
         yield f"{key}.corpus: {corpus.corpus!r} is not known; allowed for {corpus.task}: {', '.join(known)}"
     else:
         yield from _languages(f"{key}.languages", corpus)
@@ -75,7 +75,7 @@ def _languages(key: str, corpus: PreparedCorpus) -> Lines:
 
 def _extra_tests(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Lines:
     own = {name.removeprefix("nmt-").removesuffix("-source") for name in parameters.own if name.endswith("-source")}
-    known = [*lenders(), *sorted(own - {*SPLITS})]
+    known = [*borrowable_tests(), *sorted(own - {*SPLITS})]
     for test in corpus.extra_tests:
         if test not in known:
             yield f"{key}: {test!r} is not known; allowed: {', '.join(known)}"

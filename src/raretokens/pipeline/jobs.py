@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 
 from raretokens import paths, tasks
-from raretokens.corpora.names import PrepareJob as Prepare
-from raretokens.corpora.names import corpora, lenders
+from raretokens.corpora.registry import PrepareJob as Prepare
+from raretokens.corpora.registry import borrowable_tests, known_corpora
 from raretokens.evaluation.config import ScoreJob as Score
 from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.files import write_text
@@ -180,10 +180,10 @@ def _named(stage: str, job: Section) -> Iterator[str]:
         names = tasks.names() if stage == "report" else [run.task if run else job.task]
         yield from (f"raretokens.tasks.{task}:{name}" for task in names for name in OF_TASK[stage])
     if stage == "prepare":
-        yield f"raretokens.corpora.{corpora(job.kind)[job.corpus]}"
-        yield from (f"raretokens.corpora.{lenders()[test]}" for test in job.extra_tests if test in lenders())
+        yield f"raretokens.corpora.{known_corpora(job.kind)[job.corpus]}"
+        yield from (f"raretokens.corpora.{borrowable_tests()[test]}" for test in job.extra_tests if test in borrowable_tests())
     if stage == "similarity":
-        yield f"raretokens.corpora.{corpora(stage)[stage]}"
+        yield f"raretokens.corpora.{known_corpora(stage)[stage]}"
 
 
 def remove_stale_scores(sheet: Sheet, *folders: Path) -> None:

@@ -34,7 +34,7 @@ def own(name: str) -> None:
 
 def prepare(name: str) -> None:
     """Write the splits of a corpus as plain text."""
-    from raretokens.corpora.names import PrepareJob
+    from raretokens.corpora.registry import PrepareJob
     from raretokens.corpora.registry import prepare as prepare_corpus
 
     job = load_job(PrepareJob, "prepare", name)

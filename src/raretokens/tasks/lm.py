@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raretokens.corpora.names import corpora, languages
+from raretokens.corpora.registry import corpus_languages, known_corpora
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.config import Continuation, Probe, ProbeJob, ScoreJob
@@ -122,7 +122,7 @@ def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Bas
 def _is_english(parameters: Parameters, tokens: str) -> bool:
     """Whether the text is in the language of the word-similarity sets; one's own text declares its language."""
     corpus = parameters.corpus_of(tokens)
-    return (corpus.languages or languages(corpora("text")[corpus.corpus]))["text"].split("-")[0] == "en"
+    return (corpus.languages or corpus_languages(known_corpora("text")[corpus.corpus]))["text"].split("-")[0] == "en"
 
 
 def _is_words(parameters: Parameters, tokens: str) -> bool:

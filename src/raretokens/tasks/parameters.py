@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, PositiveFloat
 
 from raretokens import tasks
-from raretokens.corpora.names import Corpus
+from raretokens.corpora.registry import Corpus
 from raretokens.errors import UserError
 from raretokens.models.shapes import shape_of
 from raretokens.run import Run

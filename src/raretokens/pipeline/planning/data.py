@@ -21,7 +21,7 @@ from raretokens.tokenization.vocabulary import SPECIALS
 from raretokens.yaml_files import read_yaml
 
 EXPECTED = Path(__file__).parent / "corpora.yaml"
-PREPARED = {"text": 50e6, "bitext": 5e6}  # bytes a second; bitext as far as Moses cuts it into words
+PREPARED = {"text": 50e6, "bitext": 2.5e6}  # bytes a second; bitext as far as Moses splits it into words
 ENCODED = {"text": 5e6, "words": 6e6, "bitext": 2.3e6}
 # Bytes of memory for a text of any size: blocks, and what merges are learnt from.
 PEAK = {"text": 0.3e9, "words": 0.3e9, "bitext": 1.5e9}
