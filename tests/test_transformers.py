@@ -123,9 +123,10 @@ def test_metrics_of_one_s_own_see_all_logits(tmp_path):
 
 @pytest.mark.parametrize("name", ["agg", "frage", "coupled_adam", "ember", "freeze"])
 def test_a_resumed_training_is_the_same_to_the_bit(tmp_path, name):
-    settings = {"micro_batches": 2, "save_strategy": "steps", "save_steps": 2}
+    settings = {"micro_batches": 2, "save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 3}
     whole = tiny.trainer(tmp_path, "gpt2", name, **settings)
     whole.train()
+    assert sum("eval_ppl_rare" in line for line in whole.state.log_history) == 2
     resumed = tiny.trainer(tmp_path, "gpt2", name, **settings)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     assert resumed.state.global_step == 6
