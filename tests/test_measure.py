@@ -154,7 +154,7 @@ def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale
     assert float(one["value"]) == reported["lm/pieces"]["metrics"]["isotropy"]["total"]
     assert one["signature"] == dict(map(tuple, reported["lm/pieces"]["signatures"]))["isotropy"]
     text = (scale / "page/measure.md").read_text()
-    assert "## out less lm/pieces" in text and "| ppl.total |" in text and "| isotropy.total |" in text
+    assert "## out minus lm/pieces" in text and "| ppl.total |" in text and "| isotropy.total |" in text
     line = next(line for line in text.splitlines() if line.startswith("| ppl.total |") and "[" in line)
     assert "[0, 0]" in line.replace("-0", "0")  # the same model: every draw has the same perplexity
     listed = reported["lm/pieces"]["candidates"]

@@ -15,7 +15,6 @@ from tiny.run_sheet import DECLARED
 from raretokens.pipeline.config import load
 from raretokens.pipeline.targets import first_seeds, main_runs
 from raretokens.pipeline.trained import hours
-from raretokens.tools.cli import COMMANDS as RARETOKENS
 from raretokens.tools.cli import build_parser
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +46,7 @@ def test_every_command_is_understood(command):
     elif words[0] == "dvc":
         assert callable(parse_args(words[1:]).func)
     elif words[:3] == ["python", "-m", "raretokens"]:
-        assert callable(build_parser(list(RARETOKENS)).parse_args(words[3:]).function)
+        assert callable(build_parser(words[3:4]).parse_args(words[3:]).function)
     else:
         script = place / words[0]
         assert os.access(script, os.X_OK)

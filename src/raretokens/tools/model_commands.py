@@ -85,7 +85,7 @@ def _print(measurements: Sequence["Measurement"], is_compared: bool) -> None:
     from raretokens.tools.measure.output import format_number, metric_rows
 
     for first, second, differences in compare(measurements) if is_compared else ():
-        print(f"{second} less {first}")
+        print(f"{second} minus {first}")
         for one in differences:
             bounds = "" if one.low is None else f"  [{format_number(one.low)}, {format_number(one.high)}]"
             print(f"  {one.path:32} {format_number(one.value):>12}{bounds}")

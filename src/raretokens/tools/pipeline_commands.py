@@ -49,35 +49,35 @@ def show_runs(arguments: argparse.Namespace) -> None:
         print(*SHARED_STAGES)
         return
     parameters, scores = load(), paths.REPORTS / "runs"
-    only = {(run.task, run.name) for run in parameters.every_run()}
+    selected = {(run.task, run.name) for run in parameters.every_run()}
     if arguments.main:
-        only &= main_runs(parameters, load_declarations(root() / paths.PRINTED), scores)
+        selected &= main_runs(parameters, load_declarations(root() / paths.PRINTED), scores)
     if arguments.one_seed:
-        only &= first_seeds(parameters, scores)
+        selected &= first_seeds(parameters, scores)
     if arguments.hours:
-        print(_hours([run for run in parameters.every_run() if (run.task, run.name) in only]))
+        print(_hours([run for run in parameters.every_run() if (run.task, run.name) in selected]))
         return
-    for line in run_targets(parameters, arguments.continued, only):
+    for line in run_targets(parameters, arguments.continued, selected):
         print(line)
 
 
 def _hours(runs: list[Run]) -> str:
-    took = [hours for hours in trained.hours(runs) if hours is not None]
-    untold = f"; of {len(runs) - len(took)} the time is not known" if len(took) < len(runs) else ""
-    return f"{len(runs)} runs, {sum(took):.1f} hours one after another{untold}"
+    known = [hours for hours in trained.hours(runs) if hours is not None]
+    unknown = f"; the time of {len(runs) - len(known)} is not known" if len(known) < len(runs) else ""
+    return f"{len(runs)} runs, {sum(known):.1f} hours one after another{unknown}"
 
 
 def submit(arguments: argparse.Namespace) -> None:
-    parameters, asked = load(), settings.read().cluster
-    root, made = Path(parameters.root).resolve(), cluster.jobs(parameters, asked)
+    parameters, own = load(), settings.read().cluster
+    root, jobs = Path(parameters.root).resolve(), cluster.jobs(parameters, own)
     if arguments.print:
-        print("\n".join(map(shlex.join, cluster.commands(made, asked, root))))
+        print("\n".join(map(shlex.join, cluster.commands(jobs, own, root))))
         return
-    numbers = cluster.submit(made, asked, root)
-    for job, number in zip(made, numbers, strict=True):
+    numbers = cluster.submit(jobs, own, root)
+    for job, number in zip(jobs, numbers, strict=True):
         print(f"{number}  {job.name}" + f", {len(job.targets)} tasks" * bool(job.array))
     print(f"watch   squeue -r -j {','.join(numbers)}; tail -f {cluster.FOLDER}/*.log")
-    print(f"cancel  scancel {' '.join(numbers)}; submitted again, it goes on where it stopped")
+    print(f"cancel  scancel {' '.join(numbers)}; a scale that is submitted again continues")
     print("Let no other DVC command run here until they have ended.")
 
 
@@ -89,7 +89,7 @@ def show_stages(_: argparse.Namespace) -> None:
 
 
 def list_stages(declared: dict[str, Any], parameters: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Name, number of runs, what they read and what they write, of the stages that this scale has runs of."""
+    """Name, number of runs, inputs and outputs of the stages that this scale has runs of."""
     for name, stage in declared.items():
         each = _foreach_keys(stage["foreach"], parameters) if "foreach" in stage else [""]
         if each:
@@ -99,16 +99,16 @@ def list_stages(declared: dict[str, Any], parameters: dict[str, Any]) -> Iterato
             yield name, str(len(each)), _summarize(reads), _summarize(writes)
 
 
-def _foreach_keys(of: str, parameters: dict[str, Any]) -> Any:
-    """What `foreach: ${runs.lm}` goes over; nothing where this scale has no such key."""
-    found: Any = parameters
-    for key in of.removeprefix("${").removesuffix("}").split("."):
-        found = (found or {}).get(key)
-    return found or []
+def _foreach_keys(reference: str, parameters: dict[str, Any]) -> Any:
+    """What `foreach: ${runs.lm}` iterates over; empty if this scale has no such key."""
+    values: Any = parameters
+    for key in reference.removeprefix("${").removesuffix("}").split("."):
+        values = (values or {}).get(key)
+    return values or []
 
 
 def _summarize(files: list[Any]) -> str:
-    """Folders and files without the names of runs; where there are many, the folder that they are all in."""
+    """Folders and files without the names of runs; of many, the folder that contains them all."""
     plain = (path if isinstance(path, str) else next(iter(path)) for path in files)
     folders = dict.fromkeys(re.sub(r"/?\$\{(key|item[.\w]*)\}.*", "", path) or "own files" for path in plain)
     return ", ".join(folders) if len(folders) < MAX_FILES else os.path.commonpath(folders)

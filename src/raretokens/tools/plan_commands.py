@@ -97,20 +97,20 @@ def _plan(parameters: Parameters, job: TrainJob, device: str, processes: int = 1
 
 
 def _check(parameters: Parameters, jobs: list[TrainJob], arguments: argparse.Namespace) -> None:
-    """Raise UserError with a line for each thing that does not fit."""
+    """Raise UserError with a line for each shortfall."""
     device, chosen = ("cuda", card(arguments.gpu)) if arguments.gpu else (own_device(), None)
     planned = [_plan(parameters, job, device, arguments.gpus) for job in jobs]
-    lacking = []
+    shortfalls = []
     for one in planned:
         free = refusal.available(one.run)
         if chosen:  # another machine, of which only the disk is this one's
             free = refusal.Resources(float("inf"), free.disk, chosen.memory)
-        lacking += refusal.shortfalls(one, free)
-    lacking += refusal.shared_shortfalls(planned, refusal.available())
+        shortfalls += refusal.shortfalls(one, free)
+    shortfalls += refusal.shared_shortfalls(planned, refusal.available())
     if not arguments.runs and not chosen:
-        lacking += refusal.data_shortfalls(data.needs(parameters), refusal.available())
-    if lacking:
-        raise UserError("\n".join(lacking))
+        shortfalls += refusal.data_shortfalls(data.needs(parameters), refusal.available())
+    if shortfalls:
+        raise UserError("\n".join(shortfalls))
     print(f"{len(jobs)} runs fit")
 
 
@@ -123,15 +123,15 @@ def try_runs(arguments: argparse.Namespace) -> None:
         free = refusal.available()
         limit = free.device or min(arguments.memory * 1e9, free.host)
         if need > limit:
-            print(f"{name}  skipped: needs about {need / 1e9:.1f} GB, {limit / 1e9:.1f} GB are there", flush=True)
+            print(f"{name}  skipped: needs about {need / 1e9:.1f} GB, {limit / 1e9:.1f} GB are free", flush=True)
             continue
         try:
-            done = trial.attempt(Path(parameters.root).resolve(), parameters.threads, planned)
+            measured = trial.attempt(Path(parameters.root).resolve(), parameters.threads, planned)
         except UserError as error:
             failed.append(str(error))
             print(f"failed: {error}", flush=True)
             continue
-        rows.append(asdict(done))
+        rows.append(asdict(measured))
         print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
         if arguments.csv:
             table.save(rows, arguments.csv)
@@ -146,7 +146,7 @@ def show_alpha(arguments: argparse.Namespace) -> None:
     for job in _one_of_each_kind(parameters, arguments.runs):
         counts, steps = _target_counts(job)
         run, size = job.run, f"{job.training.tokens_per_update:,} tokens"
-        title = f"{run.tokens}, updates of {size} ({run.task}, {run.size})"
+        title = f"{run.tokens}, steps of {size} ({run.task}, {run.size})"
         rows = Table("alpha x alpha_scale", "rare types", "rare target tokens", box=SIMPLE_HEAD, title=title)
         for share in sorted({*SHARES, arguments.share}):
             threshold = threshold_for(share, counts, steps, len(SPECIALS))

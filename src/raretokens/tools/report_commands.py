@@ -103,8 +103,8 @@ def adopt_code(arguments: argparse.Namespace) -> None:
 def write_trained(arguments: argparse.Namespace) -> None:
     rows = trained.table()
     write_text(trained.FILE, csv_files.to_csv(rows.to_dict("records"), trained.COLUMNS))
-    hours = sum(float(spent) for spent in rows.hours if spent)
-    print(f"{trained.FILE}: {len(rows)} runs, {hours:.1f} hours; of {sum(rows.hours == '')} the hours are not known")
+    hours = sum(float(one) for one in rows.hours if one)
+    print(f"{trained.FILE}: {len(rows)} runs, {hours:.1f} hours; the hours of {sum(rows.hours == '')} are not known")
 
 
 def compare_scales(arguments: argparse.Namespace) -> None:
@@ -120,7 +120,7 @@ def show_diff(arguments: argparse.Namespace) -> None:
         revision = Revision(arguments.revision)
         moves = compare(revision, _declared())
         print(to_markdown(revision, moves, revision.parameters()))
-    except (UserError, OSError) as error:  # 1 means that something moved
+    except (UserError, OSError) as error:  # 1 means that a cell left its tolerance
         print(f"error: {failure(error) if isinstance(error, OSError) else error}", file=sys.stderr)
         sys.exit(2)
     sys.exit(any(move.out for move in moves))
