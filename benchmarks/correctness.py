@@ -27,7 +27,7 @@ def gradients(name: str, size: str, device: str, precision: str) -> tuple[float,
     work = Workload.named(size, TOKENS, precision)
     work = replace(work, shape=work.shape | {"dropout": 0.0, "attention_dropout": 0.0})
     step = Step(name, work, device)
-    model, table, ids = step.model, step.model.table, step.draw(0)
+    model, table, ids = step.model, step.model.embedding, step.draw(0)
     inputs, targets = ids[:, :-1], ids[:, 1:]
     step.objective.begin_update(step.counts(ids))
     with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bfloat16"):

@@ -66,7 +66,7 @@ def network(layers: int, width: int, heads: int, feedforward: int, vocabulary: i
 
 def marian(model: EncoderDecoder) -> MarianMTModel:
     """The same function in transformers: its Marian, with our positions in the place of its own."""
-    layer, (vocabulary, width) = model.encoder.layers[0], model.table.shape
+    layer, (vocabulary, width) = model.encoder.layers[0], model.embedding.shape
     layers, heads, feedforward = len(model.encoder.layers), layer.self_attn.num_heads, layer.linear1.out_features
     shape = {f"{side}_layers": layers for side in ("encoder", "decoder")}
     shape |= {f"{side}_attention_heads": heads for side in ("encoder", "decoder")}
@@ -89,7 +89,7 @@ def marian(model: EncoderDecoder) -> MarianMTModel:
             for ours, theirs in parts.items():
                 state |= {f"{prefix}{theirs}.{key}": value for key, value in getattr(layer, ours).state_dict().items()}
     tables = ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
-    state |= {f"{name}.weight": model.table.detach() for name in tables}
+    state |= {f"{name}.weight": model.embedding.detach() for name in tables}
     other.load_state_dict({**state, "final_logits_bias": torch.zeros(1, vocabulary)})
     return other
 

@@ -45,7 +45,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "objectives/frage": ("objective_rules", "rarity", "objectives", "skipgram"),
     "evaluation": ("score", "classifiers", "skipgram"),
     "evaluation/metrics": ("metric_geometry", "score"),
-    **{f"evaluation/metrics/{name}": ("metrics", "score", "classifiers") for name in ("bleu", "predictions", "bootstrap")},
+    **{
+        f"evaluation/metrics/{name}": ("metrics", "score", "classifiers")
+        for name in ("bleu", "predictions", "bootstrap")
+    },
     "evaluation/metrics/text": ("metrics", "classifiers", "measure"),
     "evaluation/metrics/similarity": ("metrics", "known_answers", "score"),
     "evaluation/metrics/neighbours": ("metric_geometry", "metric_popularity"),

@@ -42,7 +42,7 @@ class Step:
         self.objective = build(name, work.facts(sum(past), EPOCH)).to(device)
         for counts in past:
             self.objective.begin_update(counts)
-        table = self.model.table
+        table = self.model.embedding
         rest = [p for p in self.model.parameters() if p is not table]
         groups = [{"params": [table], "table": True}, {"params": rest, "table": False}]
         self.optimizer = self.objective.optimizer(groups, lr=1e-4, weight_decay=0.01)
@@ -73,7 +73,7 @@ class Step:
         return end - start, counting + end - begun
 
     def _train(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
-        table, is_low = self.model.table, self.work.training.precision == "bfloat16"
+        table, is_low = self.model.embedding, self.work.training.precision == "bfloat16"
         with torch.autocast(self.device, dtype=torch.bfloat16, enabled=is_low):
             hidden = self.model(*((inputs,) if self.work.task == "lm" else (targets, inputs)))
             loss = self.objective.loss(hidden, table, targets).loss / targets.numel()

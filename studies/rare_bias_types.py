@@ -47,7 +47,7 @@ def main(*baselines: str) -> None:
 
         def predicted(constant: float) -> list[int]:
             def logits(inputs: Tensor, first: int) -> Tensor:
-                return (model(inputs)[:, first:] @ model.table.T).float() + constant * rare  # noqa: B023
+                return (model(inputs)[:, first:] @ model.embedding.T).float() + constant * rare  # noqa: B023
 
             found, _ = uniq(read(logits, text, settings).prediction, groups, block=settings.block)  # noqa: B023
             return [found[kind] for kind in KINDS]

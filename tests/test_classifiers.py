@@ -61,9 +61,9 @@ def looped_contexts(model: rcnn.RCNN, words: list[int]) -> torch.Tensor:
         for side, before in ((model.left, words[:place]), (model.right, words[:place:-1])):
             state, cell = side.first, side.cell
             for word in before:
-                state = torch.tanh(cell.weight_hh_l0 @ state + cell.weight_ih_l0 @ model.table[word])
+                state = torch.tanh(cell.weight_hh_l0 @ state + cell.weight_ih_l0 @ model.embedding[word])
             sides.append(state)
-        rows.append(torch.cat((sides[0], model.table[words[place]], sides[1])))
+        rows.append(torch.cat((sides[0], model.embedding[words[place]], sides[1])))
     return torch.stack(rows)
 
 
@@ -205,7 +205,7 @@ def test_each_objective_changes_the_words_of_documents(folder):
         trained = classifier(folder, "classify", name)
         trained.run()
         trained.state.remove()
-        tables[name] = trained.table.detach()
+        tables[name] = trained.embedding.detach()
     plain = tables.pop("mle")
     assert [name for name, table in tables.items() if torch.equal(table, plain)] == []
 
@@ -238,7 +238,7 @@ def test_predictions_are_in_the_order_of_the_text(folder, task):
     if task == "images":
         own = images.predict(model, place, PIXELS)
         pixels, _ = read_images(place, "test")
-        alone = [(model(torch.from_numpy(row[None])) @ model.table.T)[0, 0].log_softmax(0)[4 : N - 2] for row in pixels]
+        alone = [(model(torch.from_numpy(row[None])) @ model.embedding.T)[0, 0].log_softmax(0)[4 : N - 2] for row in pixels]
     else:
         own = classify.predict(model, place, 6)
         text = tokens(place, "test").astype(np.int64)

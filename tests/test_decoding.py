@@ -49,7 +49,7 @@ def test_log_probabilities_equal_those_of_the_training_graph(pair):
     sources, targets = ([row[side] for row in pairs] for side in (0, 1))
     inputs = [np.append([EOS], target[:-1]) for target in targets]
     with torch.no_grad():
-        logits = model(padded(sources), padded(inputs)) @ model.table.T
+        logits = model(padded(sources), padded(inputs)) @ model.embedding.T
     scores = translator.score_batch(
         [[PIECES[i] for i in source] for source in sources], [[PIECES[i] for i in target[:-1]] for target in targets]
     )
@@ -89,7 +89,7 @@ def trained(tmp_path_factory) -> tuple[torch.nn.Module, Path]:
     for _ in range(200):
         sources, targets = zip(*(reversal(LONGEST - 2) for _ in range(64)), strict=True)
         hidden = model(padded(sources), padded([np.append(EOS, target[:-1]) for target in targets]))
-        logits = (hidden @ model.table.T).flatten(0, 1)
+        logits = (hidden @ model.embedding.T).flatten(0, 1)
         torch.nn.functional.cross_entropy(logits, padded(targets).flatten(), ignore_index=PAD).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -172,7 +172,7 @@ def test_each_token_is_scored_and_predicted_once_with_its_context(window, contex
 
     def scores(begin: int, place: int) -> torch.Tensor:
         with torch.no_grad():
-            return model(stream[None, begin : place + 1])[0, -1] @ model.table.T
+            return model(stream[None, begin : place + 1])[0, -1] @ model.embedding.T
 
     for place, token in enumerate(text.tolist()):
         begin = place // (window - context) * (window - context)
@@ -189,7 +189,7 @@ def greedy(model: torch.nn.Module, ids: list[int], length: int) -> list[int]:
     ids = list(ids)
     for _ in range(length):
         with torch.no_grad():
-            scores = model(torch.tensor([ids]))[0, -1] @ model.table.T
+            scores = model(torch.tensor([ids]))[0, -1] @ model.embedding.T
         scores[PAD] = -np.inf
         ids.append(int(scores.argmax()))
     return ids[-length:]
@@ -213,7 +213,7 @@ def test_continuations_are_greedy_and_start_after_their_prefixes(activation):
         for weight in model.layers.parameters():
             weight *= 1 if weight.dim() == 1 else 4  # enough to move on from a token, now and then
         # Both of them would often be the most probable: <pad> must never come, and </s> ends nothing.
-        model.table[[PAD, EOS]] = 1.05 * model.table[[37, 26]]
+        model.embedding[[PAD, EOS]] = 1.05 * model.embedding[[37, 26]]
     continued = continuations(model, activation, text, Continuation(samples=3, prefix=10, length=20), 1, [30])
     assert continued.shape == (4, 20)
     for start, continuation in zip((0, 7, 14, 30), continued.tolist(), strict=True):

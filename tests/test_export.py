@@ -54,8 +54,8 @@ def test_a_language_model_has_the_same_logits_without_remote_code(scale, exporte
     assert not any(told.values())
     assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
     ours = own(scale, f"lm/{name}")
-    ids = torch.randint(0, len(ours.table), (3, 50), generator=torch.Generator().manual_seed(0))
-    assert (model.eval()(ids).logits - ours(ids) @ ours.table.T).abs().max() < 1e-5
+    ids = torch.randint(0, len(ours.embedding), (3, 50), generator=torch.Generator().manual_seed(0))
+    assert (model.eval()(ids).logits - ours(ids) @ ours.embedding.T).abs().max() < 1e-5
 
 
 @torch.no_grad()
@@ -63,10 +63,10 @@ def test_a_translator_has_the_same_logits_where_sentences_are_padded(scale, expo
     model, told = transformers.AutoModelForSeq2SeqLM.from_pretrained(exported / "nmt/pairs", output_loading_info=True)
     assert not any(told.values())
     ours, random = own(scale, "nmt/pairs"), torch.Generator().manual_seed(0)
-    source, target = (torch.randint(4, len(ours.table), (3, length), generator=random) for length in (20, 17))
+    source, target = (torch.randint(4, len(ours.embedding), (3, length), generator=random) for length in (20, 17))
     source[1, 9:] = PAD
     given = model.eval()(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target).logits
-    assert (given - ours(source, target) @ ours.table.T).abs().max() < 1e-5
+    assert (given - ours(source, target) @ ours.embedding.T).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("name, corpus", [("lm/pieces", "lm/test.txt"), ("nmt/pairs", "nmt/test.source")])

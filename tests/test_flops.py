@@ -29,7 +29,7 @@ def test_operations_are_those_that_torch_counts(architecture, monkeypatch):
         elif hasattr(model, "nll"):
             scores = model.log_probabilities(hidden.hidden.flatten(0, 1))
         else:
-            scores = (hidden[0] if isinstance(hidden, tuple) else hidden) @ model.table.T
+            scores = (hidden[0] if isinstance(hidden, tuple) else hidden) @ model.embedding.T
         scores.sum().backward()
     counted = rows * block * flops_per_token(architecture, shape, vocabulary, block)
     assert counter.get_total_flops() == pytest.approx(counted, rel=0.02 if is_recurrent else 1e-6)

@@ -120,7 +120,7 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
         Probe(**tiny.PROBE),
     )
     trained = build("decoder", run.run["shape"], len(table), 64)
-    trained.load_state_dict({"table": torch.from_numpy(table)}, strict=False)
+    trained.load_state_dict({"embedding": torch.from_numpy(table)}, strict=False)
     from safetensors.torch import load_file
 
     trained.load_state_dict(load_file(run.model))

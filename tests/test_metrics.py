@@ -47,7 +47,8 @@ GROUPS = np.array([FREQ] * 5 + [MED] * 2 + [RARE] * 2 + [FILLER], dtype=np.int8)
 def test_scoring_does_not_import_torch():
     """It would take seconds and a gigabyte in each of many small stages."""
     metrics = [
-        f"raretokens.evaluation.metrics.{path.stem}" for path in (SOURCE / "raretokens/evaluation/metrics").glob("[a-z]*.py")
+        f"raretokens.evaluation.metrics.{path.stem}"
+        for path in (SOURCE / "raretokens/evaluation/metrics").glob("[a-z]*.py")
     ]
     files = [f"raretokens.tasks.{task}" for task in tasks.names()]
     modules = [*metrics, *files, "raretokens.evaluation.score", "raretokens.evaluation.classification"]

@@ -28,7 +28,7 @@ def table_and_another(seed: int):
         twin.grad = other.grad.clone()
         return gradient
 
-    return table, other, twin, [{"params": [table], "table": True}, {"params": [other], "table": False}], draw
+    return table, other, twin, [{"params": [table], "embedding": True}, {"params": [other], "embedding": False}], draw
 
 
 @pytest.fixture(autouse=True)
@@ -234,7 +234,7 @@ def test_terms_of_hidden_states_and_inputs_join_the_loss(untied):
     hidden, weight, targets, counts = update(3)
     table = torch.randn(N, D, requires_grad=True) if untied else weight
     inputs = targets.flip(1), targets[:, :4]
-    objective, more = Everywhere(facts()), {"input_table": table} if untied else {}
+    objective, more = Everywhere(facts()), {"input_embedding": table} if untied else {}
     ours = objective.loss(hidden, weight, targets, inputs=inputs, **more)
     plain = build("mle", {}, label_smoothing=0.1).loss(hidden, weight, targets)
     expected = plain.loss
@@ -273,7 +273,7 @@ def test_the_head_of_a_model_reaches_every_loss(name):
 
 def test_weight_decay_acts_on_the_table_alone():
     parameters = [torch.nn.Parameter(torch.ones(2, 2)) for _ in range(2)]
-    groups = [{"params": [parameters[0]], "table": True}, {"params": [parameters[1]], "table": False}]
+    groups = [{"params": [parameters[0]], "embedding": True}, {"params": [parameters[1]], "embedding": False}]
     optimizer = build("weight_decay", {}).optimizer(groups, lr=0.1, weight_decay=0.01)
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.2, 0.01]
 

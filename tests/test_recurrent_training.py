@@ -50,7 +50,7 @@ def test_a_step_is_that_of_torch_s_layers_with_the_dropped_weights_put_in_by_han
     output = model(ids, carried)
     plain = [nn.LSTM(layer.input_size, layer.hidden_size, batch_first=True) for layer in model.layers]
     torch.manual_seed(1)
-    states = nn.functional.embedding(ids, model.table) * nn.functional.dropout(torch.ones(20, 1))[ids]
+    states = nn.functional.embedding(ids, model.embedding) * nn.functional.dropout(torch.ones(20, 1))[ids]
     after, place = [], 0
     for layer, other in zip(model.layers, plain, strict=True):
         states = states * nn.functional.dropout(torch.ones(3, 1, states.shape[2]))
@@ -80,8 +80,8 @@ def test_a_mixture_is_the_sum_over_its_experts_and_takes_few_positions_at_a_time
     hidden, targets = torch.randn(3, 8, model.layers[-1].hidden_size, requires_grad=True), torch.randint(0, 20, (3, 8))
     monkeypatch.setattr("raretokens.models.awd_lstm_mos.ROWS", 100)  # two positions
     for place in np.ndindex(3, 8):
-        latent = torch.tanh(model.latent(hidden[place])).view(-1, model.table.shape[1])
-        each = (latent @ model.table.T + model.bias).softmax(1)
+        latent = torch.tanh(model.latent(hidden[place])).view(-1, model.embedding.shape[1])
+        each = (latent @ model.embedding.T + model.bias).softmax(1)
         mixed = (model.prior(hidden[place]).softmax(0)[:, None] * each).sum(0)
         of_target = -mixed[targets[place]].log()
         torch.testing.assert_close(model.nll(hidden, targets)[place].float(), of_target.float(), rtol=1e-5, atol=1e-5)
@@ -151,11 +151,11 @@ def test_averaging_begins_at_the_trigger_and_the_mean_is_validated_and_kept(tmp_
 
     def stepping(update, targets):
         rate = step(update, targets)
-        weights.append(trained.table.detach().clone())
+        weights.append(trained.embedding.detach().clone())
         return rate
 
     def validate(is_shared=True):
-        means.append(trained.table.detach().clone())
+        means.append(trained.embedding.detach().clone())
         return next(history)
 
     trained.rule.step, trained._validate = stepping, validate
@@ -166,7 +166,7 @@ def test_averaging_begins_at_the_trigger_and_the_mean_is_validated_and_kept(tmp_
     for update in range(12):
         expected = weights[update] if update < 4 else torch.stack(weights[4 : update + 1]).mean(0)
         torch.testing.assert_close(means[update], expected)
-    assert torch.equal(trained.table.detach(), weights[-1])
+    assert torch.equal(trained.embedding.detach(), weights[-1])
 
 
 def test_finetuning_averages_from_its_first_update_and_ends_when_it_no_longer_improves(tmp_path):
@@ -218,7 +218,7 @@ def test_each_objective_changes_the_table(tmp_path, architecture):
     for name in applying(architecture):
         trained = trainer(tmp_path / name, architecture, name, updates=3, dtype=torch.float64, **options(name))
         trained.run()
-        tables[name] = trained.table.detach()
+        tables[name] = trained.embedding.detach()
     plain = tables.pop("mle")
     assert [name for name, table in tables.items() if torch.equal(table, plain)] == []
 
@@ -236,7 +236,7 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(tmp_path, architecture, n
     settings |= options(name)
     expected = trainer(tmp_path, architecture, name, **settings)
     expected.run()
-    tables = expected.state.tables()
+    tables = expected.state.snapshots()
     expected.state.remove()
     stopped = trainer(tmp_path, architecture, name, save_updates=5, **settings)
     stopped.state.check_parent = lambda: stopped.update < 7 or pytest.fail("stop")
@@ -248,7 +248,7 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(tmp_path, architecture, n
     assert resumed.update == 5 and float(resumed.criterion.before.abs().sum()) > 0
     resumed.run()
     assert resumed.log == expected.log and resumed.kept == expected.kept
-    assert all(torch.equal(resumed.state.tables()[key], table) for key, table in tables.items())
+    assert all(torch.equal(resumed.state.snapshots()[key], table) for key, table in tables.items())
     assert torch.equal(resumed.criterion.before, expected.criterion.before)
     for part in ("model", "rule"):
         one, other = (getattr(trained, part).state_dict() for trained in (resumed, expected))

@@ -156,17 +156,17 @@ def test_weights_and_tables_are_set_aside_by_the_first_process_alone(tmp_path):
     other, run = State(tmp_path / "run", rank=1), State(tmp_path / "run")
     for update in (4, 8, 12):
         other.keep_weights(update, {"table": table})
-        other.keep_table(update, table)
+        other.keep_snapshot(update, table)
     assert [path.name for path in run.path.iterdir()] == ["lock"]
     for update in (4, 8):
         run.keep_weights(update, {"table": table})
-    run.keep_table(4, table)
+    run.keep_snapshot(4, table)
     run.save({"update": 8}, [8])
     for update in (10, 12):
         run.keep_weights(update, {"table": table})
     run.forget_weights([12])
     assert [run.weights(update).exists() for update in (4, 8, 10, 12)] == [False, True, False, True]
-    assert list(run.tables()) == ["000004"] and torch.equal(run.tables()["000004"], table.half())
+    assert list(run.snapshots()) == ["000004"] and torch.equal(run.snapshots()["000004"], table.half())
 
 
 def test_the_state_is_found_again_by_what_the_run_is_told_and_its_files_alone(tmp_path):
@@ -185,7 +185,7 @@ def saved(path, *updates: int) -> State:
     """Saved states, each with a table and weights of its own."""
     run = State(path)
     for update in updates:
-        run.keep_table(update, torch.full((3, 2), float(update)))
+        run.keep_snapshot(update, torch.full((3, 2), float(update)))
         run.keep_weights(update, {"table": torch.full((3, 2), float(update))})
         run.save({"update": update}, [update])
     run._lock.close()
@@ -249,11 +249,11 @@ def test_after_damage_the_next_states_are_the_last_ones(tmp_path):
     again.forget_weights([])
     assert names(again, "weights") == [8, 12]
     for update in (10, 12):
-        again.keep_table(update, torch.zeros(3, 2))
+        again.keep_snapshot(update, torch.zeros(3, 2))
         again.keep_weights(update, {"table": torch.zeros(3, 2)})
         again.save({"update": update}, [update])
     assert [names(again, kind) for kind in ("state", "weights")] == [[10, 12], [10, 12]]
-    assert list(again.tables()) == ["000004", "000008", "000010", "000012"]
+    assert list(again.snapshots()) == ["000004", "000008", "000010", "000012"]
 
 
 def test_what_is_damaged_when_a_run_ends_is_in_no_output(folder):
@@ -287,7 +287,7 @@ def test_a_run_that_diverges_leaves_no_weights(folder, updates):
     def diverging(targets: int) -> float:
         rate = step(targets)
         if trained.update == 2:
-            torch.nn.init.constant_(trained.table, float("nan"))
+            torch.nn.init.constant_(trained.embedding, float("nan"))
         return rate
 
     trained._step = diverging
@@ -304,7 +304,7 @@ def test_a_run_that_diverges_leaves_no_weights(folder, updates):
 
 def test_weights_that_are_no_numbers_are_not_written(tmp_path):
     outputs = Outputs(tmp_path / "run", {})
-    with pytest.raises(UserError, match="run: weights that are no numbers: b; lower the learning rate"):
+    with pytest.raises(UserError, match="run: the weights contain NaN or Inf: b; lower the learning rate"):
         outputs.weights({"a": torch.ones(2), "b": torch.tensor([1.0, float("inf")])}, {"000000": torch.ones(2)})
     assert not (tmp_path / "run").exists()
 

@@ -115,9 +115,9 @@ def test_loss_and_gradients_are_those_of_a_loop_over_pairs(text, vocabulary):
     torch.manual_seed(0)
     model = SkipGram(len(vocabulary), 7, width=6, window=3, negatives=4, drawn=5, subsample=0.01).double()
     with torch.no_grad():
-        model.table.normal_()
+        model.embedding.normal_()
         model.outputs.normal_()
-    table, outputs = (weight.detach().clone().requires_grad_() for weight in (model.table, model.outputs))
+    table, outputs = (weight.detach().clone().requires_grad_() for weight in (model.embedding, model.outputs))
     cut = windows(text, vocabulary)
     (batch,) = cut.cut(cut.update(3), 1000)
     loss = negative_sampling(model(*batch.inputs), batch.targets, model.negatives)
@@ -131,7 +131,7 @@ def test_loss_and_gradients_are_those_of_a_loop_over_pairs(text, vocabulary):
             naive = naive - 4 / 5 * torch.log(torch.sigmoid(-(row @ outputs[word])))
     naive.backward()
     assert loss.item() == pytest.approx(naive.item(), rel=1e-12)
-    for weight, reference in ((model.table, table), (model.outputs, outputs)):
+    for weight, reference in ((model.embedding, table), (model.outputs, outputs)):
         assert weight.grad.is_sparse
         torch.testing.assert_close(weight.grad.to_dense(), reference.grad, rtol=1e-10, atol=1e-12)
 

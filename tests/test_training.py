@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 def finished(folder, task, name, **settings):
     trained = trainer(folder, task, name, **settings)
     trained.run()
-    trained.tables = trained.state.tables()
+    trained.tables = trained.state.snapshots()
     trained.state.remove()
     return weights(trained), trained
 
@@ -55,7 +55,7 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
     assert resumed.update == 3
     resumed.run()
     assert resumed.log == unbroken.log
-    tables = resumed.state.tables()
+    tables = resumed.state.snapshots()
     assert list(tables) == ["000000", "000004", "000008"]
     assert all(torch.equal(tables[key], table) for key, table in unbroken.tables.items())
     for key, value in weights(resumed).items():
@@ -65,12 +65,12 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
 
 def test_frozen_rows_stay_bit_identical_under_weight_decay(folder):
     before = trainer(folder, "lm", "freeze", updates=100)
-    initial = before.table.detach().clone()
+    initial = before.embedding.detach().clone()
     before.run()
     before.state.remove()
     rare = torch.arange(N) >= 30
-    assert torch.equal(before.table.detach()[rare], initial[rare])
-    assert not torch.equal(before.table.detach()[~rare], initial[~rare])
+    assert torch.equal(before.embedding.detach()[rare], initial[rare])
+    assert not torch.equal(before.embedding.detach()[~rare], initial[~rare])
 
 
 def test_frage_that_starts_late_continues_the_baseline(folder):
@@ -80,7 +80,7 @@ def test_frage_that_starts_late_continues_the_baseline(folder):
         for name, options in (("mle", {}), ("frage", {"start": 6}), ("frage", {"start": 5}))
     )
     assert all(torch.equal(late[key], value) for key, value in baseline.items())
-    assert not torch.equal(early["table"], baseline["table"])
+    assert not torch.equal(early["embedding"], baseline["embedding"])
 
 
 def test_a_stop_keeps_the_checkpoints_that_are_averaged(folder):

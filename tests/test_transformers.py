@@ -162,10 +162,10 @@ def looped(name: str) -> dict[str, torch.Tensor]:
     """A plain loop in one micro-batch; decay as transformers has it, without biases and norms."""
     model, objective, text = tiny.model("gpt2", torch.float64), tiny.objective(name), tiny.Sentences()
     table = model.get_output_embeddings().weight
-    groups = [{"params": [table], "table": True, "weight_decay": 0.1}]
+    groups = [{"params": [table], "embedding": True, "weight_decay": 0.1}]
     for decay in (0.1, 0.0):
         chosen = [value for value in model.parameters() if value is not table and (value.dim() > 1) == (decay > 0)]
-        groups.append({"params": chosen, "table": False, "weight_decay": decay})
+        groups.append({"params": chosen, "embedding": False, "weight_decay": decay})
     optimizer, loop = objective.optimizer(groups, lr=0.01, betas=(0.9, 0.999), eps=1e-8), Loop(objective, table)
     for update in range(6):
         rows = [text[16 * (update % 3) + number] for number in range(16)]

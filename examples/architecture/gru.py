@@ -13,13 +13,13 @@ SHAPE = {"layers": "layers", "width": "count", "dropout": "probability"}
 class GRU(nn.Module):
     def __init__(self, vocabulary: int, layers: int, width: int, dropout: float, positions: int) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
+        self.embedding = nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.GRU(width, width, layers, batch_first=True)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Ids of sequences x positions -> final hidden states of sequences x positions x width."""
-        embedded = nn.functional.embedding(inputs, self.table) * math.sqrt(self.table.shape[1])
+        embedded = nn.functional.embedding(inputs, self.embedding) * math.sqrt(self.embedding.shape[1])
         return self.layers(self.dropout(embedded))[0]
 
 

@@ -22,14 +22,14 @@ PENALTIES: dict[str, Callable[[int, float], float]] = {
 def log_probabilities(model: torch.nn.Module, source: list[int], prefixes: Tensor) -> Tensor:
     """Of every id after each prefix and each of its beginnings: prefixes x (1 + their length) x N."""
     inputs = torch.nn.functional.pad(prefixes, (1, 0), value=EOS)
-    logits = model(torch.tensor([source]).expand(len(inputs), -1), inputs) @ model.table.T
+    logits = model(torch.tensor([source]).expand(len(inputs), -1), inputs) @ model.embedding.T
     logits[..., PAD] = logits[:, 0, EOS] = -torch.inf
     return logits.double().log_softmax(-1)
 
 
 def exhaustive(model: torch.nn.Module, source: list[int], longest: int, penalty: Callable[[int], float]) -> list[int]:
     """The best of all translations there are, without </s>."""
-    usable = [i for i in range(len(model.table)) if i not in (PAD, EOS)]
+    usable = [i for i in range(len(model.embedding)) if i not in (PAD, EOS)]
     prefixes = torch.tensor(list(itertools.product(usable, repeat=longest - 1)))
     steps = log_probabilities(model, source, prefixes)
     so_far = torch.zeros(len(prefixes), dtype=torch.float64)

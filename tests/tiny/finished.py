@@ -63,7 +63,7 @@ def run(folder: Path, task: str, name: str, tokens: str, architecture: str, acti
     with torch.no_grad():  # decided enough that rounding does not choose
         for weight in model.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
-        model.table.mul_(2).add_(0.3 * torch.randn(32))
+        model.embedding.mul_(2).add_(0.3 * torch.randn(32))
     if task == "nmt":
         learn(model, Bitext(folder / "data/tokens" / tokens, "train"))
     trained = folder / "data/runs" / task / name
@@ -92,7 +92,7 @@ def learn(model: torch.nn.Module, pairs: Bitext, updates: int = 120) -> None:
         inputs = padded([np.append([EOS], target[:-1]) for _, target in chosen])
         hidden = model(padded([source for source, _ in chosen]), inputs)
         loss = torch.nn.functional.cross_entropy(
-            (hidden @ model.table.T).flatten(0, 1), targets.flatten(), ignore_index=PAD
+            (hidden @ model.embedding.T).flatten(0, 1), targets.flatten(), ignore_index=PAD
         )
         optimizer.zero_grad()
         loss.backward()

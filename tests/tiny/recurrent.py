@@ -12,13 +12,13 @@ SHAPE = {"layers": "count", "width": "count", "dropout": "probability"}
 class Recurrent(nn.Module):
     def __init__(self, vocabulary: int, layers: int, width: int, dropout: float, positions: int) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.empty(vocabulary, width))
+        self.embedding = nn.Parameter(torch.empty(vocabulary, width))
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.LSTM(width, width, layers, batch_first=True, dropout=dropout)
-        nn.init.normal_(self.table, std=width**-0.5)
+        nn.init.normal_(self.embedding, std=width**-0.5)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.dropout(self.layers(self.dropout(nn.functional.embedding(inputs, self.table)))[0])
+        return self.dropout(self.layers(self.dropout(nn.functional.embedding(inputs, self.embedding)))[0])
 
 
 def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:

@@ -78,7 +78,7 @@ def export(model: EncoderDecoder, pieces: tuple[str, ...], activation: str, into
     )
     for side, stack in ((spec.encoder, model.encoder), (spec.decoder, model.decoder)):
         _stack(side, stack.layers, model)
-    spec.decoder.projection.weight = _array(model.table)
+    spec.decoder.projection.weight = _array(model.embedding)
     spec.register_source_vocabulary(list(pieces))
     spec.register_target_vocabulary(list(pieces))
     end, unknown = SPECIALS[EOS], SPECIALS[UNK]
@@ -97,8 +97,8 @@ def export_language_model(
     )
     _stack(spec.decoder, layers, model)
     _norm(spec.decoder.layer_norm, model.layers.norm)
-    spec.decoder.projection.weight = _array(model.table)
-    names = list(pieces or map(str, range(len(model.table))))
+    spec.decoder.projection.weight = _array(model.embedding)
+    names = list(pieces or map(str, range(len(model.embedding))))
     spec.register_vocabulary(names)
     spec.config.bos_token = spec.config.eos_token = names[EOS]
     spec.config.unk_token = names[UNK]
@@ -115,7 +115,7 @@ def _save(spec: transformer_spec.TransformerSpec | transformer_spec.TransformerD
 
 def _stack(target, layers: nn.ModuleList, model: EncoderDecoder | Decoder) -> None:
     embeddings = target.embeddings[0] if isinstance(target.embeddings, list) else target.embeddings
-    embeddings.weight = _array(model.table)
+    embeddings.weight = _array(model.embedding)
     target.scale_embeddings = True
     target.position_encodings.encodings = _array(model.positions)
     for to, layer in zip(target.layer, layers, strict=True):

@@ -44,7 +44,7 @@ class Read(NamedTuple):
 
 def teacher_forced(model: nn.Module, text: np.ndarray, probe: "Probe", rare: np.ndarray | None = None) -> Read:
     """read() by a model of models/: final hidden states times its table."""
-    table = model.table
+    table = model.embedding
 
     def logits(inputs: Tensor, first: int) -> Tensor:
         hidden = model(inputs.to(table.device))[:, first:]

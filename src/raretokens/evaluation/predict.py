@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from raretokens.evaluation.config import PredictJob
 from raretokens.files import whole
-from raretokens.models.registry import build
+from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import read_meta
 
 TOKENS_AT_ONCE = 16384  # of a forward pass; changes the speed alone
@@ -24,7 +23,7 @@ def predict(job: PredictJob, predict_test: PredictTest, folder: Path, trained: P
     """
     run = job.run
     model = build(run.architecture, run.shape, read_meta(folder)["vocabulary"], job.block)
-    model.load_state_dict(load_file(trained / "model.safetensors"))
+    load_weights(model, trained / "model.safetensors")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     with torch.no_grad():
         logprob = predict_test(model.to(device).eval(), folder, job.block)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import ctranslate2
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from raretokens.errors import UserError
@@ -25,7 +24,7 @@ from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evaluation.metrics.predictions import find_paper_prefixes
 from raretokens.files import whole
 from raretokens.models.decoder import Decoder
-from raretokens.models.registry import build
+from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import read_meta, tokens
 from raretokens.tokenization.vocabulary import EOS, PAD, RARE, VOCABULARY, Vocabulary
 
@@ -59,10 +58,10 @@ def continuations(
 
 @torch.no_grad()
 def _by_itself(model: nn.Module, rows: list[list[int]], length: int) -> np.ndarray:
-    ids = torch.tensor(rows, device=model.table.device)
+    ids = torch.tensor(rows, device=model.embedding.device)
     model.eval()
     for _ in range(length):
-        scores = model(ids)[:, -1] @ model.table.T
+        scores = model(ids)[:, -1] @ model.embedding.T
         scores[:, PAD] = -torch.inf
         ids = torch.cat((ids, scores.argmax(1, keepdim=True)), dim=1)
     return ids[:, -length:].cpu().numpy().astype(np.int32)
@@ -111,7 +110,7 @@ def language_model(job: ProbeJob, folder: Path, checkpoint: Path) -> Probed:
     run, asked = job.run, job.probe
     longest = max(asked.window, asked.block, 1 + asked.continuation.prefix + asked.continuation.length)
     model = build(run.architecture, run.shape, read_meta(folder)["vocabulary"], longest)
-    model.load_state_dict(load_file(checkpoint))
+    load_weights(model, checkpoint)
     text = tokens(folder, "test")
     needed, samples = asked.continuation.prefix + asked.continuation.length, asked.continuation.samples
     vocabulary = Vocabulary.read(folder / VOCABULARY)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from raretokens.errors import UserError
@@ -14,7 +13,7 @@ from raretokens.evaluation import recurrent_adaptation as pointer
 from raretokens.evaluation.config import Dynamic, EvaluateJob, Pointer
 from raretokens.evaluation.recurrent_adaptation import Read, read
 from raretokens.files import whole, write_text
-from raretokens.models.registry import build
+from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import read_meta, tokens
 
 Texts = dict[str, np.ndarray]  # split -> ids
@@ -28,7 +27,7 @@ def evaluate(job: EvaluateJob, folder: Path, trained: Path, into: Path) -> None:
     """
     run, asked = job.run, job.evaluation
     model = build(run.architecture, run.shape, read_meta(folder)["vocabulary"], 1)
-    model.load_state_dict(load_file(trained / "model.safetensors"))
+    load_weights(model, trained / "model.safetensors")
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu")).eval()
     texts = {split: np.asarray(tokens(folder, split)) for split in ("valid", "test")}
     plain = {split: read(model, text) for split, text in texts.items()}

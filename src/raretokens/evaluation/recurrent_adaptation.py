@@ -44,7 +44,7 @@ def read(model: nn.Module, text: np.ndarray) -> Read:
     # All that is kept has its place beforehand: small pieces kept between the large scores would split the memory they leave.
     states = torch.empty(len(text), model.layers[-1].hidden_size, dtype=torch.float32)
     found, carried, place = Read(np.empty(len(text), np.float32), np.empty(len(text), np.int32), states), None, 0
-    for inputs, targets in segments(text, POSITIONS, model.table.device):
+    for inputs, targets in segments(text, POSITIONS, model.embedding.device):
         output = model(inputs, carried)
         carried, here = output.carried, slice(place, place + targets.shape[1])
         found.states[here] = output.states[0]
@@ -66,7 +66,7 @@ def _score(model: nn.Module, hidden: Tensor, targets: Tensor, logprob: np.ndarra
 
 def scored_at_once(model: nn.Module) -> int:
     """How many positions."""
-    return max(SCORES // len(model.table), 1)
+    return max(SCORES // len(model.embedding), 1)
 
 
 def segments(text: np.ndarray, positions: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
@@ -144,7 +144,7 @@ class DynamicChoice(NamedTuple):
 def statistics(model: nn.Module, text: np.ndarray, declared: Dynamic) -> list[Tensor]:
     """RMS of each parameter's gradient over batches of the training text, read in order."""
     sums, number, carried = [torch.zeros_like(weight) for weight in model.parameters()], 0, None
-    for inputs, targets in islice(_batches(text, declared, model.table.device), declared.batches):
+    for inputs, targets in islice(_batches(text, declared, model.embedding.device), declared.batches):
         gradient, _, carried = _gradient(model, inputs, targets, carried)
         for total, part in zip(sums, gradient, strict=True):
             total.addcmul_(part, part)
@@ -178,7 +178,7 @@ def followed(model: nn.Module, text: np.ndarray, rms: list[Tensor], chosen: Dyna
     paces = [chosen.rate / (part + chosen.epsilon) for part in rms]
     logprob, carried = [], None
     try:
-        for inputs, targets in segments(text, length, model.table.device):
+        for inputs, targets in segments(text, length, model.embedding.device):
             gradient, scored, carried = _gradient(model, inputs, targets, carried)
             logprob.append(scored.float().cpu())
             with torch.no_grad():

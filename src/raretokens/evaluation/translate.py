@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import ctranslate2
-from safetensors.torch import load_file
 
 from raretokens.evaluation.config import Decoding, TranslateJob
 from raretokens.evaluation.ctranslate2_models import best_device, checked_compute_type, export
 from raretokens.files import write_text
-from raretokens.models.registry import build
+from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import Bitext
 from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
@@ -112,5 +111,5 @@ def _sources(pairs: Bitext, pieces: tuple[str, ...], decoding: Decoding) -> list
 def _export(job: TranslateJob, checkpoint: Path, encoder: Tokenizer, source: int, into: Path) -> None:
     run = job.run
     model = build(run.architecture, run.shape, len(encoder.vocabulary), max(source, job.longest))
-    model.load_state_dict(load_file(checkpoint))
+    load_weights(model, checkpoint)
     export(model, encoder.vocabulary.pieces, run.shape["activation"], into)

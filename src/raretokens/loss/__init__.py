@@ -1,1 +1,1 @@
-"""The loss of a tied table whose gradient can be gated, and what an objective may change of it."""
+"""The loss of a tied embedding matrix whose gradient can be gated, and what an objective may change of it."""

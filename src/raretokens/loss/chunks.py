@@ -44,7 +44,7 @@ class Chunks:
             self._chunk(order[start : start + self.chunk], first_rare - start)
 
     def gradients(self) -> tuple[Tensor | None, ...]:
-        """Of the loss in the hidden states, the table, the offset and the bias."""
+        """Of the loss in the hidden states, the embedding matrix, the offset and the bias."""
         return self.grad_hidden, self.grad_weight, self.grad_offset, self.grad_bias
 
     def _order(self) -> tuple[Tensor, int]:
@@ -86,7 +86,7 @@ class Chunks:
             self._gradients(rows, column, self._less_target(error, column), slope, first_rare)
 
     def _logits(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """rows x N, and their slope in hidden table^T where that is not 1 everywhere."""
+        """rows x N, and their slope in hidden embedding^T where that is not 1 everywhere."""
         product = torch.mm(self.hidden[rows], self.weight.T, out=self.product[: len(rows)])
         logits = self.logits[: len(rows)]
         if logits.dtype != product.dtype:
@@ -146,7 +146,7 @@ class Chunks:
 
 
 def _apply(head: Head, logits: Tensor, wants_slope: bool) -> Tensor | None:
-    """The head, in place of hidden table^T; its slope there, or None where that is 1."""
+    """The head, in place of hidden embedding^T; its slope there, or None where that is 1."""
     if head.bias is not None:
         logits += head.bias.detach().to(logits.dtype)
     if head.scale != 1.0:

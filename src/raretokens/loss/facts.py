@@ -22,7 +22,7 @@ class Facts:
     specials: int  # the first ids: markers, never rare
     pad: int  # target id of padding, left out of every loss
     updates_per_epoch: int
-    width: int  # d, of a row of the table
+    width: int  # d, of a row of the embedding matrix
     label_smoothing: float = 0.0
     markers: tuple[int, ...] = ()  # further ids that are never rare, wherever they stand
 
@@ -123,11 +123,11 @@ def facts_of_text(
 
     tokenizer: of transformers, tokenizers or sentencepiece, or a function from a string to ids; only the ids that it gives
     count, no markers are added. text: a UTF-8 file, read line by line without line ends, or strings. width: d.
-    tokens_per_update: targets of an update, of all devices. rows: of the table, where it is larger than the vocabulary; a
+    tokens_per_update: targets of an update, of all devices. rows: of the embedding, where it is larger than the vocabulary; a
     function needs it. markers: ids that are never rare, beside those that a tokenizer of transformers calls special. more: as of
     `facts`, such as rare_share or pad.
 
-    Raises ValueError where the text is empty, or has an id that the table has no row for.
+    Raises ValueError where the text is empty, or has an id that the embedding matrix has no row for.
     """
     own = _size(tokenizer)
     size = rows or own
@@ -138,7 +138,7 @@ def facts_of_text(
     counts = torch.zeros(size, dtype=torch.int64)
     for ids in _cut(tokenizer, text):
         if ids and not 0 <= min(ids) <= max(ids) < size:
-            raise ValueError(f"ids {min(ids)}..{max(ids)} do not fit a table of {size} rows")
+            raise ValueError(f"ids {min(ids)}..{max(ids)} do not fit an embedding matrix of {size} rows")
         counts += torch.bincount(torch.tensor(ids, dtype=torch.int64), minlength=size)
     if not counts.any():
         raise ValueError(f"the text {text if isinstance(text, Path) else ''} has no tokens")

@@ -1,7 +1,7 @@
-"""Gated linear cross-entropy: the softmax loss of an output table whose gradient towards the table can be gated.
+"""Gated linear cross-entropy: the softmax loss of an output embedding whose gradient towards the embedding matrix can be gated.
 
 For positions i and token types k let z = h W^T, and let G be the loss's gradient in the logits (softmax minus target). Every
-gating objective of the papers leaves dL/dH = G W alone and scales what reaches the table:
+gating objective of the papers leaves dL/dH = G W alone and scales what reaches the embedding matrix:
 
     dL/dW = (Gamma * G)^T H,    Gamma[i, k] = A[k] where the target of i is not rare, B[k] where it is, Gamma[i, y_i] = 1
 
@@ -38,7 +38,7 @@ def gated_linear_cross_entropy(
     """Sum of cross-entropies of softmax(hidden weight^T), with a gate on the gradient of weight.
 
     hidden: ... x d; weight: N x d; targets: ..., int64 in 0..N-1 or ignore_index. head: bias, scale and soft-cap of the logits;
-    the gate acts on the table alone, the bias gets all of its gradient. label_smoothing eps spreads eps / N over all types
+    the gate acts on the embedding alone, the bias gets all of its gradient. label_smoothing eps spreads eps / N over all types
     (fairseq's form). z_loss: weight of the squared logarithm of the softmax's normaliser. target_offset: ..., added to the
     target's logit, differentiable. token_weight: N, factor of the loss of a position by its target. unlikelihood: targets must
     be sequences x positions. chunk: positions that are worked on at a time.

@@ -2,7 +2,7 @@
 
 What a training loop that is not ours tells an objective, and when.
 
-    loop = Loop(objective, table)
+    loop = Loop(objective, embedding)
     optimizer = loop.optimizer(model.parameters(), lr=1e-3)
     for batches in updates:
         loop.begin(batch.targets for batch in batches)             # before the first loss of an update
@@ -35,48 +35,48 @@ def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -
 
 
 class Loop:
-    """Updates of a table by an objective, in a loop of one's own.
+    """Updates of an embedding matrix by an objective, in a loop of one's own.
 
-    table: the output table, N x d, a parameter of the optimizer's. head: what the model makes of hidden table^T. input_table:
-    where the model looks up, if not in the table. accelerator: that of Accelerate, where its backward() is called: it divides
-    by its accumulation steps, which the loss makes up for. Raises ValueError where the objective's facts are not the table's.
+    embedding: the output embedding, N x d, a parameter of the optimizer's. head: what the model makes of hidden embedding^T. input_embedding:
+    where the model looks up, if not in the embedding. accelerator: that of Accelerate, where its backward() is called: it divides
+    by its accumulation steps, which the loss makes up for. Raises ValueError where the objective's facts are not the embedding's.
     """
 
     def __init__(
         self,
         objective: Objective,
-        table: Tensor,
+        embedding: Tensor,
         *,
         head: Head = PLAIN,
-        input_table: Tensor | None = None,
+        input_embedding: Tensor | None = None,
         accelerator: Any = None,
     ) -> None:
         known = len(objective.facts.counts), objective.facts.width
-        if tuple(table.shape) != known:
+        if tuple(embedding.shape) != known:
             raise ValueError(
-                f"the table is {' x '.join(map(str, table.shape))}, its facts are of {known[0]} x {known[1]}"
+                f"the embedding matrix is {' x '.join(map(str, embedding.shape))}, its facts are of {known[0]} x {known[1]}"
             )
-        self.objective, self.table, self.head, self.input_table = objective, table, head, input_table
+        self.objective, self.embedding, self.head, self.input_embedding = objective, embedding, head, input_embedding
         self.factor = 1 if accelerator is None else accelerator.gradient_accumulation_steps
         self.left = self.micro_batches = 0  # of the update: without a loss so far, and all
         self.processes, self.targets = 1, 1
 
     def optimizer(self, parameters: Iterable[Any], **adam: Any) -> torch.optim.Optimizer:
-        """The objective's optimizer: AdamW, or a rule of its own for the table.
+        """The objective's optimizer: AdamW, or a rule of its own for the embedding matrix.
 
-        parameters: weights or groups of them, as torch's optimizers take them, the table among them; adam: lr, betas, eps,
-        weight_decay. Raises ValueError where the table is missing.
+        parameters: weights or groups of them, as torch's optimizers take them, the embedding among them; adam: lr, betas, eps,
+        weight_decay. Raises ValueError where the embedding matrix is missing.
         """
         given = list(parameters)
         groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
         split = []
         for group in groups:
             weights = list(group["params"])
-            for is_table in (True, False):
-                chosen = [weight for weight in weights if (weight is self.table) == is_table]
-                split += [{**group, "params": chosen, "table": is_table}] if chosen else []
-        if not any(group["table"] for group in split):
-            raise ValueError("the table is not among the optimizer's parameters")
+            for is_embedding in (True, False):
+                chosen = [weight for weight in weights if (weight is self.embedding) == is_embedding]
+                split += [{**group, "params": chosen, "embedding": is_embedding}] if chosen else []
+        if not any(group["embedding"] for group in split):
+            raise ValueError("the embedding matrix is not among the optimizer's parameters")
         return self.objective.optimizer(split, **adam)
 
     def begin(self, targets: Iterable[Tensor]) -> None:
@@ -88,13 +88,13 @@ class Loop:
         counts = torch.zeros_like(known.counts)
         if parts:
             counts = target_counts(parts, len(counts), known.pad)
-        counts = counts.to(self.table.device)
+        counts = counts.to(self.embedding.device)
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(counts)
             self.processes = distributed.get_world_size()
         self.targets = max(int(counts.sum()), 1)
         self.left = self.micro_batches = len(parts)
-        self.objective.to(self.table.device)
+        self.objective.to(self.embedding.device)
         self.objective.begin_update(counts)
 
     def loss(self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor] = ()) -> Tensor:
@@ -108,12 +108,12 @@ class Loop:
             raise RuntimeError(f"begin(targets) was told of {self.micro_batches} micro-batches; this is one more")
         self.left -= 1
         summed = self.objective.loss(
-            hidden, self.table, targets, head=self.head, inputs=inputs, input_table=self.input_table
+            hidden, self.embedding, targets, head=self.head, inputs=inputs, input_embedding=self.input_embedding
         )
         loss = summed.loss * (self.processes / self.targets)
         if not self.left:
-            with torch.autocast(self.table.device.type, enabled=False):
-                penalty = self.objective.penalty(self.table)
+            with torch.autocast(self.embedding.device.type, enabled=False):
+                penalty = self.objective.penalty(self.embedding)
             loss = loss if penalty is None else loss + penalty
         return loss * self.factor
 
@@ -130,9 +130,9 @@ class Loop:
         """
         if self.left:
             raise RuntimeError(f"{self.left} of the update's {self.micro_batches} micro-batches had no loss")
-        with keep_frozen_rows(self.objective, self.table):
+        with keep_frozen_rows(self.objective, self.embedding):
             yield
-        self.objective.end_update(self.table)
+        self.objective.end_update(self.embedding)
 
     def state_dict(self) -> dict[str, Any]:
         """What must survive a resume beside model and optimizer."""
@@ -140,8 +140,8 @@ class Loop:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """What state_dict() returned, from whatever device."""
-        self.objective.to(self.table.device)
-        self.objective.load_state_dict(_moved(state, self.table.device))
+        self.objective.to(self.embedding.device)
+        self.objective.load_state_dict(_moved(state, self.embedding.device))
 
 
 def _moved(tree: Any, device: torch.device) -> Any:

@@ -36,7 +36,7 @@ class Objective(nn.Module):
         """counts: N, int64, targets of the whole update by type: all micro-batches, all processes, no padding."""
 
     def gate(self) -> Gate | None:
-        """Gate on the table's gradient through the softmax in this update."""
+        """Gate on the embedding's gradient through the softmax in this update."""
         return None
 
     def target_offset(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor | None:
@@ -59,10 +59,10 @@ class Objective(nn.Module):
         """A term of the hidden states, summed over the positions of a micro-batch whose target is no padding."""
         return None
 
-    def input_term(self, table: Tensor, inputs: Sequence[Tensor]) -> Tensor | None:
+    def input_term(self, embedding: Tensor, inputs: Sequence[Tensor]) -> Tensor | None:
         """A term of the rows that a model looks up, summed over the positions of a micro-batch.
 
-        table: the input table, N x d; inputs: ids that were looked up, sequences x positions each, with padding.
+        embedding: the input embedding, N x d; inputs: ids that were looked up, sequences x positions each, with padding.
         """
         return None
 
@@ -74,13 +74,13 @@ class Objective(nn.Module):
         *,
         head: Head = PLAIN,
         inputs: Sequence[Tensor] = (),
-        input_table: Tensor | None = None,
+        input_embedding: Tensor | None = None,
     ) -> SummedLoss:
         """Summed loss of a micro-batch; hidden: sequences x positions x d, weight: N x d, targets: sequences x positions.
 
         head: what the model makes of hidden weight^T, where that is not all. inputs: ids that the model looked up, for
-        objectives with a term of them; input_table: where, if not in weight. Without gradients (validation) it is the plain
-        likelihood of the targets. Raises ValueError on a table that is not the facts', RuntimeError where begin_update was
+        objectives with a term of them; input_embedding: where, if not in weight. Without gradients (validation) it is the plain
+        likelihood of the targets. Raises ValueError on an embedding that is not the facts', RuntimeError where begin_update was
         forgotten.
         """
         self._check(weight)
@@ -105,14 +105,14 @@ class Objective(nn.Module):
         )
         terms = (
             self.hidden_term(hidden, targets),
-            self.input_term(weight if input_table is None else input_table, inputs),
+            self.input_term(weight if input_embedding is None else input_embedding, inputs),
         )
         return SummedLoss(sum((term for term in terms if term is not None), summed.loss), summed.nll)
 
     def _check(self, weight: Tensor) -> None:
         if len(weight) != len(self.facts.counts):
             raise ValueError(
-                f"the table has {len(weight)} rows, the facts have counts of {len(self.facts.counts)} types"
+                f"the embedding matrix has {len(weight)} rows, the facts have counts of {len(self.facts.counts)} types"
             )
 
     def penalty(self, weight: Tensor) -> Tensor | None:
@@ -120,14 +120,14 @@ class Objective(nn.Module):
         return None
 
     def frozen_rows(self) -> Tensor | None:
-        """N, bool: rows of the table that this update must not change (gradient, decay and momentum)."""
+        """N, bool: rows of the embedding matrix that this update must not change (gradient, decay and momentum)."""
         return None
 
     def end_update(self, weight: Tensor) -> None:
-        """After the optimizer's step; weight is the table's new value."""
+        """After the optimizer's step; weight is the embedding's new value."""
 
     def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
-        """Optimizer over the parameter groups; the one with `table=True` holds the tied table alone."""
+        """Optimizer over the parameter groups; the one with `embedding=True` holds the tied embedding matrix alone."""
         return torch.optim.AdamW(groups, fused=True, **adam)
 
     def about(self) -> dict[str, float]:
@@ -155,7 +155,7 @@ def _told(begin_update: Callable[[Any, Tensor], None]) -> Callable[[Any, Tensor]
 
 
 @contextmanager
-def keep_frozen_rows(objective: Objective, table: Tensor) -> Iterator[None]:
+def keep_frozen_rows(objective: Objective, embedding: Tensor) -> Iterator[None]:
     """Around the optimizer's step: rows that the objective freezes keep their values, whatever decay and momentum do.
 
     A gradient of zero keeps the moments zero; putting the rows back undoes decoupled weight decay, to the bit.
@@ -164,8 +164,8 @@ def keep_frozen_rows(objective: Objective, table: Tensor) -> Iterator[None]:
     if frozen is None:
         yield
         return
-    if table.grad is not None:
-        table.grad[frozen] = 0.0
-    before = table.detach()[frozen]
+    if embedding.grad is not None:
+        embedding.grad[frozen] = 0.0
+    before = embedding.detach()[frozen]
     yield
-    table.detach()[frozen] = before
+    embedding.detach()[frozen] = before

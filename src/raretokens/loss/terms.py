@@ -4,7 +4,7 @@ The candidates of position t are the earlier targets of its own sequence less it
 
     loss_t = alpha * sum over c in C_t of -log(max(1 - p_c, 1e-5)),   C_t = {y_1 .. y_(t-1)} without y_t
 
-What a loss over positions and types is made of, beside hidden states, table and targets.
+What a loss over positions and types is made of, beside hidden states, embedding matrix and targets.
 The loss of skip-gram with negative sampling (Mikolov et al., 2013, equation 4).
 """
 
@@ -85,7 +85,7 @@ class Gate(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What a model makes of hidden table^T before the softmax: softcap * tanh(scale * (h W^T + bias) / softcap)."""
+    """What a model makes of hidden embedding^T before the softmax: softcap * tanh(scale * (h W^T + bias) / softcap)."""
 
     bias: Tensor | None = None  # N
     scale: float = 1.0  # Cohere's logit_scale; 1 / logits_scaling of Granite

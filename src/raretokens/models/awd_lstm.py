@@ -1,6 +1,6 @@
-"""AWD-LSTM (Merity et al., 2018): a recurrent language model with many kinds of dropout, one table for input and softmax.
+"""AWD-LSTM (Merity et al., 2018): a recurrent language model with many kinds of dropout, one embedding for input and softmax.
 
-Inner layers are `hidden` wide; the last is as wide as the table. A mask of locked dropout is one for all positions of a sequence.
+Inner layers are `hidden` wide; the last is as wide as the embedding. A mask of locked dropout is one for all positions of a sequence.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 SHAPE = {
     "layers": "count",
-    "width": "count",  # of the table
+    "width": "count",  # of the embedding matrix
     "hidden": "count",  # of all layers but the last
     "word_dropout": "probability",  # of whole types in the input
     "embedding_dropout": "probability",  # locked, of the input
@@ -23,7 +23,7 @@ SHAPE = {
 }
 # What a plan says of its hours.
 TIME = "positions follow each other: starting each step decides, and its hours are many times those of its operations"
-INITIAL = 0.1  # the table is uniform in +-
+INITIAL = 0.1  # the embedding matrix is uniform in +-
 
 
 class Output(NamedTuple):
@@ -51,7 +51,7 @@ class WeightDroppedLSTM(nn.LSTM):
 
 
 class AWDLSTM(nn.Module):
-    """`table` (vocabulary x width) is the input embedding and the softmax weight; the softmax has a bias."""
+    """`embedding` (vocabulary x width) is the input embedding and the softmax weight; the softmax has a bias."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class AWDLSTM(nn.Module):
         positions: int,
         last: int | None = None,
     ) -> None:
-        """last: width of the last layer, where it is not that of the table."""
+        """last: width of the last layer, where it is not that of the embedding matrix."""
         super().__init__()
-        self.table = nn.Parameter(torch.empty(vocabulary, width).uniform_(-INITIAL, INITIAL))
+        self.embedding = nn.Parameter(torch.empty(vocabulary, width).uniform_(-INITIAL, INITIAL))
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         widths = [width, *[hidden] * (layers - 1), last or width]
         pairs = zip(widths, widths[1:], strict=False)
@@ -87,7 +87,7 @@ class AWDLSTM(nn.Module):
 
     def forward(self, inputs: Tensor, carried: Tensor | None = None) -> Output:
         """Ids of sequences x positions; carried: sequences x state, zeros where nothing was before."""
-        carried = self.table.new_zeros(len(inputs), self.state) if carried is None else carried
+        carried = self.embedding.new_zeros(len(inputs), self.state) if carried is None else carried
         states, after = self._locked(self._embed(inputs), self.embedding_dropout), []
         parts = carried.split([layer.hidden_size for layer in self.layers for _ in "hc"], dim=1)
         for layer, h, c in zip(self.layers, parts[::2], parts[1::2], strict=True):
@@ -95,14 +95,14 @@ class AWDLSTM(nn.Module):
                 states = self._locked(states, self.hidden_dropout)
             before = h[None].to(states.dtype).contiguous(), c[None].to(states.dtype).contiguous()
             states, left = layer(states, before)
-            after += [part[0].detach().to(self.table.dtype) for part in left]
+            after += [part[0].detach().to(self.embedding.dtype) for part in left]
         return Output(self._locked(states, self.context_dropout), states, torch.cat(after, dim=1))
 
     def _embed(self, inputs: Tensor) -> Tensor:
-        found = nn.functional.embedding(inputs, self.table)
+        found = nn.functional.embedding(inputs, self.embedding)
         if not self.training or not self.word_dropout:
             return found
-        return found * nn.functional.dropout(self.table.new_ones(len(self.table), 1), self.word_dropout)[inputs]
+        return found * nn.functional.dropout(self.embedding.new_ones(len(self.embedding), 1), self.word_dropout)[inputs]
 
     def _locked(self, states: Tensor, dropped: float) -> Tensor:
         if not self.training or not dropped:
@@ -119,11 +119,11 @@ class AWDLSTM(nn.Module):
     def softmax(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """States and weights without a bias, whose products are the logits: with a column more."""
         ones = hidden.new_ones(*hidden.shape[:-1], 1)
-        return torch.cat((hidden, ones), dim=-1), torch.cat((self.table, self.bias[:, None]), dim=1)
+        return torch.cat((hidden, ones), dim=-1), torch.cat((self.embedding, self.bias[:, None]), dim=1)
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Positions x width -> positions x vocabulary."""
-        return nn.functional.linear(hidden, self.table, self.bias).log_softmax(1)
+        return nn.functional.linear(hidden, self.embedding, self.bias).log_softmax(1)
 
 
 def layer_weights(layers: int, width: int, hidden: int, last: int) -> int:

@@ -1,6 +1,6 @@
 """AWD-LSTM with a mixture of softmaxes (Yang et al., 2018): p = sum_k prior_k softmax(W latent_k + b), k over experts.
 
-A position's states give each expert's latent vector (tanh, as wide as the table) and the priors. Positions are taken few at a
+A position's states give each expert's latent vector (tanh, as wide as the embedding) and the priors. Positions are taken few at a
 time, and again in the backward pass, so that no tensor of positions x experts x vocabulary exists.
 """
 
@@ -50,12 +50,12 @@ class Mixture(awd_lstm.AWDLSTM):
     def experts(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Sequences x positions x last -> latent vectors, sequences x positions x experts x width; log priors, without width."""
         latent = self._locked(self.latent(hidden).tanh(), self.latent_dropout)
-        return latent.unflatten(2, (-1, self.table.shape[1])), self.prior(hidden).float().log_softmax(2)
+        return latent.unflatten(2, (-1, self.embedding.shape[1])), self.prior(hidden).float().log_softmax(2)
 
     def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Negative log-likelihood of each target; hidden: sequences x positions x last, targets: sequences x positions."""
         latent, priors = (part.flatten(0, 1) for part in self.experts(hidden))
-        step = max(ROWS // (len(self.table) * priors.shape[1]), 1)
+        step = max(ROWS // (len(self.embedding) * priors.shape[1]), 1)
         parts = zip(latent.split(step), priors.split(step), targets.flatten().split(step), strict=True)
         again = torch.is_grad_enabled()
         found = [checkpoint(self._few, *part, use_reentrant=False) if again else self._few(*part) for part in parts]
@@ -63,7 +63,7 @@ class Mixture(awd_lstm.AWDLSTM):
 
     def _few(self, latent: Tensor, priors: Tensor, targets: Tensor) -> Tensor:
         """Of few positions: mixing the experts' probabilities of the target alone."""
-        logits = nn.functional.linear(latent, self.table, self.bias).float()  # positions x experts x vocabulary
+        logits = nn.functional.linear(latent, self.embedding, self.bias).float()  # positions x experts x vocabulary
         places = targets[:, None, None].expand(*logits.shape[:2], 1)
         of_target = logits.gather(2, places).squeeze(2) - logits.logsumexp(2)
         return -(priors + of_target).logsumexp(1)
@@ -71,7 +71,7 @@ class Mixture(awd_lstm.AWDLSTM):
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Positions x last -> positions x vocabulary."""
         latent, priors = (part[0] for part in self.experts(hidden[None]))
-        logits = nn.functional.linear(latent, self.table, self.bias).float().log_softmax(2)
+        logits = nn.functional.linear(latent, self.embedding, self.bias).float().log_softmax(2)
         return (priors[:, :, None] + logits).logsumexp(1)
 
 

@@ -15,14 +15,14 @@ BRIGHTEST = 255
 
 
 class CNN(nn.Module):
-    """`table` (classes x width, with the rows of every vocabulary's markers) is the softmax."""
+    """`embedding` (classes x width, with the rows of every vocabulary's markers) is the softmax."""
 
     def __init__(self, vocabulary: int, channels: int, width: int, dropout: float, positions: int) -> None:
         super().__init__()
         self.side = math.isqrt(positions)
         if self.side**2 != positions or self.side < 4:
             raise ValueError(f"an image of {positions} pixels is not a square of 4 x 4 or more")
-        self.table = nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
+        self.embedding = nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
         self.layers = nn.Sequential(
             nn.Conv2d(1, channels, 3, padding=1),
             nn.ReLU(),
@@ -37,7 +37,7 @@ class CNN(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Brightness from 0 to 255 of images x pixels -> features of images x 1 x width."""
-        images = inputs.to(self.table.dtype) / BRIGHTEST
+        images = inputs.to(self.embedding.dtype) / BRIGHTEST
         return self.layers(images.view(-1, 1, self.side, self.side))[:, None]
 
 

@@ -1,6 +1,6 @@
-"""Decoder language model: pre-norm Transformer, sinusoidal positions, one table for input and softmax.
+"""Decoder language model: pre-norm Transformer, sinusoidal positions, one embedding matrix for input and softmax.
 
-The shape is that of the AGG experiments (fairseq's transformer_lm); its objectives see the last hidden states and the table.
+The shape is that of the AGG experiments (fairseq's transformer_lm); its objectives see the last hidden states and the embedding.
 """
 
 import math
@@ -24,7 +24,7 @@ SHAPE = {
 
 
 class Decoder(nn.Module):
-    """Causal Transformer; `table` (vocabulary x width) is both the input embedding and the softmax weight, without bias."""
+    """Causal Transformer; `embedding` (vocabulary x width) is both the input embedding and the softmax weight, without bias."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Decoder(nn.Module):
         positions: int,
     ) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.empty(vocabulary, width))
+        self.embedding = nn.Parameter(torch.empty(vocabulary, width))
         self.register_buffer("positions", sinusoids(positions, width), persistent=False)
         self.dropout = nn.Dropout(dropout)
         layer = nn.TransformerEncoderLayer(
@@ -48,12 +48,12 @@ class Decoder(nn.Module):
         layer.self_attn.dropout = attention_dropout
         layer.dropout.p = 0.0  # after the activation: fairseq has none by default
         self.layers = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
-        initialise(self.layers, self.table)
+        initialise(self.layers, self.embedding)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Ids of sequences x positions -> final hidden states of sequences x positions x width."""
-        length, width = inputs.shape[1], self.table.shape[1]
-        hidden = nn.functional.embedding(inputs, self.table) * math.sqrt(width) + self.positions[:length]
+        length, width = inputs.shape[1], self.embedding.shape[1]
+        hidden = nn.functional.embedding(inputs, self.embedding) * math.sqrt(width) + self.positions[:length]
         mask = nn.Transformer.generate_square_subsequent_mask(length, device=inputs.device, dtype=hidden.dtype)
         return self.layers(self.dropout(hidden), mask=mask, is_causal=True)
 

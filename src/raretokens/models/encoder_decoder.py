@@ -1,4 +1,4 @@
-"""Translation model: post-norm Transformer (Vaswani et al., 2017), sinusoidal positions, all three tables tied."""
+"""Translation model: post-norm Transformer (Vaswani et al., 2017), sinusoidal positions, all three embedding matrices tied."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ SHAPE = {
 
 
 class EncoderDecoder(nn.Module):
-    """`table` (joint vocabulary x width) is source embedding, target embedding and softmax weight, without bias."""
+    """`embedding` (joint vocabulary x width) is source embedding, target embedding and softmax weight, without bias."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class EncoderDecoder(nn.Module):
         positions: int,
     ) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.empty(vocabulary, width))
+        self.embedding = nn.Parameter(torch.empty(vocabulary, width))
         self.register_buffer("positions", sinusoids(positions, width), persistent=False)
         self.dropout = nn.Dropout(dropout)
         shape = {"d_model": width, "nhead": heads, "dim_feedforward": feedforward, "dropout": dropout}
@@ -52,12 +52,12 @@ class EncoderDecoder(nn.Module):
                 module.dropout = attention_dropout
             if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
                 module.dropout.p = 0.0  # after the activation: fairseq has none by default
-        initialise(self, self.table)
+        initialise(self, self.embedding)
 
     def embed(self, ids: Tensor) -> Tensor:
-        width = self.table.shape[1]
+        width = self.embedding.shape[1]
         return self.dropout(
-            nn.functional.embedding(ids, self.table) * math.sqrt(width) + self.positions[: ids.shape[1]]
+            nn.functional.embedding(ids, self.embedding) * math.sqrt(width) + self.positions[: ids.shape[1]]
         )
 
     def forward(self, source: Tensor, inputs: Tensor) -> Tensor:

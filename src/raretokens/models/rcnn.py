@@ -24,13 +24,13 @@ KERNELS = (2, 3, 5)  # words
 
 
 class RCNN(nn.Module):
-    """`table` (vocabulary x width) is looked up and no softmax; what comes out are scores of the classes."""
+    """`embedding` (vocabulary x width) is looked up and no softmax; what comes out are scores of the classes."""
 
     def __init__(
         self, vocabulary: int, width: int, context: int, channels: int, classes: int, dropout: float, positions: int
     ) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
+        self.embedding = nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
         self.left, self.right = Context(width, context), Context(width, context)
         seen = context + width + context
         self.convolutions = nn.ModuleList(nn.Conv1d(seen, channels, kernel, bias=False) for kernel in KERNELS)
@@ -53,7 +53,7 @@ class RCNN(nn.Module):
 
     def contexts(self, inputs: Tensor) -> Tensor:
         """Left context, word and right context of each position; past the end of a document they mean nothing."""
-        words = nn.functional.embedding(inputs, self.table)
+        words = nn.functional.embedding(inputs, self.embedding)
         # Each document is read backwards by itself, so that padding stays behind it; the same turn leads back.
         lengths, places = (inputs != PAD).sum(1, keepdim=True), torch.arange(inputs.shape[1], device=inputs.device)
         turn = ((lengths - 1 - places) % inputs.shape[1])[:, :, None]

@@ -1,8 +1,8 @@
-"""One file an architecture, found by its name: SHAPE, MODEL and flops_per_token.
+"""Architectures: one file each, found by its name.
 
-SHAPE names what a size of it declares and the kind of each (shapes.py). MODEL is a module with a parameter `table` that maps
-ids to final hidden states; it is built from the number of types, `positions` (of the longest sequence) and what SHAPE names.
-flops_per_token(shape, vocabulary, positions) counts operations. TIME, where there is one, says why hours do not follow from them.
+Such a file declares SHAPE, the values that a model config names and the kind of each (KINDS); MODEL, a module with a parameter
+`embedding` that maps ids to final hidden states, built from the number of token types, `positions` (the longest sequence) and the
+shape; and flops_per_token(shape, vocabulary, positions). TIME, where there is one, says why hours do not follow from operations.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 # The fused inference kernels round differently from the training graph; probes must see the trained function.
 torch.backends.mha.set_fastpath_enabled(False)
@@ -22,10 +22,26 @@ def build(architecture: str, shape: Mapping[str, Any], vocabulary: int, position
     return _module(architecture).MODEL(vocabulary, positions=positions, **shape)
 
 
+STORED_NAMES = {"embedding": "table"}  # names in files of weights, which stay as they were so that old runs can be read
+
+
+def stored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights under the names that files have."""
+    return {STORED_NAMES.get(name, name): tensor for name, tensor in weights.items()}
+
+
+def load_weights(model: nn.Module, file: Path) -> None:
+    """Load a file of weights. Raises RuntimeError where they are those of another model."""
+    from safetensors.torch import load_file  # of those that need weights alone
+
+    names = {in_file: name for name, in_file in STORED_NAMES.items()}
+    model.load_state_dict({names.get(name, name): tensor for name, tensor in load_file(file).items()})
+
+
 def flops_per_token(architecture: str, shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
     """Operations of one forward and backward pass for one target token, in sequences of so many positions.
 
-    Chowdhery et al. (2022, PaLM, appendix B): 6 for each weight of a matrix product (2 forward, 4 backward; the tied table counts
+    Chowdhery et al. (2022, PaLM, appendix B): 6 for each weight of a matrix product (2 forward, 4 backward; the tied embedding counts
     once, as the softmax) and 12 * width * positions a layer for attention scores and their use, causal or not. Nothing is added
     for what is computed twice, norms, activations, the optimizer or the objective, so that utilisation compares across methods.
     """

@@ -1,7 +1,7 @@
-"""Skip-gram with negative sampling (Mikolov et al., 2013): the row of a word in one table predicts, by its products with the rows
+"""Skip-gram with negative sampling (Mikolov et al., 2013): the row of a word in one embedding predicts, by its products with the rows
 of another, which words stand around it.
 
-Start as in the TensorFlow tutorial that FRAGE table 9 follows: rows of the first table uniform in +-1/(2d), the second one zero.
+Start as in the TensorFlow tutorial that FRAGE table 9 follows: rows of the first embedding uniform in +-1/(2d), the second one zero.
 """
 
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ class SkipGram(nn.Module):
     ) -> None:
         super().__init__()
         self.window, self.negatives, self.drawn = window, negatives, drawn
-        self.table = nn.Parameter(torch.empty(vocabulary, width).uniform_(-0.5 / width, 0.5 / width))
+        self.embedding = nn.Parameter(torch.empty(vocabulary, width).uniform_(-0.5 / width, 0.5 / width))
         self.outputs = nn.Parameter(torch.zeros(vocabulary, width))
 
     def forward(self, centres: Tensor, others: Tensor) -> Tensor:
         """blocks x positions and blocks x others, ids -> products (blocks x positions x others).
 
-        The gradients of both tables are sparse: an update costs what it reads, not what the vocabulary holds.
+        The gradients of both embedding matrices are sparse: an update costs what it reads, not what the vocabulary holds.
         """
-        rows = nn.functional.embedding(centres, self.table, sparse=True)
+        rows = nn.functional.embedding(centres, self.embedding, sparse=True)
         return rows @ nn.functional.embedding(others, self.outputs, sparse=True).transpose(1, 2)
 
     def example(self, sequences: int, positions: int) -> tuple[Tensor, Tensor]:

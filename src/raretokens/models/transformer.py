@@ -13,11 +13,11 @@ def sinusoids(length: int, width: int) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), dim=2).reshape(length, width)
 
 
-def initialise(layers: nn.Module, table: nn.Parameter) -> None:
-    """Xavier's uniform weights, biases of zero, and rows of the table (N x width) of length about one."""
+def initialise(layers: nn.Module, embedding: nn.Parameter) -> None:
+    """Xavier's uniform weights, biases of zero, and rows of the embedding matrix (N x width) of length about one."""
     for name, parameter in layers.named_parameters():
         if parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter)
         elif name.endswith("bias"):
             nn.init.zeros_(parameter)
-    nn.init.normal_(table, std=table.shape[1] ** -0.5)
+    nn.init.normal_(embedding, std=embedding.shape[1] ** -0.5)

@@ -112,7 +112,7 @@ OPTIONS = {
     "static_counts": True,  # and so do the counts behind its gates; False: only the group does
     "include_current": True,  # the window holds the current update (public code); False: only those before it (paper)
     "full_divisor": False,  # in the first epoch counts are divided by the updates seen (public code); True: by K (paper)
-    "unmasked_pad": False,  # True, as the public code: padded positions train the states, not the table, to emit <pad>
+    "unmasked_pad": False,  # True, as the public code: padded positions train the states, not the embedding matrix, to emit <pad>
     "alpha_ul": (0.0, ">= 0"),  # weight of token-level unlikelihood beside the likelihood
     "flatten_batch": False,  # of unlikelihood, as in objectives/ul.py
 }

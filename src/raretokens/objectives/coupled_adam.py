@@ -1,7 +1,7 @@
-"""Coupled Adam (Stollenwerk and Stollenwerk, 2025, arXiv 2502.08441): the table's second moment is averaged over the vocabulary.
+"""Coupled Adam (Stollenwerk and Stollenwerk, 2025, arXiv 2502.08441): the embedding's second moment is averaged over the vocabulary.
 
 Not a loss but an optimizer rule: Adam's own second moment makes the steps of rare rows large and alike, which moves the whole
-table off the origin. The mean commutes with the running average, so one d-vector is kept instead of N x d.
+embedding matrix off the origin. The mean commutes with the running average, so one d-vector is kept instead of N x d.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from raretokens.loss import objective
-from raretokens.objectives.table_step import TableStep
+from raretokens.objectives.embedding_adamw import EmbeddingAdamW
 
 OPTIONS = {"average_scale": (1.0, "> 0")}
 
@@ -24,22 +24,22 @@ class Objective(objective.Objective):
         return CoupledAdamW(groups, average_scale=self.average_scale, **adam)
 
 
-class CoupledAdamW(TableStep):
-    """Each row's step of a table is divided by the root of the vocabulary's mean second moment."""
+class CoupledAdamW(EmbeddingAdamW):
+    """Each row's step of an embedding matrix is divided by the root of the vocabulary's mean second moment."""
 
     def __init__(self, groups: Iterable[dict], average_scale: float = 1.0, **adam: float) -> None:
         super().__init__(groups, **adam)
         self.average_scale = average_scale
 
-    def step_table(self, group: dict, table: Tensor, gradient: Tensor, state: dict) -> None:
+    def step_embedding(self, group: dict, embedding: Tensor, gradient: Tensor, state: dict) -> None:
         beta1, beta2 = group["betas"]
         if not state:
             state["step"] = torch.zeros(())
-            state["exp_avg"] = torch.zeros_like(table)
-            state["exp_avg_sq"] = torch.zeros_like(table[0])  # d: the mean over the vocabulary
+            state["exp_avg"] = torch.zeros_like(embedding)
+            state["exp_avg_sq"] = torch.zeros_like(embedding[0])  # d: the mean over the vocabulary
         state["step"] += 1
         step = float(state["step"])
         state["exp_avg"].lerp_(gradient, 1 - beta1)
         state["exp_avg_sq"].mul_(beta2).add_(gradient.square().mean(0), alpha=(1 - beta2) * self.average_scale)
         root = (state["exp_avg_sq"] / (1 - beta2**step)).sqrt_().add_(group["eps"])
-        table.sub_(state["exp_avg"] / root, alpha=group["lr"] / (1 - beta1**step))
+        embedding.sub_(state["exp_avg"] / root, alpha=group["lr"] / (1 - beta1**step))

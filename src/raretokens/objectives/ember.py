@@ -1,6 +1,6 @@
-"""Ember (arXiv 2607.01455): the table's second moment is the product of a running mean for each row and one for each column.
+"""Ember (arXiv 2607.01455): the embedding's second moment is the product of a running mean for each row and one for each column.
 
-An optimizer rule without momentum: with g the gradient of the table after update t,
+An optimizer rule without momentum: with g the gradient of the embedding matrix after update t,
 
     r_i: running mean of the mean of g_ij^2 over j        c_j: the same over the rows that have a gradient
     v_ij = r_i * c_j / (mean of r) / (1 - beta2^t)        w_ij <- w_ij - lr * g_ij / (sqrt(v_ij) + eps)
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from raretokens.loss import objective
-from raretokens.objectives.table_step import TableStep
+from raretokens.objectives.embedding_adamw import EmbeddingAdamW
 
 OPTIONS = {"beta2": (0.999, ">= 0", "< 1")}
-SMALLEST = 1e-30  # of the mean of r, so that a table without any gradient stays as it is
+SMALLEST = 1e-30  # of the mean of r, so that an embedding matrix without any gradient stays as it is
 
 
 class Objective(objective.Objective):
@@ -30,19 +30,19 @@ class Objective(objective.Objective):
         return Ember(groups, beta2=self.beta2, **adam)
 
 
-class Ember(TableStep):
+class Ember(EmbeddingAdamW):
     """Tables by that rule, everything else by AdamW."""
 
     def __init__(self, groups: Iterable[dict], beta2: float = 0.999, **adam: float) -> None:
         super().__init__(groups, **adam)
         self.beta2 = beta2
 
-    def step_table(self, group: dict, table: Tensor, gradient: Tensor, state: dict) -> None:
-        exact = torch.promote_types(table.dtype, torch.float32)
+    def step_embedding(self, group: dict, embedding: Tensor, gradient: Tensor, state: dict) -> None:
+        exact = torch.promote_types(embedding.dtype, torch.float32)
         if not state:
             state["step"] = torch.zeros(())
-            state["rows"] = torch.zeros_like(table[:, 0], dtype=exact)
-            state["columns"] = torch.zeros_like(table[0], dtype=exact)
+            state["rows"] = torch.zeros_like(embedding[:, 0], dtype=exact)
+            state["columns"] = torch.zeros_like(embedding[0], dtype=exact)
         state["step"] += 1
         squares = gradient.to(exact).square()
         rows = squares.mean(1)
@@ -50,4 +50,4 @@ class Ember(TableStep):
         state["columns"].lerp_(squares.sum(0) / (rows > 0).sum().clamp(min=1), 1 - self.beta2)
         scale = state["rows"].mean().clamp(min=SMALLEST) * (1 - self.beta2 ** float(state["step"]))
         second = torch.outer(state["rows"], state["columns"] / scale)
-        table.addcdiv_(gradient, second.sqrt_().add_(group["eps"]).to(table.dtype), value=-group["lr"])
+        embedding.addcdiv_(gradient, second.sqrt_().add_(group["eps"]).to(embedding.dtype), value=-group["lr"])

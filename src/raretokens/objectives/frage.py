@@ -1,7 +1,7 @@
-"""FRAGE: the table deceives a discriminator of popular and rare types (Gong et al., 2018, section 4 and Algorithm 1).
+"""FRAGE: the embedding matrix deceives a discriminator of popular and rare types (Gong et al., 2018, section 4 and Algorithm 1).
 
 CE = 1/2 * (mean cross-entropy over popular rows + the same over rare rows). The model minimises its loss less strength * CE;
-after each of its updates the discriminator takes one gradient step that lowers CE on the whole table. (The printed Eq. 2 to 5
+after each of its updates the discriminator takes one gradient step that lowers CE on the whole embedding. (The printed Eq. 2 to 5
 have signs that do not give this game; the public code settles it.)
 
 What the public code does otherwise are options. Its cross-entropy of two classes weighted by the other's share, in language
@@ -27,7 +27,7 @@ OPTIONS = {
     ),  # the game begins after this update; 50000 in translation (table 8), from the baseline's weights
     "rare_only": False,  # True, as the public code of language models: only rare rows receive the adversary's gradient
     "balanced": True,  # False, as the public code of translation: CE is the mean over all rows, popular or rare
-    "moves_table": False,  # True, as the public code of translation: the discriminator's step moves the table too
+    "moves_table": False,  # True, as the public code of translation: the discriminator's step moves the embedding matrix too
     "minibatch": 0,  # rows that CE is taken over, drawn anew for each update, half of them popular; 0: all; word embeddings 3000
 }
 
@@ -70,7 +70,7 @@ class Objective(objective.Objective):
         self.discriminator = nn.Sequential(*layers)
 
     def cross_entropy(self, weight: Tensor, parameters: dict[str, Tensor], rare_only: bool = False) -> Tensor:
-        """CE of a table under a discriminator; the label of popular rows is 1. rare_only: popular rows get no gradient."""
+        """CE of an embedding under a discriminator; the label of popular rows is 1. rare_only: popular rows get no gradient."""
         rows, popular, rare = self._drawn(weight) if self.minibatch else (weight, self.popular, self.rare)
         if rare_only:
             rows = torch.where(rare[:, None], rows, rows.detach())

@@ -1,4 +1,4 @@
-"""mu-loss (arXiv 2601.02031, output embedding centering): the squared length of the table's mean row is added to the loss.
+"""mu-loss (arXiv 2601.02031, output embedding centering): the squared length of the embedding's mean row is added to the loss.
 
     penalty = strength * |(1/N) * sum over k of w_k|^2
 

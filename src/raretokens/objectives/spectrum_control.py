@@ -1,10 +1,10 @@
 """Spectrum control (Wang et al., 2020). UNVERIFIED: only the abstract could be read; this is an operational form of our own.
 
-The shape of the table's spectrum is drawn towards a slow decay, whatever the size of its numbers:
+The shape of the embedding's spectrum is drawn towards a slow decay, whatever the size of its numbers:
 
     penalty = strength * mean over k of (s_k / s_1 - k^(-decay))^2
 
-The paper re-parameterises W = U diag(s) V^T with soft orthogonality of U and V; s taken from the table itself needs no such
+The paper re-parameterises W = U diag(s) V^T with soft orthogonality of U and V; s taken from the embedding itself needs no such
 terms.
 
 The strength is the largest that does not cost likelihood. Validation NLL of base-spectrum of the demo, in nats: 4.776 without the

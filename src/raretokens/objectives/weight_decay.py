@@ -1,4 +1,4 @@
-"""Weight decay on the table alone (FRAGE table 10): decoupled in the optimizer, or rate * |W|^2 / N in the loss."""
+"""Weight decay on the embedding matrix alone (FRAGE table 10): decoupled in the optimizer, or rate * |W|^2 / N in the loss."""
 
 from collections.abc import Iterable
 
@@ -20,5 +20,5 @@ class Objective(objective.Objective):
 
     def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
         if self.form == "decoupled":
-            groups = [{**group, "weight_decay": self.rate} if group["table"] else group for group in groups]
+            groups = [{**group, "weight_decay": self.rate} if group["embedding"] else group for group in groups]
         return super().optimizer(groups, **adam)

@@ -53,7 +53,9 @@ def jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
     return [
         SlurmJob("shared", [" ".join(SHARED_STAGES)], cpus, settings.memory or shared, None),
         *(
-            SlurmJob(name, targets, cpus, gigabytes, hours, settings.gpus, settings.nodes, f"1-{len(targets)}{most}", ["-s"])
+            SlurmJob(
+                name, targets, cpus, gigabytes, hours, settings.gpus, settings.nodes, f"1-{len(targets)}{most}", ["-s"]
+            )
             for name, targets in runs.items()
             if targets
         ),

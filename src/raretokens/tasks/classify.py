@@ -87,7 +87,7 @@ def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
 
     test = Documents(tokens(folder, "test"), read_labels(folder, "test"), block)
     found = [
-        model(batch.inputs[0].to(model.table.device))[:, 0].float().log_softmax(1).cpu().numpy()
+        model(batch.inputs[0].to(model.embedding.device))[:, 0].float().log_softmax(1).cpu().numpy()
         for batch in test.everything(TOKENS_AT_ONCE)
     ]
     by_length = np.concatenate(found)

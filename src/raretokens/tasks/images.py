@@ -68,8 +68,8 @@ def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     kept = slice(len(SPECIALS), Vocabulary.read(folder / VOCABULARY).types)
     found = []
     for batch in Images(*read_images(folder, "test")).everything(TOKENS_AT_ONCE):
-        features = model(batch.inputs[0].to(model.table.device))[:, 0]
-        found.append((features @ model.table.T).float().log_softmax(1)[:, kept].cpu().numpy())
+        features = model(batch.inputs[0].to(model.embedding.device))[:, 0]
+        found.append((features @ model.embedding.T).float().log_softmax(1)[:, kept].cpu().numpy())
     return np.concatenate(found)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import nn
 
@@ -21,7 +21,7 @@ from raretokens.evaluation.ctranslate2_models import export as export_translator
 from raretokens.evaluation.ctranslate2_models import export_language_model
 from raretokens.files import whole, write_text
 from raretokens.models.decoder import Decoder
-from raretokens.models.registry import build
+from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.subword_models import BPE, GPT2, SentencePiece
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.tools.export_architectures import ARCHITECTURES
@@ -43,7 +43,7 @@ def export_run(run: TrainedRun, folder: Path, to: str = FORMATS[0]) -> None:
     vocabulary = Vocabulary.read(run.tokens / VOCABULARY)
     positions = max(MIN_POSITIONS, run.training["block"])
     model = build(name, run.run["shape"], len(vocabulary), positions)
-    model.load_state_dict(load_file(run.model))
+    load_weights(model, run.model)
     folder.mkdir(parents=True, exist_ok=True)
     if to == "transformers":
         _write_transformers(run, model, vocabulary, positions, folder)

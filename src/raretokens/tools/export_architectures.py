@@ -52,8 +52,8 @@ def _biogpt_config(shape: dict[str, Any], types: int, positions: int) -> dict[st
 
 
 def _biogpt_weights(model: Decoder, positions: int) -> NamedWeights:
-    yield "biogpt.embed_tokens.weight", model.table
-    encoded = sinusoids(positions, model.table.shape[1])
+    yield "biogpt.embed_tokens.weight", model.embedding
+    encoded = sinusoids(positions, model.embedding.shape[1])
     yield "biogpt.embed_positions.weight", pad(encoded, (0, 0, UNUSED_POSITIONS, 0))
     for number, layer in enumerate(model.layers.layers):
         name = f"biogpt.layers.{number}"
@@ -94,9 +94,9 @@ def _marian_config(shape: dict[str, Any], types: int, positions: int) -> dict[st
 
 
 def _marian_weights(model: EncoderDecoder, positions: int) -> NamedWeights:
-    yield "model.shared.weight", model.table
-    yield "final_logits_bias", torch.zeros(1, len(model.table))
-    encoded = sinusoids(positions, model.table.shape[1])
+    yield "model.shared.weight", model.embedding
+    yield "final_logits_bias", torch.zeros(1, len(model.embedding))
+    encoded = sinusoids(positions, model.embedding.shape[1])
     for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
         yield f"model.{side}.embed_positions.weight", encoded.clone()
         for number, layer in enumerate(stack.layers):

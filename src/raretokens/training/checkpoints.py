@@ -18,6 +18,7 @@ from torch import Tensor
 
 from raretokens.errors import UserError
 from raretokens.files import DIGITS, rounded, whole, write_text
+from raretokens.models.registry import stored
 from raretokens.training.config import Execution
 
 SAVE_TOGETHER = 500  # updates between two saves of several processes
@@ -98,16 +99,16 @@ class Outputs:
             summary["kept"] = {"update": kept[-1].update, "checkpoints": len(kept), "valid_nll": rounded(best)}
         write_text(self.into / "training.json", json.dumps({**summary, **self.facts}, indent=1) + "\n")
 
-    def weights(self, weights: dict[str, Tensor], tables: dict[str, Tensor]) -> None:
-        """Write the copies of the table that were set aside on the way and, last, the weights that are kept.
+    def weights(self, weights: dict[str, Tensor], snapshots: dict[str, Tensor]) -> None:
+        """Write the copies of the embedding matrix that were set aside on the way and, last, the weights that are kept.
 
         So where there are weights the run is whole. Raises UserError where a number in them is none.
         """
         if not self.is_main:
             return
         if wrong := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
-            raise UserError(f"{self.into}: weights that are no numbers: {', '.join(wrong)}; lower the learning rate")
-        for name, tensors in (("snapshots", tables), ("model", weights)):
+            raise UserError(f"{self.into}: the weights contain NaN or Inf: {', '.join(wrong)}; lower the learning rate")
+        for name, tensors in (("snapshots", snapshots), ("model", stored(weights))):
             with whole(self.into / f"{name}.safetensors") as part:
                 save_file(tensors, part)
 

@@ -46,7 +46,7 @@ class Training(Strict):
     validation_tokens: Count | None = None  # from the start of the text; None: all
     stop_window: Count | None = None  # end when a validation is worse than the best of all but so many before it
     keep: Count | Literal["best"]  # of the validated checkpoints: the mean of the last ones, or the best
-    snapshot_every: Count  # updates between two copies of the table
+    snapshot_every: Count  # updates between two copies of the embedding matrix
     precision: Literal["float32", "bfloat16"] = "float32"
 
 

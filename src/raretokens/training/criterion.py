@@ -1,7 +1,7 @@
 """What the loss of a batch is, between the model's output and the objective. A task may have one of its own.
 
 The loss of a recurrent language model: states carried from batch to batch, penalties, one softmax or a mixture.
-The loss of a classifier whose scores of the classes come from a layer of its own: its table is looked up and is no softmax.
+The loss of a classifier whose scores of the classes come from a layer of its own: its embedding is looked up and is no softmax.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from raretokens.training.batches import Batch
 
 
 class Criterion:
-    """The objective's loss of final hidden states and the table.
+    """The objective's loss of final hidden states and the embedding matrix.
 
     A subclass may compute more, or something else. The objective's penalty(), begin_update(), end_update() and frozen rows act
     all the same: the loop asks for them. What it carries from batch to batch is in state_dict().
@@ -30,7 +30,7 @@ class Criterion:
 
     def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:
         """Sums over the batch's targets: what is minimised, and the NLL. forward: the model, shared by several processes."""
-        return self.objective.loss(forward(*batch.inputs), self.model.table, batch.targets, inputs=batch.inputs)
+        return self.objective.loss(forward(*batch.inputs), self.model.embedding, batch.targets, inputs=batch.inputs)
 
     def count(self, batch: Batch) -> Tensor:
         """How many targets that NLL is of."""
@@ -135,11 +135,11 @@ OF_A_SOFTMAX = (
     "z_loss",
     "hidden_term",
     "input_term",
-)  # hooks that a table without a softmax does not have
+)  # hooks that an embedding matrix without a softmax does not have
 
 
 class ClassScores(Criterion):
-    """Cross-entropy of the class of each document. What an objective does to the table besides (a penalty, frozen rows) acts."""
+    """Cross-entropy of the class of each document. What an objective does to the embedding besides (a penalty, frozen rows) acts."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)
@@ -147,7 +147,7 @@ class ClassScores(Criterion):
             self._refuse()
 
     def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:
-        """Raises UserError for an objective that changes the gradient of a softmax over the table."""
+        """Raises UserError for an objective that changes the gradient of a softmax over the embedding matrix."""
         if torch.is_grad_enabled() and self.objective.gate() is not None:
             self._refuse()
         scores = forward(*batch.inputs)[:, 0]  # documents x classes
@@ -161,8 +161,8 @@ class ClassScores(Criterion):
     def _refuse(self) -> None:
         name = type(self.objective).__module__.rpartition(".")[2]
         raise UserError(
-            f"objective {name} acts on a softmax over the table, which a classifier of documents does not have; "
-            "allowed: objectives that act on the table itself, such as mle, frage, cosreg"
+            f"objective {name} acts on a softmax over the embedding matrix, which a classifier of documents does not have; "
+            "allowed: objectives that act on the embedding matrix itself, such as mle, frage, cosreg"
         )
 
 

@@ -47,13 +47,13 @@ class Trainer:
     accelerator: Accelerator
     outputs: Outputs
     observer: Observer = field(default_factory=Observer)
-    criterion: Criterion | None = None  # None: that of hidden states and the table
+    criterion: Criterion | None = None  # None: that of hidden states and the embedding matrix
     update: int = 0
     log: list[dict] = field(default_factory=list)
     kept: list[Checkpoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.table = self.model.table
+        self.embedding = self.model.embedding
         self.objective.to(self.accelerator.device)
         self.criterion = self.criterion or Criterion(self.model, self.objective)
         self.rule = rule.build(self.training, self.model, self.objective)
@@ -65,7 +65,7 @@ class Trainer:
         last, clock = self.training.updates, Clock(self.execution, self.accelerator.num_processes)
         self.observer.begins(self.update, last)
         if self.update == 0:
-            self._keep_table()
+            self._keep_snapshot()
         for prepared in self._prepared(range(self.update, self.update if self._is_over() else last)):
             self.state.check_parent()
             row, targets = self._one_update(prepared)
@@ -78,7 +78,7 @@ class Trainer:
                 self.rule.validated(row["valid_nll"])
             is_over = self._is_over()
             if self.update % self.training.snapshot_every == 0 or is_over:
-                self._keep_table()
+                self._keep_snapshot()
             self.observer.updated(row, targets)
             if clock.due(self.update):
                 self._save()
@@ -94,7 +94,7 @@ class Trainer:
     def _prepared(self, numbers: range) -> Iterator[Prepared]:
         main, how = self.accelerator, self.execution
         updates = PreparedUpdates(
-            self.updates, len(self.table), how.micro_batch, main.process_index, main.num_processes
+            self.updates, len(self.embedding), how.micro_batch, main.process_index, main.num_processes
         )
         return loaded(updates, numbers, how.workers, main.device)
 
@@ -111,7 +111,7 @@ class Trainer:
                 sums += torch.stack((loss.detach(), nll)).float()
                 total = loss * share
                 if last:
-                    penalty = self.objective.penalty(self.table)
+                    penalty = self.objective.penalty(self.embedding)
                     total = total if penalty is None else total + penalty
                 self.accelerator.backward(total)
         rate = self._step(targets)
@@ -141,10 +141,10 @@ class Trainer:
             return self.criterion.loss(model, batch.to(self.accelerator.device))
 
     def _step(self, targets: int) -> float:
-        with keep_frozen_rows(self.objective, self.table):
+        with keep_frozen_rows(self.objective, self.embedding):
             rate = self.rule.step(self.update + 1, targets)
         self.rule.optimizer.zero_grad()
-        self.objective.end_update(self.table)
+        self.objective.end_update(self.embedding)
         return rate
 
     def _validation_due(self) -> bool:
@@ -174,11 +174,12 @@ class Trainer:
             sums = self.accelerator.reduce(sums.to(self.accelerator.device), "sum")
         return float(sums[0] / sums[1])
 
-    def _keep_table(self) -> None:
+    def _keep_snapshot(self) -> None:
         self._check_finite(
-            f"an entry of the table after update {self.update}", float(self.table.detach().half().abs().max())
+            f"an entry of the embedding matrix after update {self.update}",
+            float(self.embedding.detach().half().abs().max()),
         )
-        self.state.keep_table(self.update, self.table)
+        self.state.keep_snapshot(self.update, self.embedding)
 
     def _keep(self, valid_nll: float) -> None:
         """Set the weights aside if they are among those to keep; the end of training in mid-epoch is no whole one."""
@@ -236,4 +237,4 @@ class Trainer:
         self.model.load_state_dict(weights)
         known = self.kept[0].valid_nll if len(self.kept) == 1 else None
         self.outputs.publish(self.log, self.kept, self._validate(is_shared=False) if known is None else known)
-        self.outputs.weights(weights, self.state.tables())
+        self.outputs.weights(weights, self.state.snapshots())

@@ -45,13 +45,13 @@ class Rule(ABC):
 
     def __init__(self, training: Training, model: nn.Module, objective: Objective, **options: Any) -> None:
         self.training, self.model, self.objective, self.options = training, model, objective, options
-        rest = [parameter for parameter in model.parameters() if parameter is not model.table]
-        groups = [{"params": [model.table], "table": True}, {"params": rest, "table": False}]
+        rest = [parameter for parameter in model.parameters() if parameter is not model.embedding]
+        groups = [{"params": [model.embedding], "embedding": True}, {"params": rest, "embedding": False}]
         self.optimizer = self.over(groups)  # the trainer puts in its place what accelerate makes of it
 
     @abstractmethod
     def over(self, groups: list[dict]) -> torch.optim.Optimizer:
-        """The optimizer of these parameters; the group with `table=True` holds the table alone."""
+        """The optimizer of these parameters; the group with `embedding=True` holds the embedding matrix alone."""
 
     def rate(self, update: int, targets: int) -> float:
         """Of update `update`, counted from 1, of so many targets."""

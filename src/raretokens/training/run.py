@@ -5,13 +5,12 @@ from types import ModuleType
 
 import torch
 from accelerate import Accelerator
-from safetensors.torch import load_file
 from torch import nn
 
 from raretokens.errors import UserError
 from raretokens.files import failure
 from raretokens.loss.facts import Facts, facts
-from raretokens.models.registry import build
+from raretokens.models.registry import build, load_weights
 from raretokens.objectives.building import build as build_objective
 from raretokens.tokenization.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.batches import Updates, check_size
@@ -51,7 +50,9 @@ def train(
     model = build(run.architecture, run.shape, len(vocabulary), training.block)
     if start:
         _start_from(start / WEIGHTS, model)
-    objective = build_objective(run.objective, _facts(job, vocabulary, updates, model.table.shape[1]), **run.options)
+    objective = build_objective(
+        run.objective, _facts(job, vocabulary, updates, model.embedding.shape[1]), **run.options
+    )
     accelerator = process(training.precision, execution)
     rank = accelerator.process_index
     read = [*tokens.glob("*.bin"), tokens / VOCABULARY, *([start / WEIGHTS] if start else [])]
@@ -86,7 +87,7 @@ def train(
 
 def _start_from(weights: Path, model: nn.Module) -> None:
     try:
-        model.load_state_dict(load_file(weights))
+        load_weights(model, weights)
     except RuntimeError as error:
         raise UserError(f"{weights}: weights of another model; {' '.join(str(error).split())}") from None
 

@@ -83,7 +83,7 @@ def fingerprint(job: bytes, files: Iterable[Path]) -> str:
 class State:
     """The scratch folder of one run, locked by its main process while it trains; rank counts the processes from 0.
 
-    state-<update>-<checksum>.pt is named by its own content and holds the checksums of the tables and weights that it goes on
+    state-<update>-<checksum>.pt is named by its own content and holds the checksums of the embeddings and weights that it goes on
     with. The last `KEPT` of them are kept.
     """
 
@@ -125,7 +125,7 @@ class State:
         if self.rank:
             return
         weights = {self.weights(update).name for update in kept}
-        sums = {name: self._files.sums[name] for name in sorted(weights | self._tables())}
+        sums = {name: self._files.sums[name] for name in sorted(weights | self._snapshots())}
         nameless = self.path / "state"
         with whole(nameless) as part:
             torch.save({"state": state, "sums": sums}, part)
@@ -165,8 +165,8 @@ class State:
         return sorted(self.path.glob("state-*-*.pt"), key=_update, reverse=True)
 
     def verify(self, kept: Iterable[int]) -> None:
-        """Raise UserError where the tables, or the weights of these updates, are not as they were set aside."""
-        names = self._tables() | {self.weights(update).name for update in kept}
+        """Raise UserError where the embedding matrices, or the weights of these updates, are not as they were set aside."""
+        names = self._snapshots() | {self.weights(update).name for update in kept}
         if bad := self._files.damaged({name: self._files.sums[name] for name in sorted(names)}):
             raise UserError(f"{', '.join(bad)} in {self.path}: damaged, set aside; start again to train what is lost")
 
@@ -187,17 +187,17 @@ class State:
     def _weights(self) -> Iterable[Path]:
         return self.path.glob("weights-*.safetensors")
 
-    def keep_table(self, update: int, table: Tensor) -> None:
-        """Set a copy of the embedding table aside, in half precision: curves over training are drawn from these."""
-        half = table.detach().to("cpu", torch.float16)
+    def keep_snapshot(self, update: int, embedding: Tensor) -> None:
+        """Set a copy of the embedding matrix aside, in half precision: curves over training are drawn from these."""
+        half = embedding.detach().to("cpu", torch.float16)
         self._files.keep(f"table-{update:06d}.pt", lambda part: torch.save(half, part))
 
-    def tables(self) -> dict[str, Tensor]:
+    def snapshots(self) -> dict[str, Tensor]:
         """Update (six digits) -> N x d, float16."""
-        paths = [self.path / name for name in sorted(self._tables())]
+        paths = [self.path / name for name in sorted(self._snapshots())]
         return {path.stem.removeprefix("table-"): torch.load(path, weights_only=True) for path in paths}
 
-    def _tables(self) -> set[str]:
+    def _snapshots(self) -> set[str]:
         return {name for name in self._files.sums if name.startswith("table-")}
 
     def remove(self) -> None:

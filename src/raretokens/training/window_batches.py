@@ -96,7 +96,7 @@ class Windows:
 
     def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
         if processes > 1:
-            raise UserError("skip-gram trains on one process: the gradients of its tables are sparse")
+            raise UserError("skip-gram trains on one process: the gradients of its embedding matrices are sparse")
         return update
 
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:

@@ -52,7 +52,7 @@ class ObjectiveTrainer(Trainer):
         self.model_accepts_loss_kwargs = True  # older name of loss_is_scaled_for_ga
         self.output = OutputEmbedding(self.model)
         looked_up = getattr(self.output.model.get_input_embeddings(), "weight", None)
-        self.loop = Loop(objective, self.output.weight, input_table=looked_up)  # Trainer has an `objective` of its own
+        self.loop = Loop(objective, self.output.weight, input_embedding=looked_up)  # Trainer has an `objective` of its own
         self.groups = group_of_types(objective.facts)
         self.shifts: bool | None = None  # a label is compared with the position before it; None: not tried yet
         _check_settings(self, self._has_own_optimizer())

@@ -138,7 +138,7 @@ def measure_forward(
     shape_values = json.loads(shape)
     with torch.device("meta"):
         model = build(architecture, shape_values, rows, positions)
-    parameters, width = sum(parameter.numel() for parameter in model.parameters()), model.table.shape[1]
+    parameters, width = sum(parameter.numel() for parameter in model.parameters()), model.embedding.shape[1]
     is_fused = device == "cuda" and "heads" in shape_values
     passed = min(positions, FUSED_POSITIONS) if is_fused else positions
     is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False  # its LSTM hides its workspace

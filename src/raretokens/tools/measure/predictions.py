@@ -115,20 +115,18 @@ class PipelineModel:
     """A language model of the pipeline."""
 
     def __init__(self, model: Model, reading: Reading) -> None:
-        from safetensors.torch import load_file
-
-        from raretokens.models.registry import build
+        from raretokens.models.registry import build, load_weights
 
         assert model.run is not None
         run, self.types = model.run.run, next(iter(model.embeddings.values())).shape[0]
         longest = max(reading.window, reading.block, 1 + reading.prefix + reading.length)
         self.device = _choose_device()
         self.model: nn.Module = build(run["architecture"], run["shape"], self.types, longest)
-        self.model.load_state_dict(load_file(model.run.model))
+        load_weights(self.model, model.run.model)
         self.model.to(self.device).eval()
 
     def logits(self, ids: Tensor, first: int) -> Tensor:
-        return (self.model(ids.to(self.device))[:, first:] @ self.model.table.T).float()
+        return (self.model(ids.to(self.device))[:, first:] @ self.model.embedding.T).float()
 
     @torch.no_grad()
     def continue_greedily(self, ids: Tensor, length: int, never: int | None) -> np.ndarray:

@@ -1,0 +1,39 @@
+"""AdamW with another rule for the embedding matrices: the groups with `embedding=True`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+
+class EmbeddingAdamW(torch.optim.AdamW, ABC):
+    """A rule of one's own is `step_embedding`; all other parameters, and decoupled weight decay of the embeddings, are AdamW's."""
+
+    def __init__(self, groups: Iterable[dict], **adam: float) -> None:
+        super().__init__(groups, fused=True, **adam)
+        # A scaler of gradients must undo itself before the step: ours sees them too.
+        self._step_supports_amp_scaling = False
+
+    @abstractmethod
+    def step_embedding(self, group: dict, embedding: Tensor, gradient: Tensor, state: dict) -> None:
+        """Change the embedding in place, by group["lr"] and so on; `state` is empty at first and lives in the checkpoint."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        embeddings = [
+            (group, p)
+            for group in self.param_groups
+            if group["embedding"]
+            for p in group["params"]
+            if p.grad is not None
+        ]
+        gradients = [p.grad for _, p in embeddings]
+        for _, embedding in embeddings:
+            embedding.grad = None  # the ordinary step leaves parameters without a gradient alone
+        result = super().step(closure)
+        for (group, embedding), gradient in zip(embeddings, gradients, strict=True):
+            embedding.grad = gradient
+            embedding.mul_(1 - group["lr"] * group["weight_decay"])
+            self.step_embedding(group, embedding, gradient, self.state[embedding])
+        return result
