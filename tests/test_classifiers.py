@@ -212,7 +212,7 @@ def test_each_objective_changes_the_words_of_documents(folder):
 
 @pytest.mark.parametrize("name", sorted(REFUSED["classify"]))
 def test_what_acts_on_a_softmax_is_refused_by_a_classifier_of_documents(folder, name):
-    with pytest.raises(UserError, match="acts on a softmax over the table"):
+    with pytest.raises(UserError, match="acts on a softmax over the embedding matrix"):
         classifier(folder, "classify", name).run()
 
 

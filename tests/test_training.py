@@ -10,6 +10,7 @@ from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 from tiny.trainer import N, trainer, weights, write_tokens
 
+from raretokens.models.registry import stored
 from raretokens.objectives.registry import known
 from raretokens.training import run
 
@@ -116,8 +117,10 @@ def test_the_mean_is_that_of_the_last_whole_epochs(folder):
     trained.run()
     trained.finish()
     averaged = load_file(trained.outputs.into / "model.safetensors")
+    expected = stored({key: (ends[0][key] + ends[1][key]) / 2 for key in ends[0]})
+    assert averaged.keys() == expected.keys()
     for key, value in averaged.items():
-        torch.testing.assert_close(value, (ends[0][key] + ends[1][key]) / 2, atol=1e-7, rtol=0)
+        torch.testing.assert_close(value, expected[key], atol=1e-7, rtol=0)
     trained.state.remove()
 
 

@@ -37,9 +37,13 @@ def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -
 class Loop:
     """Updates of an embedding matrix by an objective, in a loop of one's own.
 
-    embedding: the output embedding, N x d, a parameter of the optimizer's. head: what the model makes of hidden embedding^T. input_embedding:
-    where the model looks up, if not in the embedding. accelerator: that of Accelerate, where its backward() is called: it divides
-    by its accumulation steps, which the loss makes up for. Raises ValueError where the objective's facts are not the embedding's.
+    Args:
+        embedding: the output embedding, N x d, one of the optimizer's parameters.
+        head: bias, scale or soft-cap of the logits, where they are not hidden embedding^T alone.
+        input_embedding: where the model looks up ids, if the embeddings are not tied.
+        accelerator: that of Accelerate, if its backward() is called. It divides by its accumulation steps; the loss undoes that.
+
+    Raises ValueError where the objective's facts are of another shape than the embedding.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """AWD-LSTM (Merity et al., 2018): a recurrent language model with many kinds of dropout, one embedding for input and softmax.
 
-Inner layers are `hidden` wide; the last is as wide as the embedding. A mask of locked dropout is one for all positions of a sequence.
+Inner layers are `hidden` wide; the last is as wide as the embedding. Locked dropout has one mask for all positions of a sequence.
 """
 
 from collections.abc import Mapping

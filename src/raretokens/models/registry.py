@@ -41,9 +41,9 @@ def load_weights(model: nn.Module, file: Path) -> None:
 def flops_per_token(architecture: str, shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
     """Operations of one forward and backward pass for one target token, in sequences of so many positions.
 
-    Chowdhery et al. (2022, PaLM, appendix B): 6 for each weight of a matrix product (2 forward, 4 backward; the tied embedding counts
-    once, as the softmax) and 12 * width * positions a layer for attention scores and their use, causal or not. Nothing is added
-    for what is computed twice, norms, activations, the optimizer or the objective, so that utilisation compares across methods.
+    Chowdhery et al. (2022, PaLM, appendix B): 6 for each weight of a matrix product (2 forward, 4 backward; the tied
+    embedding counts once, as the softmax) and 12 * width * positions a layer for attention scores and their use, causal
+    or not. Recomputation, norms, activations, optimizer and objective are left out, so utilisation compares across methods.
     """
     return _module(architecture).flops_per_token(shape, vocabulary, positions)
 

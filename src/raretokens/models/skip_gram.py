@@ -1,7 +1,7 @@
-"""Skip-gram with negative sampling (Mikolov et al., 2013): the row of a word in one embedding predicts, by its products with the rows
-of another, which words stand around it.
+"""Skip-gram with negative sampling (Mikolov et al., 2013).
 
-Start as in the TensorFlow tutorial that FRAGE table 9 follows: rows of the first embedding uniform in +-1/(2d), the second one zero.
+The row of a word in the first embedding predicts the words around it by its products with rows of the second embedding. Initial
+values follow the TensorFlow tutorial that FRAGE table 9 names: the first is uniform in +-1/(2d), the second zero.
 """
 
 from collections.abc import Mapping

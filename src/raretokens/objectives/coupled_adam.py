@@ -1,4 +1,4 @@
-"""Coupled Adam (Stollenwerk and Stollenwerk, 2025, arXiv 2502.08441): the embedding's second moment is averaged over the vocabulary.
+"""Coupled Adam (Stollenwerk and Stollenwerk, 2025, arXiv 2502.08441): Adam's second moment is averaged over the vocabulary.
 
 Not a loss but an optimizer rule: Adam's own second moment makes the steps of rare rows large and alike, which moves the whole
 embedding matrix off the origin. The mean commutes with the running average, so one d-vector is kept instead of N x d.

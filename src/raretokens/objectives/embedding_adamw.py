@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class EmbeddingAdamW(torch.optim.AdamW, ABC):
-    """A rule of one's own is `step_embedding`; all other parameters, and decoupled weight decay of the embeddings, are AdamW's."""
+    """A subclass implements `step_embedding`; other parameters and the decoupled weight decay follow AdamW."""
 
     def __init__(self, groups: Iterable[dict], **adam: float) -> None:
         super().__init__(groups, fused=True, **adam)

@@ -1,9 +1,9 @@
 """mu-centering (arXiv 2601.02031, output embedding centering): the embedding's mean row is taken off after each optimizer step.
 
-The same vector is taken off every row, so no logit moves against another and the softmax is the same. With an output embedding of its
-own and plain gradient descent it is maximum likelihood; otherwise it differs through the input side of a tied embedding, through Adam
-(whose steps need not keep the centre) and through weight decay. The mean runs over rows that text can use, without padding and
-fillers, which the public code has none of.
+The same vector is taken off every row, so the softmax is the same. With an untied output embedding and plain gradient descent it
+is maximum likelihood. Otherwise it differs through the input side of a tied embedding, through Adam
+(whose steps need not keep the centre) and through weight decay. The mean runs over rows that text can use: padding and fillers,
+which the public code does not have, are left out.
 """
 
 import torch

@@ -2,7 +2,7 @@
 
     loss_i = -log p_i + strength * (log sum over k of exp z_ik)^2
 
-It holds the logits near zero. The embedding's mean row, which the likelihood does not see, moves all logits together: this sees it.
+It holds the logits near zero. The mean row moves all logits together, which the likelihood does not see; this loss does.
 """
 
 from raretokens.loss import objective

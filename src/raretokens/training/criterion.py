@@ -139,7 +139,7 @@ OF_A_SOFTMAX = (
 
 
 class ClassScores(Criterion):
-    """Cross-entropy of the class of each document. What an objective does to the embedding besides (a penalty, frozen rows) acts."""
+    """Cross-entropy of the class of each document. Penalties and frozen rows of an objective act."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)
