@@ -7,6 +7,7 @@ shape; and flops_per_token(shape, vocabulary, positions). TIME, where there is o
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
