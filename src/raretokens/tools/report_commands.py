@@ -16,8 +16,7 @@ from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import sheet
 from raretokens.pipeline.verify import verify
 from raretokens.report import build, include, scales
-from raretokens.report.diff import compare
-from raretokens.report.diff_markdown import to_markdown
+from raretokens.report.diff import compare, to_markdown
 from raretokens.report.revision import Revision
 
 
