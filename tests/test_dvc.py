@@ -51,6 +51,11 @@ def test_a_stage_depends_on_its_job_and_on_no_parameter_and_no_code(name):
     assert [dep for dep in deps if dep.startswith("${root}")] == (["${root}/data/paper"] if name == "report" else [])
 
 
+def test_the_jobs_are_written_each_time():
+    """Not when the code's files change: dvc.lock would have their hashes, of comments too."""
+    assert body("jobs").keys() == {"cmd", "always_changed", "params", "outs"} and body("jobs")["always_changed"] is True
+
+
 def test_expensive_stages_stay_in_the_run_cache():
     """DVC keeps a stage out of its run cache if an output that is no metric has `cache: false`; scoring is cheap."""
     for name in STAGES:

@@ -94,7 +94,7 @@ def list_stages(declared: dict[str, Any], parameters: dict[str, Any]) -> Iterato
         each = _foreach_keys(stage["foreach"], parameters) if "foreach" in stage else [""]
         if each:
             body = stage.get("do", stage)
-            reads = [path for path in body["deps"] if not path.startswith(("data/jobs/", "${root}"))]
+            reads = [path for path in body.get("deps", []) if not path.startswith(("data/jobs/", "${root}"))]
             writes = [*body.get("outs", []), *body.get("metrics", [])]
             yield name, str(len(each)), _summarize(reads), _summarize(writes)
 
