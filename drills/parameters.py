@@ -119,7 +119,7 @@ def params(tally: Tally, rounds: int) -> None:
 
 def _told(tree: dict, path: Path) -> dict:
     path.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
-    return {(stage, name): params_hash([job]) for stage, name, job in jobs.every(load(path))}
+    return {(stage, name): params_hash([job]) for stage, name, job in jobs.all_jobs(load(path))}
 
 
 def declarations(tally: Tally, rounds: int) -> None:

@@ -29,7 +29,7 @@ from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import sheet
+from raretokens.pipeline.jobs import run_sheet
 
 OUTCOMES = (*DECIDED, Outcome.INCONCLUSIVE)
 COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "undecided instead", "decided otherwise",
@@ -74,7 +74,7 @@ def _covers(claim: Claim, effects: dict[int, float], kept: tuple[int, ...], fewe
 def main() -> None:
     parameters = load()
     declared = load_declarations(root() / paths.PRINTED)
-    scores = all_scores(sheet(parameters), paths.REPORTS / "runs")
+    scores = all_scores(run_sheet(parameters), paths.REPORTS / "runs")
     verdicts: Counter[tuple[int, Outcome, Outcome]] = Counter()
     covered: Counter[tuple[int, Outcome, bool]] = Counter()
     for name, claim in declared.claims.items():

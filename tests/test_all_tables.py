@@ -17,7 +17,7 @@ from raretokens.papers.load import written_out
 from raretokens.papers.printed import PrintedTable
 from raretokens.papers.table import Table
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import sheet as sheet_of
+from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build
 from raretokens.report.cells import Cell
 from raretokens.report.table_texts import to_latex, to_markdown

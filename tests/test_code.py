@@ -199,7 +199,7 @@ def parameters():
 @pytest.mark.parametrize("stage", ["train-lm", "score-lm"])
 def test_an_edit_counts_exactly_where_the_stage_can_reach_it(parameters, stage):
     """Every other definition of the files that it runs."""
-    code, roots = Code(), next(jobs.roots(kind, job) for kind, _, job in jobs.every(parameters) if kind == stage)
+    code, roots = Code(), next(jobs.code_roots(kind, job) for kind, _, job in jobs.all_jobs(parameters) if kind == stage)
     before, reached, tried = code.of_files(*roots), code.reached(*roots), {True: 0, False: 0}
     for file, numbers in sorted(reached.items()):
         for number, statement in list(enumerate(code.statements(file)))[::2]:
@@ -214,7 +214,7 @@ def test_an_edit_counts_exactly_where_the_stage_can_reach_it(parameters, stage):
 def test_modules_that_are_found_by_name_are_named_by_the_job(parameters):
     """Of each pattern of import_module that a stage can reach, the job names a module."""
     code, seen = Code(), set[str]()
-    for roots in {jobs.roots(stage, job) for stage, _, job in jobs.every(parameters) if stage not in jobs.PINNED}:
+    for roots in {jobs.code_roots(stage, job) for stage, _, job in jobs.all_jobs(parameters) if stage not in jobs.PINNED}:
         for file, numbers in code.reached(*roots).items():
             for pattern in (one for number in numbers for one in patterns(code.statements(file)[number].node)):
                 named = [root.partition(":")[0] for root in roots if re.fullmatch(pattern, root.partition(":")[0])]

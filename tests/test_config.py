@@ -11,7 +11,7 @@ from dvc.utils.hydra import apply_overrides
 from raretokens import schema
 from raretokens.errors import UserError
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import every
+from raretokens.pipeline.jobs import all_jobs
 
 ROOT = Path(__file__).parents[1]
 
@@ -207,7 +207,7 @@ def test_a_size_of_translation_may_be_decoded_and_trained_otherwise(tmp_path):
     decoding = {"beam": 8, "length_penalty": 1.1, "length_penalty_form": "gnmt"}
     path = edited(tmp_path, "nmt/sizes/big/decoding", decoding)
     path.write_text(path.read_text().replace("    big:\n", "    big:\n      warmup: 7\n", 1))
-    told = {(stage, name): job for stage, name, job in every(load(path))}
+    told = {(stage, name): job for stage, name, job in all_jobs(load(path))}
     for run, beam, warmup in (("base-mle", 4, 80), ("big-mle", 8, 7)):
         assert told["translate", run].decoding == told["score-nmt", run].texts.decoding
         assert (told["translate", run].decoding.beam, told["train-nmt", run].training.warmup) == (beam, warmup)
@@ -219,7 +219,7 @@ def test_a_size_of_translation_may_be_decoded_and_trained_otherwise(tmp_path):
 def test_tables_are_projected_where_a_size_keeps_them(tmp_path):
     """Each size at those updates that are multiples of its own `snapshot_every`."""
     told = {
-        (stage, name): job for stage, name, job in every(load(edited(tmp_path, "lm/sizes/word/snapshot_every", 40)))
+        (stage, name): job for stage, name, job in all_jobs(load(edited(tmp_path, "lm/sizes/word/snapshot_every", 40)))
     }
     assert told["score-lm", "word-mle"].updates == [120, 600]
     assert told["score-lm", "mle"].updates == [30, 120, 300, 600]

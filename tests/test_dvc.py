@@ -160,12 +160,12 @@ def parameters():
 
 @pytest.fixture(scope="module")
 def before(package, parameters):
-    return jobs.texts(parameters)
+    return jobs.job_files(parameters)
 
 
 def stale(before: dict[Path, str], parameters) -> set[str]:
     """Stages that run again: `probe` where all do, else `probe@agg`."""
-    after = jobs.texts(parameters)
+    after = jobs.job_files(parameters)
     names = defaultdict(set)
     for path in before:
         names[path.parent.name].add(path.stem)

@@ -14,7 +14,7 @@ from raretokens.evidence.scores import Scores
 from raretokens.papers.figure import Panel
 from raretokens.papers.task_names import TASKS
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import every
+from raretokens.pipeline.jobs import all_jobs
 from raretokens.report.diff import figure_moves
 from raretokens.report.figure_points import effect_points, figure_points
 from raretokens.report.figures import draw, write_figure
@@ -111,7 +111,7 @@ def test_every_figure_of_the_papers_is_declared():
 
 @pytest.mark.parametrize("scale", [".", "scales/small"])
 def test_committed_points_are_curves_and_the_clouds_that_figures_draw(scale):
-    for stage, name, job in every(load(ROOT / scale / "params.yaml")):
+    for stage, name, job in all_jobs(load(ROOT / scale / "params.yaml")):
         file = ROOT / scale / f"reports/runs/{stage.removeprefix('score-')}/{name}.csv"
         if isinstance(job, ScoreJob) and file.is_file():
             found = {re.match(r"\w+[@:]?", row)[0] for row in file.read_text(encoding="utf-8").splitlines()[1:]}

@@ -10,7 +10,7 @@ import yaml
 from raretokens import tasks
 from raretokens.paths import tokens as token_files
 from raretokens.pipeline.config import schema
-from raretokens.pipeline.jobs import training
+from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.planning import plan, trial
 from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters
@@ -30,7 +30,7 @@ NARROW = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}  # of what a 
 def planned(parameters: Parameters, task: str, name: str, tokens: int) -> plan.Planned:
     """The run with smaller updates, on this CPU."""
     run = parameters.run(task, name)
-    return trial.shrunk(plan.plan(training(parameters, run), text(parameters, run.tokens), "cpu"), tokens)
+    return trial.shrunk(plan.plan(train_job(parameters, run), text(parameters, run.tokens), "cpu"), tokens)
 
 
 @pytest.mark.parametrize("objective", ["freeze_bc", "ul_agg"])

@@ -9,7 +9,7 @@ from tiny.page import Page, make_scores, three_seeds
 from tiny.run_sheet import DECLARED
 
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import sheet as sheet_of
+from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build
 
 ROOT = Path(__file__).parents[1]

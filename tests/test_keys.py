@@ -81,7 +81,7 @@ def is_name(key: tuple[str, ...]) -> bool:
 def jobs_of(tree: dict) -> dict[tuple[str, str], str]:
     """Stage and name -> mark of what it is told."""
     parameters = checked(schema(), tree, "params.yaml")
-    return {(stage, name): params_hash([job]) for stage, name, job in jobs.every(parameters)}
+    return {(stage, name): params_hash([job]) for stage, name, job in jobs.all_jobs(parameters)}
 
 
 def differing(one: dict, two: dict) -> set[str]:

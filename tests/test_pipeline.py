@@ -124,8 +124,8 @@ def job(built: Path, name: str) -> tuple[tuple[str, ...], dict]:
     stage, _, key = name.partition("@")
     key = key or "all"
     parameters = load(built / "params.yaml")
-    section = next(found for kind, other, found in jobs.every(parameters) if (kind, other) == (stage, key))
-    return jobs.roots(stage, section), json.loads((built / f"data/jobs/{stage}/{key}.json").read_text())
+    section = next(found for kind, other, found in jobs.all_jobs(parameters) if (kind, other) == (stage, key))
+    return jobs.code_roots(stage, section), json.loads((built / f"data/jobs/{stage}/{key}.json").read_text())
 
 
 def test_nothing_changed_does_nothing(built):

@@ -19,7 +19,7 @@ from raretokens.errors import UserError
 from raretokens.models.registry import build
 from raretokens.pipeline import stages
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import training
+from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.machine.cards import card
 from raretokens.pipeline.planning import memory, plan, refusal, table, trial
 from raretokens.pipeline.planning.data import text
@@ -49,7 +49,7 @@ def paper(tmp_path, monkeypatch) -> Parameters:
 
 def planned(parameters: Parameters, task: str, name: str) -> plan.Planned:
     run = parameters.run(task, name)
-    return plan.plan(training(parameters, run), text(parameters, run.tokens), "cuda")
+    return plan.plan(train_job(parameters, run), text(parameters, run.tokens), "cuda")
 
 
 def test_every_paper_scale_run_costs_what_the_cost_model_says(paper):

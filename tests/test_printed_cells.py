@@ -15,7 +15,7 @@ from raretokens import csv_files
 from raretokens.evidence.scores import Scores
 from raretokens.papers.printed import PrintedTable, is_suspicious, number
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import sheet as sheet_of
+from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, page
 from raretokens.report.cells import Cell, is_same
 from raretokens.report.summary import printed_counts

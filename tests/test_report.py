@@ -11,7 +11,7 @@ from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.papers.table import Table
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import sheet as sheet_of
+from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, include
 from raretokens.report.table_texts import ADDED, LEGEND, to_markdown
 from raretokens.report.tables import to_csv

@@ -9,7 +9,7 @@ from tiny.run_sheet import line
 from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import sheet
+from raretokens.pipeline.jobs import run_sheet
 
 ROOT = Path(__file__).parents[1]
 AGG = line("agg", options={"alpha": 0.03})
@@ -66,7 +66,7 @@ def test_repetitions_are_averaged_under_the_first_name(tmp_path):
 @pytest.mark.parametrize("scale", [".", "scales/small", "scales/paper"])
 def test_a_run_sheet_s_lines_bear_the_seed_and_options_that_they_train_with(scale):
     parameters = load(ROOT / scale / "params.yaml")
-    told = sheet(parameters)
+    told = run_sheet(parameters)
     assert told.corpora.items() >= {name: parameters.corpora[name].corpus for name in ("lm", "nmt")}.items()
     lines = told.runs["lm"].values()
     assert {one.seed for one in lines} >= {parameters.seed}

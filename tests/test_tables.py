@@ -13,7 +13,7 @@ from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import sheet as sheet_of
+from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, include
 from raretokens.report.cells import Cell, significant
 from raretokens.report.table_texts import to_markdown

@@ -11,7 +11,7 @@ import yaml
 from raretokens import csv_files
 from raretokens.pipeline import trained
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import texts
+from raretokens.pipeline.jobs import job_files
 from raretokens.pipeline.verify import verify
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +23,7 @@ def scale(tmp_path, monkeypatch) -> Path:
     """A scale whose three stages were run with its parameters, and one that its params.yaml no longer has."""
     shutil.copy(ROOT / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
-    jobs = {str(path): content for path, content in texts(load()).items()}
+    jobs = {str(path): content for path, content in job_files(load()).items()}
     stages = {}
     for name, job in STAGES.items():
         report = Path(f"reports/runs/{name}.json")

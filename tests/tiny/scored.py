@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 from scipy import sparse
 
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import write
+from raretokens.pipeline.jobs import write_jobs
 from raretokens.tokenization.config import EncodeJob as Job
 from raretokens.tokenization.config import WordVocabulary
 from raretokens.tokenization.encode import encode
@@ -67,7 +67,7 @@ def make_parameters(root):
         "nmt": {"tiny": base, "other": again, "back": {**base, "reverse": True}},
     }
     put(root / "params.yaml", yaml.safe_dump(tree))
-    write(load(root / "params.yaml"), root / "data/jobs")
+    write_jobs(load(root / "params.yaml"), root / "data/jobs")
     for task, clouds in CLOUDS.items():  # as if a figure drew them
         file = root / f"data/jobs/score-{task}/tiny.json"
         told = json.loads(file.read_text())

@@ -23,7 +23,7 @@ from raretokens.files import whole
 from raretokens.pipeline import renames, trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import texts
+from raretokens.pipeline.jobs import job_files
 from raretokens.pipeline.locked import Stage, read
 from raretokens.pipeline.locked import md5 as of
 from raretokens.pipeline.machine.timing import revision as present
@@ -81,7 +81,7 @@ class Adoption:
     def _stages(self, old: Path) -> list[Stage]:
         folder = old / _git("rev-parse", "--show-prefix")
         Code(old).run(["1", "jobs"], folder)
-        return read(LOCK, folder, {str(paths.JOBS / file): content for file, content in texts(load()).items()})
+        return read(LOCK, folder, {str(paths.JOBS / file): content for file, content in job_files(load()).items()})
 
     def _refusal(self, stage: Stage) -> str | None:
         """Why it cannot be adopted, whatever a comparison shows."""

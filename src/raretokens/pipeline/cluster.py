@@ -8,7 +8,7 @@ from pathlib import Path
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.paths import MACHINE, SCRATCH
-from raretokens.pipeline.jobs import training
+from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.machine.cards import card
 from raretokens.pipeline.machine.settings import Cluster
 from raretokens.pipeline.planning import data
@@ -74,7 +74,7 @@ def _largest(parameters: Parameters, settings: Cluster) -> tuple[float | None, f
         raise UserError(f"{MACHINE}: cluster.memory: required, since there is no plan yet ({error})") from None
     device = "cuda" if settings.gpus else "cpu"
     planned = [
-        plan(training(parameters, run), known, device, processes) for run, known in zip(every, texts, strict=True)
+        plan(train_job(parameters, run), known, device, processes) for run, known in zip(every, texts, strict=True)
     ]
     needed = max(_known(one.step.host_bytes, 0.0) for one in planned) * max(settings.gpus, 1)
     hours = None

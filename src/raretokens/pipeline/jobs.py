@@ -5,9 +5,8 @@ from functools import cache
 from pathlib import Path
 
 from raretokens import paths, tasks
-from raretokens.corpora.registry import PrepareJob as Prepare
-from raretokens.corpora.registry import borrowable_tests, known_corpora
-from raretokens.evaluation.config import ScoreJob as Score
+from raretokens.corpora.registry import PrepareJob, borrowable_tests, known_corpora
+from raretokens.evaluation.config import ScoreJob
 from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.files import write_text
 from raretokens.objectives.registry import declared
@@ -20,13 +19,12 @@ from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import describe
 from raretokens.tasks.parameters import Parameters
-from raretokens.tokenization.config import AlignJob
-from raretokens.tokenization.config import EncodeJob as Encode
-from raretokens.training.config import TrainJob as Train
+from raretokens.tokenization.config import AlignJob, EncodeJob
+from raretokens.training.config import TrainJob
 
 STAGES = "raretokens.pipeline.stages"
-PINNED = ("fetch", "own")  # what comes out is known beforehand: the job only says that params.yaml was checked before
-# What a stage uses of the file of a task.
+PINNED = ("fetch", "own")  # outputs are pinned by hash: the job only orders the stage after the check of params.yaml
+# Definitions of the file of a task that a stage uses.
 OF_TASK = {
     "train": ("training_data", "criterion"),
     "predict": ("predict",),
@@ -37,8 +35,8 @@ OF_TASK = {
 CODE = Code()
 
 
-def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
-    """Stage, name and job."""
+def all_jobs(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
+    """Stage, name and job of all stages that have a job."""
     yield from (("fetch", name, Section()) for name in parameters.sources)
     yield from (("own", name, Section()) for name in parameters.own)
     for name, corpus in parameters.corpora.items():
@@ -54,7 +52,7 @@ def every(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
         for name in parameters.lines(task):
             yield from ((stage, name, job) for stage, job in jobs_of_run(parameters, parameters.run(task, name)))
     yield "similarity", "all", Section()
-    yield "report", "all", sheet(parameters)
+    yield "report", "all", run_sheet(parameters)
 
 
 def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
@@ -63,7 +61,7 @@ def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section
     parts = [*_of_text(parameters, run.tokens), *(job for _, job in jobs)]
     mark = params_hash(parts)
     about = {"mark": mark, "clouds": _clouds(parameters, run)}
-    yield from ((stage, job.replaced(**about) if isinstance(job, Score) else job) for stage, job in jobs)
+    yield from ((stage, job.replaced(**about) if isinstance(job, ScoreJob) else job) for stage, job in jobs)
 
 
 def _clouds(parameters: Parameters, run: Run) -> list[str]:
@@ -78,25 +76,25 @@ def _figures() -> dict[str, Figure]:
 
 
 def _of_text(parameters: Parameters, tokens: str) -> Iterator[Section]:
-    """What the stages before training are told."""
+    """The jobs of the stages before training."""
     corpus = parameters.tokens[tokens].corpus
     yield from (_prepare(parameters, corpus), _encode(parameters, tokens))
 
 
-def _prepare(parameters: Parameters, name: str) -> Prepare:
+def _prepare(parameters: Parameters, name: str) -> PrepareJob:
     corpus = parameters.corpora[name]
-    declared = corpus.model_dump(include={"corpus", "extra_tests", "languages"})
-    return Prepare(kind=describe(corpus.task).kind, **declared, processes=parameters.threads)
+    fields = corpus.model_dump(include={"corpus", "extra_tests", "languages"})
+    return PrepareJob(kind=describe(corpus.task).kind, **fields, processes=parameters.threads)
 
 
-def _encode(parameters: Parameters, name: str) -> Encode:
+def _encode(parameters: Parameters, name: str) -> EncodeJob:
     sides = describe(parameters.corpus_of(name).task).sides
-    return Encode(name=name, sides=sides, vocabulary=parameters.tokens[name].vocabulary)
+    return EncodeJob(name=name, sides=sides, vocabulary=parameters.tokens[name].vocabulary)
 
 
 def _of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
     settings = parameters.task(run.task)
-    train = training(parameters, run)
+    train = train_job(parameters, run)
     yield f"train-{run.task}", train
     every = train.training.snapshot_every
     score = {
@@ -111,19 +109,21 @@ def _of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
     yield from tasks.load(run.task).run_jobs(parameters, settings, run, score)
 
 
-def training(parameters: Parameters, run: Run) -> Train:
+def train_job(parameters: Parameters, run: Run) -> TrainJob:
     settings = parameters.task(run.task)
     recipe = settings.sizes[run.size].training(settings.training)
-    return Train(run=run, training=recipe, groups=parameters.tokens[run.tokens].groups)
+    return TrainJob(run=run, training=recipe, groups=parameters.tokens[run.tokens].groups)
 
 
-def texts(parameters: Parameters) -> dict[Path, str]:
-    """Path below data/jobs -> content of the file."""
-    return {Path(stage, f"{name}.json"): job_text(job, runs(stage, job)) for stage, name, job in every(parameters)}
+def job_files(parameters: Parameters) -> dict[Path, str]:
+    """Path below data/jobs -> content of the job file."""
+    return {
+        Path(stage, f"{name}.json"): job_text(job, code_hashes(stage, job)) for stage, name, job in all_jobs(parameters)
+    }
 
 
-def sheet(parameters: Parameters) -> Sheet:
-    """What reports are told: the first corpus of each task is the text of the scale."""
+def run_sheet(parameters: Parameters) -> Sheet:
+    """The run sheet that reports are made from; the first corpus of each task is the text of the scale."""
     corpora = list(parameters.corpora.values())
     by_task = {task: [corpus for corpus in corpora if corpus.task == task] for task in tasks.names()}
     runs = {task: {name: parameters.run(task, name) for name in parameters.lines(task)} for task in tasks.names()}
@@ -141,35 +141,35 @@ def sheet(parameters: Parameters) -> Sheet:
 
 
 def _sheet_line(parameters: Parameters, run: Run) -> SheetLine:
-    mark = next(job.mark for _, job in jobs_of_run(parameters, run) if isinstance(job, Score))
+    mark = next(job.mark for _, job in jobs_of_run(parameters, run) if isinstance(job, ScoreJob))
     return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)), mark=mark)
 
 
-def write(parameters: Parameters, into: Path) -> None:
-    """Write all jobs; a job that is as it was keeps its bytes, so the stage that is told it does not run again."""
-    for path, content in texts(parameters).items():
+def write_jobs(parameters: Parameters, into: Path) -> None:
+    """Write all job files; an unchanged job keeps its bytes, so that its stage does not run again."""
+    for path, content in job_files(parameters).items():
         write_text(into / path, content)
 
 
-def runs(stage: str, job: Section) -> dict[str, str]:
-    """Hashes of the code that a stage runs to do a job; none where that cannot change what comes out.
+def code_hashes(stage: str, job: Section) -> dict[str, str]:
+    """Hashes of the code that a stage runs for a job; none where the code cannot change the output.
 
     Training takes longest, so a hash for each file says what an edit would train again; of other stages one for each room does.
     """
     if stage in PINNED:
         return {}
     of_code = CODE.of_files if stage.startswith("train-") else CODE.of_rooms
-    return of_code(*roots(stage, job))
+    return of_code(*code_roots(stage, job))
 
 
-def roots(stage: str, job: Section) -> tuple[str, ...]:
-    """Where the code of a stage begins: its function, and the modules that the job names."""
+def code_roots(stage: str, job: Section) -> tuple[str, ...]:
+    """Definitions from which the code of a stage is followed: its function, and the modules that the job names."""
     function = stage.split("-")[0]
     return f"{STAGES}:{function}()", *_named(function, job)
 
 
 def _named(stage: str, job: Section) -> Iterator[str]:
-    """Modules that a stage finds by a name, and definitions of the file of a task."""
+    """Modules that a stage imports by a name in its job, and definitions of the file of a task."""
     run: Run | None = getattr(job, "run", None)
     if run and stage != "score":
         yield f"raretokens.models.{run.architecture}"
@@ -181,7 +181,9 @@ def _named(stage: str, job: Section) -> Iterator[str]:
         yield from (f"raretokens.tasks.{task}:{name}" for task in names for name in OF_TASK[stage])
     if stage == "prepare":
         yield f"raretokens.corpora.{known_corpora(job.kind)[job.corpus]}"
-        yield from (f"raretokens.corpora.{borrowable_tests()[test]}" for test in job.extra_tests if test in borrowable_tests())
+        yield from (
+            f"raretokens.corpora.{borrowable_tests()[test]}" for test in job.extra_tests if test in borrowable_tests()
+        )
     if stage == "similarity":
         yield f"raretokens.corpora.{known_corpora(stage)[stage]}"
 

@@ -11,11 +11,11 @@ from raretokens.pipeline.job_file import load_job, parse_job, read_job_file
 def jobs() -> None:
     """Check params.yaml, write the job of each stage, and remove scores of runs that are no longer on the run sheet."""
     from raretokens.pipeline.config import load
-    from raretokens.pipeline.jobs import remove_stale_scores, sheet, write
+    from raretokens.pipeline.jobs import remove_stale_scores, run_sheet, write_jobs
 
     parameters = load()
-    write(parameters, paths.JOBS)
-    remove_stale_scores(sheet(parameters), paths.SCORES, paths.CURVES)
+    write_jobs(parameters, paths.JOBS)
+    remove_stale_scores(run_sheet(parameters), paths.SCORES, paths.CURVES)
 
 
 def fetch(name: str) -> None:
@@ -81,7 +81,9 @@ def train(task: str, name: str) -> None:
     run = settings.run
     start = paths.trained(task, run.after) if run.after else None
     places = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
-    context.training(settings, lambda execution, observer: train_run(settings, content, file, execution, observer, *places))
+    context.training(
+        settings, lambda execution, observer: train_run(settings, content, file, execution, observer, *places)
+    )
 
 
 def probe(name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from raretokens import paths
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import texts
+from raretokens.pipeline.jobs import job_files
 from raretokens.yaml_files import read_yaml
 
 LOCK = Path("dvc.lock")
@@ -38,7 +38,7 @@ def verify() -> Verification:
     """Compare dvc.lock of the scale in the working folder with its jobs and reports; a scale that was never run has no stages."""
     if not LOCK.is_file():
         return Verification(0, [], [])
-    now = {str(paths.JOBS / file): _md5(content.encode()) for file, content in texts(load()).items()}
+    now = {str(paths.JOBS / file): _md5(content.encode()) for file, content in job_files(load()).items()}
     # dvc.lock keeps stages that params.yaml no longer has.
     stages = {name: stage for name, stage in read_yaml(LOCK)["stages"].items() if _jobs(stage).keys() <= now.keys()}
     stages = {name: stage for name, stage in stages.items() if _jobs(stage)}

@@ -16,7 +16,7 @@ from raretokens.errors import UserError
 from raretokens.objectives.rarity import SENSIBLE, USUAL, rare_share, threshold_for
 from raretokens.objectives.registry import declared
 from raretokens.pipeline.config import load
-from raretokens.pipeline.jobs import training
+from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.machine.cards import card
 from raretokens.pipeline.machine.settings import device as own_device
 from raretokens.pipeline.planning import data, refusal, table, trial
@@ -89,7 +89,7 @@ def show_plan(arguments: argparse.Namespace) -> None:
 
 
 def _select_jobs(parameters: Parameters, names: list[str]) -> list[TrainJob]:
-    return select((training(parameters, run) for run in parameters.every_run()), names)
+    return select((train_job(parameters, run) for run in parameters.every_run()), names)
 
 
 def _plan(parameters: Parameters, job: TrainJob, device: str, processes: int = 1) -> Planned:
@@ -175,7 +175,7 @@ def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[Trai
         kind = run.name if names else (run.task, run.tokens, run.size, run.reverse)
         if kind not in seen and (not names or run.name in names):
             seen.add(kind)
-            yield training(parameters, run)
+            yield train_job(parameters, run)
     if missing := [name for name in names if name not in seen]:
         raise UserError(f"no run named {missing[0]!r} on the run sheet")
 

@@ -13,7 +13,7 @@ from raretokens.papers.load import load_declarations
 from raretokens.pipeline import trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import sheet
+from raretokens.pipeline.jobs import run_sheet
 from raretokens.pipeline.verify import verify
 from raretokens.report import build, include, scales
 from raretokens.report.diff import compare, to_markdown
@@ -68,11 +68,11 @@ def add_diff(parser: argparse.ArgumentParser) -> None:
 
 
 def show_table(arguments: argparse.Namespace) -> None:
-    print(build.one_table(arguments.table, sheet(load()), _declared(), paths.REPORTS), end="")
+    print(build.one_table(arguments.table, run_sheet(load()), _declared(), paths.REPORTS), end="")
 
 
 def show_needs(arguments: argparse.Namespace) -> None:
-    print(*build.needed(arguments.table, sheet(load()), _declared(), paths.REPORTS))
+    print(*build.needed(arguments.table, run_sheet(load()), _declared(), paths.REPORTS))
 
 
 def refresh(arguments: argparse.Namespace) -> None:
