@@ -41,7 +41,7 @@ COMPUTE_TYPES = ("float32", "bfloat16", "int8")
 
 
 def demo(run: Path, tokens: Path, sentences: int) -> tuple[EncoderDecoder, tuple[str, ...], list[list[int]]]:
-    pieces, weights = Vocabulary.read(tokens / "vocabulary.tsv").pieces, load_file(run / "model.safetensors")
+    pieces, weights = Vocabulary.read(tokens / "vocabulary.tsv").tokens, load_file(run / "model.safetensors")
     feedforward, width = weights["encoder.layers.0.linear1.weight"].shape
     layers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layers."))
     model = network(layers, width, 4, feedforward, len(pieces))

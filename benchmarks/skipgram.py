@@ -58,7 +58,7 @@ def ours(folder: Path, seed: int, asked: argparse.Namespace) -> tuple[np.ndarray
 
 def gensims(text: np.ndarray, vocabulary: Vocabulary, seed: int, asked: argparse.Namespace) -> tuple[np.ndarray, float]:
     """N x d rows, zero where a type is no word, and seconds."""
-    words = np.array(vocabulary.pieces, dtype=object)[text]
+    words = np.array(vocabulary.tokens, dtype=object)[text]
     sentences = [words[start : start + SENTENCE].tolist() for start in range(0, len(words), SENTENCE)]
     model = gensim.models.Word2Vec(vector_size=asked.width, window=asked.window, negative=asked.negatives, sample=asked.subsample,
                                    alpha=asked.lr, min_count=1, sg=1, workers=1, seed=seed)  # fmt: skip
@@ -66,7 +66,7 @@ def gensims(text: np.ndarray, vocabulary: Vocabulary, seed: int, asked: argparse
     start = time.process_time()
     model.train(sentences, total_examples=model.corpus_count, epochs=asked.epochs)
     seconds, rows = time.process_time() - start, np.zeros((len(vocabulary), asked.width), np.float32)
-    for row, word in enumerate(vocabulary.pieces):
+    for row, word in enumerate(vocabulary.tokens):
         if word in model.wv:
             rows[row] = model.wv[word]
     return rows, seconds
@@ -75,7 +75,7 @@ def gensims(text: np.ndarray, vocabulary: Vocabulary, seed: int, asked: argparse
 def similarity(rows: np.ndarray, vocabulary: Vocabulary, sets: Path) -> dict[str, str]:
     """Spearman x 100 over the pairs whose words both have rows."""
     words = np.flatnonzero(vocabulary.counts)
-    known = {vocabulary.pieces[row]: int(row) for row in words if row >= len(SPECIALS)}
+    known = {vocabulary.tokens[row]: int(row) for row in words if row >= len(SPECIALS)}
     pairs = {file.stem: [(one.lower(), other.lower(), score) for one, other, score in read_pairs(file)]
              for file in sorted(sets.glob("*.tsv"))}  # fmt: skip
     pairs = {name: [pair for pair in listed if pair[0] in known and pair[1] in known] for name, listed in pairs.items()}

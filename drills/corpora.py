@@ -108,7 +108,7 @@ def decoded(folder: Path, split: str, vocabulary: str) -> list[str]:
             rows.append([])
     lines = [row[:-1] for row in rows[:-1]]
     if vocabulary == "words":
-        pieces = Vocabulary.read(folder / VOCABULARY).pieces
+        pieces = Vocabulary.read(folder / VOCABULARY).tokens
         return [" ".join(pieces[number] for number in line) for line in lines]
     encoder = Tokenizer(folder)
     return [encoder.decode(line) for line in lines]

@@ -28,7 +28,7 @@ def main(tokens: str = "nmt", size: str = "base") -> None:
     parameters = load()
     vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
     links = sparse.load_npz(paths.alignment(tokens) / "links.npz")
-    groups = vocabulary.groups(parameters.tokens[tokens].groups.model_dump())
+    groups = vocabulary.frequency_groups(parameters.tokens[tokens].groups)
     shape = len(vocabulary), parameters.nmt.sizes[size].shape["width"]
     rows: list[list] = [COLUMNS]
     for kind, seed, table in (

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.evaluation.artifacts import frequency_groups
 from raretokens.paths import output, tokens
 from raretokens.pipeline.config import load
 from raretokens.tokenization.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
@@ -24,7 +23,7 @@ COLUMNS = ["run", "beside", "group", "beside_group", "positions", "percent"]
 def main(beside: str, *runs: str) -> None:
     parameters = load()
     run = parameters.run("lm", beside)
-    groups = frequency_groups(Vocabulary.read(tokens(run.tokens) / VOCABULARY), parameters.tokens[run.tokens].groups)
+    groups = Vocabulary.read(tokens(run.tokens) / VOCABULARY).frequency_groups(parameters.tokens[run.tokens].groups)
     predicted = {name: groups[np.load(output("probes", name) / "prediction.npy")] for name in (beside, *runs)}
     rows = []
     for name in runs:

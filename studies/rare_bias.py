@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from raretokens.evaluation.artifacts import frequency_groups
 from raretokens.evaluation.metrics.predictions import perplexity
 from raretokens.paths import output, tokens
 from raretokens.pipeline.config import load
@@ -65,7 +64,7 @@ def main(*runs: str) -> None:
         run = parameters.run("lm", name)
         beside = "mle" if run.seed == 1 else f"mle-{run.seed}"
         vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)
-        groups, targets = frequency_groups(vocabulary, parameters.tokens[run.tokens].groups), stream(tokens(run.tokens), "test")
+        groups, targets = vocabulary.frequency_groups(parameters.tokens[run.tokens].groups), stream(tokens(run.tokens), "test")
         method, baseline = read(name), read(beside)
         rows.append([name, beside, "the run", "", *shown(method, baseline, targets, groups)])
         rare = groups[targets] == RARE

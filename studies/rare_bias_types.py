@@ -16,7 +16,6 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from raretokens.evaluation.artifacts import frequency_groups
 from raretokens.evaluation.language_model import read
 from raretokens.evaluation.metrics.predictions import uniq
 from raretokens.models.registry import build
@@ -39,7 +38,7 @@ def main(*baselines: str) -> None:
         # Predictions alone are asked for, so each position is read once.
         settings = settings.model_copy(update={"window": settings.block, "context": 0})
         vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)
-        groups = frequency_groups(vocabulary, parameters.tokens[run.tokens].groups)
+        groups = vocabulary.frequency_groups(parameters.tokens[run.tokens].groups)
         shape, text = parameters.lm.sizes[run.size], stream(tokens(run.tokens), "test")
         model = build(shape.architecture, shape.shape, len(vocabulary), max(settings.window, settings.block)).eval()
         model.load_state_dict(load_file(trained("lm", name) / "model.safetensors"))

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.evaluation.artifacts import frequency_groups
 from raretokens.evaluation.metrics.bootstrap import BLOCKS, resample
 from raretokens.evaluation.metrics.predictions import exclude_rare_types
 from raretokens.paths import output, tokens
@@ -49,7 +48,7 @@ def main(beside: str, *runs: str) -> None:
     parameters = load()
     run = parameters.run("lm", beside)
     folder = tokens(run.tokens)
-    groups = frequency_groups(Vocabulary.read(folder / VOCABULARY), parameters.tokens[run.tokens].groups)
+    groups = Vocabulary.read(folder / VOCABULARY).frequency_groups(parameters.tokens[run.tokens].groups)
     targets = stream(folder, "test")
     rare = groups[targets] == RARE
     back = distances(rare)

@@ -54,7 +54,7 @@ def main(*runs: str) -> None:
     for run in runs:
         vocabulary = Vocabulary.read(paths.tokens(parameters.run("nmt", run).tokens) / VOCABULARY)
         table = load_file(paths.trained("nmt", run) / "model.safetensors")["table"]
-        pieces = np.array(vocabulary.pieces)
+        pieces = np.array(vocabulary.tokens)
         words = np.char.startswith(pieces, "▁") & (vocabulary.target_counts == 0) & (vocabulary.counts >= FEWEST)
         declared = np.flatnonzero(np.isin(pieces, [f"▁{query}" for query in parameters.nmt.neighbours]))
         for asked, ids in (("queries", declared), ("words", evenly(np.flatnonzero(words), MOST))):

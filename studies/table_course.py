@@ -17,7 +17,6 @@ import numpy as np
 from safetensors import safe_open
 
 from raretokens import paths
-from raretokens.evaluation.artifacts import frequency_groups
 from raretokens.evaluation.metrics.isotropy import mean_cosine, positive_cosine
 from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.evaluation.metrics.spectrum import singular_values
@@ -55,7 +54,7 @@ def main(*runs: str) -> None:
     for run in runs:
         tokens = parameters.run("nmt", run).tokens
         vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
-        rows += course(run, vocabulary, frequency_groups(vocabulary, parameters.tokens[tokens].groups))
+        rows += course(run, vocabulary, vocabulary.frequency_groups(parameters.tokens[tokens].groups))
     for row in rows:
         print(*(f"{cell:>16}" for cell in row))
     with (Path(__file__).parent / f"table-course-{parameters.scale}.csv").open("w", newline="") as file:

@@ -91,7 +91,7 @@ def test_generate_translates_as_the_run_does(scale, exported, tmp_path):
     run = trained_run.find(str(scale / "data/runs/nmt/pairs"))
     export_run(run, tmp_path / "ct2", "ctranslate2")
     encoder, pairs = Tokenizer(run.tokens), Bitext(run.tokens, "test")
-    names = encoder.vocabulary.pieces
+    names = encoder.vocabulary.tokens
     sources = [pairs.pair(number)[0] for number in range(50)]
     found = search(
         open_translator(tmp_path / "ct2", "cpu", "float32", 1),
@@ -150,7 +150,7 @@ def test_lm_evaluation_harness_finds_the_same_log_likelihood(scale, exported, tm
 def test_ctranslate2_reads_a_language_model_by_its_pieces(scale, tmp_path):
     run = trained_run.find(str(scale / "data/runs/lm/pieces"))
     export_run(run, tmp_path / "ct2", "ctranslate2")
-    pieces, text = Vocabulary.read(run.tokens / VOCABULARY).pieces, tokens(run.tokens, "test")[:30]
+    pieces, text = Vocabulary.read(run.tokens / VOCABULARY).tokens, tokens(run.tokens, "test")[:30]
     generator = ctranslate2.Generator(str(tmp_path / "ct2"), compute_type="float32")
     (score,) = generator.score_batch([[SPECIALS[EOS], *(pieces[i] for i in text)]])
     logprob, *_ = teacher_forced(own(scale, "lm/pieces"), text, Reading(window=30, context=0, block=30))

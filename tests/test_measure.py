@@ -23,6 +23,7 @@ from raretokens.evaluation.metrics.predictions import perplexity, uniq
 from raretokens.evaluation.metrics.similarity import word_similarity
 from raretokens.evaluation.metrics.spectrum import indicators
 from raretokens.models.registry import build
+from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
 from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import FILLER, VOCABULARY, Vocabulary
@@ -112,7 +113,7 @@ main()
 
 def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported):
     known = Vocabulary.read(scale / "data/tokens/lm" / VOCABULARY)
-    table, groups = tiny.table(scale, "lm", "pieces"), known.groups(tiny.GROUPS)
+    table, groups = tiny.table(scale, "lm", "pieces"), known.frequency_groups(Groups(**tiny.GROUPS))
     expected = geometry_metrics(table, groups, known.counts)
     run, text, probe = (
         trained_run.find(str(scale / "data/runs/lm/pieces")),

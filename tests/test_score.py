@@ -15,6 +15,7 @@ from raretokens.evaluation.history import half_fall, largest_rise
 from raretokens.evaluation.metrics.frequency import norms
 from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
 from raretokens.evaluation.score_files import write_bootstrap, write_points
+from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
 from raretokens.tokenization.vocabulary import Vocabulary
 
@@ -115,7 +116,7 @@ def test_language_model_numbers(world, reports):
     table = load_file(world / "data/runs/lm/tiny/model.safetensors")["table"]
     vocabulary = Vocabulary.read(world / "data/tokens/lm/vocabulary.tsv")
     moved, _ = norms(
-        table - np.float32(np.float16(0.1)), vocabulary.counts, vocabulary.groups({"fractions": [0.3, 0.5, 0.2]})
+        table - np.float32(np.float16(0.1)), vocabulary.counts, vocabulary.frequency_groups(Groups(fractions=[0.3, 0.5, 0.2]))
     )
     assert report["metrics"]["moved"] == pytest.approx(moved, rel=1e-4)
     human = metrics_of(reports, "lm/human")
@@ -148,7 +149,7 @@ def test_points_of_figures(world, reports):
     assert series["nll"] == [*(("train", update, 6 - update) for update in range(1, 5)), ("valid", 3, 3.5)]
     table = load_file(world / "data/runs/lm/tiny/model.safetensors")["table"]
     vocabulary = Vocabulary.read(world / "data/tokens/lm/vocabulary.tsv")
-    groups = vocabulary.groups({"fractions": [0.3, 0.5, 0.2]})
+    groups = vocabulary.frequency_groups(Groups(fractions=[0.3, 0.5, 0.2]))
     last = isotropy(log_partitions((table + 0.1).astype(np.float16), groups))[0]
     assert [row for row in series["isotropy"] if row[1] == 4] == [
         (group, 4, pytest.approx(last[group], rel=1e-3)) for group in GROUPS

@@ -271,10 +271,10 @@ def test_word_similarity_is_that_of_gensim(tmp_path):
         rows = trained(told, folder, tmp_path / str(seed)).numpy()[len(SPECIALS) :]
         ours.append(rank_correlation(rows, likeness))
         model = gensim.models.Word2Vec(
-            [[vocabulary.pieces[word] for word in text[start : start + 9000]] for start in range(0, len(text), 9000)],
+            [[vocabulary.tokens[word] for word in text[start : start + 9000]] for start in range(0, len(text), 9000)],
             vector_size=16, window=4, min_count=1, sg=1, negative=5, sample=0, workers=1, epochs=2, alpha=0.025, seed=seed,
         )  # fmt: skip
-        theirs.append(rank_correlation(model.wv[vocabulary.pieces[len(SPECIALS) :]], likeness))
+        theirs.append(rank_correlation(model.wv[vocabulary.tokens[len(SPECIALS) :]], likeness))
     spread = max(np.ptp(ours), np.ptp(theirs))
     assert min(theirs) > 30
     assert abs(np.mean(ours) - np.mean(theirs)) < spread + 2, (ours, theirs)

@@ -10,7 +10,7 @@ from raretokens.errors import UserError
 from raretokens.tokenization import subword_models
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.config import EncodeJob as Job
-from raretokens.tokenization.config import Subword, WordVocabulary
+from raretokens.tokenization.config import Groups, Subword, WordVocabulary
 from raretokens.tokenization.encode import encode
 from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, SPECIALS, UNK, Vocabulary
@@ -80,12 +80,12 @@ def test_whole_words(folders, tmp_path):
     vocabulary, ids = Vocabulary.read(tmp_path / "vocabulary.tsv"), streams.tokens(tmp_path, "test")
     assert meta["unit"] == "word" and vocabulary.types == len(SPECIALS) + 20
     split = [[*line.replace("“", "“ ").replace("”", " ”").split(), "</s>"] for line in (*lines(20, 1)[0], *ODD)]
-    known = {piece: number for number, piece in enumerate(vocabulary.pieces)}
+    known = {piece: number for number, piece in enumerate(vocabulary.tokens)}
     assert ids.tolist() == [known.get(word, UNK) for line in split for word in line]
     assert vocabulary.counts[UNK] > 0  # what the twenty words leave over
     encode(words(None, False), folders / "lm", tmp_path / "all")
     everything = Vocabulary.read(tmp_path / "all/vocabulary.tsv")
-    assert everything.counts[UNK] == 0 and "“quotes”" in everything.pieces
+    assert everything.counts[UNK] == 0 and "“quotes”" in everything.tokens
 
 
 def test_text_that_looks_like_a_special_row_is_a_word_like_any_other(tmp_path):
@@ -96,8 +96,8 @@ def test_text_that_looks_like_a_special_row_is_a_word_like_any_other(tmp_path):
     encode(words(None, False), tmp_path, tmp_path / "tokens")
     vocabulary, ids = Vocabulary.read(tmp_path / "tokens/vocabulary.tsv"), streams.tokens(tmp_path / "tokens", "test")
     named = [r"\</s>", r"\<filler0>", r"\<fillers", r"\\</s>", r"\<pad>", r"\<s>", r"\</s>"]
-    assert [vocabulary.pieces[i] for i in ids] == ["the", "<unk>", *named, "</s>"]
-    assert len(set(vocabulary.pieces)) == len(vocabulary) == 16
+    assert [vocabulary.tokens[i] for i in ids] == ["the", "<unk>", *named, "</s>"]
+    assert len(set(vocabulary.tokens)) == len(vocabulary) == 16
     assert vocabulary.fillers == 16 - len(SPECIALS) - len({"the", *named})
     assert vocabulary.counts[UNK] == vocabulary.counts[EOS] == 1
 
@@ -109,7 +109,7 @@ def test_ids_of_more_types_than_two_bytes_hold(tmp_path):
     meta = encode(words(None, False), tmp_path, tmp_path / "tokens")
     ids, pieces = (
         streams.tokens(tmp_path / "tokens", "train"),
-        Vocabulary.read(tmp_path / "tokens/vocabulary.tsv").pieces,
+        Vocabulary.read(tmp_path / "tokens/vocabulary.tsv").tokens,
     )
     assert meta["dtype"] == "<u4" and [pieces[i] for i in ids[[0, 65_535, 69_999, 70_000]]] == [
         "w0",
@@ -137,7 +137,7 @@ def test_pairs_are_source_and_target(folders):
 
 def test_a_bare_word_has_no_space_mark(folders):
     encoder = Tokenizer(folders / "tokens/lm")
-    pieces = encoder.vocabulary.pieces
+    pieces = encoder.vocabulary.tokens
     assert pieces[encoder.encode("river")[0]].startswith("▁")
     assert not any(pieces[i].startswith("▁") for i in encoder.encode_without_space("river"))
 
@@ -151,20 +151,20 @@ def test_groups_follow_the_declared_boundaries():
     vocabulary = Vocabulary(
         tuple(f"p{i}" for i in range(20)) + tuple(f"<filler{i}>" for i in range(4)), counts, counts, 4
     )
-    by_fractions = vocabulary.groups({"fractions": [0.3, 0.5, 0.2]})
-    by_boundaries = vocabulary.groups({"boundaries": [6, 16]})
+    by_fractions = vocabulary.frequency_groups(Groups(fractions=[0.3, 0.5, 0.2]))
+    by_boundaries = vocabulary.frequency_groups(Groups(boundaries=[6, 16]))
     assert (by_fractions == by_boundaries).all()
     assert by_fractions.tolist() == [FREQ] * 6 + [MED] * 10 + [RARE] * 4 + [FILLER] * 4
     for boundaries in ([6, 26], [6, 20], [10, 6], [3, 10]):
         with pytest.raises(UserError, match=f"groups.boundaries: {boundaries[0]}, {boundaries[1]}; they must rise"):
-            vocabulary.groups({"boundaries": boundaries})
+            vocabulary.frequency_groups(Groups(boundaries=boundaries))
 
 
 def test_shares_of_types_are_rounded_to_the_nearest():
     """Of 23 types 0.3 are 6.9 and 0.8 are 18.4."""
     counts = np.arange(24, 0, -1)
     vocabulary = Vocabulary((*(f"p{i}" for i in range(23)), "<filler0>"), counts, counts, 1)
-    assert vocabulary.boundaries({"fractions": [0.3, 0.5, 0.2]}) == (7, 18)
+    assert vocabulary.group_boundaries(Groups(fractions=[0.3, 0.5, 0.2])) == (7, 18)
 
 
 def test_too_many_pieces_for_the_text_is_one_clear_error(folders, tmp_path):

@@ -49,7 +49,7 @@ def test_gpt2_s_pieces_are_bytes_with_a_blank_in_front_of_each_line(tmp_path):
     gpt2_files(tmp_path / "gpt2-bpe")
     encode(told(TEXT, model="gpt2"), tmp_path, tmp_path / "tokens")
     encoder = Tokenizer(tmp_path / "tokens")
-    pieces = encoder.vocabulary.pieces
+    pieces = encoder.vocabulary.tokens
     assert [pieces[i] for i in encoder.encode("the river")] == ["▁the", "▁r", *"iver"]
     assert [pieces[i] for i in encoder.encode_without_space("the")] == ["t", "he"]
     assert [encoder.decode(encoder.encode(line)) for line in text] == text
@@ -95,7 +95,7 @@ def test_each_merge_is_of_a_most_frequent_pair_and_words_are_cut_by_them_in_orde
     encoder = Tokenizer(tokens)
     for word, parts in cut.items():
         shown = [part.removesuffix("</w>") if part.endswith("</w>") else part + "@@" for part in parts]
-        assert [encoder.vocabulary.pieces[i] for i in encoder.encode(word)] == shown
+        assert [encoder.vocabulary.tokens[i] for i in encoder.encode(word)] == shown
 
 
 def test_learning_is_the_same_each_time_and_decoding_gives_words_back(tmp_path):

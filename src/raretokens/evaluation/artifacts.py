@@ -11,7 +11,6 @@ from safetensors import safe_open
 from raretokens.errors import UserError
 from raretokens.evaluation.config import ScoreJob as Score
 from raretokens.run import Run
-from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import read_meta
 from raretokens.tokenization.vocabulary import FILLER, SPECIALS, VOCABULARY, Vocabulary
 
@@ -51,7 +50,7 @@ class Artifacts:
         header, *rows = (line.split("\t") for line in lines(paths.trained / "log.tsv"))
         summary = json.loads((paths.trained / "training.json").read_text(encoding="utf-8"))
         log = [dict(zip(header, row, strict=True)) for row in rows]
-        groups = frequency_groups(vocabulary, job.groups)
+        groups = vocabulary.frequency_groups(job.groups)
         if not job.markers:
             groups[: len(SPECIALS)] = FILLER
         return cls(job.run, paths, vocabulary, groups, embedding, log, summary)
@@ -86,11 +85,6 @@ def _check(embedding: np.ndarray, source: Path | str, types: int) -> None:
         raise UserError(f"{source}: {len(embedding)} rows for {types} types; train the run again")
     if not all(np.isfinite(embedding[start : start + 1024]).all() for start in range(0, len(embedding), 1024)):
         raise UserError(f"{source}: the weights contain NaN or Inf; the run has diverged")
-
-
-def frequency_groups(vocabulary: Vocabulary, declared: Groups) -> np.ndarray:
-    """Return the frequency group of each id (N, int8)."""
-    return vocabulary.groups(declared.model_dump())
 
 
 def lines(path: Path) -> list[str]:

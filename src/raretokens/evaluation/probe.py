@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 from raretokens.errors import UserError
-from raretokens.evaluation.artifacts import frequency_groups
 from raretokens.evaluation.config import Continuation, ProbeJob
 from raretokens.evaluation.ctranslate2_models import best_device, export_language_model
 from raretokens.evaluation.language_model import teacher_forced
@@ -114,10 +113,10 @@ def language_model(job: ProbeJob, folder: Path, checkpoint: Path) -> Probed:
     text = tokens(folder, "test")
     needed, samples = asked.continuation.prefix + asked.continuation.length, asked.continuation.samples
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    printed = [*find_paper_prefixes(text, vocabulary.pieces, needed).values()]
+    printed = [*find_paper_prefixes(text, vocabulary.tokens, needed).values()]
     continued = continuations(model, run.shape.get("activation"), text, asked.continuation, job.threads, printed)
     spread, paper_prefix_uniq = continued[:samples], continued[samples:] if printed else None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    rare = frequency_groups(vocabulary, job.groups) == RARE
+    rare = vocabulary.frequency_groups(job.groups) == RARE
     read = teacher_forced(model.to(device).eval(), text, asked, rare)
     return Probed(*read, spread, paper_prefix_uniq)

@@ -120,7 +120,7 @@ def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
 
 def _write(job: Score, artifacts: Artifacts, metrics: Metrics, replicates: Replicates, further: dict) -> None:
     run, paths = job.run, artifacts.paths
-    rows = artifacts.embedding, artifacts.vocabulary.pieces, artifacts.groups
+    rows = artifacts.embedding, artifacts.vocabulary.tokens, artifacts.groups
     near, signature = neighbours(*rows, job.queries)
     ranks = named_ranks(*rows, job.named)
     series, history = points(artifacts, job)

@@ -36,7 +36,7 @@ def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) 
     decoding, encoder = job.decoding, Tokenizer(tokens, job.run.reverse)
     device = best_device()
     compute_type = checked_compute_type(decoding.compute_type, device)
-    vocabulary, ids = encoder.vocabulary.pieces, encoder.ids
+    vocabulary, ids = encoder.vocabulary.tokens, encoder.ids
     sources = {test: _sources(Bitext(tokens, test, job.run.reverse), vocabulary, decoding) for test in job.tests}
     longest = max((len(source) for rows in sources.values() for source in rows), default=1)
     with tempfile.TemporaryDirectory() as folder:
@@ -112,4 +112,4 @@ def _export(job: TranslateJob, checkpoint: Path, encoder: Tokenizer, source: int
     run = job.run
     model = build(run.architecture, run.shape, len(encoder.vocabulary), max(source, job.longest))
     load_weights(model, checkpoint)
-    export(model, encoder.vocabulary.pieces, run.shape["activation"], into)
+    export(model, encoder.vocabulary.tokens, run.shape["activation"], into)

@@ -183,7 +183,7 @@ def _continued_paper_prefixes(artifacts: Artifacts, targets: np.ndarray, setting
     """Continuations of the prefixes that AGG table 14 shows, where the test text has them."""
     from raretokens.evaluation.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
 
-    found = find_paper_prefixes(targets, artifacts.vocabulary.pieces, settings.prefix + settings.length)
+    found = find_paper_prefixes(targets, artifacts.vocabulary.tokens, settings.prefix + settings.length)
     if not found:
         return {}
     return {"continuation.located": paper_prefix_uniq(artifacts.array("located"), found, prefix=settings.prefix)}
@@ -232,7 +232,7 @@ def _word_encoder(artifacts: Artifacts, unit: str) -> "tuple[EncodeWord, str]":
     from raretokens.tokenization.tokenizer import Tokenizer
 
     if unit == "word":
-        return partial(_row, {word: i for i, word in enumerate(artifacts.vocabulary.pieces)}), "whole-word"
+        return partial(_row, {word: i for i, word in enumerate(artifacts.vocabulary.tokens)}), "whole-word"
     return Tokenizer(artifacts.paths.tokens).encode, "leading-space"
 
 
@@ -242,13 +242,13 @@ def _row(rows: Mapping[str, int], word: str) -> list[int]:
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
     """Write <name>.json, .csv and .drawn.csv of the text itself. Raises UserError where the test text is too short."""
-    from raretokens.evaluation.artifacts import frequency_groups, splits
+    from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import bootstrap, predictions, text
     from raretokens.evaluation.score_files import write_baseline
 
     folder, words = token_files / job.pieces, token_files / (job.words or job.pieces)
     vocabulary, targets = Vocabulary.read(folder / VOCABULARY), tokens(folder, "test")
-    groups, settings = frequency_groups(vocabulary, job.groups), job.continuation
+    groups, settings = vocabulary.frequency_groups(job.groups), job.continuation
     word_vocabulary = Vocabulary.read(words / VOCABULARY)
     types = {group: int(np.sum(groups == code)) for group, code in GROUP_NAMES.items()}
     try:
@@ -277,7 +277,7 @@ def _written_after_paper_prefixes(vocabulary: Vocabulary, targets: np.ndarray, s
     """What follows the prefixes of AGG table 14 in the text itself, where it has them."""
     from raretokens.evaluation.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
 
-    found = find_paper_prefixes(targets, vocabulary.pieces, settings.prefix + settings.length)
+    found = find_paper_prefixes(targets, vocabulary.tokens, settings.prefix + settings.length)
     if not found:
         return {}
     starts = [start + settings.prefix for start in found.values()]

@@ -171,8 +171,8 @@ def _linked_neighbours(artifacts: Artifacts, links: "spmatrix", queries: list[st
     from raretokens.evaluation.metrics.neighbours import neighbours
 
     both = sparse.csr_array(links + links.T, dtype=float)
-    ids = {token: number for number, token in enumerate(artifacts.vocabulary.pieces)}
-    near, _ = neighbours(artifacts.embedding, artifacts.vocabulary.pieces, artifacts.groups, queries)
+    ids = {token: number for number, token in enumerate(artifacts.vocabulary.tokens)}
+    near, _ = neighbours(artifacts.embedding, artifacts.vocabulary.tokens, artifacts.groups, queries)
     linked = [
         _share_of_links(both, ids.get(SPACE + query, ids.get(query)), ids[token]) >= LINKED
         for query, listed in near.items()

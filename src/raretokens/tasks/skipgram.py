@@ -161,7 +161,7 @@ def _known(pairs: "list[Pair]", rows: dict[str, int]) -> "list[Pair]":
 
 
 def _rows(artifacts: Artifacts) -> dict[str, int]:
-    words = artifacts.vocabulary.pieces[: artifacts.vocabulary.types]
+    words = artifacts.vocabulary.tokens[: artifacts.vocabulary.types]
     return {word: row for row, word in enumerate(words) if row >= len(SPECIALS)}
 
 

@@ -23,7 +23,7 @@ class Tokenizer:
             raise UserError(f"{folder}: none of {', '.join(model.FILE for model in MODELS)} is there; encode it first")
         self.model = models[0](folder / models[0].FILE)
         self.vocabulary = Vocabulary.read(folder / VOCABULARY)
-        self.ids = {token: number for number, token in enumerate(self.vocabulary.pieces)}
+        self.ids = {token: number for number, token in enumerate(self.vocabulary.tokens)}
         self._from_model = vocabulary_ids(self.model, self.vocabulary)
         self._to_model = {int(index): number for number, index in enumerate(self._from_model) if index != UNK}
         languages = json.loads((folder / META).read_text(encoding="utf-8")).get("tokenised")
@@ -52,7 +52,7 @@ class Tokenizer:
 
 def vocabulary_ids(model: SubwordModel, vocabulary: Vocabulary) -> np.ndarray:
     """Id of the model -> id of the vocabulary; tokens unseen in training become <unk>."""
-    ids = {token: number for number, token in enumerate(vocabulary.pieces)}
+    ids = {token: number for number, token in enumerate(vocabulary.tokens)}
     return np.array([ids.get(vocabulary_token(model, number), UNK) for number in range(model.size)], dtype=np.int64)
 
 

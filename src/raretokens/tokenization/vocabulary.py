@@ -1,4 +1,4 @@
-"""The vocabulary: pieces sorted by falling training frequency, and the frequency groups that follow from it."""
+"""The vocabulary: token types sorted by falling training frequency, and the frequency groups that follow from it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.errors import UserError
+from raretokens.tokenization.config import Groups
 
 VOCABULARY = "vocabulary.tsv"  # of a folder of token files
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -13,74 +14,71 @@ BOS, PAD, EOS, UNK = range(4)
 FILLERS = "<filler"  # how the names of the rows at the end begin
 FREQ, MED, RARE, FILLER = 0, 1, 2, -1
 GROUP_NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
-SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word
+SPACE = "\u2581"  # SentencePiece's mark of a token that begins a word
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Pieces with their training counts; the id of a piece is its position.
+    """Subword tokens or words with their training counts; the id of a token is its position.
 
     counts covers all of the training text (in translation, source and target together); target_counts only what is a
     training target (in language modelling the two are equal).
     """
 
-    pieces: tuple[str, ...]
+    tokens: tuple[str, ...]
     counts: np.ndarray  # N, int64
     target_counts: np.ndarray  # N, int64
     fillers: int  # ids at the end that no text uses
 
     def __len__(self) -> int:
-        return len(self.pieces)
+        return len(self.tokens)
 
     @property
     def types(self) -> int:
         """Number of ids that text can use: all but the fillers."""
-        return len(self.pieces) - self.fillers
+        return len(self.tokens) - self.fillers
 
     def reversed(self) -> "Vocabulary":
         """The same types for translation from target to source."""
         return replace(self, target_counts=self.counts - self.target_counts)
 
-    def groups(self, declared: dict) -> np.ndarray:
-        """Frequency group of each id (N, int8): FREQ, MED, RARE, or FILLER; specials are frequent (AGG section 3.1).
-
-        declared holds either `fractions` (shares of the types, frequent first) or `boundaries` (first medium id, first rare id).
-        """
-        first_med, first_rare = self.boundaries(declared)
+    def frequency_groups(self, declared: Groups) -> np.ndarray:
+        """Frequency group of each id (N, int8): FREQ, MED, RARE, or FILLER; specials are frequent (AGG section 3.1)."""
+        first_medium, first_rare = self.group_boundaries(declared)
         groups = np.full(len(self), RARE, dtype=np.int8)
         groups[:first_rare] = MED
-        groups[:first_med] = FREQ
+        groups[:first_medium] = FREQ
         groups[self.types :] = FILLER
         return groups
 
-    def boundaries(self, declared: dict) -> tuple[int, int]:
+    def group_boundaries(self, declared: Groups) -> tuple[int, int]:
         """First id of the medium and of the rare group."""
-        if declared.get("boundaries"):
-            first_med, first_rare = declared["boundaries"]
-            if not len(SPECIALS) <= first_med < first_rare < self.types:
+        if declared.boundaries:
+            first_medium, first_rare = declared.boundaries
+            if not len(SPECIALS) <= first_medium < first_rare < self.types:
                 raise UserError(
-                    f"groups.boundaries: {first_med}, {first_rare}; they must rise and lie between "
+                    f"groups.boundaries: {first_medium}, {first_rare}; they must rise and lie between "
                     f"{len(SPECIALS)} and the {self.types} types of the vocabulary"
                 )
-            return first_med, first_rare
-        frequent, medium, _ = declared["fractions"]
+            return first_medium, first_rare
+        frequent, medium, _ = declared.fractions
         return round(self.types * frequent), round(self.types * (frequent + medium))
 
     def write(self, path: Path) -> None:
-        rows = zip(self.pieces, self.counts, self.target_counts, strict=True)
+        rows = zip(self.tokens, self.counts, self.target_counts, strict=True)
         with open(path, "w", encoding="utf-8", newline="\n") as file:
             file.write("piece\tcount\ttarget_count\n")
-            file.writelines(f"{piece}\t{count}\t{target}\n" for piece, count, target in rows)
+            file.writelines(f"{token}\t{count}\t{target}\n" for token, count, target in rows)
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        # A piece may hold a tab or a carriage return; a line feed it cannot.
+        # A token may hold a tab or a carriage return, but no line feed.
         with open(path, encoding="utf-8", newline="\n") as file:
             rows = [line.rstrip("\n").rsplit("\t", 2) for line in file][1:]
-        pieces = tuple(row[0] for row in rows)
+        tokens = tuple(row[0] for row in rows)
         return cls(
-            pieces,
+            tokens,
             np.array([int(row[1]) for row in rows]),
             np.array([int(row[2]) for row in rows]),
-            sum(piece.startswith(FILLERS) for piece in pieces),
+            sum(token.startswith(FILLERS) for token in tokens),
         )

@@ -48,9 +48,9 @@ def export_run(run: TrainedRun, folder: Path, to: str = FORMATS[0]) -> None:
     if to == "transformers":
         _write_transformers(run, model, vocabulary, positions, folder)
     elif isinstance(model, Decoder):
-        export_language_model(model, run.run["shape"]["activation"], folder, vocabulary.pieces)
+        export_language_model(model, run.run["shape"]["activation"], folder, vocabulary.tokens)
     else:
-        export_translator(model, vocabulary.pieces, run.run["shape"]["activation"], folder)
+        export_translator(model, vocabulary.tokens, run.run["shape"]["activation"], folder)
 
 
 def _write_transformers(
@@ -112,7 +112,7 @@ def _write_tokenizer(run: TrainedRun, vocabulary: Vocabulary, positions: int, fo
 def _write_sentence_piece(model: Path, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
     for side in ("source.spm", "target.spm"):
         shutil.copyfile(model, folder / side)
-    _write_json(folder / "vocab.json", {token: id for id, token in enumerate(vocabulary.pieces[: vocabulary.types])})
+    _write_json(folder / "vocab.json", {token: id for id, token in enumerate(vocabulary.tokens[: vocabulary.types])})
     further = {"separate_vocabs": False, "source_lang": None, "target_lang": None}
     _write_tokenizer_config(folder, "MarianTokenizer", positions, further)
     return "Text is cut by SentencePiece (`MarianTokenizer`), and `</s>` ends each line."
@@ -120,7 +120,7 @@ def _write_sentence_piece(model: Path, vocabulary: Vocabulary, positions: int, f
 
 def _write_words(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
     splits_punctuation = run.job("encode", run.run["tokens"])["vocabulary"]["tokenise"]
-    ids = {word: id for id, word in enumerate(vocabulary.pieces[: vocabulary.types])}
+    ids = {word: id for id, word in enumerate(vocabulary.tokens[: vocabulary.types])}
     tokenizer = Tokenizer(models.WordLevel(ids, unk_token=SPECIALS[UNK]))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace() if splits_punctuation else pre_tokenizers.WhitespaceSplit()
     end = SPECIALS[EOS]

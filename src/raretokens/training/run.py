@@ -132,7 +132,7 @@ def _facts(job: Job, vocabulary: Vocabulary, updates: Updates, width: int) -> Fa
         torch.from_numpy(vocabulary.target_counts),
         width=width,
         updates_per_epoch=updates.updates_per_epoch,
-        rare=torch.from_numpy(vocabulary.groups(job.groups.model_dump()) == RARE),
+        rare=torch.from_numpy(vocabulary.frequency_groups(job.groups) == RARE),
         types=vocabulary.types,
         specials=len(SPECIALS),
         pad=PAD,

@@ -101,7 +101,7 @@ def rank_correlation(
     """
     candidates, found = _candidates(groups), []
     counts = vocabulary.target_counts[candidates]
-    for row in _rows(vocabulary.pieces, candidates, queries).values():
+    for row in _rows(vocabulary.tokens, candidates, queries).values():
         if row is not None:
             others = np.arange(len(candidates)) != row
             cosine = _cosines(embedding, candidates[[row]], candidates)[0]
@@ -129,7 +129,7 @@ def similarity_curve(
     one token.
     """
     candidates = _candidates(groups)
-    row = _rows(vocabulary.pieces, candidates, [query])[query]
+    row = _rows(vocabulary.tokens, candidates, [query])[query]
     if row is None:
         return []
     cosine = _cosines(embedding, candidates[[row]], candidates)[0]
@@ -175,7 +175,7 @@ Ranks = Mapping[str, Sequence[tuple[str, int | None]]]  # query -> word and its 
 def popular_tokens(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:
     """Return the popular types, without their space mark."""
     popular = popular_types(vocabulary.counts, groups)
-    return {vocabulary.pieces[i].removeprefix(SPACE) for i in np.flatnonzero(popular)}
+    return {vocabulary.tokens[i].removeprefix(SPACE) for i in np.flatnonzero(popular)}
 
 
 def mean_ranks(ranks: Ranks, popular: set[str]) -> tuple[dict[str, float | None], str]:

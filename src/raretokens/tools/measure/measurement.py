@@ -157,7 +157,7 @@ def _find_undertrained(model: Model, matrix: Any, arrangement: Arrangement) -> t
     return {"undertrained": (values, found.signature)}, [
         {
             "id": ids[rank],
-            "piece": arrangement.vocabulary.pieces[place],
+            "piece": arrangement.vocabulary.tokens[place],
             "count": None if counts is None else int(counts[place]),
             "distance": float(found.raw[rank]),
             "less the mean": float(found.centred[rank]),

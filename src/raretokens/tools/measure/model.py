@@ -93,14 +93,14 @@ def _single_embedding(tensors: Mapping[str, StoredMatrix], path: Path) -> Stored
 def _load_run(run: TrainedRun) -> Model:
     vocabulary = run.vocabulary()
     spm = run.tokens / SPM  # not there if the tokens are not SentencePiece's
-    ids = {token: row for row, token in enumerate(vocabulary.pieces)}
+    ids = {token: row for row, token in enumerate(vocabulary.tokens)}
     return Model(
         f"{run.task}/{run.name}",
         run.folder,
         {TIED: _single_embedding(read_file(run.model).tensors, run.model)},
         [BOS, PAD, EOS, UNK],
         SentencePieceTokenizer(spm, ids) if spm.is_file() else None,
-        row_names=list(vocabulary.pieces[: vocabulary.types]),
+        row_names=list(vocabulary.tokens[: vocabulary.types]),
         counts=vocabulary.counts,
         groups=run.groups,
         reading=_flatten_reading(run.job("probe")["probe"]) if run.task == "lm" else {},
