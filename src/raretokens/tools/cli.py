@@ -2,32 +2,34 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 from raretokens.errors import exit_on_error
 
-# Command -> module of this folder with its add_<command>(), and the help line. Only the module of the command that runs is
-# imported: its libraries may be missing.
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+CommandFunction = Callable[[argparse.Namespace], None]
+
+# Command -> its function in a module of this folder, and the help line. Only the module of the command that runs is imported:
+# its libraries may be missing.
 COMMANDS = {
-    "measure": ("model_commands", "Measure how degenerate a model's embeddings are, and which rows are under-trained"),
-    "export": ("model_commands", "Export a trained run to transformers or CTranslate2"),
-    "plan": ("plan_commands", "Estimate parameters, tokens, FLOPs, hours, memory and disk of every run"),
-    "check": ("plan_commands", "Try two training steps and an evaluation of each run at full size, on random ids"),
-    "alpha": ("plan_commands", "Print the share of types and target tokens that each alpha of AGG makes rare"),
-    "stages": ("pipeline_commands", "Print the stages of dvc.yaml, a line for all runs of each"),
-    "runs": ("pipeline_commands", "Print the DVC targets of each run, a line for each run"),
-    "cluster": ("pipeline_commands", "Submit the scale to Slurm: what runs share, an array of runs, the reports"),
-    "table": ("report_commands", "Write one report table and print it"),
-    "needs": ("report_commands", "Print the DVC targets that a table needs"),
-    "readme": ("report_commands", "Refresh the tables that a text includes from the reports"),
-    "verify": ("report_commands", "Check that the reports belong to this code and these parameters; exit 1 if not"),
-    "adopt": (
-        "report_commands",
-        "Let dvc.lock name this code if it is shown to do what a revision's code did; exit 1 if not",
-    ),
-    "trained": ("report_commands", "Write hours, machine and weights of each run to trained.csv"),
-    "scales": ("report_commands", "Write every claim at every scale to a folder"),
-    "diff": ("report_commands", "Compare the reports with a git revision; exit 1 if a cell left its tolerance"),
+    "measure": ("model_commands.measure", "Measure how degenerate a model's embeddings are, and which rows are under-trained"),
+    "export": ("model_commands.export", "Export a trained run to transformers or CTranslate2"),
+    "plan": ("plan_commands.show_plan", "Estimate parameters, tokens, FLOPs, hours, memory and disk of every run"),
+    "check": ("plan_commands.try_runs", "Try two training steps and an evaluation of each run at full size, on random ids"),
+    "alpha": ("plan_commands.show_alpha", "Print the share of types and target tokens that each alpha of AGG makes rare"),
+    "stages": ("pipeline_commands.show_stages", "Print the stages of dvc.yaml, a line for all runs of each"),
+    "runs": ("pipeline_commands.show_runs", "Print the DVC targets of each run, a line for each run"),
+    "cluster": ("pipeline_commands.submit", "Submit the scale to Slurm: what runs share, an array of runs, the reports"),
+    "table": ("report_commands.show_table", "Write one report table and print it"),
+    "needs": ("report_commands.show_needs", "Print the DVC targets that a table needs"),
+    "readme": ("report_commands.refresh", "Refresh the tables that a text includes from the reports"),
+    "verify": ("report_commands.show_verification", "Check that code and parameters made the reports; exit 1 if not"),
+    "adopt": ("report_commands.adopt_code", "Accept changed code that is shown to do the same; exit 1 if it does not"),
+    "trained": ("report_commands.write_trained", "Write hours, machine and weights of each run to trained.csv"),
+    "scales": ("report_commands.compare_scales", "Write every claim at every scale to a folder"),
+    "diff": ("report_commands.show_diff", "Compare the reports with a git revision; exit 1 if a cell left its tolerance"),
 }
 EXTRA = "pip install 'raretokens[pipeline]'"
 
@@ -53,8 +55,28 @@ def build_parser(names: list[str]) -> argparse.ArgumentParser:
         f"scale, and need {EXTRA}.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, (module, line) in COMMANDS.items():
-        command = commands.add_parser(name, help=line, description=f"{line}.")
+    for name, (place, line) in COMMANDS.items():
+        one = commands.add_parser(name, help=line, description=f"{line}.")
         if name in names:
-            getattr(import_module(f"raretokens.tools.{module}"), f"add_{name}")(command)
+            module, function_name = place.split(".")
+            function = getattr(import_module(f"raretokens.tools.{module}"), function_name)
+            one.set_defaults(function=function)
+            one.description = function.__doc__ or one.description
+            for flags, settings in getattr(function, "arguments", ()):
+                one.add_argument(*flags, **settings)
     return parser
+
+
+def argument(*flags: str, **settings: Any) -> Argument:
+    """An argument of a command, as argparse's add_argument() takes it."""
+    return flags, settings
+
+
+def command(*declared: Argument) -> Callable[[CommandFunction], CommandFunction]:
+    """Declare the arguments of a command; its docstring is what --help says."""
+
+    def declare(function: CommandFunction) -> CommandFunction:
+        function.arguments = declared
+        return function
+
+    return declare

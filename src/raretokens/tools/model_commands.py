@@ -7,35 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raretokens.errors import UserError
+from raretokens.tools.cli import argument, command
 
 if TYPE_CHECKING:
     from raretokens.tools.measure.measurement import Measurement
 
 READING = ("window", "context", "block")
-
-
-def add_measure(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=measure)
-    parser.description = (
-        "Measure the embeddings of models. An embedding is read from its file block by block; no code of a model folder is "
-        "run, nothing is unpickled or downloaded."
-    )
-    add = parser.add_argument
-    add("models", nargs="+", metavar="MODEL", help="a folder of transformers, a .safetensors, .npy or word-vector text file, "
-        "or a run of the pipeline (lm/mle, from the folder of a scale)")  # fmt: skip
-    add("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
-        "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt")  # fmt: skip
-    add("--test", type=Path, help="text that causal models read; default: the counted text")
-    add("--tokens", type=_natural, help="tokens of it that are read at most; default: all")
-    add("--similarity", type=Path, action="append", default=[], metavar="FILE", help="word pairs and human scores, separated "
-        "by tabs: does the cosine rank them alike? may be repeated")  # fmt: skip
-    add("--out", type=Path, help="folder for index.html, measure.md, measure.csv, measure.json and figures")
-    add("--compare", action="store_true", help="print the differences of the other models to the first")
-    add("--sorted", action="store_true", help="take ids as ordered by frequency, so groups need no text")
-    add("--groups", type=_shares, metavar="F,M,R", help="shares of the types that are frequent, medium and rare; default: "
-        "0.3,0.5,0.2")  # fmt: skip
-    for name in READING:
-        add(f"--{name}", type=_natural, help=f"tokens of a {name} when a text is read (docs/measure.md)")
 
 
 def _natural(text: str) -> int:
@@ -52,7 +29,25 @@ def _shares(text: str) -> list[float]:
     return shares
 
 
+@command(
+    argument("models", nargs="+", metavar="MODEL", help="a folder of transformers, a .safetensors, .npy or word-vector text "
+             "file, or a run of the pipeline (lm/mle, from the folder of a scale)"),
+    argument("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
+             "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt"),
+    argument("--test", type=Path, help="text that causal models read; default: the counted text"),
+    argument("--tokens", type=_natural, help="tokens of it that are read at most; default: all"),
+    argument("--similarity", type=Path, action="append", default=[], metavar="FILE", help="word pairs and human scores, "
+             "separated by tabs: does the cosine rank them alike? may be repeated"),
+    argument("--out", type=Path, help="folder for index.html, measure.md, measure.csv, measure.json and figures"),
+    argument("--compare", action="store_true", help="print the differences of the other models to the first"),
+    argument("--sorted", action="store_true", help="take ids as ordered by frequency, so groups need no text"),
+    argument("--groups", type=_shares, metavar="F,M,R", help="shares of the types that are frequent, medium and rare; "
+             "default: 0.3,0.5,0.2"),
+    *(argument(f"--{name}", type=_natural, help=f"tokens of a {name} when a text is read (docs/measure.md)") for name in READING),
+)  # fmt: skip
 def measure(arguments: argparse.Namespace) -> None:
+    """Measure the embeddings of models. An embedding is read from its file block by block; no code of a model folder is run,
+    nothing is unpickled or downloaded."""
     from raretokens.tools.measure import output
     from raretokens.tools.measure.measurement import Options, measure_model
     from raretokens.tools.measure.model import load_model
@@ -95,19 +90,14 @@ def _print(measurements: Sequence["Measurement"], is_compared: bool) -> None:
             print(f"{row['path']:32} " + "  ".join(f"{number:>14}" for number in row["numbers"]))
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=export)
-    parser.description = (
-        "Export a trained run as a folder that transformers loads without code of its own, with its tokenizer and a model "
-        "card made from its scores; or as a folder of CTranslate2. Run from the folder of a scale."
-    )
-    parser.add_argument("run", metavar="RUN", help="such as mle, lm/mle or data/runs/lm/mle")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new or empty")
-    parser.add_argument("--to", choices=("transformers", "ctranslate2"), default="transformers",
-                        help="default: transformers")  # fmt: skip
-
-
+@command(
+    argument("run", metavar="RUN", help="such as mle, lm/mle or data/runs/lm/mle"),
+    argument("folder", type=Path, metavar="FOLDER", help="new or empty"),
+    argument("--to", choices=("transformers", "ctranslate2"), default="transformers", help="default: transformers"),
+)  # fmt: skip
 def export(arguments: argparse.Namespace) -> None:
+    """Export a trained run as a folder that transformers loads without code of its own, with its tokenizer and a model card made
+    from its scores; or as a folder of CTranslate2. Run from the folder of a scale."""
     from raretokens.tools import trained_run
     from raretokens.tools.export import export_run
 

@@ -16,34 +16,20 @@ from raretokens.pipeline.context import root
 from raretokens.pipeline.machine import settings
 from raretokens.pipeline.targets import SHARED_STAGES, first_seeds, main_runs, run_targets
 from raretokens.run import Run
+from raretokens.tools.cli import argument, command
 from raretokens.yaml_files import read_yaml
 
 MAX_FILES = 6  # of one stage, more are shown as their folder
 HEADER = ("stage", "how many", "reads", "writes")
 
 
-def add_stages(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=show_stages)
-
-
-def add_runs(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=show_runs)
-    parser.add_argument("--shared", action="store_true", help="print what the runs share instead")
-    parser.add_argument("--continued", action="store_true", help="print the runs that start from others instead")
-    parser.add_argument(
-        "--main", action="store_true", help="only runs that the main conclusions rest on (main.csv), every seed"
-    )
-    parser.add_argument("--one-seed", action="store_true", help="only the first seed of each")
-    parser.add_argument(
-        "--hours", action="store_true", help="print the training time instead, as far as trained.csv has it"
-    )
-
-
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=submit)
-    parser.add_argument("--print", action="store_true", help="only show what would be submitted")
-
-
+@command(
+    argument("--shared", action="store_true", help="print what the runs share instead"),
+    argument("--continued", action="store_true", help="print the runs that start from others instead"),
+    argument("--main", action="store_true", help="only runs that the main conclusions rest on (main.csv), every seed"),
+    argument("--one-seed", action="store_true", help="only the first seed of each"),
+    argument("--hours", action="store_true", help="print the training time instead, as far as trained.csv has it"),
+)  # fmt: skip
 def show_runs(arguments: argparse.Namespace) -> None:
     if arguments.shared:
         print(*SHARED_STAGES)
@@ -67,6 +53,7 @@ def _hours(runs: list[Run]) -> str:
     return f"{len(runs)} runs, {sum(known):.1f} hours one after another{unknown}"
 
 
+@command(argument("--print", action="store_true", help="only show what would be submitted"))
 def submit(arguments: argparse.Namespace) -> None:
     parameters, own = load(), settings.read().cluster
     root, jobs = Path(parameters.root).resolve(), cluster.jobs(parameters, own)

@@ -24,38 +24,11 @@ from raretokens.pipeline.planning.data import text
 from raretokens.pipeline.planning.plan import UTILISATION, Planned, plan, select
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
+from raretokens.tools.cli import argument, command
 from raretokens.training.config import TrainJob
 
 CPU_GB = 16.0
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # of the types
-
-
-def add_plan(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=show_plan)
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="such as gpt2m-agg or lm/gpt2m-agg; default: all")
-    parser.add_argument("--gpu", help="name of a GPU; default: the one that torch sees, else h200")
-    parser.add_argument("--gpus", type=_positive(int), default=1, help="GPUs that share a run; default: 1")
-    parser.add_argument("--utilisation", type=_positive(float), default=UTILISATION,
-                        help=f"share of the peak that is used; default: {UTILISATION:g}")  # fmt: skip
-    parser.add_argument("--csv", type=Path, help="write the plan to this file, - for standard output")
-    parser.add_argument("--check", action="store_true", help="exit 1, a line each, if a run does not fit the GPU named by "
-                        "--gpu, else this machine")  # fmt: skip
-
-
-def add_check(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=try_runs)
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="default: all")
-    parser.add_argument("--tokens", type=_positive(int), help="tokens of a training step, fewer for a CPU; model and "
-                        "vocabulary stay full; default: those of the run")  # fmt: skip
-    parser.add_argument("--memory", type=_positive(float), default=CPU_GB,
-                        help=f"GB that a CPU may use; default: {CPU_GB:g}")  # fmt: skip
-    parser.add_argument("--csv", type=Path, help="write the rows to this file")
-
-
-def add_alpha(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=show_alpha)
-    parser.add_argument("--share", type=float, default=USUAL, help=f"share of the types wanted; default: {USUAL:g}")
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="default: the first run of each kind of text and size")
 
 
 def _positive(kind: type) -> object:
@@ -68,6 +41,16 @@ def _positive(kind: type) -> object:
     return read
 
 
+@command(
+    argument("runs", nargs="*", metavar="RUN", help="such as gpt2m-agg or lm/gpt2m-agg; default: all"),
+    argument("--gpu", help="name of a GPU; default: the one that torch sees, else h200"),
+    argument("--gpus", type=_positive(int), default=1, help="GPUs that share a run; default: 1"),
+    argument("--utilisation", type=_positive(float), default=UTILISATION,
+             help=f"share of the peak that is used; default: {UTILISATION:g}"),
+    argument("--csv", type=Path, help="write the plan to this file, - for standard output"),
+    argument("--check", action="store_true", help="exit 1, a line each, if a run does not fit the GPU named by "
+             "--gpu, else this machine"),
+)  # fmt: skip
 def show_plan(arguments: argparse.Namespace) -> None:
     parameters = load()
     jobs = _select_jobs(parameters, arguments.runs)
@@ -114,6 +97,14 @@ def _check(parameters: Parameters, jobs: list[TrainJob], arguments: argparse.Nam
     print(f"{len(jobs)} runs fit")
 
 
+@command(
+    argument("runs", nargs="*", metavar="RUN", help="default: all"),
+    argument("--tokens", type=_positive(int), help="tokens of a training step, fewer for a CPU; model and "
+             "vocabulary stay full; default: those of the run"),
+    argument("--memory", type=_positive(float), default=CPU_GB,
+             help=f"GB that a CPU may use; default: {CPU_GB:g}"),
+    argument("--csv", type=Path, help="write the rows to this file"),
+)  # fmt: skip
 def try_runs(arguments: argparse.Namespace) -> None:
     parameters = load()
     device, rows, failed = own_device(), [], []
@@ -139,6 +130,10 @@ def try_runs(arguments: argparse.Namespace) -> None:
         raise UserError(f"{len(failed)} of {len(failed) + len(rows)} runs failed")
 
 
+@command(
+    argument("--share", type=float, default=USUAL, help=f"share of the types wanted; default: {USUAL:g}"),
+    argument("runs", nargs="*", metavar="RUN", help="default: the first run of each kind of text and size"),
+)  # fmt: skip
 def show_alpha(arguments: argparse.Namespace) -> None:
     if not 0 < arguments.share < 1:
         raise UserError(f"--share: {arguments.share:g} is not allowed: should lie between 0 and 1")

@@ -18,63 +18,20 @@ from raretokens.pipeline.verify import verify
 from raretokens.report import build, include, scales
 from raretokens.report.diff import compare, to_markdown
 from raretokens.report.revision import Revision
+from raretokens.tools.cli import argument, command
 
 
-def add_table(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=show_table)
-    parser.add_argument("table", help="such as agg-3")
-
-
-def add_needs(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=show_needs)
-    parser.add_argument("table", help="such as agg-3")
-
-
-def add_readme(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=refresh)
-    parser.add_argument("file", type=Path)
-
-
-def add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=show_verification)
-
-
-def add_adopt(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=adopt_code)
-    parser.add_argument(
-        "revision", nargs="?", help="that ran the scale; default: the last commit that changed dvc.lock"
-    )
-    parser.add_argument("--jobs", type=int, help="trials at a time; default: the number of cores")
-    parser.add_argument(
-        "--demo", type=Path, help="folder of a scale that the revision ran, with its weights; default: the root"
-    )
-    parser.add_argument(
-        "--old", action="store_true", help="only run the trials of the revision, whose results are kept"
-    )
-
-
-def add_trained(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=write_trained)
-
-
-def add_scales(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=compare_scales)
-    parser.add_argument("folder", type=Path)
-
-
-def add_diff(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function=show_diff)
-    parser.add_argument("revision", nargs="?", default="HEAD", help="default: HEAD")
-
-
+@command(argument("table", help="such as agg-3"))
 def show_table(arguments: argparse.Namespace) -> None:
     print(build.one_table(arguments.table, run_sheet(load()), _declared(), paths.REPORTS), end="")
 
 
+@command(argument("table", help="such as agg-3"))
 def show_needs(arguments: argparse.Namespace) -> None:
     print(*build.needed(arguments.table, run_sheet(load()), _declared(), paths.REPORTS))
 
 
+@command(argument("file", type=Path))
 def refresh(arguments: argparse.Namespace) -> None:
     text: Path = arguments.file
     if not text.is_file():
@@ -88,6 +45,12 @@ def show_verification(arguments: argparse.Namespace) -> None:
     sys.exit(bool(found.changed))
 
 
+@command(
+    argument("revision", nargs="?", help="that ran the scale; default: the last commit that changed dvc.lock"),
+    argument("--jobs", type=int, help="trials at a time; default: the number of cores"),
+    argument("--demo", type=Path, help="folder of a scale that the revision ran, with its weights; default: the root"),
+    argument("--old", action="store_true", help="only run the trials of the revision, whose results are kept"),
+)  # fmt: skip
 def adopt_code(arguments: argparse.Namespace) -> None:
     from raretokens.pipeline.adopt import Adoption, resolved, verified_at
 
@@ -106,6 +69,7 @@ def write_trained(arguments: argparse.Namespace) -> None:
     print(f"{trained.FILE}: {len(rows)} runs, {hours:.1f} hours; the hours of {sum(rows.hours == '')} are not known")
 
 
+@command(argument("folder", type=Path))
 def compare_scales(arguments: argparse.Namespace) -> None:
     declared = _declared()
     claims = scales.read(root(), declared)
@@ -113,6 +77,7 @@ def compare_scales(arguments: argparse.Namespace) -> None:
     write_text(arguments.folder / "verdict.md", scales.in_words(claims, declared) + "\n")
 
 
+@command(argument("revision", nargs="?", default="HEAD", help="default: HEAD"))
 def show_diff(arguments: argparse.Namespace) -> None:
     try:
         load()
