@@ -22,6 +22,7 @@ from raretokens.evaluation.metrics.frequency import norm_by_frequency, whitened
 from raretokens.evaluation.metrics.predictions import perplexity, uniq
 from raretokens.evaluation.metrics.similarity import word_similarity
 from raretokens.evaluation.metrics.spectrum import indicators
+from raretokens.evaluation.score_files import flatten
 from raretokens.models.registry import build
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
@@ -31,7 +32,7 @@ from raretokens.tools import trained_run
 from raretokens.tools.cli import main
 from raretokens.tools.export import export_run
 from raretokens.tools.measure import streaming
-from raretokens.tools.measure.comparison import flatten
+from raretokens.tools.measure.comparison import signed_numbers
 from raretokens.tools.measure.formats import read_npy
 from raretokens.tools.measure.measurement import Measurement, measure_embedding
 from raretokens.tools.measure.model import load_model
@@ -52,7 +53,7 @@ def measure(name: Path | str, counts: np.ndarray | None = None, is_sorted: bool 
 
 
 def numbers(one: Measurement) -> dict[str, float]:
-    return {path: number for path, number, _ in flatten(one.metrics)}
+    return {path: number for path, number, _ in signed_numbers(one.metrics)}
 
 
 def naive(table: np.ndarray) -> dict[str, float]:
@@ -130,18 +131,10 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     expected["uniq"] = uniq(prediction, groups)
     sets, encode = read_similarity_sets([scale / "people.tsv"]), Tokenizer(scale / "data/tokens/lm").encode
     expected["spearman"] = word_similarity(table, sets, encode, form="leading-space")
-    wanted = {path: number for path, number, _ in flatten(expected)}
+    wanted = {path: number for path, number, _ in signed_numbers(expected)}
     for one in reported.values():
-        close(flattened(one["metrics"]), wanted)
+        close(dict(flatten(one["metrics"])), wanted)
     assert {one["facts"]["measured rows"] for one in reported.values()} == {known.types - 1}
-
-
-def flattened(tree: dict, before: str = "") -> dict[str, float]:
-    parts = [
-        flattened(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
-        for key, value in tree.items()
-    ]
-    return {path: value for part in parts for path, value in part.items()}
 
 
 def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale, reported):

@@ -1,7 +1,7 @@
 """Score files (docs/artifacts.md): JSON and CSV that stay the same, byte for byte, as long as the numbers do."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,15 @@ def layout(
         "options": [[key, value] for key, value in (options or {}).items()],
         "parameters": list(parameters),
     }
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of each metric that has a value."""
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from flatten(value, f"{prefix}{name}.")
+        elif value is not None:
+            yield prefix + name, value
 
 
 BOOTSTRAP_DIGITS = 5

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raretokens import csv_files
+from raretokens.evaluation.score_files import flatten
 from raretokens.evidence.intervals import SIGNATURE
 from raretokens.evidence.scores import PAIRED, Scores
 from raretokens.papers.declarations import Declarations
@@ -122,19 +123,11 @@ def _signatures(scores: Scores, name: str) -> dict[str, str]:
 def _by_path(metrics: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Path without its group -> group -> number."""
     paths: dict[str, dict[str, str]] = {}
-    for path, value in _flat(metrics):
+    for path, value in flatten(metrics):
         start, _, end = path.rpartition(".")
         key, group = (start, end) if end in GROUPS else (path, "total")
         paths.setdefault(key, {})[group] = f"{value:.6g}" if isinstance(value, float) else str(value)
     return paths
-
-
-def _flat(tree: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{key}.")
-        elif value is not None:
-            yield before + key, value
 
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 206, 48, 6, 12, 26  # of the drawing and its margins, in its own units

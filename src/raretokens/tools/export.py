@@ -19,6 +19,7 @@ from torch import nn
 from raretokens.errors import UserError
 from raretokens.evaluation.ctranslate2_models import export as export_translator
 from raretokens.evaluation.ctranslate2_models import export_language_model
+from raretokens.evaluation.score_files import flatten
 from raretokens.files import whole, write_text
 from raretokens.models.decoder import Decoder
 from raretokens.models.registry import build, load_weights
@@ -171,7 +172,8 @@ def _card(run: TrainedRun, model_class: str, tokenizer: str) -> Iterator[str]:
     yield from (f"* {name.replace('_', ' ')} (of the objective): {value}" for name, value in score["options"])
     yield "\n## Scores\n\n| metric | value | how it was measured |\n|---|---|---|"
     signatures = dict(map(tuple, score["signatures"]))
-    for path, value in _flatten(score["metrics"]):
+    numbers = ((path, value) for path, value in flatten(score["metrics"]) if isinstance(value, int | float))
+    for path, value in numbers:
         yield f"| {path} | {value:g} | {_signature_of(path, signatures).replace('|', ', ')} |"
     yield f"\n## Licence\n\nThe weights: {LICENCE}, as the software that made them. The text has its own, above."
 
@@ -185,14 +187,6 @@ def _licences(run: TrainedRun) -> Iterator[str]:
         if source.startswith(corpus) or corpus.startswith(source):
             declared = yaml.safe_load(entry.read_text(encoding="utf-8"))
             yield f"* {source}: {declared['licence']}. {declared.get('note', '')}".rstrip()
-
-
-def _flatten(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{name}.")
-        elif isinstance(value, int | float):
-            yield prefix + name, value
 
 
 def _signature_of(path: str, signatures: dict[str, str]) -> str:

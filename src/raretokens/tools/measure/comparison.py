@@ -1,11 +1,11 @@
 """Differences between measured models, with intervals for metrics of a text."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from raretokens.evaluation.score_files import Metrics
+from raretokens.evaluation.score_files import Metrics, flatten
 from raretokens.tools.measure.measurement import Measurement
 
 
@@ -40,26 +40,18 @@ def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
 
 def find_differences(first: Measurement, second: Measurement) -> list[Difference]:
     """Differences of the metrics that both have, measured alike; both have the same bootstrapped texts, so in pairs."""
-    others = {path: (number, signature) for path, number, signature in flatten(second.metrics)}
+    others = {path: (number, signature) for path, number, signature in signed_numbers(second.metrics)}
     return [
         Difference(path, number, others[path][0], *_interval(first, second, path))
-        for path, number, signature in flatten(first.metrics)
+        for path, number, signature in signed_numbers(first.metrics)
         if path in others and _keys(signature) == _keys(others[path][1])
     ]
 
 
-def flatten(metrics: Metrics) -> Iterator[tuple[str, float, str]]:
+def signed_numbers(metrics: Metrics) -> Iterator[tuple[str, float, str]]:
     """Path, number and signature of each number."""
-
-    def numbers(path: str, value: Any) -> Iterator[tuple[str, float]]:
-        if isinstance(value, dict):
-            for name, item in value.items():
-                yield from numbers(f"{path}.{name}", item)
-        elif value is not None:
-            yield path, value
-
     for path, (value, signature) in metrics.items():
-        yield from ((name, number, signature) for name, number in numbers(path, value))
+        yield from ((name, number, signature) for name, number in flatten({path: value}))
 
 
 def _keys(signature: str) -> list[str]:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from raretokens.evaluation.score_files import layout
 from raretokens.files import whole, write_text
 from raretokens.report.figure_styles import CURVES, GROUPS, STYLE
-from raretokens.tools.measure.comparison import compare, flatten
+from raretokens.tools.measure.comparison import compare, signed_numbers
 from raretokens.tools.measure.measurement import Measurement
 
 MAX_ROWS = 50  # candidates on the page and in Markdown; all are in the JSON
@@ -62,7 +62,7 @@ def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
     """For each metric its path and the number of each embedding, as text."""
     numbers: dict[str, list[str]] = {}
     for place, one in enumerate(measurements):
-        for path, number, _ in flatten(one.metrics):
+        for path, number, _ in signed_numbers(one.metrics):
             numbers.setdefault(path, [""] * len(measurements))[place] = format_number(number)
     return [{"path": path, "numbers": texts} for path, texts in numbers.items()]
 
@@ -82,7 +82,7 @@ def _to_csv(measurements: Sequence[Measurement]) -> str:
     lines = ["model,table,metric,value,signature\n"]
     for one in measurements:
         name = '"' + one.model.replace('"', '""') + '"'
-        lines += [f"{name},{one.embedding},{path},{number!r},{how}\n" for path, number, how in flatten(one.metrics)]
+        lines += [f"{name},{one.embedding},{path},{number!r},{how}\n" for path, number, how in signed_numbers(one.metrics)]
     return "".join(lines)
 
 
