@@ -43,10 +43,10 @@ class Statement:
     """A top-level statement; of an import of several names, one for each name."""
 
     def __init__(self, node: ast.stmt, source: list[str], package: str, what: Import | None = None) -> None:
-        self.node, self.package = node, package
+        self.node, self.nodes = node, list(ast.walk(node))
         self.is_import = what is not None
-        self.imports = [what] if what else list(_imports(node, package))
-        self.binds = {what.bound} if what else set(_bound(node, self.imports))
+        self.imports = [what] if what else list(_imports(self.nodes, package))
+        self.binds = {what.bound} if what else set(_bound(self.nodes, self.imports))
         first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
         self.lines = range(first, (node.end_lineno or first) + 1)
         self._source = "\n".join(source[first - 1 : node.end_lineno])
@@ -69,13 +69,13 @@ class Statement:
         if self.is_import:
             return set()
         known = _global_names(self._source) | {what.bound for what in self.imports}
-        return {chain for chain in _chains(self.node) if chain[0] in known} | set(_in_annotations(self.node))
+        return {chain for chain in _chains(self.node) if chain[0] in known} | set(_in_annotations(self.nodes))
 
     @cached_property
     def modules(self) -> set[str]:
         """Texts that look like names of this package's modules."""
         texts = {
-            one.value for one in ast.walk(self.node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            one.value for one in self.nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)
         }
         return {text for text in texts if text.startswith(f"{ROOT}.")}
 
@@ -97,10 +97,10 @@ def statements(text: str, package: str) -> tuple[Statement, ...]:
     found = list[Statement]()
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found += (Statement(node, lines, package, what) for what in _imports(node, package))
+            found += (Statement(node, lines, package, what) for what in _imports([node], package))
         else:
             found.append(Statement(node, lines, package))
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used = {node.id for one in found for node in one.nodes if isinstance(node, ast.Name)}
     # Calling one of these acts: each is of this package.
     own = {name for one in found if not one.is_import or _is_own(one.imports[0]) for name in one.binds}
     for one in found:
@@ -147,21 +147,21 @@ def _is_constant(node: ast.stmt) -> bool:
     )
 
 
-def _bound(node: ast.stmt, imports: list[Import]) -> Iterator[str]:
+def _bound(nodes: list[ast.AST], imports: list[Import]) -> Iterator[str]:
     """Names at the top of the file that a statement binds, in any of its branches."""
-    if isinstance(node, DEFINITION):
-        yield node.name
+    if isinstance(nodes[0], DEFINITION):
+        yield nodes[0].name
         return
     yield from (what.bound for what in imports)
-    for one in ast.walk(node):
+    for one in nodes:
         if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
             yield one.id
         elif isinstance(one, (*DEFINITION, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and one.name:
             yield one.name
 
 
-def _imports(node: ast.AST, package: str) -> Iterator[Import]:
-    for one in ast.walk(node):
+def _imports(nodes: list[Any], package: str) -> Iterator[Import]:
+    for one in nodes:
         if isinstance(one, ast.Import):
             for alias in one.names:
                 first = alias.name.partition(".")[0]
@@ -198,9 +198,10 @@ def _chains(node: ast.AST) -> Iterator[Chain]:
             waiting += ast.iter_child_nodes(one)
 
 
-def _in_annotations(node: ast.AST) -> Iterator[Chain]:
+def _in_annotations(nodes: list[ast.AST]) -> Iterator[Chain]:
     """Names in annotations that are written as strings."""
-    for one in ast.walk(node):
+    annotated = (one for one in nodes if isinstance(one, (ast.arg, ast.AnnAssign, *FUNCTION)))
+    for one in annotated:
         for annotation in filter(None, (getattr(one, "annotation", None), getattr(one, "returns", None))):
             for text in ast.walk(annotation):
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
