@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from raretokens.files import whole
+from raretokens.files import atomic_write
 
 
 def memory(key: str) -> int:
@@ -20,7 +20,7 @@ def keep(rows: list[dict], path: Path, key: tuple[str, ...]) -> None:
         with open(path, encoding="utf-8", newline="") as file:
             old = [row for row in csv.DictReader(file) if tuple(row[column] for column in key) not in measured]
     columns = list(dict.fromkeys(column for row in [*rows, *old] for column in row))
-    with whole(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
+    with atomic_write(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows([*old, *rows])

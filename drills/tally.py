@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from raretokens.files import whole
+from raretokens.files import atomic_write
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "drills/drills.csv"
@@ -31,7 +31,7 @@ class Tally:
         row = {"drill": self.drill, "tried": self.counts.total(), **{kind: self.counts[kind] for kind in KINDS}}
         row["commit"] = _commit()
         rows = {old["drill"]: old for old in _read()} | {self.drill: row}
-        with whole(ROWS) as part, open(part, "w", encoding="utf-8", newline="") as file:
+        with atomic_write(ROWS) as part, open(part, "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, list(row), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows.values())

@@ -36,7 +36,7 @@ from raretokens.evaluation.metrics.predictions import (
 from raretokens.evaluation.metrics.similarity import coverage, word_similarity
 from raretokens.evaluation.metrics.text import corpus_in_words, rank_frequency
 from raretokens.evaluation.score_files import write_json
-from raretokens.files import rounded
+from raretokens.files import round_digits
 from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -295,8 +295,8 @@ def test_cosines_that_differ_in_the_last_bits_are_ties():
 def test_rounding_and_invalid_numbers(tmp_path):
     write_json(tmp_path / "run.json", {"a": [1234567.8, (-0.0, 3, "x", None)], "b": 0.00012345678})
     assert json.loads((tmp_path / "run.json").read_text()) == {"a": [1234570.0, [0.0, 3, "x", None]], "b": 0.000123457}
-    assert str(rounded(-0.0)) == "0.0"
-    assert [rounded(value, 3) for value in (1234.5, 0.00012345, -1e-9, 2)] == [1230.0, 0.000123, -1e-9, 2.0]
+    assert str(round_digits(-0.0)) == "0.0"
+    assert [round_digits(value, 3) for value in (1234.5, 0.00012345, -1e-9, 2)] == [1230.0, 0.000123, -1e-9, 2.0]
     with pytest.raises(ValueError):
         write_json(tmp_path / "other.json", {"x": float("nan")})
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

@@ -343,13 +343,13 @@ def test_a_full_disk_is_named_whoever_says_it(tmp_path, monkeypatch, error):
     path = tmp_path / "state.pt"
     path.write_text("before")
     monkeypatch.setattr(files.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9, 1000))
-    with pytest.raises(OSError) as caught, files.whole(path) as part:
+    with pytest.raises(OSError) as caught, files.atomic_write(path) as part:
         part.write_text("half")
         raise error
     assert files.failure(caught.value) == f"{path}: no space left on the disk, 0.000 GB are free on it"
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("state.pt", "before")]
     monkeypatch.undo()
-    with pytest.raises(RuntimeError), files.whole(path):
+    with pytest.raises(RuntimeError), files.atomic_write(path):
         raise RuntimeError("of its own")
 
 
@@ -357,6 +357,6 @@ def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
     done = []
     monkeypatch.setattr(files.os, "fsync", lambda _: done.append("sync"))
     monkeypatch.setattr(files.os, "replace", lambda *_: done.append("replace"))
-    with files.whole(tmp_path / "x") as part:
+    with files.atomic_write(tmp_path / "x") as part:
         part.write_text("x")
     assert done == ["sync", "replace"]

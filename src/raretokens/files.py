@@ -13,8 +13,8 @@ DIGITS = 6  # significant: the digits below depend on the machine
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A name to write to beside the path; it takes the path's name when the block ends, and goes if the block fails.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """A temporary name in the same folder, which is renamed to the path when the block ends, and removed if the block fails.
 
     A library's own error on a full disk becomes the OSError that it is.
     """
@@ -47,7 +47,7 @@ def sync(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """UTF-8, lines as they are."""
-    with whole(path) as part:
+    with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -64,6 +64,6 @@ def _is_full(error: Exception, folder: Path) -> bool:
     return shutil.disk_usage(folder).free < NOTHING or os.strerror(errno.ENOSPC) in str(error)
 
 
-def rounded(value: float, digits: int = DIGITS) -> float:
-    """The value with so many significant digits; minus zero becomes zero."""
+def round_digits(value: float, digits: int = DIGITS) -> float:
+    """Round to so many significant digits; minus zero becomes zero."""
     return float(f"{value:.{digits}g}") + 0.0

@@ -17,7 +17,7 @@ SCORES, CURVES = REPORTS / "runs", REPORTS / "curves"
 
 
 def job(stage: str, name: str) -> Path:
-    """What a stage is told."""
+    """The job file of a stage."""
     return JOBS / stage / f"{name}.json"
 
 
@@ -38,5 +38,5 @@ def trained(task: str, run: str) -> Path:
 
 
 def output(folder: str, run: str) -> Path:
-    """What a model said of the test text."""
+    """Predictions of a model for the test text."""
     return DATA / folder / run

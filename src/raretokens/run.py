@@ -1,4 +1,4 @@
-"""A line of the run sheet with everything resolved, as every stage of the run is told."""
+"""A line of the run sheet with everything resolved, as it stands in the jobs of the run."""
 
 from typing import Any
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from raretokens.corpora.splits import LongestAndRatio, lines, pairs
 from raretokens.errors import UserError
-from raretokens.files import whole
+from raretokens.files import atomic_write
 
 SERVES = {"text": ("own",), "bitext": ("own",)}
 LANGUAGES = {"text": "own", "source": "own", "target": "own"}
@@ -24,7 +24,7 @@ def take(name: str, file: Path, into: Path) -> None:
         raise UserError(f"own.{name}: unknown key; allowed: {allowed}")
     if not file.is_file():
         raise UserError(f"own.{name}: {file}: no such file")
-    with whole(into) as part:
+    with atomic_write(into) as part:
         if not _copied(file, part, f"own.{name}: {file}"):
             raise UserError(f"own.{name}: {file}: no text in it")
 

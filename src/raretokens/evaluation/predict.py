@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from raretokens.evaluation.config import PredictJob
-from raretokens.files import whole
+from raretokens.files import atomic_write
 from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import read_meta
 
@@ -27,6 +27,6 @@ def predict(job: PredictJob, predict_test: PredictTest, folder: Path, trained: P
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     with torch.no_grad():
         logprob = predict_test(model.to(device).eval(), folder, job.block)
-    with whole(into / "logprob.npy") as part, open(part, "wb") as file:
+    with atomic_write(into / "logprob.npy") as part, open(part, "wb") as file:
         np.save(file, logprob)
     print(f"predict {run.name}: {logprob.shape[0]:,} test examples, {logprob.shape[1]} classes")

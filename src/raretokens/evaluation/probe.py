@@ -21,7 +21,7 @@ from raretokens.evaluation.config import Continuation, ProbeJob
 from raretokens.evaluation.ctranslate2_models import best_device, export_language_model
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evaluation.metrics.predictions import find_paper_prefixes
-from raretokens.files import whole
+from raretokens.files import atomic_write
 from raretokens.models.decoder import Decoder
 from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import read_meta, tokens
@@ -99,7 +99,7 @@ def probe(job: ProbeJob, folder: Path, trained: Path, into: Path) -> None:
     for what, values in probed._asdict().items():
         if values is None:
             continue
-        with whole(into / f"{what}.npy") as part, open(part, "wb") as file:
+        with atomic_write(into / f"{what}.npy") as part, open(part, "wb") as file:
             np.save(file, values)
     nll = -probed.logprob.mean(dtype=float)
     print(f"probe {job.run.name}: {len(probed.logprob):,} test tokens, mean NLL {nll:.4f}")

@@ -12,7 +12,7 @@ from raretokens.evaluation import recurrent_adaptation as dynamic
 from raretokens.evaluation import recurrent_adaptation as pointer
 from raretokens.evaluation.config import Dynamic, EvaluateJob, Pointer
 from raretokens.evaluation.recurrent_adaptation import Read, read
-from raretokens.files import whole, write_text
+from raretokens.files import atomic_write, write_text
 from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import read_meta, tokens
 
@@ -65,5 +65,5 @@ def _dynamic(model: nn.Module, texts: Texts, train: np.ndarray, declared: Dynami
 
 
 def _write(path: Path, values: np.ndarray) -> None:
-    with whole(path) as part, open(part, "wb") as file:
+    with atomic_write(path) as part, open(part, "wb") as file:
         np.save(file, values)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from raretokens.files import DIGITS, rounded, write_text
+from raretokens.files import DIGITS, round_digits, write_text
 
 Metrics = dict[str, tuple[Any, str]]  # metric -> (value, signature)
 
@@ -92,7 +92,7 @@ def write_bootstrap(path: Path, replicates: Mapping[str, np.ndarray]) -> None:
 def _rounded(value: Any) -> Any:
     """Floats rounded, inside dictionaries and lists too."""
     if isinstance(value, float):
-        return rounded(value)
+        return round_digits(value)
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -102,4 +102,4 @@ def _rounded(value: Any) -> Any:
 
 def _cell(value: float, digits: int) -> str:
     """Whole numbers (ranks, updates, types) stay exact."""
-    return str(int(value)) if isinstance(value, int | np.integer) else f"{rounded(value, digits):.{digits}g}"
+    return str(int(value)) if isinstance(value, int | np.integer) else f"{round_digits(value, digits):.{digits}g}"

@@ -19,7 +19,7 @@ from typing import Any
 
 from raretokens import paths
 from raretokens.errors import UserError
-from raretokens.files import whole
+from raretokens.files import atomic_write
 from raretokens.pipeline import renames, trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
@@ -174,7 +174,7 @@ def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
     from dvc.utils.serialize import modify_yaml
 
     by_name = {stage.name: stage for stage in adopted}
-    with whole(LOCK) as part:
+    with atomic_write(LOCK) as part:
         shutil.copy(LOCK, part)
         with modify_yaml(part) as tree:
             for name, entry in tree["stages"].items():

@@ -11,7 +11,7 @@ from raretokens import csv_files
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
-from raretokens.files import rounded
+from raretokens.files import round_digits
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import (
     EFFECT_COLUMNS,
@@ -165,7 +165,7 @@ def main_claims(verdicts: list[Verdict]) -> str:
 def headline(verdicts: list[Verdict]) -> dict[str, float]:
     """Short name -> effect, of those that were measured: few enough for a line of `dvc exp show`."""
     return {
-        one.claim.main: rounded(one.effect.value, 4)
+        one.claim.main: round_digits(one.effect.value, 4)
         for one in verdicts
         if one.claim.main and one.effect.value is not None
     }

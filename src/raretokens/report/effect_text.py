@@ -5,7 +5,7 @@ from collections.abc import Callable
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.verdict import Verdict
-from raretokens.files import rounded
+from raretokens.files import round_digits
 from raretokens.papers.claim import EffectKind
 
 DIGITS = 4  # significant digits of an effect in CSV files
@@ -20,7 +20,7 @@ def effect_text(kind: EffectKind, value: float | None) -> str:
     """A ratio as x 0.5, a difference with its sign; empty without a value."""
     if value is None:
         return ""
-    value = rounded(value, DIGITS)  # as CSV files have it
+    value = round_digits(value, DIGITS)  # as CSV files have it
     if kind == "ratio" and 0.9 < value < 1.1:
         return f"x {value:.4g}"  # a small change is a few percent
     return f"x {value:.3g}" if kind == "ratio" else f"{value:+.3g}" if kind == "difference" else f"{value:.4g}"

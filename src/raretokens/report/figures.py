@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from raretokens.files import whole, write_text
+from raretokens.files import atomic_write, write_text
 from raretokens.papers.figure import Panel
 from raretokens.report.figure_points import HEADER, PanelPoints
 from raretokens.report.figure_styles import EFFECT, GROUPS, STYLE, Styles, add_legend, groups
@@ -36,7 +36,7 @@ def write_figure(panels: list[PanelPoints], into: Path, name: str) -> None:
         drawn, kind = io.BytesIO(), picture_kind(panel.panel for panel in panels)
         canvas.savefig(drawn, format=kind, metadata=METADATA[kind])
     picture = drawn.getvalue()
-    with whole(into / f"{name}.{kind}") as part:
+    with atomic_write(into / f"{name}.{kind}") as part:
         part.write_bytes(NEEDLESS.sub(b"", picture) if kind == "svg" else picture)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
-from raretokens.files import rounded
+from raretokens.files import round_digits
 from raretokens.papers.claim import Claim, Side
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import few_seeds_text, named_intervals, number_text, page_text
@@ -60,7 +60,7 @@ def _known(declared: Collection[str], start: str, numbers: list[int]) -> list[st
 def _pair(verdict: Verdict, digits: int) -> list[str]:
     """Left and right number; nothing where a number stands alone."""
     sides = (verdict.effect.left, verdict.effect.right)
-    return [] if None in sides else [f"{rounded(side):,.{digits}f}" for side in sides]
+    return [] if None in sides else [f"{round_digits(side):,.{digits}f}" for side in sides]
 
 
 def _expected(claim: Claim) -> str:

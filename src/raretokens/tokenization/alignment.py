@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix, save_npz
 from thot.alignment import FastAlignModel, SymmetrizationHeuristic, SymmetrizedAligner
 
 from raretokens.errors import UserError
-from raretokens.files import whole, write_text
+from raretokens.files import atomic_write, write_text
 from raretokens.tokenization.config import AlignJob
 from raretokens.tokenization.token_files import Bitext, read_meta
 
@@ -63,7 +63,7 @@ def align(job: AlignJob, tokens: Path, into: Path) -> None:
     """Write links.npz, the link counts by token type of the training sentences, and meta.json, how they were made."""
     pairs = SentencePairs(Bitext(tokens, "train"), read_meta(tokens)["vocabulary"])
     counts = count_links(pairs, pairs.numbers(job.pairs), into)
-    with whole(into / "links.npz") as part, open(part, "wb") as file:
+    with atomic_write(into / "links.npz") as part, open(part, "wb") as file:
         save_npz(file, counts)
     meta = {
         "model": "fast_align",

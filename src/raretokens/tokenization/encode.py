@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.files import whole
+from raretokens.files import atomic_write
 from raretokens.tokenization.config import EncodeJob, Subword, WordVocabulary
 from raretokens.tokenization.subword_models import (
     BPE,
@@ -175,7 +175,7 @@ def _sorted_vocabulary(model: SubwordModel, counts: np.ndarray, ends: int, targe
 def _renumber(numbers: Path, ids: np.ndarray, path: Path, dtype: np.dtype) -> None:
     """Write the token file of a split in ids of the vocabulary, and remove the one in ids of the model."""
     old, new = token_dtype(len(ids)), ids.astype(dtype)
-    with whole(path) as part, open(numbers, "rb") as source, open(part, "wb") as out:
+    with atomic_write(path) as part, open(numbers, "rb") as source, open(part, "wb") as out:
         while len(chunk := np.fromfile(source, old, CHUNK)):
             new[chunk].tofile(out)
     numbers.unlink()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.files import whole, write_text
+from raretokens.files import atomic_write, write_text
 from raretokens.tokenization.vocabulary import EOS
 
 META = "meta.json"
@@ -120,5 +120,5 @@ def _check(file: Path, found: int, expected: int) -> None:
 
 
 def _write(values: np.ndarray, path: Path) -> None:
-    with whole(path) as part, open(part, "wb") as out:
+    with atomic_write(path) as part, open(part, "wb") as out:
         values.tofile(out)

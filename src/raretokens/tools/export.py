@@ -20,7 +20,7 @@ from raretokens.errors import UserError
 from raretokens.evaluation.ctranslate2_models import export as export_translator
 from raretokens.evaluation.ctranslate2_models import export_language_model
 from raretokens.evaluation.score_files import flatten
-from raretokens.files import whole, write_text
+from raretokens.files import atomic_write, write_text
 from raretokens.models.decoder import Decoder
 from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.subword_models import BPE, GPT2, SentencePiece
@@ -68,7 +68,7 @@ def _write_transformers(
     }
     _write_json(folder / "config.json", config)
     _write_json(folder / "generation_config.json", architecture.generation | _beam_search(run))
-    with whole(folder / "model.safetensors") as part:
+    with atomic_write(folder / "model.safetensors") as part:
         weights = architecture.weights(model, positions)
         tensors = {name: tensor.detach().contiguous().clone() for name, tensor in weights}
         save_file(tensors, part, metadata={"format": "pt"})

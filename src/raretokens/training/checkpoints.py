@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from raretokens.errors import UserError
-from raretokens.files import DIGITS, rounded, whole, write_text
+from raretokens.files import DIGITS, atomic_write, round_digits, write_text
 from raretokens.models.registry import stored
 from raretokens.training.config import Execution
 
@@ -93,10 +93,10 @@ class Outputs:
         columns, last = list(log[-1]), log[-1]
         lines = ["\t".join(_cell(row[column]) for column in columns) for row in log]
         write_text(self.into / "log.tsv", "\n".join(["\t".join(columns), *lines, ""]))
-        summary = {"updates": last["update"], "loss": rounded(last["loss"]), "nll": rounded(last["nll"])}
+        summary = {"updates": last["update"], "loss": round_digits(last["loss"]), "nll": round_digits(last["nll"])}
         if kept:
             best = min(item.valid_nll for item in kept) if valid_nll is None else valid_nll
-            summary["kept"] = {"update": kept[-1].update, "checkpoints": len(kept), "valid_nll": rounded(best)}
+            summary["kept"] = {"update": kept[-1].update, "checkpoints": len(kept), "valid_nll": round_digits(best)}
         write_text(self.into / "training.json", json.dumps({**summary, **self.facts}, indent=1) + "\n")
 
     def weights(self, weights: dict[str, Tensor], snapshots: dict[str, Tensor]) -> None:
@@ -109,7 +109,7 @@ class Outputs:
         if wrong := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
             raise UserError(f"{self.into}: the weights contain NaN or Inf: {', '.join(wrong)}; lower the learning rate")
         for name, tensors in (("snapshots", snapshots), ("model", stored(weights))):
-            with whole(self.into / f"{name}.safetensors") as part:
+            with atomic_write(self.into / f"{name}.safetensors") as part:
                 save_file(tensors, part)
 
 

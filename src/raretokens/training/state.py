@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from raretokens.errors import UserError
-from raretokens.files import sync, whole
+from raretokens.files import atomic_write, sync
 
 DIGITS = 32  # of a checksum
 
@@ -36,7 +36,7 @@ class CheckedFiles:
     def keep(self, name: str, write: Callable[[Path], None]) -> None:
         """Write a file by a function that is given a path."""
         if self.is_main:
-            with whole(self.folder / name) as part:
+            with atomic_write(self.folder / name) as part:
                 write(part)
             self.sums[name] = checksum(self.folder / name)
 
@@ -127,7 +127,7 @@ class State:
         weights = {self.weights(update).name for update in kept}
         sums = {name: self._files.sums[name] for name in sorted(weights | self._snapshots())}
         nameless = self.path / "state"
-        with whole(nameless) as part:
+        with atomic_write(nameless) as part:
             torch.save({"state": state, "sums": sums}, part)
         os.replace(nameless, self.path / f"state-{state['update']:06d}-{checksum(nameless)}.pt")
         sync(self.path)

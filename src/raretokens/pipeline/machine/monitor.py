@@ -94,7 +94,7 @@ class ResourceUsage(Observer):
         self.start = self.saved = time.monotonic()
 
     def begins(self, done: int, updates: int) -> None:
-        """A run that starts anew, since its parameters changed, does not count what another took."""
+        """Continue from the kept facts; a run that restarts, since its parameters changed, begins at zero."""
         if done and self.file.is_file():
             kept = json.loads(self.file.read_text(encoding="utf-8"))
             self.seconds, self.peak = kept["seconds"], kept["peak_memory_bytes"]
@@ -113,7 +113,7 @@ class ResourceUsage(Observer):
 class Trackers(Observer):
     """The training log, sent to trackers of accelerate (TensorBoard, DVCLive) that machine.yaml names.
 
-    They write to <folder>/<kind>/<run>, and a run that begins anew removes what was there. After a stop the steps since the last
+    They write to <folder>/<kind>/<run>, and a run that restarts removes what was there. After a stop the steps since the last
     save are sent twice, with the same numbers.
     """
 

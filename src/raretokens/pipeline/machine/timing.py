@@ -17,7 +17,7 @@ from raretokens.paths import TIMING
 from raretokens.pipeline.machine.cards import peak_flops
 
 STATUS = Path("/proc/self/status")
-CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # what a run depends on: not the reports, which are made anew
+CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # what a run depends on: not the reports
 
 
 def peak_memory() -> int:

@@ -78,7 +78,7 @@ def _expected(parameters: Parameters, name: str) -> Text:
 
 
 def _number(declared: int | Subword | WordVocabulary) -> int | None:
-    """Pieces, merges or words that params.yaml asks for; None where the text or the model decides."""
+    """Subword tokens, merges or words that params.yaml requests; None where the text or the model decides."""
     if isinstance(declared, int):
         return declared
     return declared.merges if isinstance(declared, Subword) else declared.size

@@ -75,7 +75,7 @@ class Planned:
 
     @property
     def disk_while_training(self) -> float:
-        """Bytes in data/scratch: embedding snapshots, two resumable states beside the new one, and checkpoints.
+        """Bytes in data/scratch: embedding snapshots, a new and two earlier resumable states, and checkpoints.
 
         A state holds weights and both of Adam's moments. Each of the two states and the training may keep other checkpoints,
         and one more is being written.

@@ -44,7 +44,7 @@ def available(run: Run | None = None) -> Resources:
     """Resources of this machine. Files of the run's own resumable state count as free, since they are overwritten."""
     host, (disk, outputs) = psutil.virtual_memory().available, free_disks(STATES, RUNS)
     own = 0 if run is None else sum(path.stat().st_size for path in _state(run) if path.is_file())
-    # Each of several processes asks about its own GPU: the question itself takes some memory of that GPU.
+    # Each of several processes queries its own GPU, since the query itself takes some memory of that GPU.
     number = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.cuda.mem_get_info(number)[0] if torch.cuda.is_available() else None
     return Resources(host, disk + own, device, outputs, copies(RUNS, cache()))

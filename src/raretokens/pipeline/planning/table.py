@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from raretokens.files import whole
+from raretokens.files import atomic_write
 from raretokens.literals import literal
 from raretokens.models.shapes import MODELS
 from raretokens.pipeline.machine.cards import Card
@@ -94,8 +94,8 @@ def show_data(needs: Sequence[Need]) -> None:
         table.add_column(heading, justify="left" if heading == "stage" else "right", no_wrap=True)
     for need in needs:
         sizes = (f"{value / 1e9:.1f}" for value in (need.memory, need.disk))
-        told = (need.stage, "unknown" if math.isnan(need.hours) else duration(need.hours), *sizes)
-        table.add_row(*(word.replace("nan", "unknown") for word in told))
+        cells = (need.stage, "unknown" if math.isnan(need.hours) else duration(need.hours), *sizes)
+        table.add_row(*(word.replace("nan", "unknown") for word in cells))
     Console(width=WIDTH, highlight=False).print(table)
 
 
@@ -119,5 +119,5 @@ def _cell(field: str, value: object) -> str:
 
 
 def save(rows: Sequence[dict], path: Path) -> None:
-    with whole(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
+    with atomic_write(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
         write_csv(rows, file)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from raretokens.evaluation.score_files import layout
-from raretokens.files import whole, write_text
+from raretokens.files import atomic_write, write_text
 from raretokens.report.figure_styles import CURVES, GROUPS, STYLE
 from raretokens.tools.measure.comparison import compare, signed_numbers
 from raretokens.tools.measure.measurement import Measurement
@@ -36,7 +36,7 @@ def write(measurements: Sequence[Measurement], folder: Path, is_compared: bool) 
     """Write index.html (self-contained), measure.md, measure.csv, measure.json, and an SVG for each figure."""
     figures = draw(measurements)
     for name, svg in figures.items():
-        with whole(folder / f"{name}.svg") as part:
+        with atomic_write(folder / f"{name}.svg") as part:
             part.write_bytes(svg)
     trees = [_to_tree(one) for one in measurements]
     write_text(folder / "measure.json", json.dumps(trees, indent=1, ensure_ascii=False) + "\n")
