@@ -22,7 +22,7 @@ from raretokens import paths
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.effects import to_additive
 from raretokens.evidence.intervals import FEWEST_SEEDS
-from raretokens.evidence.scores import PLAIN, Scores, all_scores
+from raretokens.evidence.scores import MLE, AllScores, Scores
 from raretokens.evidence.verdict import DECIDED, Outcome, judge
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations
@@ -39,7 +39,7 @@ COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "undeci
 def with_seeds(claim: Claim, scores: Scores, kept: tuple[int | None, ...]) -> Scores:
     """The scores as if the claim's own rows had only these seeds."""
     runs = {run for run in Comparison.of_claim(claim, scores).runs.values() if run in scores.lines}
-    own = {run for run in runs if scores.lines[run].objective != PLAIN} or runs
+    own = {run for run in runs if scores.lines[run].objective != MLE} or runs
     return scores.with_seeds(own, kept)
 
 
@@ -74,7 +74,7 @@ def _covers(claim: Claim, effects: dict[int, float], kept: tuple[int, ...], fewe
 def main() -> None:
     parameters = load()
     declared = load_declarations(root() / paths.PRINTED)
-    scores = all_scores(run_sheet(parameters), paths.REPORTS / "runs")
+    scores = AllScores(run_sheet(parameters), paths.REPORTS / "runs")
     verdicts: Counter[tuple[int, Outcome, Outcome]] = Counter()
     covered: Counter[tuple[int, Outcome, bool]] = Counter()
     for name, claim in declared.claims.items():

@@ -6,7 +6,7 @@ from pytest import approx
 
 from raretokens import paths
 from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.scores import all_scores
+from raretokens.evidence.scores import AllScores
 from raretokens.evidence.verdict import Outcome, judge
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.config import load
@@ -99,7 +99,7 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
     monkeypatch.chdir(request.config.rootpath / "scales/small")
     declared, scores = (
         load_declarations(root() / paths.PRINTED),
-        all_scores(run_sheet(load()), paths.REPORTS / "runs")["lm"],
+        AllScores(run_sheet(load()), paths.REPORTS / "runs")["lm"],
     )
     claim = declared.claims["agg-lowers-rare-perplexity"]
     fewer = Comparison.of_claim(claim, with_seeds(claim, scores, (2,))).values

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from raretokens.evidence.run_sheet import Sheet, SheetLine
-from raretokens.evidence.scores import Scores, all_scores
+from raretokens.evidence.scores import AllScores, Scores
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations
 from raretokens.papers.table import Table
@@ -93,7 +93,7 @@ def draws(folder: Path, name: str, worse: float = 1.0) -> None:
 
 def world(folder: Path, lm: dict, nmt: dict, **others: dict) -> dict[str, Scores]:
     sheet = Sheet(scale="demo", corpora=CORPORA, baselines=BASELINES, runs={"lm": lm, "nmt": nmt, **others})
-    return all_scores(sheet, folder)
+    return AllScores(sheet, folder)
 
 
 def cells_of(table: Table | str, scores: Scores, declared: Declarations = DECLARED) -> list[Cell]:

@@ -1,4 +1,4 @@
-"""Scores of the runs on the run sheet; runs that differ in their seed alone are taken together."""
+"""Scores of the runs on the run sheet; runs that differ only in their seed are repetitions of one."""
 
 import json
 from collections.abc import Callable, Collection, Iterator
@@ -16,7 +16,7 @@ from raretokens.evidence.intervals import paired_bootstrap
 from raretokens.evidence.run_sheet import Sheet, SheetLine
 
 POINTS = ["series", "group", "x", "y"]
-PLAIN = "mle"
+MLE = "mle"  # the objective that methods are compared with
 PAIRED = "bleu.sacrebleu"  # the metric of paired comparisons
 
 
@@ -29,10 +29,15 @@ class Value:
     seeds: tuple[int | None, ...]
 
     def for_seeds(self, seeds: Collection[int | None]) -> "Value | None":
-        """Those of some seeds; None where it has none of them."""
-        kept = [place for place, seed in enumerate(self.seeds) if seed in seeds]
-        parts = ([part[place] for place in kept] for part in (self.runs, self.values, self.seeds))
-        return Value(*map(tuple, parts)) if kept else None
+        """The values of these seeds; None where it has none of them."""
+        return self._kept([place for place, seed in enumerate(self.seeds) if seed in seeds])
+
+    def largest(self) -> "Value":
+        return self._kept([self.values.index(max(self.values))]) or self
+
+    def _kept(self, places: list[int]) -> "Value | None":
+        parts = (tuple(part[place] for place in places) for part in (self.runs, self.values, self.seeds))
+        return Value(*parts) if places else None
 
     @property
     def mean(self) -> float:
@@ -45,13 +50,13 @@ class Value:
 
 @dataclass
 class Scores:
-    """reports/runs of one task, read as the run sheet names them: files of removed runs are not seen."""
+    """reports/runs of one task, as the run sheet names them: files of removed runs are not read."""
 
     task: str
     lines: dict[str, SheetLine]  # the run sheet
     folder: Path
     baselines: dict[str, str] = field(default_factory=dict)  # score file that needs no model -> its corpus
-    cache: dict[str, dict | None] = field(default_factory=dict)
+    cache: dict[str, dict | None] = field(default_factory=dict)  # run -> its score file
     outdated: list[str] = field(default_factory=list)  # runs whose score was made with other parameters
     resamples: dict[str, pd.DataFrame] = field(default_factory=dict)
     series: dict[str, pd.DataFrame] = field(default_factory=dict)  # points of runs, each read once
@@ -61,8 +66,8 @@ class Scores:
     def repetitions(self) -> dict[str, list[str]]:
         """Run -> it and its repetitions, in the order of the run sheet.
 
-        A repetition has the line of an earlier run in everything but the seed, whatever it is called; where it starts from
-        another run, that from a repetition of the run that the earlier one starts from.
+        A repetition has the line of an earlier run in everything but the seed, whatever its name. Where it starts from another
+        run, that run repeats the one that the earlier run starts from.
         """
         groups: dict[str, list[str]] = {}
         firsts: dict[str | None, str] = {}  # run -> the run that it repeats, itself where it is the first
@@ -90,8 +95,21 @@ class Scores:
         known = (lambda name: self.read(name) is not None) if data else self.lines.__contains__
         return next(filter(known, names), None)
 
+    def baseline_run(self, run: str) -> str | None:
+        """The run of maximum likelihood with the same model, text and direction: that of its seed, else the first.
+
+        None for a run of maximum likelihood, and where there is no such run.
+        """
+        line = self.lines.get(run)
+        if line is None or line.objective == MLE:
+            return None
+        plain = line.replaced(objective=MLE, options={}, after=None)
+        fitting = [name for name, other in self.lines.items() if other.replaced(after=None).same_but_seed(plain)]
+        own = (name for name in fitting if self.lines[name].seed == line.seed)
+        return next(own, next(iter(fitting), None))
+
     def read(self, name: str) -> dict | None:
-        """The score file; None where there is none that was made with the parameters as they are."""
+        """The score file; None without one that was made with the current parameters."""
         if name not in self.cache:
             path = self.folder / f"{name}.json"
             found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
@@ -102,57 +120,52 @@ class Scores:
             self.cache[name] = found
         return self.cache[name]
 
+    def repeats(self, run: str) -> list[str]:
+        """A run and its repetitions."""
+        return self.repetitions.get(run, [run])
+
     def scored(self, run: str) -> bool:
-        """Has a run or one of its repetitions a score?"""
-        return any(self.read(name) is not None for name in self.repetitions.get(run, [run]))
+        """Whether a run or one of its repetitions has scores."""
+        return any(self.read(name) is not None for name in self.repeats(run))
 
     def outdated_runs(self, run: str) -> list[str]:
         """A run and those of its repetitions whose score was made with other parameters."""
-        return [name for name in self.repetitions.get(run, [run]) if self.read(name) is None and name in self.outdated]
-
-    def seeds(self, run: str, metric: str) -> frozenset[int | None]:
-        """Seeds for which a run and its repetitions have the metric."""
-        value = self.over_seeds(run, lambda name: self._number(name, metric))
-        return frozenset(value.seeds if value else ())
+        return [name for name in self.repeats(run) if self.read(name) is None and name in self.outdated]
 
     def scored_seeds(self, run: str) -> frozenset[int | None]:
         """Seeds for which a run and its repetitions have any score."""
-        return frozenset(found.get("seed") for name in self.repetitions.get(run, [run]) if (found := self.read(name)))
+        return frozenset(found.get("seed") for name in self.repeats(run) if (found := self.read(name)))
+
+    def seeds(self, run: str, metric: str) -> frozenset[int | None]:
+        """Seeds for which a run and its repetitions have the metric."""
+        value = self.over_seeds(run, lambda name: self.number(name, metric))
+        return frozenset(value.seeds if value else ())
 
     def value(self, run: str, metric: str, seeds: Collection[int | None] | None = None) -> Value | None:
-        """The metric of a run and its repetitions, or of those with some seeds; None where none of them has it.
+        """The metric of a run and its repetitions, or of those with these seeds; None where none of them has it.
 
-        `paired.<what>` is that of the comparison with maximum likelihood; of several p the largest, as none is their mean.
+        `paired.<what>` is that of the comparison with maximum likelihood; of several p the largest, as a mean p has no meaning.
         """
-        value = self.over_seeds(run, lambda name: self._number(name, metric))
+        value = self.over_seeds(run, lambda name: self.number(name, metric))
         value = value.for_seeds(seeds) if value and seeds is not None else value
-        if value is None or metric != "paired.p":
-            return value
-        worst = value.values.index(max(value.values))
-        return Value(*((part[worst],) for part in (value.runs, value.values, value.seeds)))
+        return value.largest() if value and metric == "paired.p" else value
 
     def over_seeds(self, run: str, measure: Callable[[str], Any]) -> Value | None:
         """Numbers that are measured of a run and its repetitions; None where there is none."""
-        measured = {name: measure(name) for name in self.repetitions.get(run, [run])}
+        measured = {name: measure(name) for name in self.repeats(run)}
         numbers = {name: float(number) for name, number in measured.items() if isinstance(number, int | float)}
         seeds = tuple((self.read(name) or {}).get("seed") for name in numbers)
         return Value(tuple(numbers), tuple(numbers.values()), seeds) if numbers else None
 
-    def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
-        """The metric on resampled test sets, the same for every run; None where it has no resamples."""
-        if name not in self.resamples:
-            path = self.folder / f"{name}.drawn.csv"
-            exists = path.is_file() and path.read_bytes().strip() and self.read(name)  # a text's own may have no column
-            self.resamples[name] = pd.read_csv(path) if exists else pd.DataFrame()
-        return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
-
-    def _number(self, name: str, metric: str) -> Any:
+    def number(self, name: str, metric: str) -> Any:
+        """A metric, or `parameters.<name>`, of one run."""
         kind = metric.partition(".")[0]
         if kind == "parameters":
             return self.fact(name, metric)
-        if self.read(name) is None:
+        score = self.read(name)
+        if score is None:
             return None
-        number: Any = {"paired": self.paired(name)} if kind == "paired" else (self.read(name) or {}).get("metrics")
+        number: Any = {"paired": self.paired(name)} if kind == "paired" else score.get("metrics")
         for part in metric.split("."):
             number = number.get(part) if isinstance(number, dict) else None
         return number
@@ -162,24 +175,19 @@ class Scores:
         baseline = self.baseline_run(name)
         if baseline is None:
             return {}
-        left, right = (self._number(run, PAIRED) for run in (name, baseline))
+        left, right = (self.number(run, PAIRED) for run in (name, baseline))
         own, others = (self.bootstrap(run, PAIRED) for run in (name, baseline))
         if left is None or right is None or own is None or others is None:
             return {}
         return paired_bootstrap(left - right, own - others)
 
-    def baseline_run(self, run: str) -> str | None:
-        """The run of maximum likelihood with the same model, text and direction: that of its seed, else the first.
-
-        None for a run of maximum likelihood, and where there is no such run.
-        """
-        line = self.lines.get(run)
-        if line is None or line.objective == PLAIN:
-            return None
-        plain = line.replaced(objective=PLAIN, options={}, after=None)
-        fitting = [name for name, other in self.lines.items() if other.replaced(after=None).same_but_seed(plain)]
-        own = (name for name in fitting if self.lines[name].seed == line.seed)
-        return next(own, next(iter(fitting), None))
+    def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
+        """The metric on resampled test sets, the same for every run; None where it has no resamples."""
+        if name not in self.resamples:
+            path = self.folder / f"{name}.drawn.csv"
+            exists = path.is_file() and path.read_bytes().strip() and self.read(name)  # that of a text may have no column
+            self.resamples[name] = pd.read_csv(path) if exists else pd.DataFrame()
+        return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
 
     def fact(self, name: str, path: str) -> Any:
         """`parameters.<name>`, `options.<name>` or `signatures.<metric>.<key>` of a score file; None where it has none."""
@@ -194,11 +202,11 @@ class Scores:
         return self.fact(name, f"options.{option}")
 
     def points(self, name: str) -> pd.DataFrame:
-        """series, group, x, y of each point of a run, as text; none where there is no file."""
+        """series, group, x, y of each point of a run, as text; empty without a file."""
         if name not in self.series:
             path = self.points_file(name)
-            there = path.is_file() and self.read(name) is not None
-            self.series[name] = csv_files.read_csv(path) if there else pd.DataFrame(columns=POINTS, dtype=str)
+            exists = path.is_file() and self.read(name) is not None
+            self.series[name] = csv_files.read_csv(path) if exists else pd.DataFrame(columns=POINTS, dtype=str)
         return self.series[name]
 
     def points_file(self, name: str) -> Path:
@@ -209,16 +217,10 @@ class AllScores(dict[str, Scores]):
     """Scores of each task of the run sheet; a task that it does not have is one without runs."""
 
     def __init__(self, sheet: Sheet, folder: Path) -> None:
-        baselines = sheet.baselines
-        super().__init__(
-            {task: Scores(task, lines, folder / task, baselines.get(task, {})) for task, lines in sheet.runs.items()}
-        )
+        """folder: reports/runs."""
         self.folder = folder
+        for task, lines in sheet.runs.items():
+            self[task] = Scores(task, lines, folder / task, sheet.baselines.get(task, {}))
 
     def __missing__(self, task: str) -> Scores:
         return Scores(task, {}, self.folder / task)
-
-
-def all_scores(sheet: Sheet, folder: Path) -> AllScores:
-    """folder: reports/runs."""
-    return AllScores(sheet, folder)

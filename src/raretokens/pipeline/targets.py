@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.scores import Scores, all_scores
+from raretokens.evidence.scores import AllScores, Scores
 from raretokens.papers.declarations import Declarations
 from raretokens.pipeline.jobs import jobs_of_run, run_sheet
 from raretokens.tasks.parameters import Parameters
@@ -32,7 +32,7 @@ def main_runs(parameters: Parameters, declarations: Declarations, folder: Path) 
 
     A conclusion that lacks a run on the run sheet adds none. folder: of score files.
     """
-    scores = all_scores(run_sheet(parameters), folder)
+    scores = AllScores(run_sheet(parameters), folder)
     needed: set[tuple[str, str]] = set()
     for claim in filter(lambda claim: claim.main, declarations.claims.values()):
         part = scores[claim.task]
@@ -55,5 +55,5 @@ def _with_ancestors(scores: Scores, run: str) -> Iterator[str]:
 def first_seeds(parameters: Parameters, folder: Path) -> set[tuple[str, str]]:
     """Task and name of the first seed of each run. folder: of score files."""
     return {
-        (task, run) for task, scores in all_scores(run_sheet(parameters), folder).items() for run in scores.repetitions
+        (task, run) for task, scores in AllScores(run_sheet(parameters), folder).items() for run in scores.repetitions
     }

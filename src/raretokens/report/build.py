@@ -9,7 +9,7 @@ from typing import Any
 from raretokens.errors import UserError
 from raretokens.evidence import methods
 from raretokens.evidence.run_sheet import Sheet
-from raretokens.evidence.scores import Scores, all_scores
+from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.verdict import judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
@@ -25,7 +25,7 @@ from raretokens.report.tables import table_cells, write_table
 
 def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write tables, figures, claims, index (Markdown and HTML) and headline numbers; returns the verdict counts in words."""
-    scores = all_scores(sheet, reports / "runs")
+    scores = AllScores(sheet, reports / "runs")
     for folder in ("tables", "latex", "figures", "plots"):
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
@@ -58,13 +58,13 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
 def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write the files of one table; returns its Markdown."""
     table = declared.table(name)
-    cells = _cells(table, sheet, declared, all_scores(sheet, reports / "runs"))
+    cells = _cells(table, sheet, declared, AllScores(sheet, reports / "runs"))
     return write_table(name, table, cells, reports)
 
 
 def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> list[str]:
     """DVC targets of a table. Raises UserError where there are none: DVC would take that for all."""
-    targets = dvc_targets(declared.table(name), all_scores(sheet, reports / "runs"))
+    targets = dvc_targets(declared.table(name), AllScores(sheet, reports / "runs"))
     if not targets:
         raise UserError(f"{name}: no run of this table is on the run sheet")
     return targets
