@@ -1,6 +1,6 @@
-"""What a paper concludes, as a comparison that a machine can check: data/paper/claims/<paper>.yaml.
+"""Schema of a claim, a conclusion of a paper as a comparison of runs: data/paper/claims/<paper>.yaml.
 
-What must hold of its runs is declared in data/paper/preconditions.yaml.
+Preconditions of its runs are declared in data/paper/preconditions.yaml.
 """
 
 from typing import Annotated, Literal, Self
@@ -16,7 +16,7 @@ OWN = {"reading": "a reading of ours", "control": "a control of ours", "experime
 
 
 class Side(Section):
-    """One of the two numbers."""
+    """One of the two numbers of a comparison."""
 
     runs: list[str] = Field(min_length=1, description="names that are tried in order")
     metric: str = Field(description="path in the score file; with `at`, series.group (or series) of the run's points")
@@ -28,7 +28,7 @@ class Side(Section):
 
 
 class Control(Section):
-    """The same effect where the cause is absent; the claim's effect is what is left when it is taken away."""
+    """The same effect without the cause, which is subtracted from the claim's effect (or divides a ratio)."""
 
     left: Side = Field(description="in the place of the claim's left side")
     right: Side | None = Field(None, description="in the place of its right side")
@@ -74,7 +74,7 @@ class Claim(Section):
     task: TaskName = Field(description="of the runs")
     left: Side = Field(description="the number that the statement is about")
     right: Side | None = Field(None, description="what it is compared with; absent: left itself is the effect")
-    effect: EffectKind = Field(description="left over right, left less right, or left")
+    effect: EffectKind = Field(description="left divided by right, left minus right, or left")
     expect: Literal["lower", "higher", "same"] = Field(
         description="where the effect should lie: beside `than`, or at it"
     )
@@ -97,7 +97,7 @@ class Claim(Section):
 
     @property
     def all_sides(self) -> dict[str, Side]:
-        """Its own, then those of its control."""
+        """Its own sides, then those of its control."""
         control = _sides(self.control) if self.control else {}
         return {**self.sides, **{f"control.{name}": side for name, side in control.items()}}
 
@@ -108,7 +108,7 @@ class Claim(Section):
 
     @property
     def place(self) -> str:
-        """Its place in the paper and, of what the paper does not conclude, what it is."""
+        """Its place in the paper and, unless the paper concludes it, its kind."""
         lists = (("table", self.tables), ("figure", self.figures))
         named = [
             f"{name}{'s' if numbers[1:] else ''} {', '.join(map(str, numbers))}" for name, numbers in lists if numbers
@@ -118,8 +118,8 @@ class Claim(Section):
         return " ".join([first, *(f"({part})" for part in rest)])
 
     @property
-    def comparison(self) -> str:
-        """What is compared and how: the same for two papers that conclude the same of one number."""
+    def comparison_key(self) -> str:
+        """What is compared and how: equal for two papers that conclude the same about one number."""
         measured = {"task", "left", "right", "effect", "expect", "than", "margin", "control"}
         sides = ("left", "right")
         return self.model_dump_json(include=measured, exclude={side: {"printed"} for side in sides})
@@ -130,7 +130,7 @@ class Claim(Section):
 
     @property
     def margins(self) -> tuple[float, float]:
-        """Between which effects nothing changes; that of a ratio is a factor less 1."""
+        """The effects between which nothing changes; the margin of a ratio is a factor minus 1."""
         reach = self.margin or 0.0
         if self.effect == "ratio":
             return self.threshold / (1 + reach), self.threshold * (1 + reach)
@@ -138,7 +138,7 @@ class Claim(Section):
 
     @property
     def neutral(self) -> float:
-        """The effect of nothing."""
+        """The effect of no change."""
         return {"ratio": 1.0}.get(self.effect, 0.0)
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""All that is declared in data/paper."""
+"""All declarations of data/paper."""
 
 import fnmatch
 from pathlib import Path
@@ -16,6 +16,8 @@ from raretokens.schema import Section
 
 
 class Scale(Section):
+    """What readers should know about the reports of a scale: data/paper/scales.yaml."""
+
     corpora: dict[TaskName, str] = Field(description="task -> text; with other texts nothing is said")
     printed: bool = Field(
         False, description="its sizes and texts are the papers', so that a number may match the printed one"
@@ -26,6 +28,8 @@ class Scale(Section):
 
 
 class Declarations(Section):
+    """Metrics, tables, claims, preconditions, figures and scales by name."""
+
     folder: Path  # data/paper; the printed numbers lie there too
     metrics: dict[str, Metric]
     tables: dict[str, Table]
@@ -36,19 +40,19 @@ class Declarations(Section):
     _printed: dict[Path, PrintedTable] = PrivateAttr(default_factory=dict)  # each read once
 
     def printed(self, name: str) -> PrintedTable:
-        """The printed numbers of a file of the folder."""
+        """The reported numbers of a file of the folder."""
         path = self.folder / name
         if path not in self._printed:
             self._printed[path] = PrintedTable(self.folder, name)
         return self._printed[path]
 
     def runs(self, task: str) -> set[str]:
-        """Names of runs that a row of a table or a panel of a figure takes."""
+        """Names of the runs of a task in any table or figure."""
         in_tables = (table.runs for table in self.tables.values() if table.task == task)
         return set().union(*in_tables, *(figure.runs(task) for figure in self.figures.values()))
 
     def is_printed(self, scale: str, corpora: dict[str, str]) -> bool:
-        """Whether a scale's runs are the papers' own: elsewhere no number can match the printed one."""
+        """Whether a scale has the papers' model configs and texts: at others no number can match the reported one."""
         about = self.scales.get(scale)
         return bool(about and about.printed and about.corpora == corpora)
 
@@ -65,6 +69,6 @@ class Declarations(Section):
         return metric
 
     def known_metric(self, path: str) -> Metric | None:
-        """That of the first pattern that fits; None where none does, as an objective of one's own may report."""
+        """The metric of the first pattern that fits, or None: a user's objective may report further metrics."""
         patterns = (pattern for pattern in self.metrics if fnmatch.fnmatchcase(path, pattern))
         return next(map(self.metrics.__getitem__, patterns), None)

@@ -1,4 +1,4 @@
-"""A figure of a paper: panels with series of points, or with a metric of several runs. data/paper/figures.yaml."""
+"""Schema of a figure of a paper, panels with points or a metric of several runs: data/paper/figures.yaml."""
 
 from collections.abc import Collection
 from typing import Any, Literal, Self
@@ -67,6 +67,6 @@ class Figure(Section):
         return {(run, series) for series, run in found if run and series}
 
     def runs(self, task: str) -> set[str]:
-        """Names of runs of a task that its panels take."""
+        """Names of the runs of a task in its panels."""
         own = [panel for panel in self.panels if (panel.task or self.task) == task]
         return {name for panel in own for names in panel.runs.values() for name in names}

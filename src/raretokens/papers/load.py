@@ -1,4 +1,4 @@
-"""The declarations of data/paper, checked when they are read: a mistake names file, key, value and what is allowed."""
+"""Load and check the declarations of data/paper; a mistake names file, key, value and what is allowed."""
 
 import re
 from pathlib import Path
@@ -89,7 +89,7 @@ Tree = dict[str, Any]  # of a column, a side or a table, as the file has it
 
 
 def written_out(path: Path, tables: Any, lists: dict[str, list[Tree]]) -> Any:
-    """Tables as the schema has them; what is not understood is left for the schema to refuse.
+    """Tables with their short forms expanded; the schema refuses what is left.
 
     path: tables/<paper>.yaml. A table `agg-1` is printed in agg_table1.csv and is of the usual task, unless it says otherwise.
     """
@@ -120,7 +120,7 @@ def _columns(place: str, part: Any, lists: dict[str, list[Tree]]) -> list[Tree]:
 
 
 def _sides(columns: list[Tree]) -> list[Tree]:
-    """The sizes or sides that the table has columns of."""
+    """The sizes or sides that have columns in the table."""
     sides: list[Tree] = []
     for column in columns:
         side = {key: column[key] for key in ("size", "side", "reverse") if key in column}
@@ -130,7 +130,7 @@ def _sides(columns: list[Tree]) -> list[Tree]:
 
 
 def _repeated(extras: list[Tree], sides: list[Tree]) -> list[Tree]:
-    """The extra columns once for each side; of several, its name begins their titles."""
+    """The extra columns for each side; with several sides, their titles begin with its name."""
     if len(sides) < 2:
         return [{**column, **side} for side in sides or [{}] for column in extras]
     return [{**column, **side, "title": f"{_name(side)} {column['title']}"} for column in extras for side in sides]

@@ -1,4 +1,4 @@
-"""How a metric is shown and compared: data/paper/metrics.yaml."""
+"""Schema of a metric, how it is shown and compared: data/paper/metrics.yaml."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from raretokens.schema import Section
 
 
 class Tolerance(Section):
-    """How far two numbers may lie apart; where both bounds stand, the wider one counts."""
+    """How far two numbers may differ; with both bounds, the wider one counts."""
 
     rel: float | None = Field(None, description="a share of the older number")
     abs: float | None = Field(None, description="in the metric's unit")
@@ -22,7 +22,7 @@ class Tolerance(Section):
         return abs(after - before) <= self.around(before) + 1e-12
 
     def around(self, number: float) -> float:
-        """The distance that is allowed from a number."""
+        """The allowed distance from a number."""
         return max(self.abs or 0.0, (self.rel or 0.0) * abs(number))
 
 
@@ -46,5 +46,5 @@ class Metric(Section):
         return self.drifts.get(task, self.drift)
 
     def unit_of(self, token: str) -> str:
-        """The unit where a token is a piece, or a word."""
+        """The unit, with a subword token or a word for `token`."""
         return self.unit.replace("token", token)

@@ -1,4 +1,4 @@
-"""The printed numbers: data/paper/<table>.csv, one line a cell."""
+"""The numbers that the papers report: data/paper/<table>.csv, one line a cell."""
 
 import re
 from dataclasses import dataclass
@@ -8,14 +8,12 @@ from raretokens import csv_files
 from raretokens.errors import UserError
 
 COLUMNS = ["row", "column", "group", "value", "note"]
-
-
 NUMBER = re.compile(r"(?P<digits>[\d.]+(?:e-?\d+)?)(?P<unit>[kKM]| million)?")
 UNITS = {None: 1.0, "k": 1e3, "K": 1e3, "M": 1e6, " million": 1e6}
 
 
 def number(text: str) -> float | None:
-    """A printed number, which may have a unit: 24M; None of what is no number."""
+    """A reported number, which may have a unit (24M); None if it is not a number."""
     found = NUMBER.fullmatch(text)
     try:
         return float(found["digits"]) * UNITS[found["unit"]] if found else float(text)
@@ -24,17 +22,19 @@ def number(text: str) -> float | None:
 
 
 def is_quoted(note: str) -> bool:
-    """The paper has the number from another one."""
+    """Whether the paper quotes the number from another paper."""
     return note.startswith("quoted")
 
 
 def is_suspicious(note: str) -> bool:
-    """The printed number cannot be right, or not together with another one."""
+    """Whether the number cannot be right, or not together with another one."""
     return note.startswith("suspicious")
 
 
 @dataclass(frozen=True)
 class Printed:
+    """A cell of a table as the paper reports it."""
+
     text: str  # as printed; may be a word (nearest neighbours) or empty (a dash)
     note: str
     key: str = ""  # row > column > group; empty where the paper has no such cell
@@ -48,7 +48,7 @@ NOTHING = Printed("", "")
 
 
 class PrintedTable:
-    """Cells of one printed table by (row, column, group)."""
+    """Cells of one table by (row, column, group)."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / f"{name}.csv"

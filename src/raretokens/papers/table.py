@@ -1,4 +1,4 @@
-"""A table of a paper: data/paper/tables/<paper>.yaml, its short forms written out."""
+"""Schema of a table of a paper: data/paper/tables/<paper>.yaml, its short forms expanded."""
 
 from typing import Self
 
@@ -9,6 +9,8 @@ from raretokens.schema import Section
 
 
 class Column(Section):
+    """A column of a table of runs."""
+
     title: str = Field(description="head of the column")
     metric: str = Field(description="path in the score file, as metrics.yaml declares it")
     column: str | None = Field(None, description="of the printed table; absent: the paper has no such column")
@@ -22,6 +24,8 @@ class Column(Section):
 
 
 class RunRow(Section):
+    """A row of a table of runs."""
+
     title: str = Field(description="as printed")
     runs: list[str] | dict[str, list[str]] = Field([], description="names that are tried in order; or side -> these")
     data: bool = Field(False, description="a row that needs no model; it is compared exactly")
@@ -45,22 +49,17 @@ class RunRow(Section):
         return [name.replace("{size}", column.size or "") for name in names]
 
     def metric(self, column: Column) -> str:
-        """What it shows in a column."""
+        """The metric that it shows in a column."""
         family, dot, rest = column.metric.partition(".")
         return f"{self.instead.get(family, family)}{dot}{rest}"
 
     @property
     def label(self) -> str:
-        """Its head in the table."""
+        """Its title in the table."""
         return f"{self.title} ({self.aside})" if self.aside else self.title
 
 
-LISTS = (
-    "parameters.",
-    "options.",
-    "signatures.",
-    "points.",
-)  # of a score file; a path that begins otherwise is a metric
+LISTS = ("parameters.", "options.", "signatures.", "points.")  # of a score file; any other path is a metric
 
 
 class Subject(Section):
@@ -69,7 +68,7 @@ class Subject(Section):
     title: str = Field(description="as printed")
     runs: list[str] = Field([], description="names that are tried in order")
     task: TaskName | None = Field(None, description="if not the table's")
-    corpus: str | None = Field(None, description="the only text that it speaks of")
+    corpus: str | None = Field(None, description="the only text that it is about")
     part: str = Field("", description="fills {part} in the paths of facts")
     data: bool = Field(False, description="its numbers need no model")
     absent: str | None = Field(None, description="why it cannot run, or why its runs are on no run sheet")
@@ -103,35 +102,35 @@ class Fact(Section):
     share_of: str | None = Field(None, description="metric that it is a percentage of")
     parts: list[Part] = Field([], description="the runs of each of several numbers; or differences of two runs")
     task: TaskName | None = Field(None, description="of its runs, if not the subject's")
-    corpus: str | None = Field(None, description="the only text that it speaks of")
+    corpus: str | None = Field(None, description="the only text that it is about")
     implied: str | None = Field(None, description="what the paper says of it elsewhere, where the table does not")
     runs: dict[str, list[str]] = Field({}, description="subject -> runs, where they are not its own; others have none")
     absent: str | None = Field(None, description="what it means if the score file does not have it")
 
     @property
     def metric(self) -> str:
-        """Under which name metrics.yaml declares it."""
+        """The name that metrics.yaml declares it by."""
         listed = self.fixed is not None or not self.path or self.path.startswith(LISTS)
         return "facts" if listed else self.path.replace("{part}", "")
 
     @property
     def is_measured(self) -> bool:
-        """A result, and no setting."""
+        """Whether it is a result rather than a setting."""
         return self.result or self.is_difference
 
     @property
     def is_difference(self) -> bool:
-        """Of runs, so that it has a sign."""
+        """Whether it is a difference of runs, so that it has a sign."""
         return any(part.less for part in self.parts)
 
     def names(self, subject: Subject) -> list[str]:
-        """Of all its runs."""
+        """Names of all its runs."""
         if self.parts:
             return [name for part in self.parts for name in (*part.runs, *part.less)]
         return self.runs.get(subject.title, []) if self.runs else subject.runs
 
 
-TEXT = "_text_facts"  # end of the name of a file of data/paper
+TEXT = "_text_facts"  # suffix of a file of data/paper with numbers of the running text
 
 
 class Table(Section):
@@ -170,12 +169,12 @@ class Table(Section):
 
     @property
     def is_of_text(self) -> bool:
-        """Numbers that the paper prints in its text, not in a table."""
+        """Whether the paper reports the numbers in its text, not in a table."""
         return self.printed.endswith(TEXT)
 
     @property
     def token(self) -> str:
-        """What its runs read."""
+        """What its runs read: words or subword tokens."""
         return "word" if self.own_tokens == "words" else "piece"
 
     @property
@@ -184,6 +183,6 @@ class Table(Section):
 
     @property
     def runs(self) -> set[str]:
-        """Names of runs that its rows take."""
+        """Names of the runs of its rows."""
         named = {name for row in self.rows for column in self.columns for name in row.names(column)}
         return named | {name for row in self.rows if self.neighbours for name in row.runs}

@@ -70,7 +70,7 @@ def in_words(claims: Claims, declared: Declarations) -> str:
     A comparison that two papers make is counted once.
     """
     largest, *_ = claims
-    once = {claim.comparison: name for name, claim in reversed(declared.claims.items())}
+    once = {claim.comparison_key: name for name, claim in reversed(declared.claims.items())}
     verdicts = [verdict for name, verdict in claims[largest].items() if name in once.values()]
     rebuilt = {table.paper for table in declared.tables.values()}
     ours = [verdict for verdict in verdicts if verdict.claim.is_ours]
