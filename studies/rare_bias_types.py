@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from raretokens.evaluation.language_model import read
+from raretokens.evaluation.language_model import predict_text
 from raretokens.evaluation.metrics.predictions import uniq
 from raretokens.models.registry import build
 from raretokens.paths import tokens, trained
@@ -48,7 +48,7 @@ def main(*baselines: str) -> None:
             def logits(inputs: Tensor, first: int) -> Tensor:
                 return (model(inputs)[:, first:] @ model.embedding.T).float() + constant * rare  # noqa: B023
 
-            found, _ = uniq(read(logits, text, settings).prediction, groups, block=settings.block)  # noqa: B023
+            found, _ = uniq(predict_text(logits, text, settings).prediction, groups, block=settings.block)  # noqa: B023
             return [found[kind] for kind in KINDS]
 
         rows.append([name, name, "the run", "", *predicted(0.0)])

@@ -14,7 +14,7 @@ from references.beam_search import PENALTIES, beam_search, exhaustive
 from raretokens.errors import UserError
 from raretokens.evaluation.config import Continuation, Decoding, Probe
 from raretokens.evaluation.ctranslate2_models import best_device, checked_compute_type, export
-from raretokens.evaluation.probe import continuations, teacher_forced
+from raretokens.evaluation.language_model import continuations, teacher_forced
 from raretokens.evaluation.translate import open_translator, search
 from raretokens.models.registry import build
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS

@@ -8,10 +8,9 @@ import pytest
 import torch
 from tiny.recurrent_trainer import MODELS, N, text
 
-from raretokens.evaluation import recurrent_adaptation as dynamic
-from raretokens.evaluation import recurrent_adaptation as pointer
+from raretokens.evaluation import recurrent
 from raretokens.evaluation.config import Dynamic, Evaluation, Pointer
-from raretokens.evaluation.recurrent_adaptation import read
+from raretokens.evaluation.recurrent import predict_text
 from raretokens.models.registry import build
 from raretokens.tokenization.vocabulary import EOS, PAD
 
@@ -32,9 +31,9 @@ def scores(model, ids: list[int]) -> torch.Tensor:
 
 
 def test_reading_carries_its_state_from_the_first_token_to_the_last(model, monkeypatch):
-    monkeypatch.setattr("raretokens.evaluation.recurrent_adaptation.POSITIONS", 7)
+    monkeypatch.setattr(recurrent, "POSITIONS", 7)
     words = text()[:40]
-    found = read(model, words)
+    found = predict_text(model, words)
     for place in range(40):
         with torch.no_grad():
             expected = scores(model, [EOS, *words[:place]])
@@ -45,10 +44,10 @@ def test_reading_carries_its_state_from_the_first_token_to_the_last(model, monke
 
 def test_a_cache_pointer_is_its_formula(model, monkeypatch):
     """p = weight * p_cache + (1 - weight) * p_model, the cache summed over the window; silent before a whole one."""
-    monkeypatch.setattr(pointer, "ROWS", 9)
+    monkeypatch.setattr(recurrent, "ROWS", 9)
     words, window, theta, weight = text()[:60], 8, 0.7, 0.3
-    found = read(model, words)
-    mixed = pointer.pointed(found, words, pointer.PointerChoice(window, theta, weight))
+    found = predict_text(model, words)
+    mixed = recurrent.cache_logprob(found, words, recurrent.CacheSettings(window, theta, weight))
     states = found.states.double().numpy()
     for place in range(60):
         expected = math.exp(float(found.logprob[place]))
@@ -62,10 +61,10 @@ def test_a_cache_pointer_is_its_formula(model, monkeypatch):
 
 def test_the_settings_of_a_cache_are_the_best_on_the_text_that_they_are_chosen_on(model):
     words = text()[:200]
-    found, declared = read(model, words), Pointer(sizes=[], window=[5, 50], theta=[0.1, 1.0], weight=[0.05, 0.5])
-    chosen = pointer.choose_pointer(found, words, declared)
+    found, declared = predict_text(model, words), Pointer(sizes=[], window=[5, 50], theta=[0.1, 1.0], weight=[0.05, 0.5])
+    chosen = recurrent.choose_cache(found, words, declared)
     nll = {
-        (window, theta, weight): -pointer.pointed(found, words, pointer.PointerChoice(window, theta, weight)).mean(
+        (window, theta, weight): -recurrent.cache_logprob(found, words, recurrent.CacheSettings(window, theta, weight)).mean(
             dtype=float
         )
         for window in declared.window
@@ -77,7 +76,7 @@ def test_the_settings_of_a_cache_are_the_best_on_the_text_that_they_are_chosen_o
 
 def test_statistics_are_those_of_the_training_text_read_in_order(model):
     words = text()[:400]
-    rms = dynamic.statistics(model, words, DYNAMIC)
+    rms = recurrent.gradient_rms(model, words, DYNAMIC)
     sums, carried = [torch.zeros_like(weight) for weight in model.parameters()], None
     columns = torch.from_numpy(words.reshape(4, 100))
     inputs = torch.cat((torch.tensor([[EOS], *[[row[-1]] for row in columns[:-1]]]), columns[:, :-1]), dim=1)
@@ -96,8 +95,8 @@ def test_dynamic_evaluation_is_its_formula_and_leaves_the_weights_as_they_were(m
     words = text()[:23]  # the last segment is shorter
     weights = list(model.parameters())
     trained = [weight.detach().clone() for weight in weights]
-    rms = dynamic.statistics(model, text()[100:500], DYNAMIC)
-    found = dynamic.followed(model, words, rms, dynamic.DynamicChoice(0.02, 0.3, 0.01), 5)
+    rms = recurrent.gradient_rms(model, text()[100:500], DYNAMIC)
+    found = recurrent.dynamic_logprob(model, words, rms, recurrent.DynamicSettings(0.02, 0.3, 0.01), 5)
     assert all(torch.equal(weight, start) for weight, start in zip(weights, trained, strict=True))
     mean, logprob, carried = float(torch.cat([part.flatten() for part in rms]).mean()), [], None
     for start in range(0, 23, 5):

@@ -10,6 +10,7 @@ from safetensors import safe_open
 
 from raretokens.errors import UserError
 from raretokens.evaluation.config import ScoreJob as Score
+from raretokens.files import atomic_write
 from raretokens.run import Run
 from raretokens.tokenization.token_files import read_meta
 from raretokens.tokenization.vocabulary import FILLER, SPECIALS, VOCABULARY, Vocabulary
@@ -85,6 +86,11 @@ def _check(embedding: np.ndarray, source: Path | str, types: int) -> None:
         raise UserError(f"{source}: {len(embedding)} rows for {types} types; train the run again")
     if not all(np.isfinite(embedding[start : start + 1024]).all() for start in range(0, len(embedding), 1024)):
         raise UserError(f"{source}: the weights contain NaN or Inf; the run has diverged")
+
+
+def write_array(path: Path, values: np.ndarray) -> None:
+    with atomic_write(path) as part, open(part, "wb") as file:
+        np.save(file, values)
 
 
 def lines(path: Path) -> list[str]:

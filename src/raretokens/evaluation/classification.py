@@ -1,18 +1,47 @@
-"""Scores of classifiers, and of the majority baseline."""
+"""Classifiers: predictions of the test set, their scores, and the scores of the majority baseline."""
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raretokens.evaluation.artifacts import Artifacts, lines
-from raretokens.evaluation.config import MajorityBaseline
+from raretokens.evaluation.artifacts import Artifacts, lines, write_array
+from raretokens.evaluation.config import MajorityBaseline, PredictJob
 from raretokens.evaluation.geometry import geometry
 from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.predictions import accuracy, bootstrap_accuracy, mean_nll
 from raretokens.evaluation.score_files import Metrics, write_baseline
+from raretokens.tokenization.token_files import read_meta
+
+if TYPE_CHECKING:
+    from torch import nn
+
+TOKENS_AT_ONCE = 16384  # of a forward pass; changes the speed alone
+SPLITS = ("train", "valid", "test")
+# Model, token files and longest sequence -> examples x classes.
+PredictTest = Callable[["nn.Module", Path, int], np.ndarray]
+
+
+def write_predictions(job: PredictJob, predict_test: PredictTest, folder: Path, trained: Path, into: Path) -> None:
+    """Write log-probabilities of test examples x classes (natural, float32), in the order of the text.
+
+    predict_test: `predict` of the task; folder: of the token files.
+    """
+    import torch
+
+    from raretokens.models.registry import build, load_weights
+
+    run = job.run
+    model = build(run.architecture, run.shape, read_meta(folder)["vocabulary"], job.block)
+    load_weights(model, trained / "model.safetensors")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    with torch.no_grad():
+        logprob = predict_test(model.to(device).eval(), folder, job.block)
+    write_array(into / "logprob.npy", logprob)
+    print(f"predict {run.name}: {logprob.shape[0]:,} test examples, {logprob.shape[1]} classes")
 
 
 def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Metrics:
@@ -34,9 +63,6 @@ def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Metric
 def bootstrap_class_metrics(artifacts: Artifacts, labels: np.ndarray) -> Replicates:
     """Return metric -> its values on resampled test sets."""
     return {"accuracy.total": bootstrap_accuracy(artifacts.array("logprob"), labels)}
-
-
-SPLITS = ("train", "valid", "test")
 
 
 def score_majority(job: MajorityBaseline, corpus: Path, suffix: str, scores: Path, further: Metrics) -> None:

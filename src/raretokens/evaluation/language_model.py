@@ -1,60 +1,106 @@
-"""Reading a text with a language model, in windows and in blocks: log-probabilities and predictions of all tokens."""
+"""Predictions of a text by a language model: log-probabilities and most probable tokens in windows, and greedy continuations."""
 
 import math
+import tempfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from raretokens.tokenization.vocabulary import EOS, PAD
+from raretokens.errors import UserError
+from raretokens.tokenization.vocabulary import EOS, PAD, RARE, VOCABULARY, Vocabulary
 
 if TYPE_CHECKING:
-    from raretokens.evaluation.config import Probe
+    from raretokens.evaluation.config import Continuation, Probe, ProbeJob
+    from raretokens.models.decoder import Decoder
 
 TOKENS_AT_ONCE = 4096  # of a forward pass; changes the speed alone
 Logits = Callable[[Tensor, int], Tensor]  # ids (sequences x positions), first position wanted -> sequences x wanted x N
 
 
-class Reading(NamedTuple):
+class LanguageModelOutput(NamedTuple):
+    """Output of a language model on the test text; each field is a file."""
+
+    logprob: np.ndarray  # of each test token, natural logarithm, float32
+    prediction: np.ndarray  # most probable id at each position, int32
+    rare: np.ndarray  # logarithm of the probability of the rare group at each position, float32
+    continuation: np.ndarray  # samples x length, int32
+    located: np.ndarray | None  # continuations of the prefixes that a paper shows; None where the text has none of them
+
+
+def write_output(job: "ProbeJob", folder: Path, trained: Path, into: Path) -> None:
+    """Write the trained model's log-probabilities, predictions and continuations of the test text, an array a file.
+
+    folder: of the token files.
+    """
+    from raretokens.evaluation.artifacts import write_array
+
+    predictions = predict_test_text(job, folder, trained / "model.safetensors")
+    for name, values in predictions._asdict().items():
+        if values is not None:
+            write_array(into / f"{name}.npy", values)
+    nll = -predictions.logprob.mean(dtype=float)
+    print(f"probe {job.run.name}: {len(predictions.logprob):,} test tokens, mean NLL {nll:.4f}")
+
+
+def predict_test_text(job: "ProbeJob", folder: Path, checkpoint: Path) -> LanguageModelOutput:
+    from raretokens.evaluation.metrics.predictions import find_paper_prefixes
+    from raretokens.models.registry import build, load_weights
+    from raretokens.tokenization.token_files import tokens
+
+    run, settings = job.run, job.probe
+    vocabulary, text = Vocabulary.read(folder / VOCABULARY), tokens(folder, "test")
+    needed, samples = settings.continuation.prefix + settings.continuation.length, settings.continuation.samples
+    model = build(run.architecture, run.shape, len(vocabulary), max(settings.window, settings.block, 1 + needed))
+    load_weights(model, checkpoint)
+    paper_prefixes = [*find_paper_prefixes(text, vocabulary.tokens, needed).values()]
+    activation = run.shape.get("activation")
+    continued = continuations(model, activation, text, settings.continuation, job.threads, paper_prefixes)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    rare = vocabulary.frequency_groups(job.groups) == RARE
+    predictions = teacher_forced(model.to(device).eval(), text, settings, rare)
+    return LanguageModelOutput(*predictions, continued[:samples], continued[samples:] if paper_prefixes else None)
+
+
+class Window(NamedTuple):
     """What a sequence of the text is read for."""
 
     length: int
-    scored: int | None  # place in it from which on tokens are scored; None: none is
+    scored: int | None  # position in it from which on tokens are scored; None: none is
     predicted: bool  # whether its positions give predictions
 
 
 class Ends(NamedTuple):
-    """What stands before and after a text, and what is never predicted."""
+    """The tokens before and after a text, and the token that is never predicted."""
 
     begin: int = EOS
     end: int = EOS
     never: int | None = PAD
 
 
-class Read(NamedTuple):
+class Predictions(NamedTuple):
     logprob: np.ndarray  # of each token, natural logarithm, float32
-    prediction: np.ndarray  # the most probable id at each position, int32
-    rare: (
-        np.ndarray | None
-    )  # logarithm of the probability that all rare types have together there, float32; where asked for
+    prediction: np.ndarray  # most probable id at each position, int32
+    rare: np.ndarray | None  # logarithm of the probability of all rare types together, float32; where requested
 
 
-def teacher_forced(model: nn.Module, text: np.ndarray, probe: "Probe", rare: np.ndarray | None = None) -> Read:
-    """read() by a model of models/: final hidden states times its table."""
-    table = model.embedding
+def teacher_forced(model: nn.Module, text: np.ndarray, probe: "Probe", rare: np.ndarray | None = None) -> Predictions:
+    """Return predict_text() by a model of models/: final hidden states times its embedding matrix."""
+    embedding = model.embedding
 
     def logits(inputs: Tensor, first: int) -> Tensor:
-        hidden = model(inputs.to(table.device))[:, first:]
-        return (hidden @ table.T).float()
+        hidden = model(inputs.to(embedding.device))[:, first:]
+        return (hidden @ embedding.T).float()
 
-    return read(logits, text, probe, rare=rare)
+    return predict_text(logits, text, probe, rare=rare)
 
 
 @torch.no_grad()
-def read(
+def predict_text(
     logits: Logits,
     text: np.ndarray,
     probe: "Probe",
@@ -62,43 +108,43 @@ def read(
     progress: Callable[[int], object] = lambda tokens: None,
     at_once: int = TOKENS_AT_ONCE,
     rare: np.ndarray | None = None,
-) -> Read:
-    """What a model gives each token of a text; rare: N, which types are rare.
+) -> Predictions:
+    """Return log-probability and most probable token at each position of a text; rare: N, which types are rare.
 
     Log-probabilities are measured in windows: `probe.window - probe.context` new tokens after up to `probe.context` that
     were scored before. Predictions are made in blocks of `probe.block` without overlap; the first input of a block is the
-    token before it (AGG's evaluation code). progress is told the sequences' tokens as they are read; at_once of
-    them pass the model together, which changes the speed and the memory alone.
+    token before it (AGG's evaluation code). progress is called with the number of tokens of each batch; at_once of them pass
+    the model together, which changes speed and memory alone.
     """
     logprob, prediction = np.empty(len(text), np.float32), np.empty(len(text), np.int32)
     of_rare = None if rare is None else np.empty(len(text), np.float32)
-    for reading, starts in readings(len(text), probe).items():
-        skipped = 0 if reading.predicted else reading.scored or 0
-        step = max(at_once // reading.length, 1)
+    for window, starts in windows(len(text), probe).items():
+        skipped = 0 if window.predicted else window.scored or 0
+        step = max(at_once // window.length, 1)
         for first in range(0, len(starts), step):
-            chosen = starts[first : first + step]
-            rows = [_inputs(text, start, start + reading.length, ends) for start in chosen]
+            batch = starts[first : first + step]
+            rows = [_inputs(text, start, start + window.length, ends) for start in batch]
             given = logits(torch.from_numpy(np.stack(rows)), skipped)
-            for start, row in zip(chosen, given, strict=True):
-                end = min(start + reading.length, len(text))
-                if reading.scored is not None:
-                    begin = start + reading.scored
+            for start, row in zip(batch, given, strict=True):
+                end = min(start + window.length, len(text))
+                if window.scored is not None:
+                    begin = start + window.scored
                     targets = torch.from_numpy(text[begin:end].astype(np.int64)).to(row.device)
-                    place = reading.scored - skipped
-                    scored = row[place : place + len(targets)]
+                    position = window.scored - skipped
+                    scored = row[position : position + len(targets)]
                     logprob[begin:end] = -nn.functional.cross_entropy(scored, targets, reduction="none").cpu()
                     if of_rare is not None:
                         of_rare[begin:end] = (scored[:, rare].logsumexp(1) - scored.logsumexp(1)).cpu()
-                if reading.predicted:
+                if window.predicted:
                     if ends.never is not None:
                         row[:, ends.never] = -math.inf
                     prediction[start:end] = row[: end - start].argmax(1).cpu()
-            progress(len(chosen) * reading.length)
-    return Read(logprob, prediction, of_rare)
+            progress(len(batch) * window.length)
+    return Predictions(logprob, prediction, of_rare)
 
 
-def readings(length: int, probe: "Probe") -> dict[Reading, list[int]]:
-    """The sequences to read, by their first positions; like ones together, so that a batch needs no padding.
+def windows(length: int, probe: "Probe") -> dict[Window, list[int]]:
+    """Return the sequences to read, by their first positions; sequences of one kind together, so that no batch is padded.
 
     A window that is a block too is read once; with a block of one window and half of it context, that is every other one.
     """
@@ -107,15 +153,78 @@ def readings(length: int, probe: "Probe") -> dict[Reading, list[int]]:
         seen = min(begin, probe.context)
         scored[begin - seen, seen + new] = seen
     blocks = {(begin, probe.block) for begin in range(0, length, probe.block)}
-    readings = defaultdict(list)
+    found = defaultdict(list)
     for start, size in sorted(scored.keys() | blocks):
-        reading = Reading(size, scored.get((start, size)), (start, size) in blocks)
-        readings[reading].append(start)
-    return readings
+        found[Window(size, scored.get((start, size)), (start, size) in blocks)].append(start)
+    return found
 
 
 def _inputs(text: np.ndarray, start: int, end: int, ends: Ends) -> np.ndarray:
-    """The token before each of start..end; past the text stands its end mark, which no earlier position sees."""
+    """Return the token before each of start..end; after the text comes its end token, which no earlier position sees."""
     before = [ends.begin] if start == 0 else []
     row = np.concatenate((before, text[max(start - 1, 0) : min(end - 1, len(text))])).astype(np.int64)
     return np.pad(row, (0, end - start - len(row)), constant_values=ends.end)
+
+
+def continuations(
+    model: nn.Module,
+    activation: str | None,
+    text: np.ndarray,
+    declared: "Continuation",
+    threads: int,
+    further: Sequence[int] = (),
+) -> np.ndarray:
+    """Return greedy continuations of prefixes that are spread evenly over the text (AGG table 14): samples x length, int32.
+
+    CTranslate2 makes those of the Transformer, since it keeps keys and values from step to step. Other architectures read the
+    whole text at each step. further: starts of prefixes whose continuations are wanted too, as further rows. </s> is a token
+    like any other and ends nothing; <pad> is never chosen. Raises UserError where the text is too short.
+    """
+    from raretokens.models.decoder import Decoder
+
+    prefix, length = declared.prefix, declared.length
+    stride = (len(text) - prefix - length) // declared.samples
+    if stride < 1:
+        raise UserError(
+            f"lm.probe.continuation: the test text has only {len(text)} tokens; take fewer or shorter samples"
+        )
+    # As in training, the first input is the </s> before the text.
+    starts = [*(i * stride for i in range(declared.samples)), *further]
+    rows = [[EOS, *text[start : start + prefix].tolist()] for start in starts]
+    if not isinstance(model, Decoder):
+        return _continue_by_model(model, rows, length)
+    return _continue_by_ctranslate2(model, activation or "", rows, length, threads)
+
+
+@torch.no_grad()
+def _continue_by_model(model: nn.Module, rows: list[list[int]], length: int) -> np.ndarray:
+    ids = torch.tensor(rows, device=model.embedding.device)
+    model.eval()
+    for _ in range(length):
+        scores = model(ids)[:, -1] @ model.embedding.T
+        scores[:, PAD] = -torch.inf
+        ids = torch.cat((ids, scores.argmax(1, keepdim=True)), dim=1)
+    return ids[:, -length:].cpu().numpy().astype(np.int32)
+
+
+def _continue_by_ctranslate2(
+    model: "Decoder", activation: str, rows: list[list[int]], length: int, threads: int
+) -> np.ndarray:
+    import ctranslate2
+
+    from raretokens.evaluation.ctranslate2_models import best_device, export_language_model
+
+    with tempfile.TemporaryDirectory() as folder:
+        names = export_language_model(model, activation, Path(folder))
+        generator = ctranslate2.Generator(
+            folder, device=best_device(), compute_type="float32", inter_threads=1, intra_threads=threads
+        )
+        # Before min_length the end token cannot be chosen: so <pad> is excluded, and the length is the same everywhere.
+        results = generator.generate_batch(
+            [[names[i] for i in row] for row in rows],
+            min_length=length,
+            max_length=length,
+            end_token=names[PAD],
+            include_prompt_in_result=False,
+        )
+    return np.array([result.sequences_ids[0] for result in results], dtype=np.int32)

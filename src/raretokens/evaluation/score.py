@@ -75,7 +75,9 @@ FINAL, EARLY = 200, 100  # points for each group: of the scored matrix, of a sna
 def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[SnapshotGeometry]]:
     """Curves of a run, the clouds of points that figures draw, and the geometry of its snapshots."""
     embedding, groups = artifacts.embedding, artifacts.groups
-    pictures, early = ({name: job.pictures[name] for name in job.pictures if name + at in job.clouds} for at in ("", "@"))
+    pictures, early = (
+        {name: job.pictures[name] for name in job.pictures if name + at in job.clouds} for at in ("", "@")
+    )
     series = [*_projections(artifacts, pictures, embedding, "", FINAL)]
     history = []
     for update, snapshot in artifacts.snapshots():

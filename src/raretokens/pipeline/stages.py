@@ -89,10 +89,10 @@ def train(task: str, name: str) -> None:
 def probe(name: str) -> None:
     """Predict the test text with a language model, and continue its prefixes."""
     from raretokens.evaluation.config import ProbeJob
-    from raretokens.evaluation.probe import probe as probe_run
+    from raretokens.evaluation.language_model import write_output
 
     settings = load_job(ProbeJob, "probe", name)
-    probe_run(
+    write_output(
         settings,
         paths.tokens(settings.run.tokens),
         paths.trained(settings.run.task, name),
@@ -124,12 +124,12 @@ def evaluate(name: str) -> None:
 def predict(task: str, name: str) -> None:
     """Predict the classes of the test set with a classifier."""
     from raretokens import tasks
+    from raretokens.evaluation.classification import write_predictions
     from raretokens.evaluation.config import PredictJob
-    from raretokens.evaluation.predict import predict as predict_run
 
     settings = load_job(PredictJob, f"predict-{task}", name)
     places = paths.tokens(settings.run.tokens), paths.trained(task, name), paths.output("predictions", name)
-    predict_run(settings, tasks.load(task).predict, *places)
+    write_predictions(settings, tasks.load(task).predict, *places)
 
 
 def score(task: str, name: str) -> None:

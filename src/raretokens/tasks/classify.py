@@ -82,7 +82,7 @@ def baseline_job(parameters: Parameters, settings: TaskSettings, corpus: str) ->
 
 def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     """Return natural log-probabilities of test documents x classes, float32."""
-    from raretokens.evaluation.predict import TOKENS_AT_ONCE
+    from raretokens.evaluation.classification import TOKENS_AT_ONCE
     from raretokens.training.document_batches import Documents
 
     test = Documents(tokens(folder, "test"), read_labels(folder, "test"), block)

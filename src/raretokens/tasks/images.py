@@ -62,7 +62,7 @@ def baseline_job(parameters: Parameters, settings: TaskSettings, corpus: str) ->
 
 def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     """Return natural log-probabilities of test images x classes (by id, without markers and fillers), float32."""
-    from raretokens.evaluation.predict import TOKENS_AT_ONCE
+    from raretokens.evaluation.classification import TOKENS_AT_ONCE
     from raretokens.training.image_batches import Images
 
     kept = slice(len(SPECIALS), Vocabulary.read(folder / VOCABULARY).types)

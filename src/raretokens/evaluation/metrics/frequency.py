@@ -123,7 +123,8 @@ def norms(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tupl
     """Mean Euclidean length of rows; embedding: N x d, or the difference of two matrices."""
     kept, popular = members(groups)["total"], popular_types(counts, groups)
     value = {
-        name: _mean_length(embedding, kept[popular[kept] == side]) for name, side in (("popular", True), ("rare", False))
+        name: _mean_length(embedding, kept[popular[kept] == side])
+        for name, side in (("popular", True), ("rare", False))
     }
     return value, f"norm:2|popular:{POPULAR:g}|rows:no-pad-no-fillers"
 
@@ -142,7 +143,9 @@ def lengths(embedding: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return np.concatenate([np.linalg.norm(block, axis=1) for block in blocks(embedding, ids)] or [np.empty(0)])
 
 
-def norm_by_frequency(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+def norm_by_frequency(
+    embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray
+) -> tuple[dict[str, float | None], str]:
     """Mean length of a row by group, and Pearson's correlation of length with log frequency over the types that occur."""
     value: dict[str, float | None] = {}
     for name, ids in members(groups).items():
@@ -191,7 +194,9 @@ def whitened(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray, ids:
     return rows * scale, f"zipfian-whitening|directions:{matrix.shape[1]}|scale:as-before"
 
 
-def zipfian_whitening(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> dict[str, tuple[float | None, str]]:
+def zipfian_whitening(
+    embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray
+) -> dict[str, tuple[float | None, str]]:
     """I(W) and S(w) of the matrix after Zipfian whitening; empty where fewer than two types occur."""
     every = members(groups)["total"]
     if np.count_nonzero(counts[every]) < 2:

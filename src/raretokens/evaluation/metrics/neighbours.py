@@ -169,7 +169,9 @@ def _cosines(embedding: np.ndarray, queries: np.ndarray, candidates: np.ndarray)
     return np.round(np.concatenate([vectors @ unit(block).T for block in blocks(embedding, candidates)], axis=1), 12)
 
 
-Ranks = Mapping[str, Sequence[tuple[str, int | None]]]  # query -> word and its rank from 1, None where it is not one token
+Ranks = Mapping[
+    str, Sequence[tuple[str, int | None]]
+]  # query -> word and its rank from 1, None where it is not one token
 
 
 def popular_tokens(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:

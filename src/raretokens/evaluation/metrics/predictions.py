@@ -100,7 +100,9 @@ def continuation(texts: np.ndarray, *, prefix: int, source: str = "greedy") -> t
     return value, f"of:{source}|prefix:{prefix}|length:{length}|samples:{samples}|split:test"
 
 
-def paper_prefix_uniq(texts: np.ndarray, numbers: Iterable[int], *, prefix: int, source: str = "greedy") -> tuple[dict, str]:
+def paper_prefix_uniq(
+    texts: np.ndarray, numbers: Iterable[int], *, prefix: int, source: str = "greedy"
+) -> tuple[dict, str]:
     """Uniq of the continuations of the prefixes that AGG table 14 shows, by the number of the sample."""
     value = {str(number): len(np.unique(text)) for number, text in zip(numbers, texts, strict=True)}
     return value, f"of:{source}|prefix:{prefix}|length:{texts.shape[1]}|prefixes:printed|split:test"

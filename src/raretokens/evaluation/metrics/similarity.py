@@ -52,7 +52,9 @@ def cosines(embedding: np.ndarray, pairs: Sequence[Pair], encode: EncodeWord) ->
     """Cosine of each pair, rounded, so that cosines equal but for the last bits are ties on every machine."""
     words = _words(pairs)
     rows = {word: row for row, word in enumerate(words)}
-    vectors = unit(np.stack([np.asarray(embedding[list(encode(word))], dtype=np.float64).mean(axis=0) for word in words]))
+    vectors = unit(
+        np.stack([np.asarray(embedding[list(encode(word))], dtype=np.float64).mean(axis=0) for word in words])
+    )
     return np.round([vectors[rows[first]] @ vectors[rows[second]] for first, second, _ in pairs], 12)
 
 

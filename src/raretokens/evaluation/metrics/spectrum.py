@@ -11,7 +11,9 @@ from raretokens.evaluation.metrics.rows import BLOCK, GROUPS, blocks, members, u
 
 
 @singledispatch
-def eigenvectors(embedding: np.ndarray, ids: np.ndarray, mean: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def eigenvectors(
+    embedding: np.ndarray, ids: np.ndarray, mean: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of W^T W (d, falling) and unit eigenvectors (d x d, columns), W being the rows `ids` of the matrix.
 
     The sign of an eigenvector is arbitrary; each column a is turned so that sum_i w_i.a >= 0, w_i being raw rows. With

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from raretokens.errors import UserError
-from raretokens.evaluation.language_model import Ends, Read, read, readings
+from raretokens.evaluation.language_model import Ends, Predictions, predict_text, windows
 from raretokens.evaluation.metrics import bootstrap
 from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.predictions import (
@@ -81,13 +81,13 @@ def measure_text(
     return metrics, replicates
 
 
-def _read_text(model: Model, causal: CausalModel, text: np.ndarray, reading: Reading) -> Read:
+def _read_text(model: Model, causal: CausalModel, text: np.ndarray, reading: Reading) -> Predictions:
     begin = model.begin if model.begin is not None else 0
     ends = Ends(begin, model.line_end if model.line_end is not None else begin, model.special_ids[PAD])
-    total = sum(sequence.length * len(starts) for sequence, starts in readings(len(text), reading).items())
+    total = sum(sequence.length * len(starts) for sequence, starts in windows(len(text), reading).items())
     at_once = max(1, min(4096, MAX_LOGITS // causal.types))
     with tqdm(total=total, unit=" tokens", unit_scale=True, desc=f"{model.name}: reading", mininterval=1) as bar:
-        return read(causal.logits, text, reading, ends, bar.update, at_once)
+        return predict_text(causal.logits, text, reading, ends, bar.update, at_once)
 
 
 def _measure_continuations(model: Model, causal: CausalModel, text: np.ndarray, reading: Reading) -> Metrics:
