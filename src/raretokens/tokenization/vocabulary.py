@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.tokenization.config import Groups
 
 VOCABULARY = "vocabulary.tsv"  # of a folder of token files
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -15,6 +15,13 @@ FILLERS = "<filler"  # how the names of the rows at the end begin
 FREQ, MED, RARE, FILLER = 0, 1, 2, -1
 GROUP_NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
 SPACE = "\u2581"  # SentencePiece's mark of a token that begins a word
+
+
+class GroupBounds(Protocol):
+    """What params.yaml says of frequency groups: one of the two."""
+
+    fractions: list[float] | None  # shares of the types: frequent, medium, rare
+    boundaries: list[int] | None  # first medium id, first rare id
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Vocabulary:
         """The same types for translation from target to source."""
         return replace(self, target_counts=self.counts - self.target_counts)
 
-    def frequency_groups(self, declared: Groups) -> np.ndarray:
+    def frequency_groups(self, declared: GroupBounds) -> np.ndarray:
         """Frequency group of each id (N, int8): FREQ, MED, RARE, or FILLER; specials are frequent (AGG section 3.1)."""
         first_medium, first_rare = self.group_boundaries(declared)
         groups = np.full(len(self), RARE, dtype=np.int8)
@@ -51,7 +58,7 @@ class Vocabulary:
         groups[self.types :] = FILLER
         return groups
 
-    def group_boundaries(self, declared: Groups) -> tuple[int, int]:
+    def group_boundaries(self, declared: GroupBounds) -> tuple[int, int]:
         """First id of the medium and of the rare group."""
         if declared.boundaries:
             first_medium, first_rare = declared.boundaries

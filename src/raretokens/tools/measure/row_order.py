@@ -4,16 +4,16 @@ The pipeline's own vocabularies have this order. The place of a special token th
 """
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from raretokens.tokenization.config import Groups
 from raretokens.tokenization.vocabulary import FILLER, FREQ, PAD, SPECIALS, Vocabulary
 from raretokens.tools.measure.formats import StoredMatrix
 from raretokens.tools.measure.model import Model
 
-FRACTIONS = {"fractions": [0.3, 0.5, 0.2]}  # of the types: AGG's groups
+FRACTIONS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}  # of the types: AGG's groups
 UNGROUPED = 3  # code of used rows if no frequency groups are declared
 BLOCK = 4096  # rows
 
@@ -92,7 +92,7 @@ def arrange_rows(
     vocabulary = Vocabulary(tuple(names), placed, placed, int(np.sum(~is_used[rows[len(SPECIALS) :]])))
     declared = None
     if counts is not None or is_sorted:
-        declared = {"fractions": fractions} if fractions else model.groups or FRACTIONS
+        declared = {"fractions": fractions, "boundaries": None} if fractions else model.groups or FRACTIONS
     groups = _group_places(vocabulary, rows, declared)
     return Arrangement(rows, vocabulary, groups, None if counts is None else placed)
 
@@ -109,7 +109,7 @@ def _order_rows(special_ids: list[int | None], is_used: np.ndarray, counts: np.n
 
 def _group_places(vocabulary: Vocabulary, rows: np.ndarray, declared: dict[str, Any] | None) -> np.ndarray:
     """Frequency group of each place; UNGROUPED if no groups are declared."""
-    groups = vocabulary.frequency_groups(Groups(**declared)) if declared else np.full(len(rows), UNGROUPED, np.int8)
+    groups = vocabulary.frequency_groups(SimpleNamespace(**declared)) if declared else np.full(len(rows), UNGROUPED, np.int8)
     groups[vocabulary.types :] = FILLER
     groups[: len(SPECIALS)][rows[: len(SPECIALS)] < 0] = FILLER
     if rows[PAD] >= 0:
