@@ -12,6 +12,7 @@ from raretokens.report.cells import Cell
 class Grid:
     columns: list[str]
     rows: dict[str, list[Cell | None]]  # title, and what is said beside it -> a cell or None for each column
+    added: list[str]  # rows that the paper's table does not have
 
     @classmethod
     def of(cls, table: Table, cells: list[Cell]) -> "Grid":
@@ -20,9 +21,11 @@ class Grid:
         declared = [part.title for part in (*table.columns, *table.subjects)]
         columns = list(dict.fromkeys([*(title for title in declared if title in used), *used]))
         by_place = {(cell.row, cell.column): cell for cell in cells}
-        rows = dict.fromkeys(cell.row for cell in cells)
         labels = {row.title: row.label for row in table.rows}
-        return cls(columns, {labels.get(row, row): [by_place.get((row, column)) for column in columns] for row in rows})
+        titles = {row: labels.get(row, row) for row in dict.fromkeys(cell.row for cell in cells)}
+        rows = {label: [by_place.get((row, column)) for column in columns] for row, label in titles.items()}
+        own = {row.label or row.title for row in table.rows}
+        return cls(columns, rows, [row for row in rows if row not in own] if table.also else [])
 
 
 @dataclass(frozen=True)
@@ -43,18 +46,14 @@ class Marks:
 def marked(cell: Cell | None, marks: Marks) -> str:
     if cell is None:
         return ""
-    paper = _paper(cell, marks)
+    paper = ""
+    if cell.paper:
+        before = marks.differs if cell.metric == "facts" and cell.status == "differs" else ""
+        after = marks.quoted if cell.quoted else marks.suspicious if cell.suspicious else ""
+        paper = f"({before}{marks.escaped(cell.paper)}{after})"
     if cell.ours:
         return f"{_ours(cell, marks)} {paper}".strip()
     return f"{marks.missing} {paper}".strip() if paper or cell.status == "not run" else ""
-
-
-def _paper(cell: Cell, marks: Marks) -> str:
-    if not cell.paper:
-        return ""
-    before = marks.differs if cell.metric == "facts" and cell.status == "differs" else ""
-    after = marks.quoted if cell.quoted else marks.suspicious if cell.suspicious else ""
-    return f"({before}{marks.escaped(cell.paper)}{after})"
 
 
 def _ours(cell: Cell, marks: Marks) -> str:
@@ -70,47 +69,34 @@ def _ours(cell: Cell, marks: Marks) -> str:
 def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:
     """Remark -> the rows that it holds for; the reasons of a table of facts, where a run is a column, hold for columns."""
     places: dict[str, list[str]] = defaultdict(list)
-    by_columns = table.facts and not table.is_of_text
-    for place, text in _facts_remarks(cells) if by_columns else _rows_remarks(cells):
-        places[text].append(place)
+    rows = {row: [cell for cell in cells if cell.row == row] for row in dict.fromkeys(cell.row for cell in cells)}
+    reasons_by_column = table.facts and not table.is_of_text
+    if reasons_by_column:
+        for column in dict.fromkeys(cell.column for cell in cells):
+            _add(places, column, _said([cell for cell in cells if cell.column == column], "row", "reason"))
+    for row, inside in rows.items():
+        for field in ("remark",) if reasons_by_column else ("reason", "remark"):
+            _add(places, row, _said(inside, "column", field))
+        _add(places, row, _printed_notes(inside))
     return places
 
 
-def _rows_remarks(cells: list[Cell]) -> Iterator[tuple[str, str]]:
-    for row, inside in _lines(cells, "row"):
-        yield from _said(row, inside, "column", lambda cell: cell.reason)
-        yield from _said(row, inside, "column", lambda cell: cell.remark)
-        yield from _printed_notes(row, inside)
+def _add(places: dict[str, list[str]], line: str, said: Iterator[tuple[str, list[str]]]) -> None:
+    for text, parts in said:
+        places[text].append(f"{line}, {', '.join(parts)}" if parts else line)
 
 
-def _facts_remarks(cells: list[Cell]) -> Iterator[tuple[str, str]]:
-    for column, inside in _lines(cells, "column"):
-        yield from _said(column, inside, "row", lambda cell: cell.reason)
-    for row, inside in _lines(cells, "row"):
-        yield from _said(row, inside, "column", lambda cell: cell.remark)
-        yield from _printed_notes(row, inside)
+def _said(inside: list[Cell], across: str, field: str) -> Iterator[tuple[str, list[str]]]:
+    """What is said of cells of a line, and of which: of none by name where it is said of all that have something said."""
+    told = [cell for cell in inside if getattr(cell, field)]
+    for text in dict.fromkeys(getattr(cell, field) for cell in told):
+        some = [getattr(cell, across) for cell in told if getattr(cell, field) == text]
+        yield text, [] if len(some) == len(told) else some
 
 
-def _lines(cells: list[Cell], key: str) -> Iterator[tuple[str, list[Cell]]]:
-    for line in dict.fromkeys(getattr(cell, key) for cell in cells):
-        yield line, [cell for cell in cells if getattr(cell, key) == line]
-
-
-def _said(line: str, inside: list[Cell], across: str, words: Callable[[Cell], str]) -> Iterator[tuple[str, str]]:
-    """What is said of cells of a line, of the line where it is said of all that have something said."""
-    told = [cell for cell in inside if words(cell)]
-    for text in dict.fromkeys(map(words, told)):
-        some = [getattr(cell, across) for cell in told if words(cell) == text]
-        yield (line if len(some) == len(told) else f"{line}, {', '.join(some)}"), text
-
-
-def _printed_notes(row: str, inside: list[Cell]) -> Iterator[tuple[str, str]]:
+def _printed_notes(inside: list[Cell]) -> Iterator[tuple[str, list[str]]]:
+    """Notes on printed numbers that tell more than the legend's †."""
     printed = [cell for cell in inside if cell.paper and cell.metric != "neighbours"]
-    for note in dict.fromkeys(cell.note for cell in printed if _is_remark(cell)):
+    for note in dict.fromkeys(cell.note for cell in printed if cell.note and (not cell.quoted or ";" in cell.note)):
         some = [cell.column for cell in printed if cell.note == note]
-        yield (row if len(some) == len(printed) > 1 else f"{row}, {', '.join(some)}"), f"in print: {note}"
-
-
-def _is_remark(cell: Cell) -> bool:
-    """Whether a note tells more than the legend's †."""
-    return bool(cell.note) and (not cell.quoted or ";" in cell.note)
+        yield f"in print: {note}", [] if len(some) == len(printed) > 1 else some

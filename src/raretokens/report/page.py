@@ -1,7 +1,6 @@
 """All reports as one page for a browser, which needs no network and no other file."""
 
 import base64
-import csv
 import io
 import re
 from collections import Counter
@@ -10,6 +9,7 @@ from typing import Any
 
 from PIL import Image
 
+from raretokens import csv_files
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Verdict
 from raretokens.papers.declarations import Declarations
@@ -19,8 +19,9 @@ from raretokens.report.cells import Cell
 from raretokens.report.claims import MEANINGS
 from raretokens.report.grid import Grid, remarks
 from raretokens.report.summary import environment
-from raretokens.report.table_texts import ADDED, WAYS, added_rows
+from raretokens.report.table_texts import ADDED, WAYS
 
+GLOSSARY = Path(__file__).with_name("glossary.csv")
 MARKS = {
     "match": "✓",
     "differs": "≠",
@@ -51,7 +52,7 @@ def page(
         for score in run["scores"]:
             score["is_own"] = score["signature"] != explained[run["task"]][score["path"]]["signature"]
     jinja = environment("raretokens.report", autoescape=True, lstrip_blocks=True)
-    terms = read_glossary()
+    terms = dict(csv_files.read_csv(GLOSSARY).itertuples(index=False, name=None))  # term -> meaning
     jinja.filters["hover"] = lambda text: hover(text, terms)
     return jinja.get_template("page.html").render(
         **summary,
@@ -91,6 +92,7 @@ def _headline_columns(names: list[str], headline: dict[str, dict[str, float]]) -
 def table_section(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, Any]:
     table = declared.tables[name]
     grid = Grid.of(table, cells)
+    paths = {cell.column: cell.metric for cell in reversed(cells)}
     return {
         "id": name,
         "title": table.title,
@@ -100,21 +102,14 @@ def table_section(name: str, declared: Declarations, cells: list[Cell]) -> dict[
         "kind": "neighbours" if table.neighbours else "facts" if table.facts else "runs",
         "of_text": table.is_of_text,
         "token": table.token,
-        "columns": _columns(grid, declared, cells),
+        "columns": [
+            {"title": title, "path": paths[title], "metric": declared.known_metric(paths[title])} for title in grid.columns
+        ],
         "rows": grid.rows,
         "run": sum(any(cell and cell.ours for cell in row) for row in grid.rows.values()),
         "statuses": Counter(cell.status for cell in cells if cell.status),
-        "remarks": remarks(table, cells) | ({ADDED: added} if (added := added_rows(table, grid)) else {}),
+        "remarks": remarks(table, cells) | ({ADDED: grid.added} if grid.added else {}),
     }
-
-
-def _columns(grid: Grid, declared: Declarations, cells: list[Cell]) -> list[dict[str, Any]]:
-    paths: dict[str, str] = {}
-    for cell in cells:
-        paths.setdefault(cell.column, cell.metric)
-    return [
-        {"title": title, "path": paths[title], "metric": declared.known_metric(paths[title])} for title in grid.columns
-    ]
 
 
 def metric_families(sections: list[dict[str, Any]]) -> dict[str, str]:
@@ -153,15 +148,6 @@ def _webp(pixels: Image.Image) -> bytes:
     few = pixels.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     few.convert("RGB").save(packed, "WEBP", lossless=True, quality=80)
     return packed.getvalue()
-
-
-FILE = Path(__file__).with_name("glossary.csv")
-
-
-def read_glossary() -> dict[str, str]:
-    """Term -> meaning, in the order of the file."""
-    with open(FILE, encoding="utf-8", newline="") as file:
-        return {row["term"]: row["meaning"] for row in csv.DictReader(file)}
 
 
 def hover(text: str, terms: dict[str, str]) -> str:

@@ -4,7 +4,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import pandas as pd
 
 from raretokens import csv_files
 from raretokens.evaluation.score_files import flatten
@@ -39,7 +41,7 @@ def _section(declared: Declarations, scores: Scores, name: str, time: dict[str, 
         "score": score,
         "facts": list(_facts(score)),
         "scores": list(grouped(declared, scores, name)),
-        "curve": loss_curve(scores.points_file(name)),
+        "curve": loss_curve(scores.points(name)),
         "points": scores.points_file(name).is_file(),
         "time": time,
     }
@@ -133,59 +135,28 @@ def _by_path(metrics: dict[str, Any]) -> dict[str, dict[str, str]]:
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 206, 48, 6, 12, 26  # of the drawing and its margins, in its own units
 POINTS = 60  # of a curve on the page; all of them are in the CSV file beside it
 
-Line = list[tuple[float, float]]
 
-
-class Frame(NamedTuple):
-    """The numbers at the edges of the drawing."""
-
-    left: float
-    right: float
-    low: float
-    high: float
-
-    def across(self, x: float) -> str:
-        return f"{LEFT + (WIDTH - LEFT - RIGHT) * (x - self.left) / ((self.right - self.left) or 1):.0f}"
-
-    def down(self, y: float) -> str:
-        return f"{TOP + (HEIGHT - BOTTOM - TOP) * (self.high - y) / ((self.high - self.low) or 1):.0f}"
-
-
-def loss_curve(points: Path) -> dict[str, Any] | None:
+def loss_curve(points: pd.DataFrame) -> dict[str, Any] | None:
     """The loss over the updates (series `nll`), a polyline for each group; None where nothing is logged."""
-    lines = _lines(points) if points.is_file() else {}
-    if not lines:
+    nll = points[points.series == "nll"].astype({"x": float, "y": float})
+    if nll.empty:
         return None
-    frame = _frame(lines)
+    (left, high), (right, low) = (nll.x.min(), nll.y.max()), (nll.x.max(), nll.y.min())
+
+    def across(x: float) -> str:
+        return f"{LEFT + (WIDTH - LEFT - RIGHT) * (x - left) / ((right - left) or 1):.0f}"
+
+    def down(y: float) -> str:
+        return f"{TOP + (HEIGHT - BOTTOM - TOP) * (high - y) / ((high - low) or 1):.0f}"
+
+    lines = {group: list(zip(line.x, line.y, strict=True)) for group, line in nll.groupby("group", sort=False)}
+    thinned = {group: dict.fromkeys((*line[:: -(-len(line) // POINTS)], line[-1])) for group, line in lines.items()}
     return {
         "width": WIDTH,
         "height": HEIGHT,
         "left": LEFT,
-        "lines": {group: _polyline(frame, line) for group, line in lines.items()},
+        "lines": {group: " ".join(f"{across(x)},{down(y)}" for x, y in line) for group, line in thinned.items()},
         "last": {group: f"{line[-1][1]:.3f}" for group, line in lines.items()},
-        "across": [(frame.across(x), f"{x:.0f}") for x in _ticks(frame.left, frame.right)],
-        "up": [(frame.down(y), f"{y:.2f}") for y in _ticks(frame.low, frame.high)],
+        "across": [(across(x), f"{x:.0f}") for x in dict.fromkeys((left, (left + right) / 2, right))],
+        "up": [(down(y), f"{y:.2f}") for y in dict.fromkeys((low, (low + high) / 2, high))],
     }
-
-
-def _lines(points: Path) -> dict[str, Line]:
-    lines: dict[str, Line] = {}
-    for text in points.read_text(encoding="utf-8").splitlines():
-        if text.startswith("nll,"):  # few lines of a long file
-            _, group, x, y = text.split(",")
-            lines.setdefault(group, []).append((float(x), float(y)))
-    return lines
-
-
-def _frame(lines: dict[str, Line]) -> Frame:
-    xs, ys = zip(*(point for line in lines.values() for point in line), strict=True)
-    return Frame(min(xs), max(xs), min(ys), max(ys))
-
-
-def _polyline(frame: Frame, line: Line) -> str:
-    thinned = line[:: -(-len(line) // POINTS)]
-    return " ".join(f"{frame.across(x)},{frame.down(y)}" for x, y in dict.fromkeys((*thinned, line[-1])))
-
-
-def _ticks(first: float, last: float) -> list[float]:
-    return list(dict.fromkeys((first, (first + last) / 2, last)))

@@ -39,7 +39,7 @@ def summary(
         and any(about.corpora.get(task, name) != name for task, name in sheet.corpora.items()),
         "corpora": sheet.corpora,
         "texts": _texts(scores),
-        "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **_versions()},
+        "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **{name: _version(name) for name in PACKAGES}},
         "printed": printed_counts(declared, cells),
         "tables": [_line(name, declared, inside) for name, inside in cells.items()],
         "figures": [
@@ -80,10 +80,6 @@ def _line(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, Any
     }
 
 
-def _versions() -> dict[str, str]:
-    return {package: _version(package) for package in PACKAGES}
-
-
 def _version(package: str) -> str:
     try:
         return version(package).split("+")[0]
@@ -103,23 +99,18 @@ class Counts:
 
 def printed_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, Counts]:
     """`tables` and `text` (numbers of the running text)."""
-    files = [path.stem for path in sorted(declared.folder.glob("*.csv"))]
-    parts = {
-        "tables": [name for name in files if not name.endswith(TEXT)],
-        "text": [name for name in files if name.endswith(TEXT)],
-    }
-    return {kind: _file_counts(declared, names, _by_file(declared, cells)) for kind, names in parts.items()}
-
-
-def _by_file(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, dict[str, Cell]]:
-    """Printed file -> printed cell -> the first of ours."""
-    found: dict[str, dict[str, Cell]] = {}
+    found: dict[str, dict[str, Cell]] = {}  # printed file -> printed cell -> the first of ours
     for name, inside in cells.items():
         own = found.setdefault(declared.tables[name].printed, {})
         for cell in inside:
             if cell.printed:
                 own.setdefault(cell.printed, cell)
-    return found
+    files = [path.stem for path in sorted(declared.folder.glob("*.csv"))]
+    parts = {
+        "tables": [name for name in files if not name.endswith(TEXT)],
+        "text": [name for name in files if name.endswith(TEXT)],
+    }
+    return {kind: _file_counts(declared, names, found) for kind, names in parts.items()}
 
 
 def _file_counts(declared: Declarations, files: list[str], found: dict[str, dict[str, Cell]]) -> Counts:

@@ -41,19 +41,10 @@ def to_markdown(table: Table, cells: list[Cell]) -> str:
     for row, inside in grid.rows.items():
         lines.append(f"| {escaped(row)} | " + " | ".join(marked(cell, MARKS) for cell in inside) + " |")
     legend = NEIGHBOURS if table.neighbours else (TEXT if table.is_of_text else FACTS) if table.facts else LEGEND
-    if added := added_rows(table, grid):
-        legend += f" {escaped(', '.join(added))}: {ADDED}"
-    return "\n".join([*lines, "", legend, *_listed(remarks(table, cells)), ""])
-
-
-def added_rows(table: Table, grid: Grid) -> list[str]:
-    """Rows that the paper's table does not have."""
-    own = {row.label or row.title for row in table.rows}
-    return [row for row in grid.rows if row not in own] if table.also else []
-
-
-def _listed(places: dict[str, list[str]]) -> list[str]:
-    return ["", *(f"* {escaped('; '.join(where))}: {text}" for text, where in places.items())] if places else []
+    if grid.added:
+        legend += f" {escaped(', '.join(grid.added))}: {ADDED}"
+    listed = [f"* {escaped('; '.join(where))}: {text}" for text, where in remarks(table, cells).items()]
+    return "\n".join([*lines, "", legend, *([""] if listed else []), *listed, ""])
 
 
 ESCAPES = {
@@ -66,14 +57,12 @@ ESCAPES = {
     "|": r"\textbar{}",
     "\u2581": r"\_",
 }
+BRACES = {"block": "<% %>", "variable": "<< >>", "comment": "<# #>"}  # of the template: they mean nothing in LaTeX
 SYNTAX = {
-    "block_start_string": "<%",
-    "block_end_string": "%>",
-    "variable_start_string": "<<",
-    "variable_end_string": ">>",
-    "comment_start_string": "<#",
-    "comment_end_string": "#>",
-}  # of the template: marks that mean nothing in LaTeX
+    f"{kind}_{end}_string": mark
+    for kind, marks in BRACES.items()
+    for end, mark in zip(("start", "end"), marks.split(), strict=True)
+}
 
 
 def latex_escaped(text: str) -> str:
@@ -98,10 +87,7 @@ def to_latex(table: Table, cells: list[Cell], name: str) -> str:
     jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True, **SYNTAX)
     jinja.filters |= {"tex": latex_escaped, "cell": lambda cell: marked(cell, LATEX_MARKS)}
     template = jinja.get_template("table.tex")
-    files, ways = _score_files(table, cells), any(cell.direction for cell in cells)
-    return template.render(name=name, table=table, grid=Grid.of(table, cells), files=files, ways=ways)
-
-
-def _score_files(table: Table, cells: list[Cell]) -> list[str]:
     runs = dict.fromkeys(run for cell in cells for run in cell.runs.split())
-    return [f"reports/runs/{run if '/' in run else f'{table.task}/{run}'}.json" for run in runs]
+    files = [f"reports/runs/{run if '/' in run else f'{table.task}/{run}'}.json" for run in runs]
+    ways = any(cell.direction for cell in cells)
+    return template.render(name=name, table=table, grid=Grid.of(table, cells), files=files, ways=ways)
