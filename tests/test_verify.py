@@ -79,7 +79,7 @@ def train(name: str, weights: str, seconds: float | None = None) -> dict:
 
 def test_what_a_run_cost_is_known_while_its_weights_are_the_same(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    known = "lm,{},0.500,a card,3.0,old,{}\n"
+    known = "lm,{},0.500,a card,3.0,old,,{}\n"
     rows = known.format("elsewhere", "e1") + known.format("anew", "old") + known.format("gone", "g1")
     Path("trained.csv").write_text(f"{','.join(trained.COLUMNS)}\n{rows}")
     stages = {"here": train("here", "h1", 1800.0), "elsewhere": train("elsewhere", "e1"), "anew": train("anew", "new")}
