@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.corpora.splits import Document, fetched, held_out
+from raretokens.corpora.splits import Document, hold_out, require_file
 from raretokens.errors import UserError
 
 SERVES = {"documents": ("ag-news",)}
@@ -15,11 +15,11 @@ EVERY = 20
 
 def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
     train, test = (_rows(raw / corpus / f"{split}.csv") for split in ("train", "test"))
-    return held_out(train, EVERY) | {"test": list(test)}
+    return hold_out(train, EVERY) | {"test": list(test)}
 
 
 def _rows(file: Path) -> Iterator[Document]:
-    with fetched(file).open(encoding="utf-8", newline="") as stream:
+    with require_file(file).open(encoding="utf-8", newline="") as stream:
         for number, row in enumerate(csv.reader(stream), 1):
             if len(row) != 3 or row[0] not in ("1", "2", "3", "4"):
                 raise UserError(f"{file}: row {number} is not a class from 1 to 4, a title and a description")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.corpora.splits import LongestAndRatio, fetched
+from raretokens.corpora.splits import LongestAndRatio, require_file
 from raretokens.errors import UserError
 
 SERVES = {"text": ("bible",), "bitext": ("bible",)}
@@ -79,7 +79,7 @@ def _without_heading(text: str) -> tuple[str, str]:
 
 
 def _parse(file: Path) -> dict[int, str]:
-    fetched(file)
+    require_file(file)
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         assigned = [node.value for node in tree.body if isinstance(node, ast.Assign)]

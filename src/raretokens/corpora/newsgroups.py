@@ -8,7 +8,7 @@ they are, a choice that scikit-learn's guide made usual; it is read from a sampl
 from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.corpora.splits import Document, archived, held_out, rows_of
+from raretokens.corpora.splits import Document, hold_out, read_archive, read_json_lines
 
 SERVES = {"documents": ("20news", "20news-4")}
 LANGUAGES = {"text": "en"}
@@ -25,16 +25,16 @@ def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
     for split in ("train", "test"):
         found = sorted(_documents(raw / corpus, split))
         splits[split] = [(name, text) for group, _, text in found if (name := class_of(group))]
-    return held_out(splits["train"], EVERY) | {"test": splits["test"]}
+    return hold_out(splits["train"], EVERY) | {"test": splits["test"]}
 
 
 def _documents(folder: Path, split: str) -> Iterator[tuple[str, int, str]]:
     """Newsgroup, number and text."""
     if (folder / f"{split}.jsonl").exists():
-        for row in rows_of(folder / f"{split}.jsonl"):
+        for row in read_json_lines(folder / f"{split}.jsonl"):
             yield row["label"], int(row["id"].rpartition("/")[2]), row["text"]
         return
-    for path, text in archived(folder / ARCHIVE, (f"20news-bydate-{split}/",), "latin-1"):
+    for path, text in read_archive(folder / ARCHIVE, (f"20news-bydate-{split}/",), "latin-1"):
         _, group, number = path.split("/")
         yield group, int(number), text
 

@@ -96,10 +96,10 @@ def prepare(
     UserError: an unknown corpus or test set, a missing file, unequal numbers of lines, other counts than the table of sources
     states. Then `out` does not appear.
     """
-    module = _serving(kind, corpus, f"corpora.{out.name}.corpus")
+    module = _corpus_module(kind, corpus, f"corpora.{out.name}.corpus")
     with Folder(out) as folder:
         if kind == "bitext":
-            lenders = {name: _lender(module, name, raw, f"corpora.{out.name}.extra_tests") for name in extra_tests}
+            lenders = {name: _test_module(module, name, raw, f"corpora.{out.name}.extra_tests") for name in extra_tests}
             splits = _bitext(module, corpus, raw, folder, lenders, processes)
         else:
             splits = WRITERS[kind](module, corpus, raw, folder)
@@ -111,7 +111,7 @@ def prepare(
         write_counts(folder, corpus, sides, splits, getattr(module, "BLEU", None) if kind == "bitext" else None)
 
 
-def _serving(kind: str, corpus: str, key: str) -> ModuleType:
+def _corpus_module(kind: str, corpus: str, key: str) -> ModuleType:
     if kind not in SIDES:
         raise UserError(f"prepare: {kind!r} is no kind of text; known: {', '.join(SIDES)}")
     known = known_corpora(kind)
@@ -176,7 +176,7 @@ def _images(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, 
 WRITERS = {"text": _text, "similarity": _similarity, "documents": _documents, "images": _images}
 
 
-def _lender(module: ModuleType, name: str, raw: Path, key: str) -> ModuleType:
+def _test_module(module: ModuleType, name: str, raw: Path, key: str) -> ModuleType:
     """The module that has the extra test set, in the languages of the corpus (those of one's own are not known)."""
     if module is own and own.has_test(raw, name):
         return own

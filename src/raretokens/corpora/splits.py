@@ -44,7 +44,7 @@ class LongestAndRatio:
         return ratio if max(source, target) > self.ratio * min(source, target) else None
 
 
-def fetched(file: Path) -> Path:
+def require_file(file: Path) -> Path:
     """Return the file; UserError where it is missing."""
     if not file.exists():
         raise UserError(f"{file}: missing; fetch it first (key `sources` of params.yaml, stage fetch)")
@@ -53,7 +53,7 @@ def fetched(file: Path) -> Path:
 
 def lines(file: Path) -> Iterator[str]:
     """Stripped lines of a UTF-8 file. Lines end at \\n only, a carriage return inside a line is a blank."""
-    return _lines(fetched(file))
+    return _lines(require_file(file))
 
 
 def _lines(file: Path) -> Iterator[str]:
@@ -67,10 +67,10 @@ def _lines(file: Path) -> Iterator[str]:
 
 def pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     """Line by line; UserError if one file has more lines than the other."""
-    return together(source, lines(source), target, lines(target))
+    return pair_lines(source, lines(source), target, lines(target))
 
 
-def together(source: Path, left: Iterator[str], target: Path, right: Iterator[str]) -> Iterator[tuple[str, str]]:
+def pair_lines(source: Path, left: Iterator[str], target: Path, right: Iterator[str]) -> Iterator[tuple[str, str]]:
     """Lines that two files gave, in pairs; UserError if there are more of one."""
     count = 0
     for count, one in enumerate(left, 1):
@@ -84,7 +84,7 @@ def together(source: Path, left: Iterator[str], target: Path, right: Iterator[st
         raise UserError(f"{source} has {count} lines and {target} has {count + rest}; they must be equal")
 
 
-def held_out(rows: Iterable, every: int) -> dict[str, list]:
+def hold_out(rows: Iterable, every: int) -> dict[str, list]:
     """`train` and `valid`: of every so many rows the first is for validation."""
     parts: dict[str, list] = {"train": [], "valid": []}
     for number, row in enumerate(rows):
@@ -92,7 +92,7 @@ def held_out(rows: Iterable, every: int) -> dict[str, list]:
     return parts
 
 
-def rows_of(file: Path) -> Iterator[dict]:
+def read_json_lines(file: Path) -> Iterator[dict]:
     """Objects of a file with one in JSON a line. UserError where a line is none."""
     for number, line in enumerate(lines(file), 1):
         try:
@@ -101,7 +101,7 @@ def rows_of(file: Path) -> Iterator[dict]:
             raise UserError(f"{file}: line {number} is not JSON") from None
 
 
-def archived(archive: Path, folders: tuple[str, ...], encoding: str) -> Iterator[tuple[str, str]]:
+def read_archive(archive: Path, folders: tuple[str, ...], encoding: str) -> Iterator[tuple[str, str]]:
     """Path and text of each regular file of a tar archive that lies below one of the folders; nothing is unpacked."""
     try:
         with tarfile.open(archive, "r:*") as opened:

@@ -2,16 +2,13 @@
 
 import hashlib
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
 import urllib3
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from tqdm import tqdm
 
 CHUNK = 1 << 18
 ATTEMPTS = 3  # of one address, and only while each brings new bytes
@@ -23,7 +20,7 @@ class Refused(Exception):
     """One address did not give the file; the message says why. The caller tries the next address."""
 
 
-def get(url: str, part: Path, size: int, digest: str, session: requests.Session | None = None) -> None:
+def download_file(url: str, part: Path, size: int, digest: str, session: requests.Session | None = None) -> None:
     """Download `url` so that `part` holds exactly `size` bytes with that digest; Refused otherwise.
 
     Bytes already in `part` are kept and the rest is asked for with a Range request. A short file stays for the next
@@ -37,10 +34,10 @@ def get(url: str, part: Path, size: int, digest: str, session: requests.Session 
         part.unlink(missing_ok=True)
         if not resumed:
             raise
-        get(url, part, size, digest, session)
+        download_file(url, part, size, digest, session)
 
 
-def algorithm(digest: str) -> str:
+def digest_name(digest: str) -> str:
     """Which hash function gives a digest of that length in hexadecimal: sha256, or md5 where no more is published."""
     return {64: "sha256", 32: "md5"}[len(digest)]
 
@@ -51,14 +48,14 @@ def verify(path: Path, size: int | None, digest: str | None) -> None:
     if size is not None and found != size:
         raise Refused(f"{found} bytes instead of {size}")
     if digest is not None:
-        name = algorithm(digest)
+        name = digest_name(digest)
         with path.open("rb") as stream:
             of_file = hashlib.file_digest(stream, name).hexdigest()
         if of_file != digest:
             raise Refused(f"wrong content, its {name} is {of_file}")
 
 
-def bare(url: str) -> str:
+def strip_credentials(url: str) -> str:
     """The address without user name, password and query, fit to be printed."""
     try:
         parts = urlsplit(url)
@@ -110,17 +107,17 @@ def _append(url: str, part: Path, size: int, session: requests.Session) -> str:
 
 
 def _write(chunks: Iterator[bytes], part: Path, mode: str, size: int) -> None:
-    with part.open(mode) as stream, progress(part.stem, size) as advance:
-        done = stream.tell()
-        advance(done)
-        for chunk in chunks:
-            done += len(chunk)
-            if done > size:  # certainly not the file we want: do not fill the disk with it
-                stream.close()
-                part.unlink()
-                raise Refused(f"more than the {size} bytes expected")
-            stream.write(chunk)
-            advance(done)
+    seconds = 0.1 if sys.stderr.isatty() else QUIET
+    with part.open(mode) as stream:
+        bar = tqdm(desc=part.stem, total=size, initial=stream.tell(), unit="B", unit_scale=True, mininterval=seconds)
+        with bar:
+            for chunk in chunks:
+                bar.update(len(chunk))
+                if bar.n > size:  # certainly not the file we want: do not fill the disk with it
+                    stream.close()
+                    part.unlink()
+                    raise Refused(f"more than the {size} bytes expected")
+                stream.write(chunk)
 
 
 def _size(path: Path) -> int:
@@ -131,23 +128,3 @@ def _start(response: requests.Response) -> int:
     """First byte of a partial answer (RFC 9110, Content-Range: bytes 5-9/10)."""
     first = response.headers.get("Content-Range", "").removeprefix("bytes ").split("-")[0]
     return int(first) if first.isdigit() else -1
-
-
-@contextmanager
-def progress(name: str, size: int) -> Iterator[Callable[[int], None]]:
-    """Yields a function to be told the bytes done: a bar on a terminal, elsewhere a line now and then."""
-    if sys.stderr.isatty():
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task(name, total=size)
-            yield lambda done: bar.update(task, completed=done)
-        return
-    last = time.monotonic()
-
-    def line(done: int) -> None:
-        nonlocal last
-        if done == size or time.monotonic() - last > QUIET:
-            last = time.monotonic()
-            print(f"{name}: {done / 1e6:.1f} of {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
-
-    yield line
