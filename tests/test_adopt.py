@@ -116,10 +116,10 @@ def test_code_that_does_the_same_is_adopted(scale):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "train-lm@cosreg: equal, 20 steps" in done.stdout and "1 stages adopted" in done.stdout
     verified = run(scale, sys.executable, "-m", "raretokens", "verify").stdout
-    assert "belongs to this code" in verified
+    assert "belong to this code" in verified
     after = (scale / "dvc.lock").read_text().splitlines()
     differs = [line.strip().partition(":")[0] for line, was in zip(after, before, strict=True) if line != was]
-    assert differs == ["md5", "size"]
+    assert differs in (["md5"], ["md5", "size"])
     (line,) = csv.DictReader((scale / "trained.csv").read_text().splitlines())
     assert (line["run"], line["adopted"]) == ("cosreg", run(scale, "git", "describe", "--always").stdout.strip())
     assert not run(scale, "git", "worktree", "list").stdout.strip().count("\n")

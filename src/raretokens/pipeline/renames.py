@@ -69,6 +69,20 @@ def path(name: str) -> str:
     return name.removesuffix(end) + ENDINGS[end] if end else name
 
 
+def former_key(key: str) -> str:
+    """Former name of a present key."""
+    return next((old.rpartition(".")[2] for old, new in KEYS.items() if new == key), key)
+
+
+def former_path(name: str) -> str:
+    """Former path of a present one."""
+    end = next((end for end in ENDINGS.values() if name.endswith(end)), "")
+    name = name.removesuffix(end) + next(old for old, new in ENDINGS.items() if new == end) if end else name
+    starts = [(new, old) for old, new in PATHS.items() if name.startswith(new)]
+    new, old = max(starts, default=("", ""), key=lambda start: len(start[0]))
+    return old + name.removeprefix(new)
+
+
 def command(text: str) -> str:
     """Present command of a stage."""
     for old, new in COMMANDS.items():
@@ -93,7 +107,9 @@ def same_content(name: str, old: bytes, new: bytes) -> bool:
 def _is_part(part: bytes, whole: bytes) -> bool:
     """Whether all lines of a file stand in another one in the same order, the header first."""
     lines = iter(whole.splitlines(keepends=True))
-    return part.splitlines()[:1] == whole.splitlines()[:1] and all(line in lines for line in part.splitlines(keepends=True))
+    return part.splitlines()[:1] == whole.splitlines()[:1] and all(
+        line in lines for line in part.splitlines(keepends=True)
+    )
 
 
 def present(name: str, content: bytes) -> bytes:

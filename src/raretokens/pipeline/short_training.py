@@ -30,6 +30,7 @@ SLOW = 10.0
 VALIDATION_TOKENS = 2048
 LATE = ("until", "start")  # options of objectives that count steps
 FORMAT = 1  # of what is kept of a trial
+SAVE_EVERY = "save_updates"  # key of machine.yaml
 POLL = 0.01  # seconds
 OUTPUT = "output.txt"
 
@@ -114,16 +115,18 @@ class Half:
     folder: Path
     job: dict[str, Any]  # the file, parameters whole
     path: str  # of the job, below the folder
+    is_old: bool  # of the former code, which has former names
     links: dict[str, Path] = field(default_factory=dict)  # path below the folder -> what it is
 
-    @property
-    def trained(self) -> Path:
-        return self.folder / paths.trained(*self.command[2:])
+    def place(self, present: Path) -> Path:
+        """Where this version has a file or folder."""
+        return self.folder / (renames.former_path(str(present)) if self.is_old else present)
 
     def prepare(self, steps: int) -> None:
         job = {**self.job, "job": shortened(self.job["job"], steps)}
         write_text(self.folder / self.path, json.dumps(job, indent=1, ensure_ascii=False) + "\n")
-        write_text(self.folder / paths.MACHINE, yaml.safe_dump({"save_updates": saved_every(steps)}))
+        key = renames.former_key(SAVE_EVERY) if self.is_old else SAVE_EVERY
+        write_text(self.place(paths.MACHINE), yaml.safe_dump({key: saved_every(steps)}))
         for name, target in self.links.items():
             link = self.folder / name
             link.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +156,7 @@ class Half:
 
     def _set_states_aside(self) -> None:
         """Give every file of a state a second name: the run removes the first one at its end."""
-        for state in self.folder.glob(f"{paths.STATES}/*/state-*-*.pt"):
+        for state in self.place(paths.STATES).glob("*/state-*-*.pt"):
             kept = self.folder / "states" / f"{int(state.name.split('-')[1])}.pt"
             kept.parent.mkdir(exist_ok=True)
             with suppress(FileNotFoundError, FileExistsError):
@@ -163,17 +166,21 @@ class Half:
         """Step -> state."""
         return {int(path.stem): path for path in sorted((self.folder / "states").glob("*.pt"))}
 
-    def states_outcome(self) -> dict[str, Any]:
-        """The part of it that saved states are."""
-        return {f"state after step {step}": _state(path) for step, path in sorted(self.states().items())}
+    def states_outcome(self, steps: int) -> dict[str, Any]:
+        """The part of it that saved states are: of the two saves."""
+        kept, every = self.states(), saved_every(steps)
+        return {f"state after step {step}": _state(kept[step]) for step in (every, 2 * every) if step in kept}
 
-    def outcome(self) -> dict[str, Any]:
-        """Everything that is compared, as hashes and texts."""
-        found = self.states_outcome()
+    def outcome(self, steps: int) -> dict[str, Any]:
+        """Everything that is compared, as hashes and texts. Raises UserError where the process wrote no second state."""
+        found, trained = self.states_outcome(steps), paths.trained(*self.command[2:])
+        if len(found) < 2:
+            raise UserError(f"{self.folder}: only {', '.join(found) or 'no state'} was seen; start again")
         for name in ("model.safetensors", "snapshots.safetensors"):
-            found[name] = {**_tensors(self.trained / name), "all bytes": _hash((self.trained / name).read_bytes())}
+            file = self.place(trained / name)
+            found[name] = {**_tensors(file), "all bytes": _hash(file.read_bytes())}
         for name in ("training.json", "log.tsv"):
-            found[name] = (self.trained / name).read_text(encoding="utf-8")
+            found[name] = self.place(trained / name).read_text(encoding="utf-8")
         return found
 
 

@@ -72,21 +72,21 @@ class Trials:
 
     def _half(self, trial: Trial, code: Code, folder: Path, is_new: bool) -> Half:
         stage = trial.stage
-        links = {path: Path(path) for path in stage.deps if not _is_run(path)}
+        links = {path: Path(renames.path(path)) for path in stage.deps if not _is_run(path)}
         if trial.parent:
             self.old_outcome(trial.parent)
-            links[_parent(stage)] = self._folder(trial.parent) / paths.trained(*trial.parent.stage.arguments[2:])
-        for place in links.values():
+            links[_parent(stage)] = self._folder(trial.parent) / _out(trial.parent.stage)
+        for path, place in links.items():
             if not place.exists():
                 raise UserError(f"{place}: missing, and {stage.name} reads it; dvc repro -s makes it")
-            if str(place) in stage.deps and self._md5_of(place) != stage.deps[str(place)]:
+            if not _is_run(path) and self._md5_of(place) != stage.deps[path]:
                 raise UserError(f"{place}: not what dvc.lock says that {stage.name} read; dvc repro -s makes it")
         command = stage.new_arguments if is_new else stage.arguments
         job, path = (stage.new or "", stage.new_job) if is_new else (stage.old.decode(), stage.job)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         names = {renames.path(name) if is_new else name: place for name, place in links.items()}
-        return Half(code, command, folder, json.loads(job), path, names)
+        return Half(code, command, folder, json.loads(job), path, not is_new, names)
 
     def _md5_of(self, place: Path) -> str:
         with self.lock:
@@ -101,10 +101,10 @@ class Trials:
             half.prepare(steps)
             if half.train(short_training.seconds_to_first_save(steps)):
                 break
-        outcome = half.outcome()
+        outcome = half.outcome(steps)
         shutil.rmtree(half.folder / "states")
         if not any(other.parent is trial for other in self.all):
-            shutil.rmtree(half.folder / paths.RUNS)
+            shutil.rmtree(half.place(paths.RUNS))
         return {"steps": steps, "seconds": round(time.monotonic() - began, 1), "outcome": outcome}
 
     def difference(self, trial: Trial) -> str | None:
@@ -115,11 +115,11 @@ class Trials:
         half.prepare(old["steps"])
         try:
             half.train(is_killed=True)
-            early = {name: value for name, value in half.states_outcome().items() if name in old["outcome"]}
+            early = {name: value for name, value in half.states_outcome(old["steps"]).items() if name in old["outcome"]}
             if found := short_training.difference(old["outcome"], early):
                 return found
             half.train()
-            new = half.outcome()
+            new = half.outcome(old["steps"])
             lacks = short_training.missing(old["outcome"], new)
             return short_training.difference(old["outcome"], new) or (
                 f"{lacks[0]}: only one version wrote it" if lacks else None
@@ -133,6 +133,11 @@ class Trials:
 def _parent(stage: Stage) -> str | None:
     """Path of the run whose weights it starts from."""
     return next(filter(_is_run, stage.deps), None)
+
+
+def _out(stage: Stage) -> str:
+    """Path of the run that a stage trains."""
+    return next(filter(_is_run, stage.outs))
 
 
 def _is_run(path: str) -> bool:
