@@ -65,9 +65,9 @@ class Stage:
 
     def changed(self) -> str | None:
         """The first parameter that differs between then and now, in words."""
-        old = renames.without_hashes(renames.job(json.loads(self.old)["job"]))
-        new = renames.without_hashes(renames.without_added(json.loads(self.new or "{}")["job"]))
-        return next(_changes(old, new), None)
+        old, new = renames.job(json.loads(self.old)["job"]), json.loads(self.new or "{}")["job"]
+        new = renames.without_added(new, old)
+        return next(_changes(renames.without_hashes(old), renames.without_hashes(new)), None)
 
 
 def read(lock: Path, then: Path, now: Mapping[str, str]) -> list[Stage]:

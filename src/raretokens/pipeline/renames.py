@@ -45,8 +45,9 @@ def without_hashes(tree: Any) -> Any:
     return [without_hashes(value) for value in tree] if isinstance(tree, list) else tree
 
 
-def without_added(tree: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in tree.items() if key not in ADDED}
+def without_added(tree: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of a present job without those that the former one could not have."""
+    return {key: value for key, value in tree.items() if key in old or key not in ADDED}
 
 
 def former(key: str) -> set[str]:
