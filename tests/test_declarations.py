@@ -7,13 +7,13 @@ import pytest
 import yaml
 
 from raretokens.errors import UserError
-from raretokens.papers import claim, declarations, figure, metric, table
+from raretokens.papers import claim, declarations, figure, table
 from raretokens.papers.load import load_declarations
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs/declarations.md").read_text(encoding="utf-8")
 KINDS = {
-    "## Metrics": (metric.Metric, metric.Tolerance),
+    "## Metrics": (declarations.Metric, declarations.Tolerance),
     "## Tables": (table.Table, table.Column, table.RunRow),
     "### Facts": (table.Fact, table.Subject, table.Part),
     "## Claims": (claim.Claim, claim.Side, claim.Control),

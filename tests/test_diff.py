@@ -10,7 +10,7 @@ import pytest
 import yaml
 from tiny.run_sheet import DECLARED
 
-from raretokens.papers.metric import EXACT, Tolerance
+from raretokens.papers.declarations import EXACT, Tolerance
 from raretokens.report.diff import number_moves
 from raretokens.report.revision import Revision
 from raretokens.tools.cli import main

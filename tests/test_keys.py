@@ -159,7 +159,7 @@ def test_no_stage_reads_params_yaml_beside_its_job():
     """But `jobs`, which writes them, and what changes no answer: where a file comes from, and where one's own text is."""
     stages = functions(PACKAGE / "pipeline/stages.py")
     readers = {path for path in PACKAGE.rglob("*.py") if reads_parameters(path)} - {PACKAGE / "paths.py"}
-    context, checking = PACKAGE / "pipeline/context.py", PACKAGE / "papers/checks.py"
+    context, checking = PACKAGE / "pipeline/context.py", PACKAGE / "papers/load.py"
     assert {context, PACKAGE / "pipeline/config.py", checking} <= readers
     in_context = {name for name, node in functions(context).items() if "PARAMETERS" in ast.unparse(node)}
     assert in_context == {"mirror", "own_file"}

@@ -10,8 +10,7 @@ import pandas as pd
 
 from raretokens import csv_files
 from raretokens.errors import UserError
-from raretokens.papers.declarations import Declarations
-from raretokens.papers.metric import ANY, EXACT, Tolerance
+from raretokens.papers.declarations import ANY, EXACT, Declarations, Tolerance
 from raretokens.report.revision import Revision
 from raretokens.report.table_texts import escaped
 

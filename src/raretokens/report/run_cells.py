@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores, Value
-from raretokens.papers.declarations import Declarations
-from raretokens.papers.metric import EXACT, Metric
+from raretokens.papers.declarations import EXACT, Declarations, Metric
 from raretokens.papers.printed import NOTHING, Printed, PrintedTable, is_quoted
 from raretokens.papers.table import Column, RunRow, Table
 from raretokens.report.cells import Cell, Direction, Status, compared, direction
