@@ -20,8 +20,7 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build
 from raretokens.report.cells import Cell
-from raretokens.report.table_texts import to_latex, to_markdown
-from raretokens.report.tables import table_cells, to_csv
+from raretokens.report.tables import table_cells, to_csv, to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"

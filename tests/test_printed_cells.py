@@ -19,8 +19,7 @@ from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, page
 from raretokens.report.cells import Cell, is_same
 from raretokens.report.summary import printed_counts
-from raretokens.report.table_texts import to_latex, to_markdown
-from raretokens.report.tables import table_cells, to_csv
+from raretokens.report.tables import table_cells, to_csv, to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "data/paper").glob("*.csv"))

@@ -13,8 +13,7 @@ from raretokens.papers.table import Table
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, include
-from raretokens.report.table_texts import ADDED, LEGEND, to_markdown
-from raretokens.report.tables import to_csv
+from raretokens.report.tables import ADDED, LEGEND, to_csv, to_markdown
 
 ROOT = Path(__file__).parents[1]
 

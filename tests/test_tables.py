@@ -16,7 +16,7 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, include
 from raretokens.report.cells import Cell, significant
-from raretokens.report.table_texts import to_markdown
+from raretokens.report.tables import to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"

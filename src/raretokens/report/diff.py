@@ -12,7 +12,7 @@ from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.papers.declarations import ANY, EXACT, Declarations, Tolerance
 from raretokens.report.revision import Revision
-from raretokens.report.table_texts import escaped
+from raretokens.report.tables import escaped
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 MERGE_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")

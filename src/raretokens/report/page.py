@@ -19,7 +19,7 @@ from raretokens.report.cells import Cell
 from raretokens.report.claims import MEANINGS
 from raretokens.report.grid import Grid, remarks
 from raretokens.report.summary import environment
-from raretokens.report.table_texts import ADDED, WAYS
+from raretokens.report.tables import ADDED, WAYS
 
 GLOSSARY = Path(__file__).with_name("glossary.csv")
 MARKS = {

@@ -1,5 +1,6 @@
 """From a table's declaration and the scores to its cells and its files: CSV, Markdown and LaTeX."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -10,8 +11,26 @@ from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
 from raretokens.report import fact_cells, run_cells
 from raretokens.report.cells import Cell
+from raretokens.report.grid import Grid, Marks, marked, remarks
 from raretokens.report.neighbour_cells import neighbour_cells
-from raretokens.report.table_texts import to_latex, to_markdown
+from raretokens.report.summary import environment
+
+LEGEND = (
+    "Ours (printed). ± is half the range over seeds; of sacreBLEU with one seed, half its bootstrap 95 % interval. "
+    "**Bold**: within the printed number's tolerance, at the printed scale. ⇈ the difference to the first row of runs (or to "
+    "the row's own baseline) has the printed sign, ⇅ the other one. † quoted in print from elsewhere. ‡ doubtful in print. "
+    "— not run."
+)
+NEIGHBOURS = (
+    "Ours (printed), nearest first. **Bold**: among the printed neighbours of the same query and run, at the printed scale. "
+    "*Italic*: of the rare group. In print * marks a rare word or a word of the other language. — not run."
+)
+FACTS = (
+    "Ours (printed). **Bold**: as printed (32k stands for 32,768). ≠ not as printed. ‡ doubtful in print. — not run."
+)
+TEXT = f"{FACTS} ⇈ the sign of the printed result, ⇅ the other one."
+ADDED = "no rows of this table in print, but runs of the run sheet, for comparison."
+WAYS = {"same": "⇈", "opposite": "⇅"}
 
 
 def table_cells(
@@ -43,3 +62,71 @@ def write_table(name: str, table: Table, cells: list[Cell], reports: Path) -> st
     write_text(reports / f"tables/{name}.md", markdown)
     write_text(reports / f"latex/{name}.tex", to_latex(table, cells, name))
     return markdown
+
+
+def escaped(text: str) -> str:
+    """Text that stands in a Markdown table as it is."""
+    return re.sub(r"([\\|*_`<])", r"\\\1", text)
+
+
+MARKS = Marks(escaped, "—", "≠ ", WAYS, quoted="†", suspicious=" ‡", spread=" ± ", italic="*%s*", bold="**%s**")
+
+
+def to_markdown(table: Table, cells: list[Cell]) -> str:
+    """Title, grid, legend and remarks."""
+    grid = Grid.of(table, cells)
+    lines = [f"**{table.paper} {table.place}: {table.title}**", ""]
+    lines += ["| | " + " | ".join(grid.columns) + " |", "|---|" + "---|" * len(grid.columns)]
+    for row, inside in grid.rows.items():
+        lines.append(f"| {escaped(row)} | " + " | ".join(marked(cell, MARKS) for cell in inside) + " |")
+    legend = NEIGHBOURS if table.neighbours else (TEXT if table.is_of_text else FACTS) if table.facts else LEGEND
+    if grid.added:
+        legend += f" {escaped(', '.join(grid.added))}: {ADDED}"
+    listed = [f"* {escaped('; '.join(where))}: {text}" for text, where in remarks(table, cells).items()]
+    return "\n".join([*lines, "", legend, *([""] if listed else []), *listed, ""])
+
+
+ESCAPES = {
+    "\\": r"\textbackslash{}",
+    **{character: "\\" + character for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "\u2581": r"\_",
+}
+BRACES = {"block": "<% %>", "variable": "<< >>", "comment": "<# #>"}  # of the template: they mean nothing in LaTeX
+SYNTAX = {
+    f"{kind}_{end}_string": mark
+    for kind, marks in BRACES.items()
+    for end, mark in zip(("start", "end"), marks.split(), strict=True)
+}
+
+
+def latex_escaped(text: str) -> str:
+    return "".join(ESCAPES.get(character, character) for character in text)
+
+
+LATEX_MARKS = Marks(
+    latex_escaped,
+    missing="---",
+    differs=r"$\neq$ ",
+    ways={"same": r"$\uparrow\uparrow$", "opposite": r"$\uparrow\downarrow$"},
+    quoted=r"\textdagger",
+    suspicious=r"\textdaggerdbl",
+    spread=r" $\pm$ ",
+    italic=r"\emph{%s}",
+    bold=r"\textbf{%s}",
+)
+
+
+def to_latex(table: Table, cells: list[Cell], name: str) -> str:
+    """A `tabular` that needs the package booktabs alone, below a comment on where its numbers come from."""
+    jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True, **SYNTAX)
+    jinja.filters |= {"tex": latex_escaped, "cell": lambda cell: marked(cell, LATEX_MARKS)}
+    template = jinja.get_template("table.tex")
+    runs = dict.fromkeys(run for cell in cells for run in cell.runs.split())
+    files = [f"reports/runs/{run if '/' in run else f'{table.task}/{run}'}.json" for run in runs]
+    ways = any(cell.direction for cell in cells)
+    return template.render(name=name, table=table, grid=Grid.of(table, cells), files=files, ways=ways)
