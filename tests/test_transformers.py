@@ -228,10 +228,10 @@ def test_models_that_do_something_else_are_refused(tmp_path):
     labels = row.pop("labels")
     model = tiny.model("gemma2")
     model.config.final_logit_softcapping = 2.0
-    assert OutputEmbedding(model).shifts(row, labels) is True
+    assert OutputEmbedding(model).shifts_labels(row, labels) is True
     table = OutputEmbedding(model)
     model.config.final_logit_softcapping, capped = None, 3.0
-    assert table.shifts(row, labels) is True  # nobody caps
+    assert table.shifts_labels(row, labels) is True  # nobody caps
     forward = model.forward
 
     def changed(**given):
@@ -241,10 +241,10 @@ def test_models_that_do_something_else_are_refused(tmp_path):
 
     model.forward = changed
     with pytest.raises(UserError, match="its logits are not those of its output embedding"):
-        table.shifts(row, labels)
+        table.shifts_labels(row, labels)
     model.forward = lambda **given: forward(**given) | {"loss": torch.tensor(500.0)}
     with pytest.raises(UserError, match="its own loss is 500 where the likelihood of the labels is"):
-        table.shifts(row, labels)
+        table.shifts_labels(row, labels)
     with pytest.raises(UserError, match="GPT2Model: has no output embedding"):
         OutputEmbedding(tiny.model("gpt2").transformer)
     with pytest.raises(ValueError, match="the table is 40 x 16, its facts are of 40 x 8"):

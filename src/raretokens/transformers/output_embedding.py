@@ -44,7 +44,7 @@ class OutputEmbedding:
 
     @property
     def head(self) -> Head:
-        """As the configurations of transformers name its parts."""
+        """What the model does to the product: bias, scale and soft-cap, by the names of transformers' configurations."""
         config = getattr(self.model, "config", None)
         config = config.get_text_config() if hasattr(config, "get_text_config") else config
         bias, added = getattr(self.module, "bias", None), getattr(self.model, "final_logits_bias", None)
@@ -72,13 +72,13 @@ class OutputEmbedding:
         return seen[0], outputs
 
     @torch.no_grad()
-    def shifts(self, inputs: Mapping[str, Any], labels: Tensor) -> bool:
+    def shifts_labels(self, inputs: Mapping[str, Any], labels: Tensor) -> bool:
         """Whether the model's own loss compares a label with the position before it; tried on two sequences of a batch.
 
         Raises UserError if its logits are not what `head` says, or its loss is not their likelihood.
         """
         rows = (labels != IGNORED).sum(1).argsort(descending=True)[:2]
-        few = {
+        sample = {
             name: value[rows] if isinstance(value, Tensor) and len(value) == len(labels) else value
             for name, value in inputs.items()
         }
@@ -92,7 +92,7 @@ class OutputEmbedding:
         self.model.eval()
         try:
             with self._hooked(enlarge):
-                outputs = self.model(**few, labels=labels)
+                outputs = self.model(**sample, labels=labels)
         finally:
             self.model.train(was_training)
         self._check_seen(seen)
@@ -106,7 +106,7 @@ class OutputEmbedding:
         if not difference < TOLERANCE:
             raise UserError(
                 f"{self.name}: its logits are not those of its output embedding, {self.head._replace(bias=None)}: where the "
-                f"highest is {LARGE:g} they differ by {difference:.3g}; a bias, a scale and a soft-cap are what is known"
+                f"highest is {LARGE:g} they differ by {difference:.3g}; only a bias, a scale and a soft-cap are supported"
             )
         means = {
             True: float(cross_entropy(expected[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)),

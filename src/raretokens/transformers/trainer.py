@@ -54,7 +54,7 @@ class ObjectiveTrainer(Trainer):
         looked_up = getattr(self.output.model.get_input_embeddings(), "weight", None)
         self.loop = Loop(objective, self.output.weight, input_embedding=looked_up)  # Trainer has an `objective` of its own
         self.groups = group_of_types(objective.facts)
-        self.shifts: bool | None = None  # a label is compared with the position before it; None: not tried yet
+        self.shifts_labels: bool | None = None  # a label is compared with the position before it; None: not tried yet
         _check_settings(self, self._has_own_optimizer())
         self._objective_step, self._is_whole = ExitStack(), False
         self._evaluation_sums: list[Tensor] = []  # of each batch
@@ -114,14 +114,14 @@ class ObjectiveTrainer(Trainer):
                     f"{self.output.name}: the batches need decoder_input_ids: the model cannot make them from labels"
                 )
             given["decoder_input_ids"] = prepare(labels=labels)
-        if self.shifts is None:
+        if self.shifts_labels is None:
             with self.accelerator.autocast():
-                self.shifts = self.output.shifts(given, labels)
+                self.shifts_labels = self.output.shifts_labels(given, labels)
         return given, labels
 
     def _targets(self, labels: Tensor) -> Tensor:
         """Targets of the first positions of the states (sequences x positions); padding as in the facts."""
-        targets = labels[:, 1:] if self.shifts else labels
+        targets = labels[:, 1:] if self.shifts_labels else labels
         return targets.masked_fill(targets == IGNORED, self.loop.objective.facts.pad)
 
     # Evaluation: the likelihood of every target by its group.
