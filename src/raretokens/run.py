@@ -1,4 +1,4 @@
-"""A line of the run sheet with everything resolved, as it stands in the jobs of the run."""
+"""A line of the run sheet with all its parameters resolved, as the jobs of the run have it."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ class Run(Section):
     """One training run."""
 
     name: str
-    task: str  # a folder of tasks/
+    task: str  # a file of tasks/
     tokens: str  # folder of its token files
     objective: str
-    size: str  # name of its shape
+    size: str  # name of its model config
     architecture: str  # a file of models/
     shape: dict[str, Any]  # SHAPE of that file -> value
     seed: int

@@ -30,14 +30,14 @@ class Decoding(Strict):
     compute_type: Literal["float32", "bfloat16", "int8"] = "float32"
     sentences: PositiveInt | None = None  # of each test set, evenly spaced; None: all
 
-    def chosen(self, lines: int) -> list[int]:
-        """Numbers of the sentences that are translated of a test set of so many; a text sorted by length is met as a whole."""
+    def sentence_numbers(self, lines: int) -> list[int]:
+        """Return which sentences of a test set are translated: evenly spaced, since a text may be sorted by length."""
         count = min(self.sentences or lines, lines)
         return [number * lines // count for number in range(count)]
 
     @property
     def candidates(self) -> int:
-        """Finished translations among which the length penalty chooses."""
+        """Number of finished translations among which the length penalty chooses."""
         return self.beam if self.length_penalty_form == "fairseq" or self.beam == 1 else 2 * self.beam
 
     @property
@@ -57,8 +57,8 @@ class TranslateJob(Section):
     run: Run
     decoding: Decoding
     tests: list[str]
-    longest: PositiveInt  # pieces of a translation: as many as the model saw in training
-    keep: int | str  # of the training; only written down
+    longest: PositiveInt  # tokens of a translation at most: as many as the model saw in training
+    keep: int | str  # of the training; for the record
     threads: PositiveInt
 
 
@@ -66,16 +66,16 @@ Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 Some = Field(min_length=1)
 
 
-class Pointer(Strict):
+class CachePointer(Strict):
     """Continuous cache pointer (Grave et al., 2017)."""
 
-    sizes: list[str]  # of the runs that are evaluated so
+    sizes: list[str]  # model configs whose runs are evaluated so
     window: Annotated[list[PositiveInt], Some]  # positions that are remembered
     theta: Annotated[list[PositiveFloat], Some]  # flatness
     weight: Annotated[list[Share], Some]  # of the cache in the mixture
 
 
-class Dynamic(Strict):
+class DynamicEvaluation(Strict):
     """Dynamic evaluation (Krause et al., 2018)."""
 
     sizes: list[str]
@@ -85,15 +85,15 @@ class Dynamic(Strict):
     length: PositiveInt = 5  # positions of a segment
     sequences: PositiveInt = 100  # of a batch of the training text, whose squared gradients are averaged
     batches: PositiveInt | None = None  # so many of them; None: all of the text
-    tokens: PositiveInt | None = None  # from the start of validation and test text; None: all
+    tokens: PositiveInt | None = None  # read from the start of validation and test text; None: all
 
 
 class Evaluation(Strict):
-    pointer: Pointer | None = None
-    dynamic: Dynamic | None = None
+    pointer: CachePointer | None = None
+    dynamic: DynamicEvaluation | None = None
 
-    def of(self, size: str) -> "Evaluation":
-        """What runs of that size are evaluated by."""
+    def for_size(self, size: str) -> "Evaluation":
+        """Return what is declared for runs of a model config."""
         parts = {name: getattr(self, name) for name in ("pointer", "dynamic")}
         return Evaluation(**{name: part for name, part in parts.items() if part and size in part.sizes})
 
@@ -110,7 +110,7 @@ class PredictJob(Section):
 
 
 class MajorityBaseline(Section):
-    """The most frequent class, for every example of a classified text."""
+    """The most frequent class, predicted for every test example."""
 
     name: str
     task: str
@@ -118,16 +118,16 @@ class MajorityBaseline(Section):
 
 
 class ScoreJob(Section):
-    """Of any task; a task's own class adds to it."""
+    """Job spec of scoring, of any task; a task may have a class of its own that adds fields."""
 
     run: Run
     training: Training
     groups: Groups
-    output: str  # folder of data/ with what the model said of the test text
+    output: str  # folder of data/ with the model's output on the test text
     pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
     queries: list[str]  # of the nearest neighbours
-    updates: list[int]  # after which the table is projected
+    updates: list[int]  # training steps after which the embedding matrix is projected
     clouds: list[str] = []  # series that a figure draws: projection, projection@ of snapshots, similarity: of queries
-    mark: str = ""  # of all that the run's stages are told
-    markers: bool = True  # whether <s>, </s> and <unk> are types of the table
-    named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is told
+    mark: str = ""  # hash of the parameters of all stages of the run
+    markers: bool = True  # whether <s>, </s> and <unk> count as types
+    named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported

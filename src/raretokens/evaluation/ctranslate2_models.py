@@ -1,8 +1,7 @@
-"""Where CTranslate2 runs, and what arithmetic it has there.
+"""Transformers as CTranslate2 models, and the device and arithmetic that CTranslate2 has.
 
-Our Transformers as CTranslate2 models: the specifications are filled by hand from the torch weights.
-
-CTranslate2's own converters assume other position tables and special rows; by hand the two agree to rounding.
+The specifications are filled by hand from the torch weights: CTranslate2's own converters assume other position embeddings and
+special rows. By hand, both agree to rounding.
 """
 
 import ctypes
@@ -25,7 +24,7 @@ CUBLAS = ("libcublasLt.so.12", "libcublas.so.12")  # the first is needed by the 
 
 
 def best_device() -> str:
-    """`cuda` if CTranslate2 sees a GPU (CUDA_VISIBLE_DEVICES chooses it), else `cpu`. UserError if it lacks cuBLAS for it."""
+    """Return `cuda` if CTranslate2 sees a GPU (CUDA_VISIBLE_DEVICES chooses it), else `cpu`. UserError if cuBLAS is missing."""
     if not ctranslate2.get_cuda_device_count():
         return "cpu"
     _load_cublas()
@@ -33,9 +32,9 @@ def best_device() -> str:
 
 
 def checked_compute_type(wanted: str, device: str) -> str:
-    """The arithmetic that `nmt.decoding.compute_type` names; UserError where the device lacks it.
+    """Return the arithmetic that `nmt.decoding.compute_type` names; UserError where the device lacks it.
 
-    CTranslate2 by itself would take another one without a word, and other arithmetic gives other translations.
+    CTranslate2 by itself would silently use another one, and other arithmetic gives other translations.
     """
     supported = ctranslate2.get_supported_compute_types(device)
     if wanted not in supported:
@@ -47,9 +46,9 @@ def checked_compute_type(wanted: str, device: str) -> str:
 
 
 def _load_cublas() -> None:
-    """CTranslate2 is built for CUDA 12 and opens cuBLAS by name; torch may have brought that of CUDA 13.
+    """Load cuBLAS of CUDA 12, which CTranslate2 opens by name; torch may have brought that of CUDA 13.
 
-    What is in the process already is found by its name, so the copy of the package nvidia-cublas-cu12 is opened here.
+    A library that is loaded already is found by its name, so the copy of the package nvidia-cublas-cu12 is loaded here.
     """
     package = find_spec("nvidia")
     folders = [Path(folder) / "cublas/lib" for folder in package.submodule_search_locations or ()] if package else []
@@ -69,8 +68,8 @@ def _load_cublas() -> None:
 ACTIVATIONS = {"relu": common_spec.Activation.RELU, "gelu": common_spec.Activation.GELU}
 
 
-def export(model: EncoderDecoder, pieces: tuple[str, ...], activation: str, into: Path) -> None:
-    """Write a CTranslate2 model folder; pieces[i] is the token of id i."""
+def export(model: EncoderDecoder, tokens: tuple[str, ...], activation: str, into: Path) -> None:
+    """Write a CTranslate2 model folder; tokens[i] is the token of id i."""
     layer = model.encoder.layers[0]
     shape = (len(model.encoder.layers), len(model.decoder.layers))
     spec = transformer_spec.TransformerSpec.from_config(
@@ -79,8 +78,8 @@ def export(model: EncoderDecoder, pieces: tuple[str, ...], activation: str, into
     for side, stack in ((spec.encoder, model.encoder), (spec.decoder, model.decoder)):
         _stack(side, stack.layers, model)
     spec.decoder.projection.weight = _array(model.embedding)
-    spec.register_source_vocabulary(list(pieces))
-    spec.register_target_vocabulary(list(pieces))
+    spec.register_source_vocabulary(list(tokens))
+    spec.register_target_vocabulary(list(tokens))
     end, unknown = SPECIALS[EOS], SPECIALS[UNK]
     spec.config.decoder_start_token = spec.config.eos_token = end
     spec.config.unk_token, spec.config.add_source_eos = unknown, False
@@ -88,9 +87,9 @@ def export(model: EncoderDecoder, pieces: tuple[str, ...], activation: str, into
 
 
 def export_language_model(
-    model: Decoder, activation: str, into: Path, pieces: Sequence[str] | None = None
+    model: Decoder, activation: str, into: Path, tokens: Sequence[str] | None = None
 ) -> list[str]:
-    """Write a CTranslate2 model folder of a language model; returns the token of each id: its number, without pieces."""
+    """Write a CTranslate2 model folder of a language model; return the token of each id: its number if `tokens` is None."""
     layers = model.layers.layers
     spec = transformer_spec.TransformerDecoderModelSpec.from_config(
         len(layers), layers[0].self_attn.num_heads, pre_norm=True, activation=ACTIVATIONS[activation]
@@ -98,7 +97,7 @@ def export_language_model(
     _stack(spec.decoder, layers, model)
     _norm(spec.decoder.layer_norm, model.layers.norm)
     spec.decoder.projection.weight = _array(model.embedding)
-    names = list(pieces or map(str, range(len(model.embedding))))
+    names = list(tokens or map(str, range(len(model.embedding))))
     spec.register_vocabulary(names)
     spec.config.bos_token = spec.config.eos_token = names[EOS]
     spec.config.unk_token = names[UNK]

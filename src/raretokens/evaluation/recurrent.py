@@ -29,7 +29,7 @@ from torch.utils.checkpoint import checkpoint
 
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import write_array
-from raretokens.evaluation.config import Dynamic, EvaluateJob, Pointer
+from raretokens.evaluation.config import CachePointer, DynamicEvaluation, EvaluateJob
 from raretokens.files import write_text
 from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import read_meta, tokens
@@ -68,7 +68,7 @@ def evaluate(job: EvaluateJob, folder: Path, trained: Path, into: Path) -> None:
     print(f"evaluate {run.name}: {len(texts['test']):,} test tokens, mean NLL {nll}")
 
 
-def _with_cache(texts: ByText, plain: "dict[str, Predictions]", declared: Pointer) -> tuple[dict, ByText]:
+def _with_cache(texts: ByText, plain: "dict[str, Predictions]", declared: CachePointer) -> tuple[dict, ByText]:
     shortest = min(map(len, texts.values()))
     if max(declared.window) >= shortest:
         raise UserError(
@@ -79,7 +79,7 @@ def _with_cache(texts: ByText, plain: "dict[str, Predictions]", declared: Pointe
 
 
 def _with_dynamic_evaluation(
-    model: nn.Module, texts: ByText, train: np.ndarray, declared: Dynamic
+    model: nn.Module, texts: ByText, train: np.ndarray, declared: DynamicEvaluation
 ) -> tuple[dict, ByText]:
     rms = gradient_rms(model, train, declared)
     starts = {split: text[: declared.tokens] for split, text in texts.items()}
@@ -140,7 +140,7 @@ class CacheSettings(NamedTuple):
     weight: float
 
 
-def choose_cache(predictions: Predictions, text: np.ndarray, declared: Pointer) -> CacheSettings:
+def choose_cache(predictions: Predictions, text: np.ndarray, declared: CachePointer) -> CacheSettings:
     """Return the settings of the lowest NLL on a text."""
     best, least = None, np.inf
     for window, theta in product(declared.window, declared.theta):
@@ -196,7 +196,7 @@ class DynamicSettings(NamedTuple):
     epsilon: float
 
 
-def gradient_rms(model: nn.Module, text: np.ndarray, declared: Dynamic) -> list[Tensor]:
+def gradient_rms(model: nn.Module, text: np.ndarray, declared: DynamicEvaluation) -> list[Tensor]:
     """Return the RMS of each parameter's gradient over batches of the training text, read in order."""
     sums, number, carried = [torch.zeros_like(weight) for weight in model.parameters()], 0, None
     for inputs, targets in islice(_batches(text, declared, model.embedding.device), declared.batches):
@@ -207,7 +207,7 @@ def gradient_rms(model: nn.Module, text: np.ndarray, declared: Dynamic) -> list[
     return [(total / number).sqrt() for total in sums]
 
 
-def _batches(text: np.ndarray, declared: Dynamic, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
+def _batches(text: np.ndarray, declared: DynamicEvaluation, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield inputs and targets, sequences x positions."""
     rows = len(text) // declared.sequences
     ids = np.concatenate(([EOS], text[: rows * declared.sequences])).astype(np.int64)
@@ -217,7 +217,9 @@ def _batches(text: np.ndarray, declared: Dynamic, device: torch.device) -> Itera
         yield inputs[:, chosen].to(device), targets[:, chosen].to(device)
 
 
-def choose_dynamic(model: nn.Module, text: np.ndarray, rms: list[Tensor], declared: Dynamic) -> DynamicSettings:
+def choose_dynamic(
+    model: nn.Module, text: np.ndarray, rms: list[Tensor], declared: DynamicEvaluation
+) -> DynamicSettings:
     """Return the settings of the lowest NLL on a text; a single choice needs no pass."""
     candidates = [DynamicSettings(*values) for values in product(declared.rate, declared.decay, declared.epsilon)]
     if len(candidates) == 1:

@@ -19,7 +19,6 @@ from raretokens.evaluation.history import (
     log_points,
     measure_snapshot,
 )
-from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.neighbours import (
     mean_ranks,
     named_ranks,
@@ -39,18 +38,41 @@ from raretokens.evaluation.score_files import (
     write_points,
     write_rows,
 )
-from raretokens.run import Run
 from raretokens.training.config import Training
 
 TRAINING = ("updates", "tokens_per_update", "peak_lr", "warmup", "weight_decay", "label_smoothing")
+FINAL, EARLY = 200, 100  # points for each group: of the scored matrix, of a snapshot
 
 
-def identity(run: Run) -> dict[str, Any]:
-    return {"run": run.name, "task": run.task, "objective": run.objective, "size": run.size, "seed": run.seed}
+def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
+    """Write <run>.json, <run>.csv and <run>.drawn.csv to paths.scores and <run>.csv to paths.curves.
+
+    task: file of the run's task. Raises UserError where artifacts do not fit each other, OSError where one is missing.
+    """
+    run, artifacts = job.run, Artifacts.read(job, paths)
+    metrics, replicates = task.metrics(job, artifacts), task.bootstrap_replicates(job, artifacts)
+    of_task = task.hyperparameters(job) if hasattr(task, "hyperparameters") else {}
+    rows = artifacts.embedding, artifacts.vocabulary.tokens, artifacts.groups
+    near, signature = neighbours(*rows, job.queries)
+    ranks = named_ranks(*rows, job.named)
+    series, history = points(artifacts, job)
+    common = training_progress(artifacts) | course_metrics(artifacts, history)
+    common |= _neighbour_metrics(job, artifacts, near, ranks)
+    metrics |= {path: value for path, value in common.items() if path not in metrics}  # a task may have its own
+    facts = {"run": run.name, "task": run.task, "objective": run.objective, "size": run.size, "seed": run.seed}
+    parameters = hyperparameters(artifacts, job.training, of_task)
+    tree = layout(facts, metrics, near, run.options, parameters)
+    tree["mark"] = job.mark
+    tree["named"] = [[query, listed] for query, listed in ranks.items()]
+    tree["signatures"].append(["neighbours", signature])
+    write_points(paths.scores / f"{run.name}.csv", series)
+    write_bootstrap(paths.scores / f"{run.name}.drawn.csv", replicates)
+    write_rows(paths.curves / f"{run.name}.csv", HEADER, curve_rows(history, artifacts.log))
+    write_json(paths.scores / f"{run.name}.json", tree)
 
 
-def training(artifacts: Artifacts) -> Metrics:
-    """How far the run went: epochs of its text, and the validation NLL as a share of that of a uniform guess."""
+def training_progress(artifacts: Artifacts) -> Metrics:
+    """Epochs of the training text, and the validation NLL divided by that of a uniform distribution."""
     summary, uniform = artifacts.summary, math.log(artifacts.vocabulary.types)
     return {
         "training.epochs": (summary["updates"] / summary["updates_per_epoch"], "of:training-text"),
@@ -58,18 +80,15 @@ def training(artifacts: Artifacts) -> Metrics:
     }
 
 
-def hyperparameters(artifacts: Artifacts, training: Training, further: dict[str, Any]) -> list[list]:
-    """[name, value] pairs; vocabulary is the number of rows of the embedding matrix, parameters that of trained numbers."""
+def hyperparameters(artifacts: Artifacts, training: Training, of_task: dict[str, Any]) -> list[list]:
+    """Return [name, value] pairs; vocabulary: rows of the embedding matrix, parameters: trained numbers."""
     facts = {
         **artifacts.run.shape,
         "vocabulary": len(artifacts.vocabulary),
         "parameters": artifacts.summary["parameters"],
     }
     facts |= {name: getattr(training, name) for name in TRAINING} | {"betas": "/".join(map(str, training.betas))}
-    return [[name, value] for name, value in {**facts, **further, "precision": training.precision}.items()]
-
-
-FINAL, EARLY = 200, 100  # points for each group: of the scored matrix, of a snapshot
+    return [[name, value] for name, value in {**facts, **of_task, "precision": training.precision}.items()]
 
 
 def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[SnapshotGeometry]]:
@@ -108,41 +127,6 @@ def _check_updates(artifacts: Artifacts, updates: Sequence[int], kept: list[int]
     if missing:
         task, name = artifacts.run.task, artifacts.run.name
         raise UserError(f"{task}.curves: {missing}; the snapshots of {name} are of updates {', '.join(map(str, kept))}")
-
-
-def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
-    """Write <run>.json, <run>.csv and <run>.drawn.csv to paths.scores and <run>.csv to paths.curves.
-
-    task: file of the run's task. Raises UserError where artifacts do not fit each other, OSError where one is missing.
-    """
-    artifacts = Artifacts.read(job, paths)
-    further = task.hyperparameters(job) if hasattr(task, "hyperparameters") else {}
-    _write(job, artifacts, task.metrics(job, artifacts), task.bootstrap_replicates(job, artifacts), further)
-
-
-def _write(job: Score, artifacts: Artifacts, metrics: Metrics, replicates: Replicates, further: dict) -> None:
-    run, paths = job.run, artifacts.paths
-    rows = artifacts.embedding, artifacts.vocabulary.tokens, artifacts.groups
-    near, signature = neighbours(*rows, job.queries)
-    ranks = named_ranks(*rows, job.named)
-    series, history = points(artifacts, job)
-    common = {
-        **training(artifacts),
-        **course_metrics(artifacts, history),
-        **_neighbour_metrics(job, artifacts, near, ranks),
-    }
-    signed = metrics | {
-        path: value for path, value in common.items() if path not in metrics
-    }  # a task may say otherwise
-    facts = hyperparameters(artifacts, job.training, further)
-    written = layout(identity(run), signed, near, run.options, facts)
-    written["mark"] = job.mark
-    written["named"] = [[query, listed] for query, listed in ranks.items()]
-    written["signatures"].append(["neighbours", signature])
-    write_points(paths.scores / f"{run.name}.csv", series)
-    write_bootstrap(paths.scores / f"{run.name}.drawn.csv", replicates)
-    write_rows(paths.curves / f"{run.name}.csv", HEADER, curve_rows(history, artifacts.log))
-    write_json(paths.scores / f"{run.name}.json", written)
 
 
 def _neighbour_metrics(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Metrics:

@@ -23,10 +23,10 @@ def layout(
     values: dict[str, Any] = {}
     for path, (value, _) in metrics.items():
         *parents, name = path.split(".")
-        place = values
+        node = values
         for parent in parents:
-            place = place.setdefault(parent, {})
-        place[name] = value
+            node = node.setdefault(parent, {})
+        node[name] = value
     return {
         **dict.fromkeys(("run", "task", "objective", "size", "seed")),
         **facts,

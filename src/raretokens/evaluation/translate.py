@@ -19,10 +19,10 @@ END = SPECIALS[EOS]
 
 
 def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch: int) -> None:
-    """Write the translations of the `decoding.chosen` sentences of each test set, detokenised, one a line.
+    """Write the translations of the sentences of each test set (Decoding.sentence_numbers), detokenised, one a line.
 
-    batch: source pieces translated at once, which changes the speed alone. Raises UserError where the device does not have the
-    arithmetic that is asked for.
+    batch: source tokens translated at once, which changes the speed alone. Raises UserError where the device lacks the
+    requested arithmetic.
     """
     for test, lines in translations(job, tokens, trained / "model.safetensors", batch):
         write_text(into / f"{test}.txt", "".join(f"{line}\n" for line in lines))
@@ -32,25 +32,25 @@ def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch:
 
 
 def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) -> Iterator[tuple[str, list[str]]]:
-    """Each test set's name and its translations."""
-    decoding, encoder = job.decoding, Tokenizer(tokens, job.run.reverse)
+    """Yield each test set's name and its translations."""
+    decoding, tokenizer = job.decoding, Tokenizer(tokens, job.run.reverse)
     device = best_device()
     compute_type = checked_compute_type(decoding.compute_type, device)
-    vocabulary, ids = encoder.vocabulary.tokens, encoder.ids
+    vocabulary, ids = tokenizer.vocabulary.tokens, tokenizer.ids
     sources = {test: _sources(Bitext(tokens, test, job.run.reverse), vocabulary, decoding) for test in job.tests}
     longest = max((len(source) for rows in sources.values() for source in rows), default=1)
     with tempfile.TemporaryDirectory() as folder:
-        _export(job, checkpoint, encoder, longest, Path(folder))
+        _export(job, checkpoint, tokenizer, longest, Path(folder))
         translator = open_translator(Path(folder), device, compute_type, job.threads)
         for test, rows in sources.items():
             best = search(translator, rows, decoding, job.longest, batch)
-            yield test, [encoder.decode(ids[piece] for piece in translation) for translation in best]
+            yield test, [tokenizer.decode(ids[token] for token in translation) for translation in best]
 
 
 def search(
     translator: ctranslate2.Translator, sources: list[list[str]], decoding: Decoding, longest: int, batch: int
 ) -> list[list[str]]:
-    """The best translation of each source (pieces that end in </s>), as pieces without </s>.
+    """Return the best translation of each source (tokens that end in </s>), as tokens without </s>.
 
     Beam search keeps the `beam` most probable prefixes and ends when `decoding.candidates` translations are finished; the best
     of them by the penalised score is returned. |Y| counts </s>, and log p its probability, as in fairseq and tensor2tensor:
@@ -60,7 +60,7 @@ def search(
       other's, so what it never finished cannot win; it goes on until twice as many are finished, since this form
       favours length more.
 
-    longest: pieces of a translation at most; batch: source pieces translated at once, which changes the speed alone.
+    longest: tokens of a translation at most; batch: source tokens translated at once, which changes the speed alone.
     """
     alpha, count = decoding.length_penalty, decoding.candidates
     results = translator.translate_batch(
@@ -70,7 +70,7 @@ def search(
         num_hypotheses=1 if decoding.length_penalty_form == "fairseq" else count,
         return_scores=True,
         length_penalty=alpha,
-        return_end_token=True,  # so that it counts as a piece of the translation
+        return_end_token=True,  # so that it counts as a token of the translation
         max_batch_size=batch,
         batch_type="tokens",
         max_input_length=0,
@@ -80,11 +80,11 @@ def search(
     best = (result.hypotheses[0] for result in results)
     if decoding.length_penalty_form == "gnmt":
         best = (gnmt_best(result.hypotheses, result.scores, alpha) for result in results)
-    return [[piece for piece in translation if piece != END] for translation in best]
+    return [[token for token in translation if token != END] for translation in best]
 
 
 def gnmt_best(hypotheses: list[list[str]], scores: list[float], alpha: float) -> list[str]:
-    """The best by GNMT's penalty of hypotheses that end in </s>, scored by log p / length ** alpha."""
+    """Return the best, by GNMT's penalty, of hypotheses that end in </s>, scored by log p / length ** alpha."""
 
     def penalised(number: int) -> float:
         length = len(hypotheses[number])
@@ -94,7 +94,7 @@ def gnmt_best(hypotheses: list[list[str]], scores: list[float], alpha: float) ->
 
 
 def open_translator(folder: Path, device: str, compute_type: str, threads: int) -> ctranslate2.Translator:
-    """A translator that works on as many batches at a time as there are threads: on a CPU one thread each.
+    """Open a translator that works on as many batches at a time as there are threads: on a CPU one thread each.
 
     Several threads on one batch wait for each other after every small product, and would add up in another order.
     """
@@ -104,12 +104,12 @@ def open_translator(folder: Path, device: str, compute_type: str, threads: int) 
     )
 
 
-def _sources(pairs: Bitext, pieces: tuple[str, ...], decoding: Decoding) -> list[list[str]]:
-    return [[pieces[i] for i in pairs.pair(number)[0]] for number in decoding.chosen(len(pairs))]
+def _sources(pairs: Bitext, vocabulary: tuple[str, ...], decoding: Decoding) -> list[list[str]]:
+    return [[vocabulary[i] for i in pairs.pair(number)[0]] for number in decoding.sentence_numbers(len(pairs))]
 
 
-def _export(job: TranslateJob, checkpoint: Path, encoder: Tokenizer, source: int, into: Path) -> None:
+def _export(job: TranslateJob, checkpoint: Path, tokenizer: Tokenizer, source: int, into: Path) -> None:
     run = job.run
-    model = build(run.architecture, run.shape, len(encoder.vocabulary), max(source, job.longest))
+    model = build(run.architecture, run.shape, len(tokenizer.vocabulary), max(source, job.longest))
     load_weights(model, checkpoint)
-    export(model, encoder.vocabulary.tokens, run.shape["activation"], into)
+    export(model, tokenizer.vocabulary.tokens, run.shape["activation"], into)

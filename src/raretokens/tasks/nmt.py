@@ -256,7 +256,7 @@ def _references(corpus: Path, reverse: bool) -> "tuple[str, Tokens]":
 def paired_lines(decoding: Decoding, system: Path, reference: Path) -> tuple[list[str], list[str], str]:
     """Return hypotheses, as many references, and the signature of decoding with the number of sentences if not all."""
     translated, truth = lines(system), lines(reference)
-    chosen, decoded = decoding.chosen(len(truth)), f"|{decoding.signature}"
+    chosen, decoded = decoding.sentence_numbers(len(truth)), f"|{decoding.signature}"
     expected = [truth[number] for number in chosen]
     if system.parent == reference.parent:  # the source itself stands for a translation
         translated, decoded = [translated[number] for number in chosen], ""

@@ -14,7 +14,7 @@ from raretokens.tokenization.config import AlignJob, Groups, Vocabulary
 from raretokens.training.config import Beta, RuleChoice, Training
 
 TestSet = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-# A file of one's own is called by its place in the corpus.
+# Files of one's own corpus are named by task, split or language, and side.
 Own = Annotated[str, Field(pattern=r"^(lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9_-]*-(source|target))$")]
 Update = Annotated[int, Field(ge=0)]
 

@@ -81,7 +81,10 @@ def criterion(model: "nn.Module", objective: "Objective") -> "Carried":
 
 
 def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
-    yield "evaluate", EvaluateJob(run=run, evaluation=settings.evaluation.of(run.size), threads=parameters.threads)
+    yield (
+        "evaluate",
+        EvaluateJob(run=run, evaluation=settings.evaluation.for_size(run.size), threads=parameters.threads),
+    )
     is_words = isinstance(parameters.tokens[run.tokens].vocabulary, WordVocabulary)
     yield "score-recurrent", Score(**score, unit="word" if is_words else "piece")
 

@@ -17,7 +17,7 @@ Near = list[tuple[str, float, str]]  # token, cosine, group name
 
 
 def neighbours(
-    embedding: np.ndarray, pieces: Sequence[str], groups: np.ndarray, queries: Sequence[str], *, top: int = 5
+    embedding: np.ndarray, tokens: Sequence[str], groups: np.ndarray, queries: Sequence[str], *, top: int = 5
 ) -> tuple[dict[str, Near], str]:
     """Return the `top` tokens of highest cosine to each query, nearest first (AGG tables 12 and 13).
 
@@ -26,26 +26,26 @@ def neighbours(
     signature says so. Tokens keep their space mark.
     """
     candidates = _candidates(groups)
-    rows = _rows(pieces, candidates, queries)
+    rows = _rows(tokens, candidates, queries)
     known = [query for query, row in rows.items() if row is not None]
     cosines = _cosines(embedding, candidates[[rows[query] for query in known]], candidates) if known else ()
     near: dict[str, Near] = {query: [] for query in rows}
     for query, cosine in zip(known, cosines, strict=True):
         for row in _nearest(cosine, rows[query])[:top]:
             i = candidates[row]
-            near[query].append((pieces[i], float(cosine[row]), _group(groups, i)))
+            near[query].append((tokens[i], float(cosine[row]), _group(groups, i)))
     absent = ",".join(query for query in rows if query not in known)
     return near, f"similarity:cosine|top:{top}" + (f"|not-one-piece:{absent}" if absent else "")
 
 
 def named_ranks(
-    embedding: np.ndarray, pieces: Sequence[str], groups: np.ndarray, named: Mapping[str, Sequence[str]]
+    embedding: np.ndarray, tokens: Sequence[str], groups: np.ndarray, named: Mapping[str, Sequence[str]]
 ) -> dict[str, list[tuple[str, int | None]]]:
     """Rank from 1 of named words among a query's neighbours (FRAGE tables 11 and 12); None where a word is not one token."""
     candidates = _candidates(groups)
     ranks = {}
     for query, words in named.items():
-        rows = _rows(pieces, candidates, [query, *words])
+        rows = _rows(tokens, candidates, [query, *words])
         if rows[query] is None:
             ranks[query] = [(word, None) for word in words]
             continue
@@ -64,13 +64,13 @@ def rare_among_neighbours_of_rare(
     top: int = 10,
     queries: int = 500,
 ) -> tuple[dict[str, float | None], str]:
-    """How rare the neighbours of rare types are (FRAGE sections 1 and 3), rare being all but the popular types.
+    """How rare the neighbours of rare types are (FRAGE sections 1 and 3); all but the popular types are rare.
 
     `rare`: share of rare types among the `top` types of highest cosine to each query, evenly spaced rare types (at most
     `queries`). `nearest`: share of the queries whose nearest type is a rare one. `chance`: share of rare types among all
     other types, which both would equal if the matrix did not encode frequency; with four rare types to a popular one it is 0.8.
     counts: as in popular_types. Searched as in neighbours: neither the query nor specials and fillers. None without a
-    rare type or with nothing beside it.
+    rare type, and where it is the only type.
     """
     candidates = _candidates(groups)
     is_rare = ~popular_types(counts, groups, popular)[candidates]
@@ -94,7 +94,7 @@ def rare_among_neighbours_of_rare(
 def rank_correlation(
     embedding: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, queries: Sequence[str]
 ) -> tuple[float | None, str]:
-    """Does nearness follow frequency? Spearman's correlation, -1 to 1, of rank by falling count and cosine with the query.
+    """Spearman's correlation, -1 to 1, of rank by falling count and cosine with the query.
 
     Over all tokens but the query, specials and fillers, counted as targets; the mean over the queries that are one token
     (AGPS figures 5 to 7).
@@ -110,14 +110,14 @@ def rank_correlation(
 
 
 def same_beginning(near: Mapping[str, Near]) -> tuple[float | None, str]:
-    """Share of the listed neighbours that begin as their query does: BEGINNING characters, case and marks apart."""
-    pairs = [(_plain(query), _plain(piece)) for query, listed in near.items() for piece, _, _ in listed]
-    alike = [len(piece) >= BEGINNING and piece[:BEGINNING] == query[:BEGINNING] for query, piece in pairs]
+    """Share of the listed neighbours whose first BEGINNING characters are those of their query, apart from case and marks."""
+    pairs = [(_plain(query), _plain(token)) for query, listed in near.items() for token, _, _ in listed]
+    alike = [len(token) >= BEGINNING and token[:BEGINNING] == query[:BEGINNING] for query, token in pairs]
     return (float(np.mean(alike)) if alike else None), f"characters:{BEGINNING}|case:folded"
 
 
-def _plain(piece: str) -> str:
-    return piece.removeprefix(SPACE).removesuffix("@@").lower()
+def _plain(token: str) -> str:
+    return token.removeprefix(SPACE).removesuffix("@@").lower()
 
 
 def similarity_curve(
@@ -147,9 +147,9 @@ def _candidates(groups: np.ndarray) -> np.ndarray:
     return candidates[candidates >= len(SPECIALS)]
 
 
-def _rows(pieces: Sequence[str], candidates: np.ndarray, queries: Sequence[str]) -> dict[str, int | None]:
+def _rows(tokens: Sequence[str], candidates: np.ndarray, queries: Sequence[str]) -> dict[str, int | None]:
     """Return query -> position among the candidates, with the space mark if that is a token; None where neither form is one."""
-    positions = {pieces[i]: row for row, i in enumerate(candidates)}
+    positions = {tokens[i]: row for row, i in enumerate(candidates)}
     return {query: positions.get(SPACE + query, positions.get(query)) for query in queries}
 
 
@@ -181,7 +181,7 @@ def popular_tokens(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:
 
 
 def mean_ranks(ranks: Ranks, popular: set[str]) -> tuple[dict[str, float | None], str]:
-    """Geometric mean of all ranks that there are, and of those of popular and of rare queries; None without one."""
+    """Geometric mean of all known ranks, and of those of popular and of rare queries; None where there is none."""
     by_query = {query: [rank for _, rank in listed if rank is not None] for query, listed in ranks.items()}
     parts = {
         "total": list(by_query),

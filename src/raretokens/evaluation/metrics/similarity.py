@@ -78,45 +78,41 @@ def alignsim(
     groups: np.ndarray,
     *,
     tau: float = TAU,
-    keep_self: bool = False,
     rows: int = BLOCK // 4,
 ) -> tuple[dict[str, float | None], str]:
     """Mean of cos(a(i), b(i)) over the types i of a group (AGPS equations 16 and 17); None where no type is linked.
 
     a(i)_j is the share of i's links that go to j, from A = L + L^T; b(i) = softmax over j of tau cos(w_i, w_j). links:
-    L, N x N, links between source type i and target type j. j = i is left out of both unless keep_self (its cosine of
-    1 would drown the others). Types without a link are left out and counted in the signature; <pad> and fillers take
+    L, N x N, links between source type i and target type j. j = i is left out of both, since its cosine of 1 would
+    outweigh the others. Types without a link are left out and counted in the signature; <pad> and fillers take
     no part. Memory is `rows` x N: the full matrix of cosines never exists.
     """
     kept = members(groups)["total"]
-    linked = _symmetric(links, kept, keep_self)
+    linked = _symmetric(links, kept)
     vectors = unit(np.asarray(embedding[kept], dtype=np.float64))
     types = np.flatnonzero(np.diff(linked.indptr))
     score = np.empty(len(types))
     for start in range(0, len(types), rows):
         part = types[start : start + rows]
-        score[start : start + rows] = _cosines(linked[part], _similarity(vectors, part, tau, keep_self))
+        score[start : start + rows] = _cosines(linked[part], _similarity(vectors, part, tau))
     group = groups[kept[types]]
     value = {"total": _mean(score)} | {name: _mean(score[group == code]) for name, code in GROUP_NAMES.items()}
-    own = "kept" if keep_self else "dropped"
-    return value, f"tau:{tau:g}|self:{own}|types:{len(types)}|without-link:{len(kept) - len(types)}"
+    return value, f"tau:{tau:g}|self:dropped|types:{len(types)}|without-link:{len(kept) - len(types)}"
 
 
-def _symmetric(links: sparse.sparray | sparse.spmatrix, kept: np.ndarray, keep_self: bool) -> sparse.csr_array:
+def _symmetric(links: sparse.sparray | sparse.spmatrix, kept: np.ndarray) -> sparse.csr_array:
     """A = L + L^T on the kept types, without explicit zeros."""
     one_way = sparse.csr_array(links, dtype=np.float64)[kept][:, kept]
     both = sparse.csr_array(one_way + one_way.T)
-    if not keep_self:
-        both = sparse.csr_array(both - sparse.diags_array(both.diagonal()))
+    both = sparse.csr_array(both - sparse.diags_array(both.diagonal()))
     both.eliminate_zeros()
     return both
 
 
-def _similarity(vectors: np.ndarray, part: np.ndarray, tau: float, keep_self: bool) -> np.ndarray:
+def _similarity(vectors: np.ndarray, part: np.ndarray, tau: float) -> np.ndarray:
     """exp(tau (cos - 1)) for the types `part`, rows x types: the softmax but for the scale of each row."""
     weights = np.exp(tau * (vectors[part] @ vectors.T - 1.0))
-    if not keep_self:
-        weights[np.arange(len(part)), part] = 0.0
+    weights[np.arange(len(part)), part] = 0.0
     return weights
 
 

@@ -71,7 +71,7 @@ def frequency(vocabulary: Vocabulary) -> tuple[dict[str, float | None], str]:
     """
     counts = vocabulary.counts[len(SPECIALS) : vocabulary.types]
     share = counts / max(vocabulary.counts.sum(), 1)
-    forms = [i for i, piece in enumerate(vocabulary.tokens) if piece in (WORD, SPACE + WORD)]
+    forms = [i for i, token in enumerate(vocabulary.tokens) if token in (WORD, SPACE + WORD)]
     value: dict[str, float | None] = {name: float(np.mean(share < bound)) for name, bound in BOUNDS.items()}
     value[WORD] = float(vocabulary.counts[forms].sum() / vocabulary.counts.sum()) if forms else None
     return value, "of:training-text|types:no-markers"
