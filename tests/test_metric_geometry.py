@@ -214,7 +214,7 @@ def test_neighbours_with_the_first_four_letters_of_their_query_are_related():
 
 def test_nearness_that_follows_frequency_has_a_positive_correlation_with_its_rank():
     counts = np.arange(12, 0, -1)
-    vocabulary = SimpleNamespace(pieces=[f"w{i}" for i in range(12)], target_counts=counts)
+    vocabulary = SimpleNamespace(tokens=[f"w{i}" for i in range(12)], target_counts=counts)
     angle = np.pi / 2 - 0.1 * np.arange(12)  # the rarer, the nearer to the last
     table = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     groups = np.zeros(12, np.int8)
