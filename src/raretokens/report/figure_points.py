@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -15,39 +14,41 @@ from raretokens.papers.figure import Figure, Panel
 
 ON_CURVES = {"ppl.total": "nll.valid"}  # the test text is read once, the validation text in the course of training
 MEAN, SEED, PRINT, TURN = "", "seed", "print", "turn"  # groups of the points
-Course = dict[int, pd.Series]  # seed -> update -> number
 
 
 def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.DataFrame:
     """group, x (update) and y as text: the mean over seeds, each seed where there are several, and as horizontal lines what
-    is printed and where the claim turns. Empty where a side has no curve."""
-    courses = [_course(side, scores) for side in claim.all_sides.values()]
-    seeds = [seed for seed in courses[0] if all(seed in course for course in courses)]
-    each = {seed: _effect(claim, [course[seed] for course in courses]) for seed in seeds}
+    is printed and where the claim turns. Empty where a side has no curve.
+
+    A verdict is of the end of training; this shows whether it would have been another one earlier, and where it is going.
+    """
+    courses = [_curves(side, scores) for side in claim.all_sides.values()]
+    each = [_effect(claim, [course[seed] for course in courses]) for seed in courses[0] if all(seed in c for c in courses)]
     if not each:
         return pd.DataFrame(columns=["group", "x", "y"], dtype=str)
-    common = pd.concat(each.values(), axis=1, join="inner")
+    common = pd.concat(each, axis=1, join="inner")
     means = from_additive(claim.effect, to_additive(claim.effect, common.to_numpy()).mean(axis=1))
     mean = pd.Series(means, index=common.index)
     lines = {PRINT: reported_effect(claim, declared), TURN: claim.threshold}
     ends = [mean.index[0], mean.index[-1]]
-    parts = [(MEAN, mean), *((SEED, course) for course in each.values() if len(each) > 1)]
+    parts = [(MEAN, mean), *((SEED, effect) for effect in each if len(each) > 1)]
     parts += [(group, pd.Series(y, index=ends)) for group, y in lines.items() if y is not None]
-    return pd.concat([_text_rows(group, course) for group, course in parts])
+    return pd.concat(
+        pd.DataFrame({"group": group, "x": line.index.astype(str), "y": [f"{y:.6g}" for y in line]}) for group, line in parts
+    )
 
 
-def _course(side: Side, scores: Scores) -> Course:
-    run = run_of(side, scores)
-    names = scores.repetitions.get(run, []) if run else []
-    found = {scores.lines[name].seed: _curve(side.metric, scores.points(name)) for name in names}
-    return {seed: curve for seed, curve in found.items() if not curve.empty}
-
-
-def _curve(metric: str, points: pd.DataFrame) -> pd.Series:
-    series, _, group = ON_CURVES.get(metric, metric).partition(".")
-    rows = points[(points.series == series) & (points.group == group)]
-    curve = rows.set_index(rows.x.astype(int)).y.astype(float)
-    return curve.map(math.exp) if metric in ON_CURVES else curve
+def _curves(side: Side, scores: Scores) -> dict[int, pd.Series]:
+    """Seed -> number by update, of seeds with a curve."""
+    series, _, group = ON_CURVES.get(side.metric, side.metric).partition(".")
+    found = {}
+    for name in scores.repetitions.get(run_of(side, scores) or "", []):
+        points = scores.points(name)
+        rows = points[(points.series == series) & (points.group == group)]
+        curve = rows.set_index(rows.x.astype(int)).y.astype(float)
+        if not curve.empty:
+            found[scores.lines[name].seed] = curve.map(math.exp) if side.metric in ON_CURVES else curve
+    return found
 
 
 def _effect(claim: Claim, curves: list[pd.Series]) -> pd.Series:
@@ -57,20 +58,7 @@ def _effect(claim: Claim, curves: list[pd.Series]) -> pd.Series:
     return pd.Series(values, index=common)
 
 
-def _text_rows(group: str, course: pd.Series) -> pd.DataFrame:
-    return pd.DataFrame({"group": group, "x": course.index.astype(str), "y": [f"{y:.6g}" for y in course]})
-
-
 HEADER = ["panel", "run", "group", "x", "y"]
-
-
-class RunPoints(NamedTuple):
-    """What a run has of a panel."""
-
-    rows: pd.DataFrame = pd.DataFrame(columns=HEADER[2:], dtype=str)
-    of: str = ""  # what the name of an nth series ends in
-    mark: float | None = None  # an update
-    absent: str = ""  # why there are no points
 
 
 @dataclass
@@ -94,46 +82,27 @@ def _panel_points(panel: Panel, scores: Scores, declared: Declarations) -> Panel
         return _sweep_points(panel, scores)
     if panel.kind == "effect":
         return _effect_panel(panel, scores, declared)
-    runs = {legend: _run_points(panel, scores, names) for legend, names in panel.runs.items()}
-    of = next((run.of for run in runs.values() if run.of), "…")
+    rows, absent, marks, endings = [pd.DataFrame(columns=HEADER, dtype=str)], {}, {}, []
+    for legend, names in panel.runs.items():
+        run = scores.choose(names, data=panel.data)
+        if run is None:
+            absent[legend] = f"none of {', '.join(names)} is {'scored' if panel.data else 'on the run sheet'}"
+            continue
+        points = scores.points(run)
+        ending = _ending(panel, list(points.series.unique()))
+        own = points[points.series == f"{panel.series}{ending}"]
+        own = own if panel.groups is None else own[own.group.isin(panel.groups)]
+        if own.empty:
+            what = f"fewer than {panel.nth} series {panel.series}…" if panel.nth else f"no {panel.series or panel.metric}"
+            absent[legend] = f"{run} has {what}"
+            continue
+        rows.append(own.assign(run=legend))
+        endings.append(ending)
+        if panel.mark and (update := scores.option(run, panel.mark)):
+            marks[legend] = update
+    of = next(filter(None, endings), "…")
     title, y = (text.replace("{of}", of) for text in (panel.title, panel.y))
-    rows = [run.rows.assign(panel=title, run=legend) for legend, run in runs.items()]
-    return PanelPoints(
-        panel,
-        title,
-        y,
-        pd.concat([pd.DataFrame(columns=HEADER, dtype=str), *rows])[HEADER],
-        {legend: run.absent for legend, run in runs.items() if run.absent},
-        {legend: run.mark for legend, run in runs.items() if run.mark},
-    )
-
-
-def _run_points(panel: Panel, scores: Scores, names: list[str]) -> RunPoints:
-    run = scores.choose(names, data=panel.data)
-    if run is None:
-        where = "is scored" if panel.data else "is on the run sheet"
-        return RunPoints(absent=f"none of {', '.join(names)} {where}")
-    points = _series_points(panel, scores, run)
-    if points.rows.empty:
-        return points._replace(absent=f"{run} has {_what(panel)}")
-    return points._replace(mark=scores.option(run, panel.mark) if panel.mark else None)
-
-
-def _what(panel: Panel) -> str:
-    if panel.nth:
-        return f"fewer than {panel.nth} series {panel.series}…"
-    return f"no {panel.series or panel.metric}"
-
-
-def _series_points(panel: Panel, scores: Scores, run: str) -> RunPoints:
-    points = scores.points(run)
-    ending = _ending(panel, list(points.series.unique()))
-    if ending is None:
-        return RunPoints()
-    rows = points[points.series == f"{panel.series}{ending}"]
-    if panel.groups is not None:
-        rows = rows[rows.group.isin(panel.groups)]
-    return RunPoints(rows[HEADER[2:]], ending)
+    return PanelPoints(panel, title, y, pd.concat(rows).assign(panel=title)[HEADER], absent, marks)
 
 
 def _ending(panel: Panel, series: list[str]) -> str | None:

@@ -34,8 +34,6 @@ GROUPS = {
     "rare": ("rare", "#D55E00", "^", "dashdot"),
     "total": ("all", "#000000", "D", "dotted"),
 }
-
-
 CURVES: list[tuple[str, Any]] = [
     ("#000000", "solid"),
     ("#CC79A7", "dashed"),
@@ -43,8 +41,6 @@ CURVES: list[tuple[str, Any]] = [
     ("#E69F00", (0, (1, 1))),
     ("#666666", (0, (5, 1, 1, 1, 1, 1))),
 ]
-
-
 EFFECT: dict[str, tuple[str, dict[str, Any]]] = {  # legend -> group of the points, style
     "where the claim turns": ("turn", {"color": "0.75", "linestyle": "solid", "linewidth": 0.8}),
     "in print": ("print", {"color": "#D55E00", "linestyle": (0, (4, 2)), "linewidth": 1.1}),
@@ -88,35 +84,22 @@ def add_legend(panels: list["PanelPoints"], canvas: Canvas, styles: Styles) -> N
         for label, line in _entries(panel, styles) if not panel.rows.empty else ():
             entries.setdefault(label, line)
     if entries:
+        columns = min(WIDEST, len(entries))
         canvas.legend(
-            list(entries.values()),
-            list(entries),
-            loc="outside lower center",
-            ncols=min(WIDEST, len(entries)),
-            handlelength=2.2,
+            list(entries.values()), list(entries), loc="outside lower center", ncols=columns, handlelength=2.2
         )
 
 
 def _entries(panel: "PanelPoints", styles: Styles) -> Iterator[tuple[str, Line2D]]:
-    if panel.panel.kind == "scatter":
-        yield from _clouds(panel)
-    if panel.panel.kind == "line":
-        yield from _curves(panel, styles)
+    curves = panel.rows[["run", "group"]].drop_duplicates()
     if panel.panel.kind == "effect":
         shown = set(panel.rows.group)
         yield from ((name, Line2D([], [], **style)) for name, (group, style) in EFFECT.items() if group in shown)
         return  # an empty panel says itself what is missing
+    if panel.panel.kind == "scatter":
+        for name, colour, marker, _ in map(GROUPS.__getitem__, groups(panel)):
+            yield name, Line2D([], [], color=colour, marker=marker, markersize=5, linestyle="none")
+    elif panel.panel.kind == "line" and len(curves) > 1:  # a single curve needs no entry
+        for run, group in curves.itertuples(index=False):
+            yield GROUPS[group][0] if by_group(panel) else run, Line2D([], [], **styles.curve(panel, run, group))
     yield from ((f"{run}: not run", BLANK) for run in panel.absent)
-
-
-def _clouds(panel: "PanelPoints") -> Iterator[tuple[str, Line2D]]:
-    for group in groups(panel):
-        name, colour, marker, _ = GROUPS[group]
-        yield name, Line2D([], [], color=colour, marker=marker, markersize=5, linestyle="none")
-
-
-def _curves(panel: "PanelPoints", styles: Styles) -> Iterator[tuple[str, Line2D]]:
-    """A single curve needs no entry."""
-    curves = panel.rows[["run", "group"]].drop_duplicates()
-    for run, group in curves.itertuples(index=False) if len(curves) > 1 else ():
-        yield GROUPS[group][0] if by_group(panel) else run, Line2D([], [], **styles.curve(panel, run, group))

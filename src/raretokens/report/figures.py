@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
@@ -71,26 +72,15 @@ def _write_reason(panel: PanelPoints, axis: Axes) -> None:
 def _draw_points(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
     axis.set(xlabel=panel.panel.x, ylabel=panel.y)
     axis.ticklabel_format(useOffset=False)
-    match panel.panel.kind:
-        case "scatter":
-            _scatter(panel, axis)
-        case "line":
-            _lines(panel, axis, styles)
-        case "effect":
-            _effect(panel, axis)
-        case _:
-            _sweep(panel, axis)
-    if "x" in panel.panel.log:
-        axis.set_xscale("log")
-    if "y" in panel.panel.log:
-        axis.set_yscale("log")
+    {"scatter": _scatter, "line": _lines, "effect": _effect, "sweep": _sweep}[panel.panel.kind](panel, axis, styles)
+    axis.set(**{f"{letter}scale": "log" for letter in panel.panel.log})
 
 
-def _scatter(panel: PanelPoints, axis: Axes) -> None:
+def _scatter(panel: PanelPoints, axis: Axes, _: Styles) -> None:
     for line in (axis.axhline, axis.axvline):
         line(0, color="0.75", linewidth=0.6, zorder=0)
     for group in groups(panel):
-        _, colour, marker, _ = GROUPS[group]
+        colour, marker = GROUPS[group][1:3]
         x, y = _numbers(panel.rows[panel.rows.group == group])
         axis.scatter(x, y, s=7, color=colour, marker=marker, alpha=0.55, linewidths=0)
     if axis.dataLim.x1 > 10_000:
@@ -107,14 +97,14 @@ def _lines(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
         axis.set_ylim(bottom=0)
 
 
-def _effect(panel: PanelPoints, axis: Axes) -> None:
+def _effect(panel: PanelPoints, axis: Axes, _: Styles) -> None:
     for group, style in EFFECT.values():
         rows = panel.rows[panel.rows.group == group]
         for _, course in rows.groupby((rows.x.astype(int).diff() < 0).cumsum()):  # seeds stand one below the other
             axis.plot(*_numbers(course), **style)
 
 
-def _sweep(panel: PanelPoints, axis: Axes) -> None:
+def _sweep(panel: PanelPoints, axis: Axes, _: Styles) -> None:
     rows = panel.rows.sort_values("x", key=lambda x: x.astype(float), kind="stable")
     x, y = _numbers(rows[rows.group == ""])
     axis.plot(x, y, color="#000000", marker="o", markersize=4, linewidth=1.3)
@@ -131,22 +121,12 @@ def share_limits(panels: list[PanelPoints], axes: list[Axes], columns: int) -> N
     """Panels with the same word; an axis is named once in a row of them."""
     for word in dict.fromkeys(panel.panel.limits for panel in panels if panel.panel.limits):
         places = [i for i, panel in enumerate(panels) if panel.panel.limits == word]
-        _widen([axes[i] for i in places if not panels[i].rows.empty])
+        shown = [axes[i].viewLim.get_points() for i in places if not panels[i].rows.empty]
         for i in places:
-            _name_once(i, places, panels, axes, columns)
-
-
-def _widen(axes: list[Axes]) -> None:
-    lows, highs = ([axis.viewLim.get_points()[end] for axis in axes] for end in (0, 1))
-    for axis in axes:
-        axis.set(
-            xlim=(min(x for x, _ in lows), max(x for x, _ in highs)),
-            ylim=(min(y for _, y in lows), max(y for _, y in highs)),
-        )
-
-
-def _name_once(i: int, places: list[int], panels: list[PanelPoints], axes: list[Axes], columns: int) -> None:
-    if i % columns and i - 1 in places and panels[i].y == panels[i - 1].y:
-        axes[i].set_ylabel("")
-    if i + columns in places:
-        axes[i].set_xlabel("")
+            if not panels[i].rows.empty:
+                (left, low), (right, high) = np.min(shown, axis=0)[0], np.max(shown, axis=0)[1]
+                axes[i].set(xlim=(left, right), ylim=(low, high))
+            if i % columns and i - 1 in places and panels[i].y == panels[i - 1].y:
+                axes[i].set_ylabel("")
+            if i + columns in places:
+                axes[i].set_xlabel("")
