@@ -127,6 +127,7 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
             4,
             "tokens.lm.vocabulary: 4 is not allowed: input should be greater than or equal to 16",
         ),
+        ("alpha", -0.1, "alpha: -0.1 is not allowed: should be a number >= 0"),
         ("alpha", float("nan"), "alpha: nan is not allowed: input should be a finite number"),
         ("alpha", float("inf"), "alpha: inf is not allowed: input should be a finite number"),
         ("threads", 10**30, "threads: 1"),
@@ -190,11 +191,12 @@ def test_a_key_of_a_former_version_is_one_line_that_names_the_new_key(tmp_path, 
 def test_all_mistakes_are_reported_at_once(tmp_path):
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
     tree["runs"]["lm"]["agg"].update(objective="ag", size="deno")
+    tree["alpha"] = -1.0  # which several runs use
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(tree))
     with pytest.raises(UserError) as error:
         load(path)
-    assert len(str(error.value).split("\n")) == 2
+    assert len(str(error.value).split("\n")) == 3
 
 
 def test_a_knob_sets_the_option_of_its_name(tmp_path):

@@ -235,4 +235,4 @@ def _knob(key: str, parameters: Parameters, line: Line, declared: dict[str, Opti
         yield f"{key}: {line.knob!r} is no key of params.yaml; {nearest(line.knob, tree)}"
         return
     if wanted is not None and not wanted.accepts(value):
-        yield f"{key}: {line.knob} is {value!r}; should be {wanted.allowed}"
+        yield f"{line.knob}: {value!r} is not allowed: should be {wanted.allowed}"  # once, however many runs share it

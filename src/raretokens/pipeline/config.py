@@ -23,7 +23,7 @@ def load(path: Path = PARAMETERS) -> Parameters:
     if not path.exists():
         raise UserError(f"{path}: no such file; run from the folder of a scale (the top level or scales/*)")
     parameters = checked(schema(), read_yaml(path), path)
-    lines = [f"{path}: {line}" for line in mistakes(parameters)]
+    lines = [f"{path}: {line}" for line in dict.fromkeys(mistakes(parameters))]
     if lines:
         raise UserError("\n".join(lines))
     return parameters

@@ -3,9 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts, lines
@@ -68,7 +66,7 @@ class Size(parameters.Size):
 
 class Settings(TaskSettings):
     sizes: dict[Name, Size]
-    alpha: Annotated[float, Field(ge=0.0)]  # of AGG
+    alpha: float  # of AGG
     decoding: Decoding
     named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
 

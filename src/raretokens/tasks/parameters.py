@@ -99,7 +99,7 @@ class Parameters(Strict):
     scale: Name
     threads: Annotated[int, Field(gt=0, le=1024)]
     seed: Seed
-    alpha: Annotated[float, Field(ge=0.0)]
+    alpha: float  # bounds: those of the option of each objective that has it
     mirror: str | None
     sources: list[Name]
     own: dict[Own, str]
