@@ -1,6 +1,5 @@
 """The effect of one metric between runs, with its intervals: the unit of claims, method tables and studies."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -148,15 +147,24 @@ class Comparison:
 
     @property
     def effect(self) -> Effect:
-        intervals = (
-            interval and Interval(*(float(from_additive(self.kind, end)) for end in interval))
-            for interval in (self.seed_interval, self.test_interval)
+        return Effect(
+            kind=self.kind,
+            left=self._mean_of("left"),
+            right=self._mean_of("right"),
+            value=self.mean,
+            seed_interval=self._rescaled(self.seed_interval),
+            test_interval=self._rescaled(self.test_interval),
+            seeds=len(self.seed_effects.keys() - {None}),
         )
-        means = (
-            (value.for_seeds(self.seed_effects) or value).mean if value else None
-            for value in (self.values["left"], self.values.get("right"))
-        )
-        return Effect(self.kind, *means, self.mean, *intervals, seeds=len(self.seed_effects.keys() - {None}))
+
+    def _mean_of(self, side: str) -> float | None:
+        """The mean over the seeds that the effect has, else over all there are."""
+        value = self.values.get(side)
+        return (value.for_seeds(self.seed_effects) or value).mean if value else None
+
+    def _rescaled(self, interval: Interval | None) -> Interval | None:
+        """An interval of the additive scale, on that of the effect."""
+        return interval and Interval(*(float(from_additive(self.kind, end)) for end in interval))
 
     def direction(self, low: float, high: float) -> Literal["lower", "higher", "same"] | None:
         """Where all intervals (of texts alone: all effects) lie beside these two bounds; None where they do not agree."""
@@ -208,16 +216,15 @@ class Comparison:
         if not samples:
             return None
         variance = max(np.var(effects, ddof=1) for effects in samples)
-        deviation = float(
-            np.sqrt(2 * variance if self.control else variance)
-        )  # a control's effect varies as much again
+        # A control's effect varies as much again.
+        deviation = float(np.sqrt(2 * variance if self.control else variance))
         freedom = sum(len(effects) - 1 for effects in samples) * 4 / (len(samples) + 3)
         return SeedVariance(deviation, freedom) if deviation else None
 
-    def _moved(self, run: str, other: str | None) -> Collection[float]:
+    def _moved(self, run: str, other: str | None) -> np.ndarray:
         """The additive effects of the same comparison between other runs, without its control."""
         if other is None:
-            return []
+            return np.array([])
         left = self.runs["left"]
         sides = {
             name: side if side.data else side.replaced(runs=[run if self.runs[name] == left else other])

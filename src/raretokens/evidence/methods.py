@@ -53,7 +53,8 @@ class Change:
     @property
     def improves(self) -> bool:
         """Whether it is better, and by more than the logit-bias baseline reaches at most."""
-        is_explained = self.logit_bias is not None and self.logit_bias <= self.effect.value
+        bias, value = self.logit_bias, self.effect.value
+        is_explained = bias is not None and value is not None and bias <= value
         return self.verdict == "better" and self.share >= LEAST and not is_explained
 
     @property
