@@ -134,10 +134,10 @@ def test_activations_that_depend_on_values_are_unknown(monkeypatch):
     class Reading(nn.Module):
         def __init__(self, vocabulary: int, positions: int) -> None:
             super().__init__()
-            self.table = nn.Parameter(torch.empty(vocabulary, 8))
+            self.embedding = nn.Parameter(torch.empty(vocabulary, 8))
 
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            return nn.functional.embedding(inputs, self.table) * int(inputs.max())
+            return nn.functional.embedding(inputs, self.embedding) * int(inputs.max())
 
     monkeypatch.setitem(sys.modules, "raretokens.models.reading", SimpleNamespace(MODEL=Reading))
     found = memory.measure_forward("reading", "{}", ROWS, POSITIONS, 1, False, "cpu")
