@@ -13,8 +13,8 @@ from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, draws, line, s
 
 from raretokens.errors import UserError
 from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import PrintedTable
 from raretokens.papers.load import written_out
-from raretokens.papers.printed import PrintedTable
 from raretokens.papers.table import Table
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of

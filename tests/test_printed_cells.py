@@ -13,7 +13,7 @@ from tiny.run_sheet import CORPORA, DECLARED, every_metric, line, world, write
 
 from raretokens import csv_files
 from raretokens.evidence.scores import Scores
-from raretokens.papers.printed import PrintedTable, is_suspicious, number
+from raretokens.papers.declarations import PrintedTable, is_suspicious, number
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, page

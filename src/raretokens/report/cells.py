@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from raretokens.papers.printed import NUMBER, is_quoted, is_suspicious, number
+from raretokens.papers.declarations import NUMBER, is_quoted, is_suspicious, number
 
 DIGITS = 4  # of a number whose spread is not known
 PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")

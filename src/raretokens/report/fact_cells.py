@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import Declarations, Metric
-from raretokens.papers.printed import NOTHING, Printed, PrintedTable
+from raretokens.papers.declarations import NOTHING, Declarations, Metric, Printed, PrintedTable
 from raretokens.papers.table import LISTS, Fact, Part, Subject, Table
 from raretokens.report.cells import Cell, compared, is_same, joined, parts, ways
 

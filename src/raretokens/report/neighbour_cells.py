@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raretokens.evidence.scores import Scores
-from raretokens.papers.printed import NOTHING, Printed, PrintedTable
+from raretokens.papers.declarations import NOTHING, Printed, PrintedTable
 from raretokens.papers.table import RunRow, Table
 from raretokens.report.cells import Cell, compared
 

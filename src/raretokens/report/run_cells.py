@@ -7,8 +7,7 @@ from functools import cached_property
 
 from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores, Value
-from raretokens.papers.declarations import EXACT, Declarations, Metric
-from raretokens.papers.printed import NOTHING, Printed, PrintedTable, is_quoted
+from raretokens.papers.declarations import EXACT, NOTHING, Declarations, Metric, Printed, PrintedTable, is_quoted
 from raretokens.papers.table import Column, RunRow, Table
 from raretokens.report.cells import Cell, Direction, Status, compared, direction
 
