@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from raretokens.evidence.scores import Scores
@@ -19,32 +20,21 @@ class Ours(NamedTuple):
 
 def ours_of(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absent: str) -> Ours:
     """corpus: the scale's text; why_absent: why runs are on no run sheet."""
-    reason = _why_not(fact, subject, corpus)
-    if reason:
-        return Ours(reason=reason)
+    names, texts = fact.names(subject), {fact.corpus, subject.corpus} - {None}
+    if not names and (absent := subject.absent or fact.absent):
+        return Ours(reason=absent)
+    if texts - {corpus}:
+        return Ours(reason=f"the text of this scale is {corpus}")
     if fact.parts:
         return _several(fact, subject, scores, why_absent)
-    names = fact.names(subject)
-    data = subject.data or _is_data(fact) or any(name in scores.baselines for name in names)
+    is_count = bool(fact.corpus or fact.share_of)  # of the text, which needs no model
+    data = subject.data or is_count or any(name in scores.baselines for name in names)
     run = scores.choose(names, data=data)
     if run is None or not scores.read(run):
         return Ours(reason=_why_no_run(names, run, data, subject.absent or why_absent))
     value, remark = _value(fact, fact.path.replace("{part}", subject.part), run, scores)
     reason = "" if value is not None else fact.absent or f"{run} names no {fact.path}"
     return Ours(value, f"{scores.task}/{run}", reason, remark if value is not None else "")
-
-
-def _why_not(fact: Fact, subject: Subject, corpus: str) -> str:
-    """Why there can be no value at this scale, or at any."""
-    known = {fact.corpus, subject.corpus} - {None}
-    if not fact.names(subject) and (subject.absent or fact.absent):
-        return subject.absent or fact.absent or ""
-    return f"the text of this scale is {corpus}" if known - {corpus} else ""
-
-
-def _is_data(fact: Fact) -> bool:
-    """Whether it is a count of the text, which needs no model."""
-    return bool(fact.corpus or fact.share_of)
 
 
 def _why_no_run(names: list[str], run: str | None, data: bool, why_absent: str) -> str:
@@ -154,12 +144,8 @@ def _cell(place: Place, fact: Fact, column: str, paper: Printed, ours: Ours) -> 
 
 def _is_same(paper: str, values: list[Any], within: float) -> bool:
     """Whether all numbers of a cell are the printed ones."""
-    if len(values) == 1:
-        return is_same(paper, values[0], within)
-    printed = parts(paper)
-    return len(printed) == len(values) and all(
-        value is not None and is_same(text, value, within) for text, value in zip(printed, values, strict=True)
-    )
+    printed = parts(paper) if len(values) > 1 else [paper]
+    return len(printed) == len(values) and None not in values and all(map(is_same, printed, values, repeat(within)))
 
 
 def _text(value: Any, metric: Metric | None) -> str:

@@ -4,6 +4,7 @@ It is made from the claims.csv of each scale's reports alone, so that it can be 
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -43,24 +44,23 @@ def spent(root: Path) -> list[str]:
 
 def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str:
     largest, *others = claims
-    lines = [ABOUT, _counts(claims), "", *(line for text in spent for line in (text, ""))]
-    failing = [name for name in declared.claims if _outcome(claims, largest, name) == Outcome.CONTRADICTED]
-    lines += [f"## What does not hold at the {largest} scale", "", _head([*claims, "why"])]
-    lines += [_row(name, claims, declared, [_told(name, "why", claims, declared)]) for name in failing] or ["Nothing."]
-    doubted = [
-        name
-        for name, claim in declared.claims.items()
-        if claim.but and _outcome(claims, largest, name) == Outcome.REPRODUCED
-    ]
-    lines += ["", f"## What holds at the {largest} scale and shows less than it seems to", "", _head([*claims, "but"])]
-    lines += [_row(name, claims, declared, [_told(name, "but", claims, declared)]) for name in doubted] or ["Nothing."]
+    outcomes = {name: {scale: own[name].outcome for scale, own in claims.items() if name in own} for name in declared.claims}
+
+    def section(title: str, names: Iterable[str], field: str = "") -> list[str]:
+        rows = [_row(name, claims, declared, field) for name in names]
+        head = [_head([*claims, *([field] if field else [])])] if rows or field else []
+        return ["", f"## {title}", "", *head, *(rows or ["Nothing."])]
+
+    failing = [name for name in outcomes if outcomes[name].get(largest) == Outcome.CONTRADICTED]
+    doubted = [name for name in outcomes if outcomes[name].get(largest) == Outcome.REPRODUCED and declared.claims[name].but]
+    lines = [ABOUT, _counts(claims), *(line for text in spent for line in ("", text))]
+    lines += section(f"What does not hold at the {largest} scale", failing, "why")
+    lines += section(f"What holds at the {largest} scale and shows less than it seems to", doubted, "but")
     for other in others:
-        lines += ["", f"## What the {other} scale decides otherwise than the {largest} scale", ""]
-        turned = [name for name in declared.claims if _differ(claims, largest, other, name)]
-        lines += [_head(list(claims)), *(_row(name, claims, declared) for name in turned)] if turned else ["Nothing."]
+        turned = [name for name, own in outcomes.items() if {own.get(other), own.get(largest)} == set(DECIDED)]
+        lines += section(f"What the {other} scale decides otherwise than the {largest} scale", turned)
     for paper in dict.fromkeys(claim.paper for claim in declared.claims.values()):
-        lines += ["", f"## {paper}", "", _head(list(claims))]
-        lines += [_row(name, claims, declared) for name, claim in declared.claims.items() if claim.paper == paper]
+        lines += section(paper, [name for name, claim in declared.claims.items() if claim.paper == paper])
     return "\n".join([*lines, ""])
 
 
@@ -136,18 +136,13 @@ def _head(columns: list[str]) -> str:
     )
 
 
-def _row(name: str, claims: Claims, declared: Declarations, more: list[str] | None = None) -> str:
+def _row(name: str, claims: Claims, declared: Declarations, field: str = "") -> str:
+    """field: of the claim, a last column."""
     claim = declared.claims[name]
     verdicts = [part.get(name) for part in claims.values()]
-    reported = next((effect_text(claim.effect, verdict.reported) for verdict in verdicts if verdict), "")
-    cells = [
-        claim.statement,
-        f"{claim.paper} {claim.place}",
-        reported or "*none*",
-        *map(_shown, verdicts),
-        *(more or []),
-    ]
-    return f"| {' | '.join(cells)} |"
+    reported = next((effect_text(claim.effect, verdict.reported) for verdict in verdicts if verdict), "") or "*none*"
+    more = [_filled(getattr(claim, field) or "not known", claims, declared)] if field else []
+    return f"| {' | '.join([claim.statement, f'{claim.paper} {claim.place}', reported, *map(_shown, verdicts), *more])} |"
 
 
 def _shown(verdict: Verdict | None) -> str:
@@ -166,20 +161,9 @@ def _shown(verdict: Verdict | None) -> str:
     return f"{effect}{','.join(intervals)} **{verdict.outcome}**{seeds_text(verdict.effect)}{reason}".strip()
 
 
-def _told(name: str, field: str, claims: Claims, declared: Declarations) -> str:
-    """What is declared of a claim, with the effects of the claims that it names at the largest scale."""
+def _filled(text: str, claims: Claims, declared: Declarations) -> str:
+    """A text with the effects of the claims that it names, at the largest scale."""
     largest, *_ = claims.values()
     measured = {other: one for other, one in largest.items() if one.effect.value is not None}
     effects = {other: effect_text(one.claim.effect, one.effect.value) for other, one in measured.items()}
-    return (getattr(declared.claims[name], field) or "not known").format_map(
-        dict.fromkeys(declared.claims, "not measured") | effects
-    )
-
-
-def _outcome(claims: Claims, scale: str, name: str) -> Outcome | None:
-    verdict = claims[scale].get(name)
-    return verdict.outcome if verdict else None
-
-
-def _differ(claims: Claims, one: str, other: str, name: str) -> bool:
-    return {_outcome(claims, scale, name) for scale in (one, other)} == set(DECIDED)
+    return text.format_map(dict.fromkeys(declared.claims, "not measured") | effects)
