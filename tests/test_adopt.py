@@ -137,7 +137,10 @@ def test_code_that_does_the_same_is_adopted(scale):
                 ".square().sum() - n)": ".square().sum() - n - 1e-3 * unit.sum())",
                 "log_z.min() - log_z.max()": "log_z.min()",
             },
-            {"train-lm@cosreg": "state after step 9", "score-lm@cosreg": "reports/runs/lm/cosreg.json"},
+            {
+                "train-lm@cosreg": "state after step 9",
+                "score-lm@cosreg": "in the demo, score-lm@cosreg: reports/runs/lm/cosreg.json",
+            },
         ),
     ],
     ids=["schedule", "loss-and-metric"],

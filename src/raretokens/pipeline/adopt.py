@@ -119,8 +119,8 @@ class Adoption:
         names = {stage.name for stage in (*asked, *changed)}
         differs = self._compare(Replay(Code(root()), self.demo, shown, names, CACHE / "demo"), asked)
         bad = {name.partition("@")[0].removesuffix("-continued"): f"{name}: {why}" for name, why in differs.items()}
-        bad |= {kind: f"{self.demo} has no {kind} that {self.revision} ran" for kind in kinds - {s.kind for s in asked}}
-        return refused + [f"{stage.name}: {bad[stage.kind]}" for stage in waiting if stage.kind in bad]
+        bad |= {kind: f"{self.demo}: no {kind} that {self.revision} ran" for kind in kinds - {s.kind for s in asked}}
+        return refused + [f"{stage.name}: in the demo, {bad[stage.kind]}" for stage in waiting if stage.kind in bad]
 
     def _compare(self, replay: Replay, asked: list[Stage]) -> dict[str, str]:
         """Stage -> what differs, of those where something does."""

@@ -13,6 +13,8 @@ KEYS: dict[str, str] = {}
 VALUES: dict[str, dict[str, str]] = {}
 # Former key of a score file or column of a CSV or TSV file -> present one.
 COLUMNS: dict[str, str] = {}
+# Part of the name of a tensor in a saved state, between dots -> present one. Weights and snapshots keep their names.
+STATE: dict[str, str] = {"table": "embedding"}
 # Former stage -> present stage, as dvc.lock names it before an @.
 STAGES: dict[str, str] = {}
 # Former start of a path below the folder of a scale -> present start; the longest that fits counts.
@@ -68,6 +70,11 @@ def path(name: str) -> str:
     name = PATHS[start] + name[len(start) :] if start else name
     end = next((end for end in ENDINGS if name.endswith(end)), "")
     return name.removesuffix(end) + ENDINGS[end] if end else name
+
+
+def state(tensors: dict[str, str]) -> dict[str, str]:
+    """Content of a saved state, in present names."""
+    return {".".join(STATE.get(part, part) for part in name.split(".")): value for name, value in tensors.items()}
 
 
 def former_key(key: str) -> str:

@@ -32,6 +32,7 @@ LATE = ("until", "start")  # options of objectives that count steps
 FORMAT = 1  # of what is kept of a trial
 SAVE_EVERY = "save_updates"  # key of machine.yaml
 POLL = 0.01  # seconds
+STATE = "state after step"  # start of the name of a state in an outcome
 OUTPUT = "output.txt"
 
 
@@ -169,7 +170,7 @@ class Half:
     def states_outcome(self, steps: int) -> dict[str, Any]:
         """The part of it that saved states are: of the two saves."""
         kept, every = self.states(), saved_every(steps)
-        return {f"state after step {step}": _state(kept[step]) for step in (every, 2 * every) if step in kept}
+        return {f"{STATE} {step}": _state(kept[step]) for step in (every, 2 * every) if step in kept}
 
     def outcome(self, steps: int) -> dict[str, Any]:
         """Everything that is compared, as hashes and texts. Raises UserError where the process wrote no second state."""
@@ -202,9 +203,11 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
         if isinstance(value, str):
             if not renames.same_content(name, value.encode(), new[name].encode()):
                 return f"{name}: {_first_line(value, new[name])}"
-        elif value != new[name]:
-            names = [key for key in [*value, *new[name]] if value.get(key) != new[name].get(key)]
-            return f"{name}: {names[0]}"
+            continue
+        then, now = (renames.state(part) if name.startswith(STATE) else part for part in (value, new[name]))
+        for key in [*then, *now]:
+            if then.get(key) != now.get(key):
+                return f"{name}: {key}"
     return None
 
 
@@ -227,7 +230,7 @@ def _state(path: Path) -> dict[str, str]:
 def _leaves(tree: Any, place: str) -> Iterator[tuple[str, str]]:
     if isinstance(tree, dict):
         for name, value in tree.items():
-            yield from _leaves(value, f"{place}.{renames.KEYS.get(name, name)}")
+            yield from _leaves(value, f"{place}.{name}")
     elif isinstance(tree, list | tuple):
         for number, value in enumerate(tree):
             yield from _leaves(value, f"{place}.{number}")
