@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -199,7 +200,10 @@ def parameters():
 @pytest.mark.parametrize("stage", ["train-lm", "score-lm"])
 def test_an_edit_counts_exactly_where_the_stage_can_reach_it(parameters, stage):
     """Every other definition of the files that it runs."""
-    code, roots = Code(), next(jobs.code_roots(kind, job) for kind, _, job in jobs.all_jobs(parameters) if kind == stage)
+    code, roots = (
+        Code(),
+        next(jobs.code_roots(kind, job) for kind, _, job in jobs.all_jobs(parameters) if kind == stage),
+    )
     before, reached, tried = code.of_files(*roots), code.reached(*roots), {True: 0, False: 0}
     for file, numbers in sorted(reached.items()):
         for number, statement in list(enumerate(code.statements(file)))[::2]:
@@ -212,22 +216,31 @@ def test_an_edit_counts_exactly_where_the_stage_can_reach_it(parameters, stage):
 
 
 def test_modules_that_are_found_by_name_are_named_by_the_job(parameters):
-    """Of each pattern of import_module that a stage can reach, the job names a module."""
+    """Each import_module that a stage can reach puts together a name of which the job has a module."""
     code, seen = Code(), set[str]()
-    for roots in {jobs.code_roots(stage, job) for stage, _, job in jobs.all_jobs(parameters) if stage not in jobs.PINNED}:
+    names = {path: name for name, path in code.modules.items()}
+    for roots in {
+        jobs.code_roots(stage, job) for stage, _, job in jobs.all_jobs(parameters) if stage not in jobs.PINNED
+    }:
+        named = [root.partition(":")[0] for root in roots]
         for file, numbers in code.reached(*roots).items():
-            for pattern in (one for number in numbers for one in patterns(code.statements(file)[number].node)):
-                named = [root.partition(":")[0] for root in roots if re.fullmatch(pattern, root.partition(":")[0])]
-                assert named, f"{roots}: {file}: {pattern}"
-                seen.add(pattern)
+            for number in numbers:
+                for pattern in patterns(code.statements(file)[number].node, names[file]):
+                    assert any(re.fullmatch(pattern, name) for name in named), f"{roots}: {file}: {pattern}"
+                    seen.add(pattern)
     assert len(seen) >= 4
 
 
-def patterns(node: ast.AST) -> list[str]:
-    """Of the names of modules that a statement puts together."""
-    texts = (one for one in ast.walk(node) if isinstance(one, ast.JoinedStr))
-    parts = (
-        ["".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w+" for part in one.values)]
-        for one in texts
-    )
-    return [text for (text,) in parts if text.startswith(r"raretokens\.")]
+def patterns(node: ast.AST, module: str) -> Iterator[str]:
+    """Of the names of modules that a statement puts together; a name that is written out is followed by itself."""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and "import_module" in (
+            getattr(call.func, "id", ""),
+            getattr(call.func, "attr", ""),
+        ):
+            name = call.args[0]
+            if isinstance(name, ast.JoinedStr):
+                text = ast.unparse(name)[2:-1].replace("{__name__}", module)
+                yield re.sub(r"\\\{.*?\}", r"\\w+", re.escape(text).replace(r"\}", "}"))
+            else:
+                assert isinstance(name, ast.Constant), ast.unparse(call)

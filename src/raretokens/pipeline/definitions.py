@@ -74,9 +74,7 @@ class Statement:
     @cached_property
     def modules(self) -> set[str]:
         """Texts that look like names of this package's modules."""
-        texts = {
-            one.value for one in self.nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)
-        }
+        texts = {one.value for one in self.nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)}
         return {text for text in texts if text.startswith(f"{ROOT}.")}
 
     @property
