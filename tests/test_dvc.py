@@ -214,7 +214,7 @@ RUNNING = {
     "evaluation/score_files.py:layout": SCORE | {"baseline"},
     "evaluation/translate.py:translate": {"translate"},
     "evidence/run_sheet.py:Sheet": {"report"},
-    "files.py:whole": ALL,
+    "files.py:atomic_write": ALL,
     "loss/gated_cross_entropy.py:gated_linear_cross_entropy": TRAIN,
     "loss/terms.py:negative_sampling": {"train-skipgram"},
     "models/awd_lstm.py:WeightDroppedLSTM": {"train-recurrent", "evaluate"},
@@ -238,7 +238,7 @@ RUNNING = {
     "pipeline/code.py:Code": set(),
     "pipeline/context.py:training": set(),
     "pipeline/job_file.py:load_job": set(),
-    "pipeline/jobs.py:sheet": set(),
+    "pipeline/jobs.py:run_sheet": set(),
     "pipeline/machine/settings.py:Machine": set(),
     "pipeline/planning/corpora.yaml": set(),
     "pipeline/planning/memory.py:has_penalty": set(),
@@ -297,7 +297,7 @@ def test_every_folder_has_a_file_whose_stages_are_listed():
 
 
 def test_a_change_of_one_stage_s_function_is_of_that_stage_alone(package, before, parameters):
-    edit = {package / "pipeline/stages.py": lambda source: source.replace("probe_run(", "print()\n    probe_run(")}
+    edit = {package / "pipeline/stages.py": lambda source: source.replace("write_output(", "print()\n    write_output(")}
     with edited(edit):
         assert stale(before, parameters) == {"probe"}
 
