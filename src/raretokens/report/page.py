@@ -17,9 +17,8 @@ from raretokens.papers.task_names import HEADLINES
 from raretokens.report import method_tables, page_claims, page_runs
 from raretokens.report.cells import Cell
 from raretokens.report.claims import MEANINGS
-from raretokens.report.grid import Grid, remarks
 from raretokens.report.summary import environment
-from raretokens.report.tables import ADDED, WAYS
+from raretokens.report.tables import ADDED, WAYS, Grid, remarks
 
 GLOSSARY = Path(__file__).with_name("glossary.csv")
 MARKS = {
