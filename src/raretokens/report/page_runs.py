@@ -23,9 +23,10 @@ def run_sections(declared: Declarations, scores: dict[str, Scores], scale: Path)
 
     scale: the folder with TIMES and KEPT.
     """
-    kept = _kept(scale / KEPT)
+    kept = csv_files.read_csv(scale / KEPT).to_dict("records") if (scale / KEPT).is_file() else []
+    times = {(row["task"], row["run"]): {**row, "seconds": 3600 * float(row["hours"])} for row in kept if row["hours"]}
     return [
-        _section(declared, part, name, _time(scale / TIMES / f"{task}-{name}.json", kept.get((task, name))))
+        _section(declared, part, name, _time(scale / TIMES / f"{task}-{name}.json", times.get((task, name))))
         for task, part in scores.items()
         for name in part.names()
     ]
@@ -37,7 +38,8 @@ def _section(declared: Declarations, scores: Scores, name: str, time: dict[str, 
         "task": scores.task,
         "name": name,
         "data": name not in scores.lines,
-        "repeats": _repeated(scores, name),
+        # The run that it differs from in its seed alone: there the page shows all numbers, here where they are.
+        "repeats": next((first for first, runs in scores.repetitions.items() if name in runs[1:]), None),
         "score": score,
         "facts": list(_facts(score)),
         "scores": list(grouped(declared, scores, name)),
@@ -47,11 +49,6 @@ def _section(declared: Declarations, scores: Scores, name: str, time: dict[str, 
     }
 
 
-def _repeated(scores: Scores, name: str) -> str | None:
-    """The run that it differs from in its seed alone: there the page shows all numbers, here where they are."""
-    return next((first for first, runs in scores.repetitions.items() if name in runs[1:]), None)
-
-
 def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """What ran: the parameters as the score file lists them, then the objective's options."""
     for key in ("objective", "size", "seed"):
@@ -59,12 +56,6 @@ def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, score[key]
     for key, value in (*score.get("parameters", []), *score.get("options", [])):
         yield key.replace("_", " "), f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _kept(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """(Task, run) -> what the table of trained runs says."""
-    rows = csv_files.read_csv(file).to_dict("records") if file.is_file() else []
-    return {(row["task"], row["run"]): {**row, "seconds": 3600 * float(row["hours"])} for row in rows if row["hours"]}
 
 
 def _time(file: Path, kept: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -88,16 +79,24 @@ GROUPS = {"total": "total", "freq": "frequent", "med": "medium", "rare": "rare"}
 
 
 def grouped(declared: Declarations, scores: Scores, name: str) -> Iterator[dict[str, Any]]:
-    """A line for each metric, with the signature of its path's longest beginning."""
-    signatures = _signatures(scores, name)
-    for path, values in _by_path(_metrics(scores, name)).items():
-        beginnings = [path.rsplit(".", cut)[0] for cut in range(path.count(".") + 1)]
+    """A line for each metric of a run and of its comparison with maximum likelihood, with the signature of its longest start."""
+    score, baseline = scores.read(name) or {}, scores.baseline_run(name)
+    signatures = dict(score.get("signatures", []))
+    if baseline:
+        signatures["paired"] = f"baseline:{baseline}|{signatures.get(PAIRED)}|{SIGNATURE}"
+    paths: dict[str, dict[str, str]] = {}  # path without its group -> group -> number
+    for path, value in flatten({**score.get("metrics", {}), "paired": scores.paired(name)}):
+        start, _, end = path.rpartition(".")
+        key, group = (start, end) if end in GROUPS else (path, "total")
+        paths.setdefault(key, {})[group] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    for path, values in paths.items():
+        starts = [path.rsplit(".", cut)[0] for cut in range(path.count(".") + 1)]
         yield {
             "path": path,
             "groups": values,
             "by_group": values.keys() != {"total"},
             "metric": declared.known_metric(path) or declared.known_metric(f"{path}.total"),
-            "signature": next((signatures[part] for part in beginnings if part in signatures), ""),
+            "signature": next((signatures[part] for part in starts if part in signatures), ""),
         }
 
 
@@ -109,27 +108,6 @@ def explained(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         lines.setdefault(score["path"], {key: score[key] for key in ("path", "metric")})
         signatures.setdefault(score["path"], Counter())[score["signature"]] += 1
     return [{**line, "signature": signatures[path].most_common(1)[0][0]} for path, line in lines.items()]
-
-
-def _metrics(scores: Scores, name: str) -> dict[str, Any]:
-    """Those of the run, and of its comparison with maximum likelihood."""
-    return {**(scores.read(name) or {}).get("metrics", {}), "paired": scores.paired(name)}
-
-
-def _signatures(scores: Scores, name: str) -> dict[str, str]:
-    own = dict((scores.read(name) or {}).get("signatures", []))
-    beside = scores.baseline_run(name)
-    return {**own, "paired": f"baseline:{beside}|{own.get(PAIRED)}|{SIGNATURE}"} if beside else own
-
-
-def _by_path(metrics: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Path without its group -> group -> number."""
-    paths: dict[str, dict[str, str]] = {}
-    for path, value in flatten(metrics):
-        start, _, end = path.rpartition(".")
-        key, group = (start, end) if end in GROUPS else (path, "total")
-        paths.setdefault(key, {})[group] = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return paths
 
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 206, 48, 6, 12, 26  # of the drawing and its margins, in its own units
