@@ -114,7 +114,7 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         (
             "tokens/lm/vocabulary",
             {"model": "gpt3"},
-            "tokens.lm.vocabulary: {'model': 'gpt3'} is not allowed: should be a number of pieces, or have a",
+            "tokens.lm.vocabulary: {'model': 'gpt3'} is not allowed: should be a number of subword tokens, or have a",
         ),
         (
             "tokens/lm/vocabulary",

@@ -168,7 +168,7 @@ def test_shares_of_types_are_rounded_to_the_nearest():
 
 
 def test_too_many_pieces_for_the_text_is_one_clear_error(folders, tmp_path):
-    with pytest.raises(UserError, match="vocabulary: 50000 pieces cannot be learnt"):
+    with pytest.raises(UserError, match="vocabulary: 50000 subword tokens cannot be learnt"):
         encode(told("lm", 50_000), folders / "lm", tmp_path)
 
 

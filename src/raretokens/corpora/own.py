@@ -18,19 +18,19 @@ NAMES = re.compile(r"lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9_-]*-(source|targe
 
 
 def take(name: str, file: Path, into: Path) -> None:
-    """Check a file named under `own:` and copy it, less a byte-order mark; UserError names the file and the byte."""
+    """Check a file named under `own:` and copy it without a byte-order mark; UserError names the file and the byte."""
     if not NAMES.fullmatch(name):
         allowed = ", ".join((*LM, *NMT, "nmt-<extra test>-source", "nmt-<extra test>-target"))
         raise UserError(f"own.{name}: unknown key; allowed: {allowed}")
     if not file.is_file():
         raise UserError(f"own.{name}: {file}: no such file")
     with atomic_write(into) as part:
-        if not _copied(file, part, f"own.{name}: {file}"):
+        if not _copy_text(file, part, f"own.{name}: {file}"):
             raise UserError(f"own.{name}: {file}: no text in it")
 
 
-def _copied(file: Path, into: Path, place: str) -> bool:
-    """Whether there was any text in it."""
+def _copy_text(file: Path, into: Path, place: str) -> bool:
+    """Copy the file; return whether it has any text."""
     offset, has_text = 0, False
     with file.open("rb") as stream, into.open("wb") as out:
         for line in stream:  # a newline byte is never a part of another character
@@ -38,7 +38,7 @@ def _copied(file: Path, into: Path, place: str) -> bool:
                 has_text |= bool(line.decode("utf-8").strip("\ufeff \t\r\n"))
             except UnicodeDecodeError as error:
                 raise UserError(f"{place}: not UTF-8 at byte {offset + error.start}") from None
-            if b"\0" in line:  # valid UTF-8, but what UTF-16 looks like; models of pieces would leave it out
+            if b"\0" in line:  # valid UTF-8, but what UTF-16 looks like; subword models would leave it out
                 raise UserError(f"{place}: a NUL at byte {offset + line.index(0)}: no plain text, or UTF-16")
             out.write(line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line)
             offset += len(line)

@@ -10,20 +10,20 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Groups(Strict):
-    """Frequent, medium and rare types: shares of all types, or the first medium and the first rare id."""
+    """Frequent, medium and rare token types: shares of all types, or the first medium and the first rare id."""
 
     fractions: Annotated[list[Share], Field(min_length=3, max_length=3)] | None = None
     boundaries: Annotated[list[PositiveInt], Field(min_length=2, max_length=2)] | None = None
 
 
 class Subword(Strict):
-    """Pieces of another model than SentencePiece's: those of GPT-2, or merges learnt on words (Sennrich et al. 2016)."""
+    """Subword tokens of another model than SentencePiece: GPT-2's, or merges learnt on words (Sennrich et al. 2016)."""
 
     model: Literal["gpt2", "bpe"]
     merges: PositiveInt | None = None
-    longest: PositiveInt | None = None  # pieces on a side of a pair
+    longest: PositiveInt | None = None  # subword tokens on a side of a pair
     ratio: Annotated[float, Field(gt=1.0)] | None = None  # of the longer side of a pair to the other
-    rows: PositiveInt | None = None  # of the table that must come out
+    rows: PositiveInt | None = None  # of the vocabulary; any other number is an error
 
 
 class WordVocabulary(Strict):
@@ -37,21 +37,21 @@ class WordVocabulary(Strict):
 
 
 def _model(declared: Any) -> Any:
-    """What a vocabulary is checked as: a mistake in one kind is no question of the others."""
+    """Return the kind that a vocabulary is checked as, so that errors name that kind alone."""
     if isinstance(declared, dict):
         return declared.get("model")
     return getattr(declared, "model", "number")
 
 
 Vocabulary = Annotated[
-    Annotated[int, Field(ge=16), Tag("number")]  # pieces for SentencePiece to learn
+    Annotated[int, Field(ge=16), Tag("number")]  # subword tokens for SentencePiece to learn
     | Annotated[Subword, Tag("gpt2")]
     | Annotated[Subword, Tag("bpe")]
     | Annotated[WordVocabulary, Tag("words")],
     Discriminator(
         _model,
         custom_error_type="model",
-        custom_error_message="should be a number of pieces, or have a model: gpt2, bpe or words",
+        custom_error_message="should be a number of subword tokens, or have a model: gpt2, bpe or words",
     ),
 ]
 

@@ -98,7 +98,7 @@ class SentencePiece:
                     minloglevel=1,
                 )
             except RuntimeError as error:
-                raise UserError(f"vocabulary: {size} pieces cannot be learnt from this text: {error}") from None
+                raise UserError(f"vocabulary: {size} subword tokens cannot be learnt from this text: {error}") from None
         return cls(path)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
