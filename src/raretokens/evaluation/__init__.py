@@ -1,5 +1,5 @@
-"""From a trained run to its score file: predictions on the test text, metrics over them, and the file itself.
+"""From a trained run to its score file.
 
-`config` holds the job specs, `probe`, `recurrent`, `translate` and `predict` ask the model, `artifacts` reads what a run left,
-`metrics/` measures, `score` and `score_files` write the scores.
+`config` has the job specs. `language_model`, `recurrent`, `translate` and `classification` predict the test text. `artifacts`
+reads what a run has written; `metrics/` measures; `geometry`, `history` and `score` combine metrics; `score_files` writes them.
 """

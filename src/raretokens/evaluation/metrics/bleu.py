@@ -1,4 +1,4 @@
-"""BLEU twice: of tokens, as the papers print it, and sacreBLEU on detokenised text; chrF besides."""
+"""BLEU of tokens, as the papers report it, and sacreBLEU and chrF of detokenised text."""
 
 import re
 from collections.abc import Sequence
