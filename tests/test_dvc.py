@@ -242,6 +242,7 @@ RUNNING = {
     "pipeline/machine/settings.py:Machine": set(),
     "pipeline/planning/corpora.yaml": set(),
     "pipeline/planning/memory.py:has_penalty": set(),
+    "pipeline/stages.py:probe": {"probe"},
     "report/cells.py:Cell": {"report"},
     "report/templates/index.md": {"report"},
     "tasks/lm.py:Settings": set(),
@@ -294,12 +295,6 @@ def test_an_edit_makes_only_stages_run_again_that_it_can_change(package, before,
 def test_every_folder_has_a_file_whose_stages_are_listed():
     folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
     assert folders == {name.split("/")[0] for name in RUNNING if "/" in name}
-
-
-def test_a_change_of_one_stage_s_function_is_of_that_stage_alone(package, before, parameters):
-    edit = {package / "pipeline/stages.py": lambda source: source.replace("write_output(", "print()\n    write_output(")}
-    with edited(edit):
-        assert stale(before, parameters) == {"probe"}
 
 
 @pytest.mark.parametrize("objective", known())
