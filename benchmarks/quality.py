@@ -42,7 +42,7 @@ def trained(work: Workload, text: np.ndarray, seed: int) -> GPT2LMHeadModel:
     ))  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         Trainer(model, TrainingArguments(
-            folder, max_steps=training.updates, per_device_train_batch_size=training.tokens_per_update // training.block,
+            folder, max_steps=training.steps, per_device_train_batch_size=training.tokens_per_step // training.block,
             learning_rate=training.peak_lr, lr_scheduler_type="inverse_sqrt", warmup_steps=training.warmup,
             adam_beta1=training.betas[0], adam_beta2=training.betas[1], weight_decay=training.weight_decay, seed=seed,
             bf16=training.precision == "bfloat16", use_cpu=not torch.cuda.is_available(), save_strategy="no", report_to=[],
@@ -92,7 +92,7 @@ def main() -> None:
     found = perplexity(model, streams.tokens(tokens, "test"), window, context)
     ours = score["metrics"]["ppl"]["total"]
     machine = f"{platform.machine()}, {torch.get_num_threads()} thread(s)"
-    rows = [{"size": asked.size, "seed": asked.seed, "engine": engine, "updates": work.training.updates,
+    rows = [{"size": asked.size, "seed": asked.seed, "engine": engine, "updates": work.training.steps,
              "parameters": parameters, "ppl": f"{ppl:.2f}", "to_ours": f"{ppl / ours:.3f}", "machine": machine}
             for engine, parameters, ppl in (("transformers", model.num_parameters(), found), ("ours", "", ours))]  # fmt: skip
     print(*rows, sep="\n")

@@ -42,10 +42,10 @@ KEY = ("text", "words", "width", "negatives", "epochs", "lr", "tokens_per_update
 def ours(folder: Path, seed: int, asked: argparse.Namespace) -> tuple[np.ndarray, float]:
     """N x d rows, and seconds."""
     shape = {name: getattr(asked, name) for name in ("width", "window", "negatives", "drawn", "subsample")}
-    run = Run(name="run", task="skipgram", tokens="text", objective="mle", size="size", architecture="skip_gram", shape=shape,
+    run = Run(name="run", task="skipgram", tokens="text", objective="mle", model="size", architecture="skip_gram", shape=shape,
               seed=seed, options={})  # fmt: skip
     updates = len(streams.tokens(folder, "train")) * asked.epochs // asked.tokens_per_update
-    recipe = Training(updates=updates, tokens_per_update=asked.tokens_per_update, block=asked.block, peak_lr=asked.lr,
+    recipe = Training(steps=updates, tokens_per_step=asked.tokens_per_update, block=asked.block, peak_lr=asked.lr,
                       rule=RuleChoice(name="linear_sgd"), weight_decay=0.0, label_smoothing=0.0, validate_every=updates,
                       validation_tokens=16384, keep=1, snapshot_every=updates)  # fmt: skip
     job = Job(run=run, training=recipe, groups=Groups(fractions=[0.2, 0.3, 0.5]))

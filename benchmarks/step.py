@@ -50,7 +50,7 @@ class Step:
 
     def draw(self, seed: int) -> torch.Tensor:
         """sequences x (positions + 1)"""
-        sequences = max(self.work.training.tokens_per_update // self.length, 1)
+        sequences = max(self.work.training.tokens_per_step // self.length, 1)
         ids = self.work.ids(sequences * (self.length + 1), seed)
         return torch.from_numpy(ids).reshape(sequences, -1).to(self.device)
 
@@ -114,7 +114,7 @@ def one(name: str, size: str, tokens: int, precision: str, device: str, rounds: 
 def compare(size: str, names: list[str], tokens: int, device: str, rounds: int) -> list[dict]:
     own = Workload.named(size).training
     precision = own.precision if device == "cuda" else "float32"
-    tokens = min(tokens, own.tokens_per_update)
+    tokens = min(tokens, own.tokens_per_step)
     rows, base = [], None
     for name in names:
         timed = apart(__file__, name, size, tokens, precision, device, rounds)

@@ -44,7 +44,7 @@ EDGE = {"cpu": 1024, "cuda": 8192}  # of the large matrix product
 
 def text(work: Workload, updates: int, folder: Path) -> Blocks | Pairs:
     """An epoch of about so many updates."""
-    tokens, block = work.training.tokens_per_update, work.training.block
+    tokens, block = work.training.tokens_per_step, work.training.block
     if work.task == "lm":
         return Blocks(work.ids(tokens * updates + 1), block, tokens)
     return Pairs(work.write_pairs(folder, "train", tokens * updates), block, tokens)
@@ -128,14 +128,14 @@ def compare(
     best: dict[str, dict] = {}
     for _ in range(rounds):
         for method in methods:
-            new = apart(__file__, method, size, own.tokens_per_update, precision, device, updates)
+            new = apart(__file__, method, size, own.tokens_per_step, precision, device, updates)
             if "tokens" not in best.get(method, {}) or new.get("tokens", 0) > best[method]["tokens"]:
                 best[method] = new
     card = peak_flops(machine(device)) if device == "cuda" else None
     plain = best.get("plain", {}).get("tokens")
     rows = []
     for method, values in best.items():
-        row = {"size": size, "tokens_per_update": own.tokens_per_update, "precision": precision, "method": method}
+        row = {"size": size, "tokens_per_update": own.tokens_per_step, "precision": precision, "method": method}
         row |= dict.fromkeys(("tokens_per_second", "speed_to_plain", "utilisation", "matmul_share", "MB"), "")
         if "error" not in values:
             row |= {"tokens_per_second": round(values["tokens"]), "MB": round(values["bytes"] / 1e6)}

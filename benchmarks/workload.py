@@ -37,13 +37,13 @@ class Workload:
             scale, task, size = name.split("/")
             path = ROOT / "params.yaml" if scale == "demo" else ROOT / "scales" / scale / "params.yaml"
             parameters = load(path)
-            declared = parameters.task(task).sizes[size]
+            declared = parameters.task(task).models[size]
         except (AttributeError, KeyError, ValueError):
             raise UserError(f"{name}: no such size; allowed: SCALE/TASK/SIZE, such as paper/lm/gpt2m") from None
-        asked = {"tokens_per_update": tokens, "precision": precision}
+        asked = {"tokens_per_step": tokens, "precision": precision}
         training = declared.training(parameters.task(task).training)
         training = training.replaced(**{key: value for key, value in asked.items() if value})
-        training = training.replaced(block=min(training.block, training.tokens_per_update))
+        training = training.replaced(block=min(training.block, training.tokens_per_step))
         rows = text(parameters, _tokens(parameters, task, size), path.parent / "data/tokens").rows
         return cls(task, declared.architecture, shape_of(declared.architecture, declared.shape, name), rows, training)
 
@@ -82,5 +82,5 @@ class Workload:
 
 def _tokens(parameters: Parameters, task: str, size: str) -> str:
     """The token files that runs of the size are trained on; where there is no such run, the first of the task."""
-    runs = [line.tokens for line in parameters.lines(task).values() if line.size == size]
+    runs = [line.tokens for line in parameters.lines(task).values() if line.model == size]
     return (runs or [name for name in parameters.tokens if parameters.corpus_of(name).task == task])[0]

@@ -91,7 +91,7 @@ def used() -> dict:
     """The tests' small parameters, less what none of their runs uses."""
     tree, whole = world.parameters(), yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     tree["runs"]["nmt"]["base-agg"] = whole["runs"]["nmt"]["base-agg"]
-    del tree["nmt"]["sizes"]["big"]
+    del tree["nmt"]["models"]["big"]
     return {key: value for key, value in tree.items() if key not in ("recurrent", "skipgram", "classify", "images")}
 
 

@@ -34,7 +34,7 @@ from tiny.trainer import trainer, write_tokens  # noqa: E402 - from the tests
 from raretokens.errors import exit_on_error  # noqa: E402
 from raretokens.training.run import to_the_end  # noqa: E402
 
-OPTIONS = {"updates": 8, "validate_every": 2, "snapshot_every": 2, "save_updates": 2, "keep": 2}
+OPTIONS = {"steps": 8, "validate_every": 2, "snapshot_every": 2, "save_updates": 2, "keep": 2}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 REACHED = "the operation is reached"
 DAMAGE: tuple[Callable[[bytes], bytes | None], ...] = (

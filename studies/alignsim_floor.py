@@ -29,7 +29,7 @@ def main(tokens: str = "nmt", size: str = "base") -> None:
     vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
     links = sparse.load_npz(paths.alignment(tokens) / "links.npz")
     groups = vocabulary.frequency_groups(parameters.tokens[tokens].groups)
-    shape = len(vocabulary), parameters.nmt.sizes[size].shape["width"]
+    shape = len(vocabulary), parameters.nmt.models[size].shape["width"]
     rows: list[list] = [COLUMNS]
     for kind, seed, table in (
         ("alike", "", np.ones(shape)),

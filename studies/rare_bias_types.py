@@ -39,7 +39,7 @@ def main(*baselines: str) -> None:
         settings = settings.model_copy(update={"window": settings.block, "context": 0})
         vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)
         groups = vocabulary.frequency_groups(parameters.tokens[run.tokens].groups)
-        shape, text = parameters.lm.sizes[run.size], stream(tokens(run.tokens), "test")
+        shape, text = parameters.lm.models[run.model], stream(tokens(run.tokens), "test")
         model = build(shape.architecture, shape.shape, len(vocabulary), max(settings.window, settings.block)).eval()
         model.load_state_dict(load_file(trained("lm", name) / "model.safetensors"))
         rare = torch.from_numpy(groups == RARE)

@@ -71,7 +71,7 @@ def test_reversed_pairs_swap_their_sides(pairs, tmp_path):
 
 def test_updates_of_pairs_cover_the_text_once_and_fit(pairs, monkeypatch):
     monkeypatch.setattr(sentence_pairs, "SMALLEST_BUCKET", 32)
-    updates = Pairs(pairs, longest=31, tokens_per_update=256, seed=1)
+    updates = Pairs(pairs, longest=31, tokens_per_step=256, seed=1)
     seen = np.concatenate([updates.update(u) for u in range(updates.updates_per_epoch)])
     assert len(np.unique(seen)) == len(seen) > 0.95 * len(pairs)  # the last, unfilled update of an epoch is left out
     for number in range(updates.updates_per_epoch):
@@ -114,7 +114,7 @@ def test_padding_stays_below_a_twentieth(pairs, tokens, micro_batch, processes):
 def test_processes_share_an_update_whole_buckets_each(pairs, monkeypatch):
     """Three processes, two buckets: one bucket is divided; every pair is trained once."""
     monkeypatch.setattr(sentence_pairs, "SMALLEST_BUCKET", 32)
-    updates = Pairs(pairs, longest=31, tokens_per_update=64, seed=1)
+    updates = Pairs(pairs, longest=31, tokens_per_step=64, seed=1)
     for processes in (1, 2, 3, 5):
         for number in range(5):
             chosen = updates.update(number)
@@ -125,14 +125,14 @@ def test_processes_share_an_update_whole_buckets_each(pairs, monkeypatch):
 
 
 def test_long_pairs_are_left_out(pairs):
-    updates = Pairs(pairs, longest=12, tokens_per_update=128)
+    updates = Pairs(pairs, longest=12, tokens_per_step=128)
     assert updates.size[updates.kept].max() <= 12
     assert len(updates.kept) == (pairs.lengths.max(1) <= 12).sum()
 
 
 @pytest.mark.parametrize("tokens", [31, 100, 10_000])
 def test_pairs_are_shifted_padded_and_counted(pairs, tokens):
-    updates = Pairs(pairs, longest=31, tokens_per_update=256)
+    updates = Pairs(pairs, longest=31, tokens_per_step=256)
     update, seen = updates.update(2), []
     for batch in updates.cut(update, tokens):
         source, inputs = batch.inputs
@@ -147,7 +147,7 @@ def test_pairs_are_shifted_padded_and_counted(pairs, tokens):
 
 
 def test_an_update_larger_than_the_text_is_refused():
-    with pytest.raises(UserError, match="lm.training.tokens_per_update: 5000 is more than the whole training text"):
+    with pytest.raises(UserError, match="lm.training.tokens_per_step: 5000 is more than the whole training text"):
         check_size(Blocks(TEXT, 10, 5000), "lm", 5000)
 
 

@@ -91,7 +91,7 @@ def judged(
     seeds = {run: int(run.rpartition("-")[2]) if "-" in run else 1 for run in values}
     made = world(folder, scores, seeds)
     for run, column in (drawn or {}).items():
-        (folder / f"lm/{run}.drawn.csv").write_text("\n".join([metric, *map(str, column)]) + "\n")
+        (folder / f"lm/{run}.bootstrap.csv").write_text("\n".join([metric, *map(str, column)]) + "\n")
     return judge("c", declared, made, DECLARED)
 
 
@@ -185,7 +185,7 @@ def test_one_seed_decides_nothing_where_no_row_says_how_much_seeds_differ(tmp_pa
     assert verdict.reason == "1 of 3 seeds, and no row of the same model says how much seeds differ"
 
 
-@pytest.mark.parametrize("change", [{"size": "big"}, {"tokens": "words"}, {"reverse": True}])
+@pytest.mark.parametrize("change", [{"model": "big"}, {"tokens": "words"}, {"reverse": True}])
 def test_rows_of_another_model_lend_nothing(tmp_path, change):
     scores = world(tmp_path, {run: {"metrics": {"isotropy": {"total": value}}} for run, value in LENDERS.items()}
                    | {run: {"metrics": {"isotropy": {"total": value}}} for run, value in {"a": 9.0, "b": 5.0}.items()},

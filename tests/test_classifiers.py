@@ -135,7 +135,7 @@ def test_known_numbers_of_parameters():
 
 def test_an_epoch_sees_every_document_once_cut_to_the_block(folder):
     text, labels = tokens(folder / "classify", "train"), read_labels(folder / "classify", "train")
-    documents = Documents(text, labels, 5, tokens_per_update=20, seed=2)
+    documents = Documents(text, labels, 5, tokens_per_step=20, seed=2)
     assert documents.updates_per_epoch == 15 and documents.per_update == 4
     epoch = [documents.update(number) for number in range(15)]
     assert sorted(np.concatenate(epoch)) == list(range(60))
@@ -268,7 +268,7 @@ def test_the_guess_without_a_model_is_the_most_frequent_class(tmp_path):
     found = json.loads((tmp_path / "majority.json").read_text())
     assert (found["run"], found["task"]) == ("majority", "classify")
     assert found["metrics"]["accuracy"]["total"] == pytest.approx(200 / 3, rel=1e-4)
-    drawn = np.loadtxt(tmp_path / "majority.drawn.csv", skiprows=1)
+    drawn = np.loadtxt(tmp_path / "majority.bootstrap.csv", skiprows=1)
     assert len(drawn) == 400 and drawn.mean() == pytest.approx(200 / 3, abs=5)
     points = (tmp_path / "majority.csv").read_text().splitlines()
     assert points[1:] == ["class_frequency,total,1,3", "class_frequency,total,2,2"]

@@ -90,8 +90,8 @@ def folder(tmp_path_factory) -> Path:
     tree = yaml.safe_load((path / "params.yaml").read_text())
     tree["runs"] = {task: {name: tree["runs"][task][name] for name in names} for task, names in RUNS.items()}
     tree["tokens"].pop("words")
-    tree["lm"]["training"] |= {"updates": UPDATES, "validate_every": 100, "snapshot_every": 100}
-    tree["lm"]["curves"] = [100, UPDATES]
+    tree["lm"]["training"] |= {"steps": UPDATES, "validate_every": 100, "snapshot_every": 100}
+    tree["lm"]["projection_steps"] = [100, UPDATES]
     (path / "params.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
     settings = {"save_updates": 20, "report_seconds": 0.0, "cluster": {"memory": 0.4, "cpus": 1, "at_once": 2}}
     (path / "data/scratch").mkdir(parents=True)

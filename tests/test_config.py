@@ -50,10 +50,10 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         ("alpah", 0.04, "alpah: unknown key (value 0.04); the nearest is alpha"),
         ("lm/training/peak_rl", 1.0, "lm.training.peak_rl: unknown key (value 1.0); the nearest is peak_lr"),
         ("alpha", "three", "alpha: 'three' is not allowed: input should be a valid number"),
-        ("lm/training/updates", 0, "lm.training.updates: 0 is not allowed: input should be greater than 0"),
+        ("lm/training/steps", 0, "lm.training.steps: 0 is not allowed: input should be greater than 0"),
         ("runs/lm/agg/objective", "ag", "runs.lm.agg.objective: 'ag' has no file; the nearest is agg"),
-        ("runs/lm/agg/size", "deno", "runs.lm.agg.size: 'deno' is not one of lm.sizes; the nearest is demo"),
-        ("runs/lm/agg/knob", "alpa", "runs.lm.agg.knob: 'alpa' is no key of params.yaml; the nearest is alpha"),
+        ("runs/lm/agg/model", "deno", "runs.lm.agg.model: 'deno' is not one of lm.models; the nearest is demo"),
+        ("runs/lm/agg/option_from", "alpa", "runs.lm.agg.option_from: 'alpa' is no key of params.yaml; the nearest is alpha"),
         ("runs/lm/agg/alpha_scal", 2.0, "runs.lm.agg.alpha_scal: unknown key (value 2.0); the nearest is alpha_scale"),
         ("runs/lm/agg/alpha_scale", "2", "runs.lm.agg.alpha_scale: '2' is not allowed: should be a number > 0"),
         (
@@ -68,12 +68,12 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         ("alignments/words", {}, "alignments.words: a text of one side has no links; allowed: tokens of pairs"),
         ("alignments", {}, "runs.nmt.base-mle.tokens: 'nmt' is not aligned; name it under alignments"),
         (
-            "lm/sizes/demo/architecture",
+            "lm/models/demo/architecture",
             "decodr",
-            "lm.sizes.demo.architecture: 'decodr' has no file; the nearest is dec",
+            "lm.models.demo.architecture: 'decodr' has no file; the nearest is dec",
         ),
-        ("lm/sizes/demo/layer", 2, "lm.sizes.demo.layer: unknown key (value 2); the nearest is layers"),
-        ("lm/sizes/demo/dropout", 1.5, "lm.sizes.demo.dropout: 1.5 is not allowed: input should be less than 1"),
+        ("lm/models/demo/layer", 2, "lm.models.demo.layer: unknown key (value 2); the nearest is layers"),
+        ("lm/models/demo/dropout", 1.5, "lm.models.demo.dropout: 1.5 is not allowed: input should be less than 1"),
         ("sources", ["bible-wed"], "sources: 'bible-wed' is not known; the nearest is bible-web"),
         (
             "lm/probe/context",
@@ -97,14 +97,14 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
             "integer, or input should be 'epoch'",
         ),
         ("runs/lm/agg/tokens", "nmt", "runs.lm.agg.tokens: 'nmt' is text of nmt; a run of lm needs another"),
-        ("runs/lm/agg/knob", "seed", "runs.lm.agg.knob: 'seed' is no option of agg; allowed: alpha, alpha_scale"),
+        ("runs/lm/agg/option_from", "seed", "runs.lm.agg.option_from: 'seed' is no option of agg; allowed: alpha, alpha_scale"),
         ("runs/lm/agg/tokens", "word", "runs.lm.agg.tokens: 'word' is not one of tokens; the nearest is words"),
         (
             "tokens/words/groups/fractions",
             [0.5, 0.4, 0.3],
             "tokens.words.groups.fractions: [0.5, 0.4, 0.3] add to 1.2; they must add",
         ),
-        ("lm/curves", [40], "lm.curves: [40] are no multiples of lm.training.snapshot_every (30)"),
+        ("lm/projection_steps", [40], "lm.projection_steps: [40] are no multiples of lm.training.snapshot_every (30)"),
         (
             "tokens/lm/vocabulary",
             {"model": "gpt2"},
@@ -134,7 +134,7 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         ("seed", -1, "seed: -1 is not allowed"),
         ("scale", "a|b", "scale: 'a|b' is not allowed: string should match pattern"),
         ("seed", 1 << 32, "seed: 4294967296 is not allowed"),
-        ("lm/sizes/demo/layers", 9 * 10**18, "lm.sizes.demo.layers: 9000000000000000000 is not allowed"),
+        ("lm/models/demo/layers", 9 * 10**18, "lm.models.demo.layers: 9000000000000000000 is not allowed"),
         ("lm/probe/window", 10_000_000, "lm.probe.window: 10000000 is not allowed"),
         ("lm/training/betas", [0.9, 1.0], "lm.training.betas.1: 1.0 is not allowed"),
         (
@@ -147,18 +147,18 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
             {"boundaries": [2, 10]},
             "tokens.lm.groups.boundaries: [2, 10] must rise, from 4 at least",
         ),
-        ("lm/sizes/word/updates", 60, "lm.sizes.word: lm.training.warmup: 80 is more than updates (60)"),
+        ("lm/models/word/steps", 60, "lm.models.word: lm.training.warmup: 80 is more than steps (60)"),
         (
-            "lm/sizes/word/tokens_per_update",
+            "lm/models/word/tokens_per_step",
             64,
-            "lm.sizes.word: lm.training.block: 128 is more than tokens_per_update (64)",
+            "lm.models.word: lm.training.block: 128 is more than tokens_per_step (64)",
         ),
-        ("lm/sizes/word/snapshot_every", 7, "lm.sizes.word.snapshot_every: 7 is not allowed: one of lm.curves"),
+        ("lm/models/word/snapshot_every", 7, "lm.models.word.snapshot_every: 7 is not allowed: one of lm.projection_steps"),
         ("sources", ["bible-web", "bible-web"], "sources: bible-web stands there twice"),
         ("corpora/nmt/extra_tests", ["train"], "corpora.nmt.extra_tests: 'train' is not known; allowed: "),
         ("corpora/lm/extra_tests", ["test_2017_flickr"], "corpora.lm.extra_tests: ['test_2017_flickr'] are of pairs"),
-        ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than updates ("),
-        ("nmt/sizes/base/heads", 5, "nmt.sizes.base.heads: 5; width 96 must be a multiple of twice that"),
+        ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than steps ("),
+        ("nmt/models/base/heads", 5, "nmt.models.base.heads: 5; width 96 must be a multiple of twice that"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_it(tmp_path, key, value, message):
@@ -171,18 +171,18 @@ def test_a_mistake_is_one_line_that_names_it(tmp_path, key, value, message):
 @pytest.mark.parametrize(
     ("key", "named", "new"),
     [
-        ("lm/training/steps_before", "steps_before", "updates"),  # by its name
-        ("lm/training/steps_before", "lm.training.steps_before", "updates"),  # by its place
-        ("lm/sizes/demo/depth", "depth", "layers"),
+        ("lm/training/steps_before", "steps_before", "steps"),  # by its name
+        ("lm/training/steps_before", "lm.training.steps_before", "steps"),  # by its place
+        ("lm/models/demo/depth", "depth", "layers"),
         ("runs/lm/agg/strength", "strength", "alpha"),
-        ("runs/lm/agg/model", "model", "size"),  # whose present key is required
+        ("runs/lm/agg/size", "size", "model"),  # whose present key is required
     ],
 )
 def test_a_key_of_a_former_version_is_one_line_that_names_the_new_key(tmp_path, monkeypatch, key, named, new):
     monkeypatch.setitem(schema.RENAMED_KEYS, named, new)
     path = edited(tmp_path, key, "x")
-    if new == "size":
-        path.write_text(re.sub(r"(model: x\n.*\n) *size: \w+\n", r"\1", path.read_text()))
+    if new == "model":
+        path.write_text(re.sub(r"(size: x\n.*\n) *model: \w+\n", r"\1", path.read_text()))
     with pytest.raises(UserError) as error:
         load(path)
     assert str(error.value) == f"{path}: {key.replace('/', '.')}: unknown key (value 'x'); it is called {new} now"
@@ -190,7 +190,7 @@ def test_a_key_of_a_former_version_is_one_line_that_names_the_new_key(tmp_path, 
 
 def test_all_mistakes_are_reported_at_once(tmp_path):
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
-    tree["runs"]["lm"]["agg"].update(objective="ag", size="deno")
+    tree["runs"]["lm"]["agg"].update(objective="ag", model="deno")
     tree["alpha"] = -1.0  # which several runs use
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(tree))
@@ -199,7 +199,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path):
     assert len(str(error.value).split("\n")) == 3
 
 
-def test_a_knob_sets_the_option_of_its_name(tmp_path):
+def test_option_from_sets_the_option_of_its_name(tmp_path):
     parameters = load(edited(tmp_path, "nmt/alpha", 0.5))
     assert parameters.run("nmt", "base-agg").options["alpha"] == 0.5
     assert parameters.run("lm", "mle-2").seed == 2
@@ -207,24 +207,24 @@ def test_a_knob_sets_the_option_of_its_name(tmp_path):
 
 def test_a_size_of_translation_may_be_decoded_and_trained_otherwise(tmp_path):
     decoding = {"beam": 8, "length_penalty": 1.1, "length_penalty_form": "gnmt"}
-    path = edited(tmp_path, "nmt/sizes/big/decoding", decoding)
+    path = edited(tmp_path, "nmt/models/big/decoding", decoding)
     path.write_text(path.read_text().replace("    big:\n", "    big:\n      warmup: 7\n", 1))
     told = {(stage, name): job for stage, name, job in all_jobs(load(path))}
     for run, beam, warmup in (("base-mle", 4, 80), ("big-mle", 8, 7)):
         assert told["translate", run].decoding == told["score-nmt", run].texts.decoding
         assert (told["translate", run].decoding.beam, told["train-nmt", run].training.warmup) == (beam, warmup)
     assert told["baseline", "nmt"].texts.decoding.beam == 4
-    with pytest.raises(UserError, match="nmt.sizes.big.decoding.bean: unknown key .* the nearest is beam"):
-        load(edited(tmp_path, "nmt/sizes/big/decoding", {**decoding, "bean": 1}))
+    with pytest.raises(UserError, match="nmt.models.big.decoding.bean: unknown key .* the nearest is beam"):
+        load(edited(tmp_path, "nmt/models/big/decoding", {**decoding, "bean": 1}))
 
 
 def test_tables_are_projected_where_a_size_keeps_them(tmp_path):
     """Each size at those updates that are multiples of its own `snapshot_every`."""
     told = {
-        (stage, name): job for stage, name, job in all_jobs(load(edited(tmp_path, "lm/sizes/word/snapshot_every", 40)))
+        (stage, name): job for stage, name, job in all_jobs(load(edited(tmp_path, "lm/models/word/snapshot_every", 40)))
     }
-    assert told["score-lm", "word-mle"].updates == [120, 600]
-    assert told["score-lm", "mle"].updates == [30, 120, 300, 600]
+    assert told["score-lm", "word-mle"].projection_steps == [120, 600]
+    assert told["score-lm", "mle"].projection_steps == [30, 120, 300, 600]
 
 
 def test_a_mistake_stops_the_pipeline_before_any_work(tmp_path):

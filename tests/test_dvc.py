@@ -71,7 +71,7 @@ def test_a_continued_run_has_the_stages_of_others_and_waits_for_its_start():
         assert STAGES[f"{name}-continued"]["foreach"] == STAGES[name]["foreach"].replace("runs.", "continued.")
         if name.startswith("train-"):
             task = name.removeprefix("train-")
-            assert sorted(after["deps"]) == sorted([*before["deps"], f"data/runs/{task}/${{item.after}}"])
+            assert sorted(after["deps"]) == sorted([*before["deps"], f"data/runs/{task}/${{item.init_from}}"])
         assert {**after, "deps": 0} == {**before, "deps": 0}
 
 

@@ -36,7 +36,7 @@ def planned(parameters: Parameters, task: str, name: str, tokens: int) -> plan.P
 @pytest.mark.parametrize("objective", ["freeze_bc", "ul_agg"])
 def test_the_six_layer_model_trains_within_its_planned_memory(objective, tmp_path, monkeypatch):
     """41.6 M parameters, 44,256 types, two updates and an evaluation by the train stage; only the updates are small."""
-    line = {"tokens": "lm", "size": "lm6", "objective": objective}
+    line = {"tokens": "lm", "model": "lm6", "objective": objective}
     monkeypatch.chdir(tmp_path)
     parameters = checked(schema(), {**SHEET, "runs": {"lm": {"one": line}, "nmt": {}}}, "params.yaml")
     threads = 1  # more make the heap's peak vary
@@ -59,7 +59,7 @@ def tokens(tmp_path_factory) -> Path:
 def lines() -> list[tuple[str, str]]:
     """Task and name of the runs that differ in more than their size or the value of an option."""
     kinds = {
-        (task, line.get("tokens"), line["objective"], line.get("reverse"), *sorted({*line} - {"knob"})): (task, name)
+        (task, line.get("tokens"), line["objective"], line.get("reverse"), *sorted({*line} - {"option_from"})): (task, name)
         for task, sheet in SHEET["runs"].items()
         for name, line in reversed(sheet.items())
     }

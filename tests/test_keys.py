@@ -30,8 +30,8 @@ NAMES = {"task", "tokens", "size", "architecture", "model"}
 # By the last part of a key; all else becomes another number, a longer word or a shorter list.
 OTHER: dict[str, Any] = {
     "mirror": "elsewhere", "corpus": "own", "baseline": "another", "scale": "another", "activation": "gelu",
-    "length_penalty_form": "gnmt", "compute_type": "int8", "objective": "cosreg", "after": "mos-mle", "name": "adam",
-    "knob": "lm.sizes.demo.attention_dropout", "validate_every": 7, "validation_tokens": 7, "keep": 7, "tokenise": False,
+    "length_penalty_form": "gnmt", "compute_type": "int8", "objective": "cosreg", "init_from": "mos-mle", "name": "adam",
+    "option_from": "lm.models.demo.attention_dropout", "validate_every": 7, "validation_tokens": 7, "keep": 7, "tokenise": False,
     "sentences": 7, "pairs": 7, "batches": 7, "tokens": 7, "extra_tests": ["test_2017_flickr"],
     "fractions": [0.4, 0.4, 0.2], "betas": [0.8, 0.9],
 }  # fmt: skip
@@ -115,20 +115,20 @@ SCORES = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-c
         "alpha": {"train-lm", "probe", "score-lm"},
         "corpora.lm.corpus": {"prepare", "score-lm", "score-recurrent", "score-skipgram"},
         "tokens.lm.groups.fractions": {"train-lm", "probe", "score-lm", "baseline"},
-        "tokens.skipgram.vocabulary.least_count": {"encode", "score-skipgram"},
+        "tokens.skipgram.vocabulary.min_count": {"encode", "score-skipgram"},
         "alignments.nmt.pairs": {"align", "score-nmt"},
         "lm.training.peak_lr": {"train-lm", "score-lm"},
         "lm.probe.window": {"probe", "score-lm"},
         "lm.probe.continuation.prefix": {"probe", "score-lm", "baseline"},
         "lm.neighbours": {"score-lm"},
-        "lm.curves": {"score-lm"},
+        "lm.projection_steps": {"score-lm"},
         "nmt.alpha": {"train-nmt", "translate", "score-nmt"},
         "nmt.training.block": {"train-nmt", "translate", "score-nmt"},  # translations are as long as that
         "nmt.training.keep": {"train-nmt", "translate", "score-nmt"},
         "nmt.decoding.beam": {"translate", "score-nmt", "baseline"},
-        "nmt.named.shekel": {"score-nmt"},
+        "nmt.neighbour_ranks.shekel": {"score-nmt"},
         "recurrent.evaluation.pointer.theta": {"evaluate", "score-recurrent"},
-        "recurrent.sizes.awd.hidden": {"train-recurrent", "evaluate", "score-recurrent"},
+        "recurrent.models.awd.hidden": {"train-recurrent", "evaluate", "score-recurrent"},
         "classify.training.block": {"train-classify", "predict-classify", "score-classify"},
     }.items(),
 )

@@ -22,7 +22,7 @@ I_W = {"mle": [0.5, 0.51, 0.49], "agg": [0.8, 0.5, 0.3]}
 def world(folder: Path) -> dict[str, Scores]:
     folder.mkdir()
     names = {f"{run}-{seed}": line(run, seed=seed) for run in PPL for seed in (1, 2, 3)}
-    names |= {"other-size": line("agg", size="big"), "coupled": line("coupled_adam")}
+    names |= {"other-size": line("agg", model="big"), "coupled": line("coupled_adam")}
     for name, its in names.items():
         run = its.objective if its.objective in PPL else "mle"
         metrics = {"ppl": {"total": PPL[run][its.seed - 1]}, "isotropy": {"total": I_W[run][its.seed - 1]}}
@@ -74,7 +74,7 @@ def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_
         score = {"seed": names[name].seed, "metrics": {"ppl": {"total": value}}}
         (tmp_path / f"{name}.json").write_text(json.dumps(score))
         drawn = pd.DataFrame({"ppl.total": value * np.exp(np.random.default_rng(0).normal(0, 0.1, 400))})
-        drawn.to_csv(tmp_path / f"{name}.drawn.csv", index=False)
+        drawn.to_csv(tmp_path / f"{name}.bootstrap.csv", index=False)
     changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
     assert [
         (method_tables.mark(changes[run]), changes[run].degrades, changes[run].improves) for run in ("agg", "frage")

@@ -9,7 +9,7 @@ from raretokens.pipeline.config import schema
 from raretokens.yaml_files import checked
 
 BAD = ["$(touch x)", ";touch x", "a b", "a/b", "../x", ".", "", "A", "-a", "a_b", "a'b", "a\n"]
-PLACES = ["runs.lm", "runs.nmt", "corpora", "tokens", "alignments", "own", "lm.sizes"]
+PLACES = ["runs.lm", "runs.nmt", "corpora", "tokens", "alignments", "own", "lm.models"]
 
 
 def renamed(place: str, name: str) -> dict:

@@ -43,9 +43,9 @@ def scores(tmp_path_factory) -> Scores:
         score = {"seed": its.seed, "metrics": {"bleu": {"sacrebleu": bleu}}}
         (folder / f"{name}.json").write_text(json.dumps(score))
         drawn = {"bleu.sacrebleu": resampling.bleu(texts, TRUTH, {"tokenize": "13a"})}
-        pd.DataFrame(drawn).to_csv(folder / f"{name}.drawn.csv", index=False)
+        pd.DataFrame(drawn).to_csv(folder / f"{name}.bootstrap.csv", index=False)
     (folder / "empty.json").write_text(json.dumps({"seed": 1, "metrics": {"bleu": {"sacrebleu": 10.0}}}))
-    (folder / "empty.drawn.csv").write_text("\n")
+    (folder / "empty.bootstrap.csv").write_text("\n")
     lines = {name: its for name, (its, _) in TEXTS.items()} | {"empty": line("agps", tokens="nmt")}
     return Scores("nmt", lines, folder)
 

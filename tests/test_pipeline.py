@@ -206,7 +206,7 @@ def test_an_objective_of_one_s_own_is_one_file_and_one_line(built):
     shutil.copy(ROOT / "examples/centred.py", built / "src/raretokens/objectives")
     params = built / "params.yaml"
     tree = yaml.safe_load(params.read_text())
-    tree["runs"]["lm"]["centred"] = {"tokens": "lm", "size": "demo", "objective": "centred"}
+    tree["runs"]["lm"]["centred"] = {"tokens": "lm", "model": "demo", "objective": "centred"}
     params.write_text(yaml.safe_dump(tree, sort_keys=False))
     done = run(built, "dvc", "repro")
     again = ["jobs", "train-lm@centred", "probe@centred", "score-lm@centred", "report"]
@@ -265,7 +265,7 @@ def test_a_stage_stops_when_its_parent_is_gone(built):
     machine.write_text("save_updates: 1\nreport_seconds: 0.0\n")
     told = built / "data/jobs/train-lm/mle.json"
     text = told.read_text()
-    told.write_text(text.replace('"updates": 12,', '"updates": 100000,'))
+    told.write_text(text.replace('"steps": 12,', '"steps": 100000,'))
     script = "stages/run 1 train lm mle > mle.log 2>&1 & echo $!; sleep 60"
     shell = subprocess.Popen(["bash", "-c", script], cwd=built, env=environment(), stdout=subprocess.PIPE, text=True)
     child, log = int(shell.stdout.readline()), built / "mle.log"

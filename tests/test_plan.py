@@ -59,7 +59,7 @@ def test_every_paper_scale_run_costs_what_the_cost_model_says(paper):
         if run.task not in ("lm", "nmt"):  # no Transformer
             continue
         one = planned(paper, run.task, run.name)
-        parameters, updates, tokens, flops, hours = PUBLISHED[run.size]
+        parameters, updates, tokens, flops, hours = PUBLISHED[run.model]
         assert round(one.parameters / 1e6, 1) == parameters, run.name
         assert one.tokens == updates * tokens
         assert one.flops - one.attention_flops == pytest.approx(flops, rel=0.01), run.name
@@ -225,7 +225,7 @@ def test_an_unknown_card_names_the_known_ones():
 def test_a_run_that_cannot_fit_stops_before_any_work(tmp_path, monkeypatch):
     """The train stage itself: one line, and nothing written."""
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
-    tree["lm"]["sizes"]["demo"] |= {"layers": 48, "width": 65536, "feedforward": 65536}
+    tree["lm"]["models"]["demo"] |= {"layers": 48, "width": 65536, "feedforward": 65536}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
     trial.write_random_tokens(tmp_path / "data/tokens/lm", 4000, {"train": 4000, "valid": 500})
     monkeypatch.chdir(tmp_path)

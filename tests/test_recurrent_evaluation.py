@@ -61,7 +61,7 @@ def test_a_cache_pointer_is_its_formula(model, monkeypatch):
 
 def test_the_settings_of_a_cache_are_the_best_on_the_text_that_they_are_chosen_on(model):
     words = text()[:200]
-    found, declared = predict_text(model, words), CachePointer(sizes=[], window=[5, 50], theta=[0.1, 1.0], weight=[0.05, 0.5])
+    found, declared = predict_text(model, words), CachePointer(models=[], window=[5, 50], theta=[0.1, 1.0], weight=[0.05, 0.5])
     chosen = recurrent.choose_cache(found, words, declared)
     nll = {
         (window, theta, weight): -recurrent.cache_logprob(found, words, recurrent.CacheSettings(window, theta, weight)).mean(
@@ -115,5 +115,5 @@ def test_dynamic_evaluation_is_its_formula_and_leaves_the_weights_as_they_were(m
 
 
 def test_a_run_is_evaluated_as_its_size_asks():
-    whole = Evaluation(pointer=CachePointer(sizes=["a"], window=[1], theta=[1.0], weight=[0.5]), dynamic=DYNAMIC)
+    whole = Evaluation(pointer=CachePointer(models=["a"], window=[1], theta=[1.0], weight=[0.5]), dynamic=DYNAMIC)
     assert whole.for_size("a") == Evaluation(pointer=whole.pointer) and whole.for_size("b") == Evaluation()

@@ -17,7 +17,7 @@ from raretokens.training.token_batches import Columns
 
 DROPOUTS = dict.fromkeys(
     ("word_dropout", "embedding_dropout", "hidden_dropout", "context_dropout", "recurrent_dropout"), 0.5
-) | {"activation_penalty": 2.0, "slowness_penalty": 1.0}
+) | {"activation_penalty": 2.0, "temporal_activation_penalty": 1.0}
 SIZES = {  # of the public configurations, vocabularies of Penn Treebank and of WikiText-2
     ("awd_lstm", 10_000, 24_221_600): {"layers": 3, "width": 400, "hidden": 1150},
     ("awd_lstm", 33_278, 33_556_078): {"layers": 3, "width": 400, "hidden": 1150},
@@ -145,7 +145,7 @@ def test_the_trigger_is_that_of_a_table_by_hand():
 
 
 def test_averaging_begins_at_the_trigger_and_the_mean_is_validated_and_kept(tmp_path):
-    trained = trainer(tmp_path, "awd_lstm", updates=12, validate_every=1, rule={"name": "nt_asgd", "window": 1})
+    trained = trainer(tmp_path, "awd_lstm", steps=12, validate_every=1, rule={"name": "nt_asgd", "window": 1})
     history, means, weights = iter([5.0, 4.0, 4.5, 4.6, *[4.0] * 20]), [], []
     step = trained.rule.step
 
@@ -170,8 +170,8 @@ def test_averaging_begins_at_the_trigger_and_the_mean_is_validated_and_kept(tmp_
 
 
 def test_finetuning_averages_from_its_first_update_and_ends_when_it_no_longer_improves(tmp_path):
-    rule = {"name": "nt_asgd", "at_once": True}
-    trained = trainer(tmp_path, "awd_lstm", updates=30, validate_every=2, stop_window=2, rule=rule)
+    rule = {"name": "nt_asgd", "average_from_start": True}
+    trained = trainer(tmp_path, "awd_lstm", steps=30, validate_every=2, stop_window=2, rule=rule)
     history = iter([5.0, 4.0, 4.5, 4.6, 4.7, 4.8, 4.9])
     trained._validate = lambda is_shared=True: next(history)
     trained.run()
@@ -181,7 +181,7 @@ def test_finetuning_averages_from_its_first_update_and_ends_when_it_no_longer_im
 
 def test_the_rate_goes_with_the_length_and_the_gradient_is_clipped(tmp_path):
     trained = trainer(
-        tmp_path, "awd_lstm", updates=6, rule={"name": "nt_asgd", "clip": 0.01}, peak_lr=30.0, weight_decay=0.0
+        tmp_path, "awd_lstm", steps=6, rule={"name": "nt_asgd", "clip": 0.01}, peak_lr=30.0, weight_decay=0.0
     )
     before = {name: weight.detach().clone() for name, weight in trained.model.named_parameters()}
     lengths = trained.updates.lengths
@@ -203,7 +203,7 @@ def options(name: str) -> dict:
 
 @pytest.mark.parametrize(("architecture", "name"), RUNS)
 def test_micro_batches_change_nothing(tmp_path, architecture, name):
-    settings = {"dtype": torch.float64, "updates": 4, **options(name)}
+    settings = {"dtype": torch.float64, "steps": 4, **options(name)}
     whole = trainer(tmp_path / "whole", architecture, name, **settings)
     parts = trainer(tmp_path / "parts", architecture, name, micro_batch=20, **settings)
     for trained in (whole, parts):
@@ -216,7 +216,7 @@ def test_micro_batches_change_nothing(tmp_path, architecture, name):
 def test_each_objective_changes_the_table(tmp_path, architecture):
     tables = {}
     for name in applying(architecture):
-        trained = trainer(tmp_path / name, architecture, name, updates=3, dtype=torch.float64, **options(name))
+        trained = trainer(tmp_path / name, architecture, name, steps=3, dtype=torch.float64, **options(name))
         trained.run()
         tables[name] = trained.embedding.detach()
     plain = tables.pop("mle")
@@ -232,7 +232,7 @@ def test_what_does_not_apply_is_refused(tmp_path, architecture, name):
 @pytest.mark.parametrize(("architecture", "name"), RUNS)
 def test_a_stop_and_a_resume_change_nothing_to_the_bit(tmp_path, architecture, name):
     """With dropout, carried states, and averages that have begun."""
-    settings = {"dropout": 0.2, "updates": 8, "validate_every": 2, "rule": {"name": "nt_asgd", "at_once": True}}
+    settings = {"dropout": 0.2, "steps": 8, "validate_every": 2, "rule": {"name": "nt_asgd", "average_from_start": True}}
     settings |= options(name)
     expected = trainer(tmp_path, architecture, name, **settings)
     expected.run()

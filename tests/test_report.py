@@ -112,7 +112,7 @@ def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number
 
 def test_a_run_whose_name_has_no_size_stands_in_one_column(tmp_path):
     mine = {"metrics": {"bleu": {"tokenised": 3.0}}}
-    world = scores(tmp_path, {"mine": mine}, {"mine": line("m", size="big", tokens="nmt")}, "nmt")
+    world = scores(tmp_path, {"mine": mine}, {"mine": line("m", model="big", tokens="nmt")}, "nmt")
     cells = cells_of("agg-6", world)
     assert [(cell.row, cell.column) for cell in cells if cell.ours] == [("mine", "Big")]
 

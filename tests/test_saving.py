@@ -103,7 +103,7 @@ def test_log_and_summary_of_what_was_trained_so_far(tmp_path):
 
 
 def test_log_and_summary_are_written_at_each_save(folder):
-    stopped = trainer(folder, "lm", "mle", updates=8, validate_every=2, save_updates=3)
+    stopped = trainer(folder, "lm", "mle", steps=8, validate_every=2, save_updates=3)
     rows = []
     stopped.state.check_parent = lambda: rows.append(written(stopped)) or stopped.update < 7 or pytest.fail("stop")
     with pytest.raises(pytest.fail.Exception):
@@ -278,10 +278,10 @@ def test_the_states_are_removed_first(tmp_path, monkeypatch):
     assert State(run.path).restore() is None
 
 
-@pytest.mark.parametrize("updates", [3, 6])
+@pytest.mark.parametrize("steps", [3, 6])
 def test_a_run_that_diverges_leaves_no_weights(folder, updates):
     """At the last update too, whose loss is still finite, the weights are not."""
-    trained = trainer(folder, "lm", "mle", updates=updates, validate_every=6 if updates == 6 else 3, save_updates=2)
+    trained = trainer(folder, "lm", "mle", steps=updates, validate_every=6 if updates == 6 else 3, save_updates=2)
     step = trained._step
 
     def diverging(targets: int) -> float:

@@ -50,7 +50,7 @@ def reports(world):
     write("score", "lm", "words")
     written = write("score", "nmt", "back")
     runs = [f"{task}/{name}" for task, name in (("lm", "tiny"), ("lm", "words"), ("nmt", "back"), ("nmt", "tiny"))]
-    endings = (".json", ".csv", ".drawn.csv")
+    endings = (".json", ".csv", ".bootstrap.csv")
     expected = {f"runs/{run}{ending}" for run in (*runs, "lm/human", "nmt/copy") for ending in endings}
     assert written.keys() == expected | {f"curves/{run}.csv" for run in runs}
     return written
@@ -85,8 +85,10 @@ def points_of(reports, run):
 
 def test_language_model_scores_have_the_documented_layout(reports):
     report = json.loads(reports["runs/lm/tiny.json"])
-    facts = ["run", "task", "objective", "size", "seed"]
-    assert list(report) == [*facts, "metrics", "neighbours", "signatures", "options", "parameters", "mark", "named"]
+    facts = ["run", "task", "objective", "model", "seed"]
+    assert list(report) == [*facts, "metrics", "neighbours", "signatures", "options", "parameters"] + [
+        "parameters_hash", "neighbour_ranks"
+    ]
     assert [report[key] for key in facts] == ["tiny", "lm", "agg", "demo", 7]
     assert report["options"] == [["alpha", 0.03]]
     metrics = report["metrics"]
@@ -118,7 +120,7 @@ def test_language_model_numbers(world, reports):
     moved, _ = norms(
         table - np.float32(np.float16(0.1)), vocabulary.counts, vocabulary.frequency_groups(Groups(fractions=[0.3, 0.5, 0.2]))
     )
-    assert report["metrics"]["moved"] == pytest.approx(moved, rel=1e-4)
+    assert report["metrics"]["displacement"] == pytest.approx(moved, rel=1e-4)
     human = metrics_of(reports, "lm/human")
     assert report["metrics"]["uniq"] == human["uniq"]  # the predictions are the targets, turned by one
     assert report["metrics"]["continuation"]["samples"] == {str(i): 3 for i in range(1, 5)}
@@ -182,7 +184,7 @@ def test_translation_scores(reports):
     assert list(metrics["alignsim"]) == GROUPS
     assert (metrics["valid_nll"], report["seed"], report["options"]) == (4.25, 1, [])
     ((query, near),) = report["neighbours"]
-    (named,) = report["named"]
+    (named,) = report["neighbour_ranks"]
     assert (query, named[0], named[1][0][0]) == ("way", "way", "sea")
     places = {piece.strip("\u2581"): place for place, (piece, *_) in enumerate(near, start=1)}
     assert named[1][0][1] == places.get("sea", named[1][0][1]) and (named[1][0][1] > 5 or "sea" in places)

@@ -29,7 +29,7 @@ def test_lines_that_are_equal_but_for_the_seed_are_repetitions_of_the_first():
 
 @pytest.mark.parametrize(
     "change",
-    [{"options": {"alpha": 0.05}}, {"objective": "mle"}, {"size": "big"}, {"tokens": "words"}, {"reverse": True}],
+    [{"options": {"alpha": 0.05}}, {"objective": "mle"}, {"model": "big"}, {"tokens": "words"}, {"reverse": True}],
 )
 def test_a_name_alone_makes_no_repetition(change):
     other = AGG.replaced(seed=2, **change)
@@ -37,14 +37,14 @@ def test_a_name_alone_makes_no_repetition(change):
 
 
 def test_runs_that_go_on_from_repetitions_are_repetitions():
-    start, later = line("mle"), line("mle", size="finetune")
+    start, later = line("mle"), line("mle", model="finetune")
     assert groups(
         mle=start,
         again=start.replaced(seed=2),
         agg=AGG,
-        tuned=later.replaced(after="mle"),
-        tuned_again=later.replaced(after="again", seed=2),
-        from_agg=later.replaced(after="agg", seed=3),
+        tuned=later.replaced(init_from="mle"),
+        tuned_again=later.replaced(init_from="again", seed=2),
+        from_agg=later.replaced(init_from="agg", seed=3),
     ) == [["mle", "again"], ["agg"], ["tuned", "tuned_again"], ["from_agg"]]
 
 

@@ -45,7 +45,7 @@ def text(vocabulary) -> np.ndarray:
 
 
 def windows(text, vocabulary, **other) -> Windows:
-    cut = {"block": 7, "window": 3, "drawn": 5, "subsample": 0.01, "tokens_per_update": 100, "seed": 4}
+    cut = {"block": 7, "window": 3, "drawn": 5, "subsample": 0.01, "tokens_per_step": 100, "seed": 4}
     return Windows(text, vocabulary, **{**cut, **other})
 
 
@@ -97,7 +97,7 @@ def pairs_of(cut: Windows, number: np.ndarray, tokens: int = 1000) -> Counter:
 
 
 def test_reaches_are_even_and_micro_batches_change_nothing(text, vocabulary):
-    cut = windows(text, vocabulary, subsample=0.0, tokens_per_update=3000)
+    cut = windows(text, vocabulary, subsample=0.0, tokens_per_step=3000)
     number = cut.update(0)
     assert pairs_of(cut, number) == pairs_of(cut, number, tokens=7)
     drawn = cut._drawn(0)
@@ -107,7 +107,7 @@ def test_reaches_are_even_and_micro_batches_change_nothing(text, vocabulary):
     # A word at distance k is a pair if its reach is k or more: 3, 2 and 1 of 3 reaches.
     np.testing.assert_allclose(distances[1:] / distances[1], [1, 2 / 3, 1 / 3], atol=0.05)
     assert len(blocks) > 0
-    again = windows(text, vocabulary, subsample=0.0, tokens_per_update=3000)
+    again = windows(text, vocabulary, subsample=0.0, tokens_per_step=3000)
     assert pairs_of(again, number) == pairs_of(cut, number)
 
 
@@ -164,15 +164,15 @@ def test_minibatch_of_frage_is_drawn_once_an_update_and_moves_only_its_rows():
     assert seen[0] != seen[1]
 
 
-def job(objective: str = "mle", seed: int = 1, updates: int = 12, **other) -> Job:
+def job(objective: str = "mle", seed: int = 1, steps: int = 12, **other) -> Job:
     shape = {"width": 16, "window": 3, "negatives": 5, "drawn": 5, "subsample": 0.0} | other.pop("shape", {})
     run = Run(
-        name=objective, task="skipgram", tokens="t", objective=objective, size="s", architecture="skip_gram", shape=shape,
+        name=objective, task="skipgram", tokens="t", objective=objective, model="s", architecture="skip_gram", shape=shape,
         seed=seed, options=other.pop("options", {}),
     )  # fmt: skip
-    recipe = {"tokens_per_update": 200, "block": 8, "peak_lr": 0.05, "rule": RuleChoice(name="linear_sgd"), "weight_decay": 0.0,
-              "label_smoothing": 0.0, "validate_every": updates, "keep": 1, "snapshot_every": updates}  # fmt: skip
-    return Job(run=run, training=Training(updates=updates, **recipe | other), groups=Groups(fractions=[0.2, 0.3, 0.5]))
+    recipe = {"tokens_per_step": 200, "block": 8, "peak_lr": 0.05, "rule": RuleChoice(name="linear_sgd"), "weight_decay": 0.0,
+              "label_smoothing": 0.0, "validate_every": steps, "keep": 1, "snapshot_every": steps}  # fmt: skip
+    return Job(run=run, training=Training(steps=steps, **recipe | other), groups=Groups(fractions=[0.2, 0.3, 0.5]))
 
 
 def written(folder: Path, text: np.ndarray, vocabulary: Vocabulary) -> Path:
@@ -217,7 +217,7 @@ def test_a_kill_changes_nothing_to_the_bit_but_the_objective_does(tmp_path, text
 
 @pytest.mark.parametrize("name", applying("skip_gram"))
 def test_micro_batches_change_nothing(tmp_path, text, vocabulary, name):
-    folder, told = written(tmp_path / "tokens", text, vocabulary), job(name, updates=6, options=OPTIONS.get(name, {}))
+    folder, told = written(tmp_path / "tokens", text, vocabulary), job(name, steps=6, options=OPTIONS.get(name, {}))
     torch.set_default_dtype(torch.float64)
     try:
         whole, parts = (trained(told, folder, tmp_path / str(size), micro_batch=size) for size in (10_000, 24))
@@ -267,7 +267,7 @@ def test_word_similarity_is_that_of_gensim(tmp_path):
     folder = written(tmp_path / "tokens", text, vocabulary)
     ours, theirs = [], []
     for seed in (1, 2, 3):
-        told = job(seed=seed, updates=240, shape={"window": 4}, tokens_per_update=200, peak_lr=0.025, block=2)
+        told = job(seed=seed, steps=240, shape={"window": 4}, tokens_per_step=200, peak_lr=0.025, block=2)
         rows = trained(told, folder, tmp_path / str(seed)).numpy()[len(SPECIALS) :]
         ours.append(rank_correlation(rows, likeness))
         model = gensim.models.Word2Vec(

@@ -53,11 +53,11 @@ def by_place(cells: list[Cell]) -> dict[tuple[str, str], Cell]:
 
 def test_a_score_of_other_parameters_is_left_out_and_named(world):
     """As after `alpha: 0.05` and a table alone, which trains the first seed and finds the second one as it was."""
-    lines = {**world.lines, "mle-2": world.lines["mle-2"].replaced(mark="other")}
+    lines = {**world.lines, "mle-2": world.lines["mle-2"].replaced(parameters_hash="other")}
     mle = by_place(cells_of("agg-1", Scores("lm", lines, world.folder)))["MLE", "PPL Rare"]
     assert (mle.ours, mle.runs) == ("800.00", "mle")
     assert "mle-2 left out: scored with other parameters" in mle.remark
-    lines["mle"] = lines["mle"].replaced(mark="other")
+    lines["mle"] = lines["mle"].replaced(parameters_hash="other")
     cell = by_place(cells_of("agg-1", Scores("lm", lines, world.folder)))["MLE", "PPL Rare"]
     assert (cell.ours, cell.reason) == ("", "mle has scores of other parameters")
 
@@ -105,7 +105,7 @@ def test_rows_average_the_seeds_of_most_rows_and_differ_from_the_baseline_over_s
 
 def test_a_size_that_trains_for_another_time_says_so(tmp_path):
     runs = {
-        f"{size}-{name}": (1, {"bleu": {"tokenised": 20}}, ["updates", updates])
+        f"{size}-{name}": (1, {"bleu": {"tokenised": 20}}, ["steps", updates])
         for size, updates in (("base", 2000), ("big", 1000))
         for name in ("mle", "agg")
     }

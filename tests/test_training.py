@@ -44,7 +44,7 @@ def test_micro_batches_change_nothing(folder, task, name):
 @pytest.mark.parametrize("name", ALL)
 def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
     """In float32 with dropout: data order, dropout masks, optimizer, objective and log all go on where they were."""
-    settings = {"dropout": 0.2, "updates": 8, "dtype": torch.float32}
+    settings = {"dropout": 0.2, "steps": 8, "dtype": torch.float32}
     expected, unbroken = finished(folder, "lm", name, **settings)
     stopped = trainer(folder, "lm", name, save_updates=3, **settings)
     stopped.state.check_parent = lambda: stopped.update < 5 or pytest.fail("stop")  # type: ignore[method-assign]
@@ -65,7 +65,7 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
 
 
 def test_frozen_rows_stay_bit_identical_under_weight_decay(folder):
-    before = trainer(folder, "lm", "freeze", updates=100)
+    before = trainer(folder, "lm", "freeze", steps=100)
     initial = before.embedding.detach().clone()
     before.run()
     before.state.remove()
@@ -86,7 +86,7 @@ def test_frage_that_starts_late_continues_the_baseline(folder):
 
 def test_a_stop_keeps_the_checkpoints_that_are_averaged(folder):
     """With keep: 2 the mean is that of checkpoints from before and after the stop; older ones are removed."""
-    settings = {"updates": 8, "validate_every": 2, "keep": 2, "dropout": 0.2, "dtype": torch.float32}
+    settings = {"steps": 8, "validate_every": 2, "keep": 2, "dropout": 0.2, "dtype": torch.float32}
     whole = trainer(folder, "nmt", "agg", **settings)
     whole.run()
     whole.finish()
@@ -112,8 +112,8 @@ def test_a_stop_keeps_the_checkpoints_that_are_averaged(folder):
 def test_the_mean_is_that_of_the_last_whole_epochs(folder):
     """Ten updates, three an epoch: with keep: 2 the weights after updates 6 and 9, not those of the unfinished epoch."""
     settings = {"tokens": 200, "dtype": torch.float32}
-    ends = [finished(folder, "lm", "mle", updates=updates, **settings)[0] for updates in (6, 9)]
-    trained = trainer(folder, "lm", "mle", updates=10, validate_every="epoch", keep=2, **settings)
+    ends = [finished(folder, "lm", "mle", steps=updates, **settings)[0] for updates in (6, 9)]
+    trained = trainer(folder, "lm", "mle", steps=10, validate_every="epoch", keep=2, **settings)
     trained.run()
     trained.finish()
     averaged = load_file(trained.outputs.into / "model.safetensors")
@@ -148,9 +148,9 @@ def test_bfloat16_stays_near_float32(folder, task, other_accelerator):
 @pytest.mark.parametrize("compiler", ["aot_eager", "inductor"] if "RARETOKENS_COMPILE" in os.environ else ["aot_eager"])
 def test_a_compiled_model_trains_the_same(folder, other_accelerator, monkeypatch, compiler):
     monkeypatch.setattr(run, "COMPILER", compiler)
-    plain = finished(folder, "nmt", "agg", updates=3)[0]
+    plain = finished(folder, "nmt", "agg", steps=3)[0]
     AcceleratorState._reset_state(True)
-    compiled, trained = finished(folder, "nmt", "agg", updates=3, compile=True)
+    compiled, trained = finished(folder, "nmt", "agg", steps=3, compile=True)
     assert trained.wrapped is not trained.model
     for key, value in plain.items():
         torch.testing.assert_close(compiled[key], value, atol=1e-9, rtol=1e-9, msg=key)
@@ -201,7 +201,7 @@ def stopped_and_resumed(folder) -> tuple[dict, dict]:
     ended = []
     for updates, save_updates in ((5, 0), (4, 3), (5, 0)):
         trained = trainer(
-            folder, "lm", "agg", updates=updates, save_updates=save_updates, dropout=0.2, dtype=torch.float32
+            folder, "lm", "agg", steps=updates, save_updates=save_updates, dropout=0.2, dtype=torch.float32
         )
         assert trained.update == (3 if len(ended) == 2 else 0)
         trained.run()
@@ -218,7 +218,7 @@ def stopped_and_resumed(folder) -> tuple[dict, dict]:
 # The last has one sequence an update, so that the second process has none.
 TOGETHER = [
     *((task, name, {}) for task in ("lm", "nmt") for name in ALL),
-    ("lm", "mle", {"tokens_per_update": 8}),
+    ("lm", "mle", {"tokens_per_step": 8}),
 ]
 
 

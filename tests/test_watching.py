@@ -191,13 +191,13 @@ def watched(tmp_path, monkeypatch, stub):
         task="lm",
         tokens="lm",
         objective="mle",
-        size="s",
+        model="s",
         architecture="decoder",
         shape=shape,
         seed=1,
         options={},
     )
-    training = Training(updates=1, tokens_per_update=8, block=8, peak_lr=0.1, warmup=1, weight_decay=0, label_smoothing=0,
+    training = Training(steps=1, tokens_per_step=8, block=8, peak_lr=0.1, warmup=1, weight_decay=0, label_smoothing=0,
                         validate_every=1, keep="best", snapshot_every=1)  # fmt: skip
     job = Job(run=run, training=training, groups={"fractions": [0.3, 0.5, 0.2]})
     return lambda: monitor.Monitor(job, Machine(trackers=["dvclive"], micro_batch=32))

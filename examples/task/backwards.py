@@ -33,7 +33,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
     from raretokens.training.token_batches import Blocks
 
     training, (train, valid) = job.training, (tokens(folder, split)[::-1] for split in ("train", "valid"))
-    batches = Blocks(train, training.block, training.tokens_per_update, job.run.seed)
+    batches = Blocks(train, training.block, training.tokens_per_step, job.run.seed)
     return batches, Blocks(valid, training.block, first=training.validation_tokens)
 
 

@@ -12,10 +12,10 @@ class Run(Section):
     task: str  # a file of tasks/
     tokens: str  # folder of its token files
     objective: str
-    size: str  # name of its model config
+    model: str  # name of its model config
     architecture: str  # a file of models/
     shape: dict[str, Any]  # SHAPE of that file -> value
     seed: int
     options: dict[str, Any]  # of the objective, where they are not its defaults
     reverse: bool = False  # translation from target to source
-    after: str | None = None  # run of the same task whose kept weights it starts from
+    init_from: str | None = None  # run of the same task whose kept weights it starts from

@@ -10,8 +10,12 @@ from raretokens.errors import nearest
 
 UNKNOWN = "unknown_keys"
 # Former key -> present key, for the message on a key of a former version. The former key is a name (`updates`), or a name after
-# all its sections (`lm.training.updates`), which goes first.
-RENAMED_KEYS: dict[str, str] = {}
+# all its sections (`lm.training.steps`), which goes first.
+RENAMED_KEYS: dict[str, str] = {
+    "sizes": "models", "size": "model", "knob": "option_from", "after": "init_from", "curves": "projection_steps",
+    "named": "neighbour_ranks", "updates": "steps", "tokens_per_update": "tokens_per_step", "least_count": "min_count",
+    "slowness_penalty": "temporal_activation_penalty", "at_once": "average_from_start",
+}  # fmt: skip
 # What folders, stages and runs are called: nothing in it means something to a shell or leaves a folder.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
 Seed = Annotated[int, Field(ge=0, lt=1 << 32)]

@@ -53,10 +53,10 @@ def classifier(folder: Path, task: str, name: str, *, dropout: float = 0.0, dtyp
     """A trainer of an objective; floats are of `dtype`. An update has eight documents or images."""
     torch.set_default_dtype(dtype)
     torch.manual_seed(1)
-    recipe = Training(**trainer.TRAINING | {"updates": 10, "tokens_per_update": 8 * PIXELS, "block": PIXELS,
+    recipe = Training(**trainer.TRAINING | {"steps": 10, "tokens_per_step": 8 * PIXELS, "block": PIXELS,
                       "validate_every": 5, "rule": RuleChoice(name="adam")})  # fmt: skip
     shape = SHAPES[task] | {"dropout": dropout}
-    run = Run(name=name, task=task, tokens=task, objective=name, size="tiny", architecture=ARCHITECTURES[task],
+    run = Run(name=name, task=task, tokens=task, objective=name, model="tiny", architecture=ARCHITECTURES[task],
               shape=shape, seed=1, options=options)  # fmt: skip
     job, file = Job(run=run, training=recipe, groups=Groups(fractions=[0.3, 0.5, 0.2])), load(task)
     execution = Execution(micro_batch, save_updates=save_updates)

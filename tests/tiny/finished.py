@@ -70,7 +70,7 @@ def run(folder: Path, task: str, name: str, tokens: str, architecture: str, acti
     trained.mkdir(parents=True)
     save_file(model.state_dict(), trained / "model.safetensors")
     _json(trained / "training.json", {})
-    told = {"name": name, "task": task, "tokens": tokens, "objective": "agg", "size": "tiny", "seed": 1}
+    told = {"name": name, "task": task, "tokens": tokens, "objective": "agg", "model": "tiny", "seed": 1}
     told |= {"architecture": architecture, "shape": shape, "options": {"alpha": 0.03}, "reverse": False}
     training = {"run": told, "training": {"block": 48}, "groups": GROUPS}
     _json(folder / f"data/jobs/train-{task}/{name}.json", {"job": training})

@@ -17,7 +17,7 @@ def score(task: str, run: str, seed: int, factor: float) -> dict:
     metrics["nmt"] = {"bleu": {"tokenised": 9.5 * factor, "sacrebleu": 9.0 * factor}}
     geometry = {"isotropy": {"total": 0.7 / factor, "rare": 0.5 / factor, "freq": 0.9}, "mean_cosine": 0.09 * factor}
     geometry["training"] = {"nll_to_uniform": 0.5, "epochs": 2.0}
-    about = {"run": run, "task": task, "objective": run.split("-")[-1], "size": "demo", "seed": seed}
+    about = {"run": run, "task": task, "objective": run.split("-")[-1], "model": "demo", "seed": seed}
     signatures = [["ppl", HOSTILE], ["isotropy", "sign:sum>=0"]]
     facts = {"parameters": [["layers", 2], ["parameters", 1124864]], "options": [["alpha", 0.03]], "neighbours": []}
     return {**about, "metrics": metrics[task] | geometry, "signatures": signatures, **facts}
@@ -26,7 +26,7 @@ def score(task: str, run: str, seed: int, factor: float) -> dict:
 def three_seeds(sheet: Sheet) -> Sheet:
     """A run sheet with a third seed of maximum likelihood and of AGG."""
     unmarked = {
-        task: {name: line.replaced(mark="") for name, line in part.items()} for task, part in sheet.runs.items()
+        task: {name: line.replaced(parameters_hash="") for name, line in part.items()} for task, part in sheet.runs.items()
     }
     lines = unmarked["lm"]
     third = {f"{name}-3": lines[name].replaced(seed=3) for name in ("mle", "agg")}

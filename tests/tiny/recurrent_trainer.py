@@ -21,12 +21,12 @@ from raretokens.training.token_batches import Columns
 N = 24
 PLAIN = dict.fromkeys(
     ("word_dropout", "embedding_dropout", "hidden_dropout", "context_dropout", "recurrent_dropout"), 0.0
-) | {"activation_penalty": 2.0, "slowness_penalty": 1.0}
+) | {"activation_penalty": 2.0, "temporal_activation_penalty": 1.0}
 MODELS = {
     "awd_lstm": {"layers": 2, "width": 8, "hidden": 12} | PLAIN,
     "awd_lstm_mos": {"layers": 2, "width": 8, "hidden": 12, "last": 10, "experts": 3, "output_dropout": 0.0} | PLAIN,
 }
-TRAINING = {"updates": 6, "tokens_per_update": 64, "block": 16, "peak_lr": 1.0, "weight_decay": 0.001, "label_smoothing": 0.0,
+TRAINING = {"steps": 6, "tokens_per_step": 64, "block": 16, "peak_lr": 1.0, "weight_decay": 0.001, "label_smoothing": 0.0,
             "keep": "best", "snapshot_every": 4, "rule": {"name": "nt_asgd"}}  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def trainer(folder: Path, architecture: str, name: str = "mle", *, dropout: floa
     torch.set_default_dtype(dtype)
     torch.manual_seed(1)
     recipe = TRAINING | {key: options.pop(key) for key in Training.model_fields if key in options}
-    recipe = Training(**{"validate_every": recipe["updates"], **recipe})
+    recipe = Training(**{"validate_every": recipe["steps"], **recipe})
     execution = Execution(micro_batch, save_updates=save_updates)
     shape = {key: dropout if "dropout" in key else value for key, value in MODELS[architecture].items()}
     model, tokens = build_model(architecture, shape, N, 16), text()

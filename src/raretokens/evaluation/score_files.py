@@ -28,7 +28,7 @@ def layout(
             node = node.setdefault(parent, {})
         node[name] = value
     return {
-        **dict.fromkeys(("run", "task", "objective", "size", "seed")),
+        **dict.fromkeys(("run", "task", "objective", "model", "seed")),
         **facts,
         "metrics": values,
         "neighbours": [[query, rows] for query, rows in (near or {}).items()],
@@ -63,9 +63,9 @@ def write_json(path: Path, score: dict[str, Any]) -> None:
 def write_baseline(
     folder: Path, name: str, task: str, metrics: Metrics, replicates: Mapping[str, np.ndarray], points: Iterable[Point]
 ) -> None:
-    """Write <name>.json, <name>.drawn.csv and <name>.csv of a row of tables that needs no model."""
+    """Write <name>.json, <name>.bootstrap.csv and <name>.csv of a row of tables that needs no model."""
     write_json(folder / f"{name}.json", layout({"run": name, "task": task}, metrics))
-    write_bootstrap(folder / f"{name}.drawn.csv", replicates)
+    write_bootstrap(folder / f"{name}.bootstrap.csv", replicates)
     write_points(folder / f"{name}.csv", points)
 
 

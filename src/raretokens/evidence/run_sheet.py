@@ -8,21 +8,21 @@ from raretokens.schema import Section
 class SheetLine(Section):
     """A run with everything resolved: seed and options are those that it trains with."""
 
-    size: str
+    model: str
     objective: str
     seed: int
     tokens: str  # folder of its token files
     reverse: bool = False
-    after: str | None = None  # run that it starts from
+    init_from: str | None = None  # run that it starts from
     options: dict[str, Any] = {}  # of the objective
-    mark: str = ""  # of the parameters of all its stages; its score has the same if it was made with them
+    parameters_hash: str = ""  # of the parameters of all its stages; its score has the same if it was made with them
 
     def same_model(self, other: "SheetLine") -> bool:
         """The same architecture on the same text in the same direction, whatever the objective."""
-        return (self.size, self.tokens, self.reverse) == (other.size, other.tokens, other.reverse)
+        return (self.model, self.tokens, self.reverse) == (other.model, other.tokens, other.reverse)
 
     def same_but_seed(self, other: "SheetLine") -> bool:
-        return self.replaced(seed=other.seed, mark=other.mark) == other
+        return self.replaced(seed=other.seed, parameters_hash=other.parameters_hash) == other
 
 
 class Sheet(Section):

@@ -73,7 +73,7 @@ class Scores:
         firsts: dict[str | None, str] = {}  # run -> the run that it repeats, itself where it is the first
         lines: dict[str, SheetLine] = {}  # of firsts, with the first of what they start from
         for name, line in self.lines.items():
-            plain = line.replaced(after=firsts.get(line.after, line.after))
+            plain = line.replaced(init_from=firsts.get(line.init_from, line.init_from))
             first = next((run for run in groups if plain.same_but_seed(lines[run])), name)
             seeds = [self.lines[run].seed for run in groups.get(first, [])]
             firsts[name] = name if line.seed in seeds else first
@@ -103,8 +103,8 @@ class Scores:
         line = self.lines.get(run)
         if line is None or line.objective == MLE:
             return None
-        plain = line.replaced(objective=MLE, options={}, after=None)
-        fitting = [name for name, other in self.lines.items() if other.replaced(after=None).same_but_seed(plain)]
+        plain = line.replaced(objective=MLE, options={}, init_from=None)
+        fitting = [name for name, other in self.lines.items() if other.replaced(init_from=None).same_but_seed(plain)]
         own = (name for name in fitting if self.lines[name].seed == line.seed)
         return next(own, next(iter(fitting), None))
 
@@ -114,7 +114,7 @@ class Scores:
             path = self.folder / f"{name}.json"
             found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
             line = self.lines.get(name)
-            if found and line and found.get("mark", "") != line.mark:
+            if found and line and found.get("parameters_hash", "") != line.parameters_hash:
                 self.outdated.append(name)
                 found = None
             self.cache[name] = found
@@ -184,7 +184,7 @@ class Scores:
     def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
         """The metric on resampled test sets, the same for every run; None where it has no resamples."""
         if name not in self.resamples:
-            path = self.folder / f"{name}.drawn.csv"
+            path = self.folder / f"{name}.bootstrap.csv"
             exists = path.is_file() and path.read_bytes().strip() and self.read(name)  # that of a text may have no column
             self.resamples[name] = pd.read_csv(path) if exists else pd.DataFrame()
         return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None

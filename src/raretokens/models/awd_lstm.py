@@ -19,7 +19,7 @@ SHAPE = {
     "context_dropout": "probability",  # locked, of the last layer
     "recurrent_dropout": "probability",  # of the matrix from state to state
     "activation_penalty": "positive",  # mean square of the last layer after dropout
-    "slowness_penalty": "positive",  # mean square of its change from a position to the next, before dropout
+    "temporal_activation_penalty": "positive",  # mean square of its change from a position to the next, before dropout
 }
 # What a plan says of its hours.
 TIME = "positions follow each other: starting each step decides, and its hours are many times those of its operations"
@@ -65,7 +65,7 @@ class AWDLSTM(nn.Module):
         context_dropout: float,
         recurrent_dropout: float,
         activation_penalty: float,
-        slowness_penalty: float,
+        temporal_activation_penalty: float,
         positions: int,
         last: int | None = None,
     ) -> None:
@@ -78,7 +78,7 @@ class AWDLSTM(nn.Module):
         self.layers = nn.ModuleList(WeightDroppedLSTM(before, after, recurrent_dropout) for before, after in pairs)
         self.word_dropout, self.embedding_dropout = word_dropout, embedding_dropout
         self.hidden_dropout, self.context_dropout = hidden_dropout, context_dropout
-        self.penalties = activation_penalty, slowness_penalty
+        self.penalties = activation_penalty, temporal_activation_penalty
 
     @property
     def state(self) -> int:

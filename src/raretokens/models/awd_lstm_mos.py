@@ -26,7 +26,7 @@ SHAPE = {
     "context_dropout": "probability",  # locked, of the latent vectors
     "recurrent_dropout": "probability",
     "activation_penalty": "positive",
-    "slowness_penalty": "positive",
+    "temporal_activation_penalty": "positive",
 }
 TIME = "positions follow each other: starting each step decides, and its hours are many times those of its operations"
 ROWS = 1 << 24  # logits at a time

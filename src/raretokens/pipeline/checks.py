@@ -21,7 +21,7 @@ from raretokens.training.config import RuleChoice, Training, known_rules
 
 SPLITS = ("train", "valid", "test")
 # Keys of a recipe, and the key whose value each may not exceed.
-LIMITS = {"warmup": "updates", "block": "tokens_per_update", "validate_every": "updates"}
+LIMITS = {"warmup": "steps", "block": "tokens_per_step", "validate_every": "steps"}
 Lines = Iterator[str]
 
 
@@ -131,21 +131,21 @@ def _sides(parameters: Parameters, tokens: str) -> int | None:
 def _task(task: str, settings: TaskSettings) -> Lines:
     key, recipe = f"{task}.training", settings.training
     of_task = [*_recipe(key, recipe)]
-    for name, size in settings.sizes.items():
-        place = f"{task}.sizes.{name}"
+    for name, size in settings.models.items():
+        place = f"{task}.models.{name}"
         yield from _shape(place, size.architecture, size.shape)
         if size.rule:
             yield from _rule(f"{place}.rule", size.rule)
         yield from (f"{place}: {line}" for line in _recipe(key, size.training(recipe)) if line not in of_task)
         every = size.snapshot_every
-        if every and settings.curves and all(update % every for update in settings.curves):
-            allowed = f"one of {task}.curves {settings.curves} must be a multiple of it"
+        if every and settings.projection_steps and all(update % every for update in settings.projection_steps):
+            allowed = f"one of {task}.projection_steps {settings.projection_steps} must be a multiple of it"
             yield f"{place}.snapshot_every: {every} is not allowed: {allowed}"
     yield from _rule(f"{key}.rule", recipe.rule)
     yield from of_task
     # The embedding matrix can be projected only where a snapshot was kept.
-    if wrong := [update for update in settings.curves if update % recipe.snapshot_every]:
-        yield f"{task}.curves: {wrong} are no multiples of {key}.snapshot_every ({recipe.snapshot_every})"
+    if wrong := [update for update in settings.projection_steps if update % recipe.snapshot_every]:
+        yield f"{task}.projection_steps: {wrong} are no multiples of {key}.snapshot_every ({recipe.snapshot_every})"
     probe = getattr(settings, "probe", None)
     if probe and probe.context >= probe.window:
         allowed = f"leaves nothing to score in a window of {probe.window}; it must be smaller"
@@ -185,16 +185,16 @@ def _run_sheet(task: str, parameters: Parameters) -> Lines:
     for name, line in parameters.lines(task).items():
         yield from _line(f"{'continued' if name in continued else 'runs'}.{task}.{name}", parameters, task, line)
     for name, line in continued.items():
-        key, first = f"continued.{task}.{name}", runs.get(line.after)
+        key, first = f"continued.{task}.{name}", runs.get(line.init_from)
         if name in runs:
             yield f"{key}: runs.{task} has a run of that name; it needs another"
-        yield from _missing(f"{key}.after", line.after, runs, f"one of runs.{task}")
+        yield from _missing(f"{key}.init_from", line.init_from, runs, f"one of runs.{task}")
         if first and first.tokens != line.tokens:
-            yield f"{key}.tokens: {line.tokens!r}; {line.after} reads {first.tokens!r}, and so must this run"
+            yield f"{key}.tokens: {line.tokens!r}; {line.init_from} reads {first.tokens!r}, and so must this run"
 
 
 def _line(key: str, parameters: Parameters, task: str, line: Line) -> Lines:
-    yield from _missing(f"{key}.size", line.size, parameters.task(task).sizes, f"one of {task}.sizes")
+    yield from _missing(f"{key}.model", line.model, parameters.task(task).models, f"one of {task}.models")
     yield from _missing(f"{key}.tokens", line.tokens, parameters.tokens, "one of tokens")
     if line.tokens in parameters.tokens:
         yield from _text(f"{key}.tokens", parameters, task, line.tokens)
@@ -203,8 +203,8 @@ def _line(key: str, parameters: Parameters, task: str, line: Line) -> Lines:
         return
     declared = objectives()[line.objective].options
     yield from _options(key, line.options, declared, [*type(line).model_fields])
-    if line.knob:
-        yield from _knob(f"{key}.knob", parameters, line, declared)
+    if line.option_from:
+        yield from _option_from(f"{key}.option_from", parameters, line, declared)
 
 
 def _text(key: str, parameters: Parameters, task: str, tokens: str) -> Lines:
@@ -224,15 +224,15 @@ def _options(key: str, given: dict[str, Any], declared: dict[str, Option], keys:
             yield f"{key}.{name}: {value!r} is not allowed: should be {declared[name].allowed}"
 
 
-def _knob(key: str, parameters: Parameters, line: Line, declared: dict[str, Option]) -> Lines:
+def _option_from(key: str, parameters: Parameters, line: Line, declared: dict[str, Option]) -> Lines:
     tree = parameters.model_dump()
-    wanted = declared.get(line.knob.rsplit(".", 1)[-1])
+    wanted = declared.get(line.option_from.rsplit(".", 1)[-1])
     if wanted is None:
-        yield f"{key}: {line.knob!r} is no option of {line.objective}; allowed: {', '.join(declared) or 'none'}"
+        yield f"{key}: {line.option_from!r} is no option of {line.objective}; allowed: {', '.join(declared) or 'none'}"
     try:
-        value = value_at(tree, line.knob)
+        value = value_at(tree, line.option_from)
     except (KeyError, TypeError):
-        yield f"{key}: {line.knob!r} is no key of params.yaml; {nearest(line.knob, tree)}"
+        yield f"{key}: {line.option_from!r} is no key of params.yaml; {nearest(line.option_from, tree)}"
         return
     if wanted is not None and not wanted.accepts(value):
-        yield f"{line.knob}: {value!r} is not allowed: should be {wanted.allowed}"  # once, however many runs share it
+        yield f"{line.option_from}: {value!r} is not allowed: should be {wanted.allowed}"  # once, however many runs share it

@@ -50,4 +50,4 @@ def schema() -> type[Parameters]:
 
 def _continued(line: type[Line]) -> type[Line]:
     """A line of a run that starts from the kept weights of another run of its task."""
-    return create_model("ContinuedLine", __base__=line, after=(str, ...))
+    return create_model("ContinuedLine", __base__=line, init_from=(str, ...))

@@ -60,7 +60,7 @@ def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section
     jobs = list(_of_run(parameters, run))
     parts = [*_of_text(parameters, run.tokens), *(job for _, job in jobs)]
     mark = params_hash(parts)
-    about = {"mark": mark, "clouds": _clouds(parameters, run)}
+    about = {"parameters_hash": mark, "clouds": _clouds(parameters, run)}
     yield from ((stage, job.replaced(**about) if isinstance(job, ScoreJob) else job) for stage, job in jobs)
 
 
@@ -104,14 +104,14 @@ def _of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
         "output": describe(run.task).output,
         "pictures": describe(run.task).pictures,
         "queries": settings.neighbours,
-        "updates": [update for update in settings.curves if update % every == 0],
+        "projection_steps": [update for update in settings.projection_steps if update % every == 0],
     }
     yield from tasks.load(run.task).run_jobs(parameters, settings, run, score)
 
 
 def train_job(parameters: Parameters, run: Run) -> TrainJob:
     settings = parameters.task(run.task)
-    recipe = settings.sizes[run.size].training(settings.training)
+    recipe = settings.models[run.model].training(settings.training)
     return TrainJob(run=run, training=recipe, groups=parameters.tokens[run.tokens].groups)
 
 
@@ -141,8 +141,8 @@ def run_sheet(parameters: Parameters) -> Sheet:
 
 
 def _sheet_line(parameters: Parameters, run: Run) -> SheetLine:
-    mark = next(job.mark for _, job in jobs_of_run(parameters, run) if isinstance(job, ScoreJob))
-    return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)), mark=mark)
+    mark = next(job.parameters_hash for _, job in jobs_of_run(parameters, run) if isinstance(job, ScoreJob))
+    return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)), parameters_hash=mark)
 
 
 def write_jobs(parameters: Parameters, into: Path) -> None:

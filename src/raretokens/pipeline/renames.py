@@ -8,11 +8,28 @@ from pathlib import PurePath
 from typing import Any
 
 # Former key of a job -> present key. "training.updates" is that key inside `training` alone; it goes before "updates".
-KEYS: dict[str, str] = {}
+KEYS: dict[str, str] = {
+    "training.updates": "steps", "updates": "projection_steps", "tokens_per_update": "tokens_per_step", "run.size": "model",
+    "after": "init_from", "mark": "parameters_hash", "named": "neighbour_ranks", "least_count": "min_count",
+    "slowness_penalty": "temporal_activation_penalty", "at_once": "average_from_start", "pointer.sizes": "models",
+    "dynamic.sizes": "models",
+}  # fmt: skip
 # Key (present name) -> former value -> present value, of values of jobs that are names: {"architecture": {"cnn": "conv"}}.
 VALUES: dict[str, dict[str, str]] = {}
 # Former key of a score file or column of a CSV or TSV file -> present one.
-COLUMNS: dict[str, str] = {}
+METRICS = {
+    "ppl_among_others": "ppl_excluding_rare", "popularity": "frequency_probe", "popularity_shuffled": "frequency_probe_shuffled",
+    "popularity_10": "frequency_probe_10", "popularity_25": "frequency_probe_25", "moved": "displacement",
+}  # fmt: skip
+COLUMNS: dict[str, str] = {
+    "size": "model", "mark": "parameters_hash", "named": "neighbour_ranks", **METRICS,
+    **{f"ppl_among_others.{group}": f"ppl_excluding_rare.{group}" for group in ("total", "freq", "med")},
+}  # fmt: skip
+# First item of a pair in a list of a score file -> present one.
+PAIRS: dict[str, str] = {
+    "updates": "steps", "tokens_per_update": "tokens_per_step", "slowness_penalty": "temporal_activation_penalty",
+    "least_count": "min_count", "at_once": "average_from_start", **METRICS,
+}  # fmt: skip
 # Part of the name of a tensor in a saved state, between dots -> present one. Weights and snapshots keep their names.
 STATE: dict[str, str] = {"table": "embedding"}
 # Former stage -> present stage, as dvc.lock names it before an @.
@@ -20,7 +37,7 @@ STAGES: dict[str, str] = {}
 # Former start of a path below the folder of a scale -> present start; the longest that fits counts.
 PATHS: dict[str, str] = {}
 # Former end of a path -> present end, such as {".drawn.csv": ".bootstrap.csv"}.
-ENDINGS: dict[str, str] = {}
+ENDINGS: dict[str, str] = {".drawn.csv": ".bootstrap.csv"}
 # Part of a former command in dvc.lock -> present part, such as {"1' probe ": "1' evaluate-prefixes "}.
 COMMANDS: dict[str, str] = {}
 # Ends of the paths of outputs that no stage writes any more.
@@ -30,7 +47,7 @@ ADDED: tuple[str, ...] = ("clouds",)
 # Whether files of points may have lost rows: clouds that no figure draws are no longer written.
 FEWER_POINTS = True
 
-HASHES = ("mark",)  # keys of hashes of parameters; the hashes change with the names of the keys
+HASHES = ("mark", "parameters_hash")  # keys of hashes of parameters; the hashes change with the names of the keys
 
 
 def job(tree: Any, place: str = "") -> Any:
@@ -107,9 +124,18 @@ def same_content(name: str, old: bytes, new: bytes) -> bool:
     if old == new:
         return True
     if PurePath(name).suffix == ".json":
-        return _renamed(_parsed(old), COLUMNS) == _parsed(new)
+        return without_hashes(_present_pairs(_renamed(_parsed(old), COLUMNS))) == without_hashes(_parsed(new))
     former = present(name, old)
     return former == new or FEWER_POINTS and former.startswith(b"series,group,") and _is_part(new, former)
+
+
+def _present_pairs(tree: Any) -> Any:
+    """A score file whose lists of pairs have present names."""
+    if isinstance(tree, dict):
+        for key in ("parameters", "signatures"):
+            if isinstance(pairs := tree.get(key), list):
+                tree[key] = [[PAIRS.get(name, name), value] for name, value in pairs]
+    return tree
 
 
 def _is_part(part: bytes, whole: bytes) -> bool:

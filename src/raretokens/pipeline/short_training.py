@@ -71,7 +71,7 @@ def shortened(job: dict[str, Any], steps: int) -> dict[str, Any]:
     job = json.loads(json.dumps(job))
     training, run = _part(job, "training"), _part(job, "run")
     quarter = steps // 4
-    few = {"updates": steps, "warmup": steps // 2, "validate_every": quarter, "snapshot_every": steps // 3}
+    few = {"steps": steps, "warmup": steps // 2, "validate_every": quarter, "snapshot_every": steps // 3}
     for name, value in {**few, "validation_tokens": VALIDATION_TOKENS}.items():
         _put(training, name, value)
     _at_most(training, "stop_window", 2)

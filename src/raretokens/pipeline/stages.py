@@ -79,7 +79,7 @@ def train(task: str, name: str) -> None:
     content = read_job_file(stage, name)
     settings, file = parse_job(TrainJob, content, paths.job(stage, name)), tasks.load(task)
     run = settings.run
-    start = paths.trained(task, run.after) if run.after else None
+    start = paths.trained(task, run.init_from) if run.init_from else None
     places = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
     context.training(
         settings, lambda execution, observer: train_run(settings, content, file, execution, observer, *places)

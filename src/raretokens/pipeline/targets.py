@@ -22,7 +22,7 @@ def run_targets(
         only: task and name of the selected runs; None: all.
     """
     end = "-continued" if continued else ""
-    runs = [run for run in parameters.every_run() if bool(run.after) == continued]
+    runs = [run for run in parameters.every_run() if bool(run.init_from) == continued]
     runs = [run for run in runs if only is None or (run.task, run.name) in only]
     return [" ".join(f"{stage}{end}@{run.name}" for stage, _ in jobs_of_run(parameters, run)) for run in runs]
 
@@ -46,10 +46,10 @@ def main_runs(parameters: Parameters, declarations: Declarations, folder: Path) 
 def _with_ancestors(scores: Scores, run: str) -> Iterator[str]:
     for name in scores.repetitions.get(run, [run]):
         yield name
-        after = scores.lines[name].after
+        after = scores.lines[name].init_from
         while after:
             yield after
-            after = scores.lines[after].after
+            after = scores.lines[after].init_from
 
 
 def first_seeds(parameters: Parameters, folder: Path) -> set[tuple[str, str]]:

@@ -56,7 +56,7 @@ def hours(runs: list[Run], file: Path = FILE) -> list[float | None]:
 
 
 def _model(run: Run) -> tuple[str, str, str]:
-    return run.task, run.size, run.tokens
+    return run.task, run.model, run.tokens
 
 
 def weights() -> dict[tuple[str, str], str]:

@@ -102,7 +102,7 @@ def _dvc_target(task: str, names: list[str], data: bool, scores: dict[str, Score
     run = scores[task].choose(names)
     if run is None:
         return None
-    return f"score-{task}-continued@{run}" if scores[task].lines[run].after else f"score-{task}@{run}"
+    return f"score-{task}-continued@{run}" if scores[task].lines[run].init_from else f"score-{task}@{run}"
 
 
 def curves_of_all_runs(scores: Scores, folder: Path) -> str:

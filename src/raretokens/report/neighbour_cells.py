@@ -38,7 +38,7 @@ class RunLists:
         score = run and scores.read(run)
         reason = "" if score else f"{run} has no scores yet" if run else f"no run named {' or '.join(row.runs)} on the run sheet"
         score = score or {}
-        ranks = dict(score.get("named", [])) if with_ranks else {}
+        ranks = dict(score.get("neighbour_ranks", [])) if with_ranks else {}
         return cls(row.title, run or "", reason, dict(score.get("neighbours", [])), ranks)
 
 

@@ -51,7 +51,7 @@ def _section(declared: Declarations, scores: Scores, name: str, time: dict[str, 
 
 def _facts(score: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """What ran: the parameters as the score file lists them, then the objective's options."""
-    for key in ("objective", "size", "seed"):
+    for key in ("objective", "model", "seed"):
         if score.get(key) is not None:
             yield key, score[key]
     for key, value in (*score.get("parameters", []), *score.get("options", [])):

@@ -37,7 +37,7 @@ def _other_row(table: Table, run: str, line: SheetLine) -> RunRow:
     if prefix:
         title = run.removeprefix(prefix)
         return RunRow(title=title, runs=["{size}-" + title])
-    own = line.size if line.size in sizes else (sizes or [None])[0]
+    own = line.model if line.model in sizes else (sizes or [None])[0]
     return RunRow(title=run, runs=[run], size=own)
 
 
@@ -212,7 +212,7 @@ class Crossing:
         first_column = self.place.table.columns[0]
         of_first = scores.choose(self.row.names(first_column))
         if self.printed.text and of_first:
-            here, there = (scores.fact(name, "parameters.updates") for name in (run, of_first))
+            here, there = (scores.fact(name, "parameters.steps") for name in (run, of_first))
             if here and there and here != there:
                 yield f"{self.column.title} has {here:,} updates, {first_column.title} {there:,}"
 

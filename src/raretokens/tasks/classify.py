@@ -44,7 +44,7 @@ def describe() -> Task:
         compared={
             "accuracy": ComparedMetric("accuracy.total"),
             "I(W)": ComparedMetric("isotropy.total"),
-            "told apart": ComparedMetric("popularity.accuracy"),
+            "told apart": ComparedMetric("frequency_probe.accuracy"),
         },
     )
 
@@ -56,11 +56,11 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Documents", "Documents"
     run, training, classes = job.run, job.training, read_meta(folder)["classes"]
     if run.shape["classes"] != len(classes):
         raise UserError(
-            f"{run.task}.sizes.{run.size}.classes: {run.shape['classes']}; "
+            f"{run.task}.models.{run.model}.classes: {run.shape['classes']}; "
             f"{run.tokens} has {len(classes)}: {', '.join(classes)}"
         )
     train, valid = ((tokens(folder, split), read_labels(folder, split)) for split in ("train", "valid"))
-    batches = Documents(*train, training.block, training.tokens_per_update, run.seed)
+    batches = Documents(*train, training.block, training.tokens_per_step, run.seed)
     return batches, Documents(*valid, training.block, first=training.validation_tokens)
 
 
@@ -115,7 +115,7 @@ def _labels(artifacts: Artifacts) -> np.ndarray:
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .drawn.csv of the most frequent class, with the lengths of the documents."""
+    """Write <name>.json, .csv and .bootstrap.csv of the most frequent class, with the lengths of the documents."""
     from raretokens.evaluation.classification import SPLITS, score_majority
     from raretokens.evaluation.metrics.text import documents
 

@@ -48,7 +48,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Images", "Images"]:
     pixels = train[0].shape[1]
     if pixels != training.block:
         raise UserError(f"{run.task}.training.block: {training.block}; images of {run.tokens} have {pixels} pixels")
-    batches = Images(*train, training.tokens_per_update, run.seed)
+    batches = Images(*train, training.tokens_per_step, run.seed)
     return batches, Images(*valid, first=training.validation_tokens)
 
 
@@ -92,7 +92,7 @@ def _labels(artifacts: Artifacts) -> np.ndarray:
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .drawn.csv of the most frequent class."""
+    """Write <name>.json, .csv and .bootstrap.csv of the most frequent class."""
     from raretokens.evaluation.classification import score_majority
 
     score_majority(job, corpora / job.corpus, ".txt", scores, {})

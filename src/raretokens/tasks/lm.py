@@ -46,7 +46,7 @@ def describe() -> Task:
             "PPL freq": ComparedMetric("ppl.freq", "ratio"),
             "PPL med": ComparedMetric("ppl.med", "ratio"),
             "PPL rare": ComparedMetric("ppl.rare", "ratio"),
-            "PPL among others": ComparedMetric("ppl_among_others.total", "ratio"),
+            "PPL among others": ComparedMetric("ppl_excluding_rare.total", "ratio"),
             "Uniq": ComparedMetric("uniq.total"),
             "Uniq rare": ComparedMetric("uniq.rare"),
             "I(W)": ComparedMetric("isotropy.total"),
@@ -88,7 +88,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
     from raretokens.training.token_batches import Blocks
 
     training = job.training
-    batches = Blocks(tokens(folder, "train"), training.block, training.tokens_per_update, job.run.seed)
+    batches = Blocks(tokens(folder, "train"), training.block, training.tokens_per_step, job.run.seed)
     return batches, Blocks(tokens(folder, "valid"), training.block, first=training.validation_tokens)
 
 
@@ -140,7 +140,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     logprob, rare = artifacts.array("logprob"), artifacts.array("rare")
     return {
         "ppl": predictions.perplexity(logprob, targets, groups, **reach),
-        "ppl_among_others": _excluding_rare(logprob, rare, targets, groups, reach),
+        "ppl_excluding_rare": _excluding_rare(logprob, rare, targets, groups, reach),
         "rare_mass": predictions.rare_mass(rare, targets, groups, **reach),
         "token_share": predictions.token_share(targets, groups),
         "uniq": predictions.uniq(artifacts.array("prediction"), groups, block=settings.block),
@@ -161,7 +161,7 @@ def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
     others = bootstrap.perplexity(exclude_rare_types(logprob, rare), targets, groups, kept=groups[targets] != RARE)
     by_metric = {
         "ppl": bootstrap.perplexity(logprob, targets, groups),
-        "ppl_among_others": {name: values for name, values in others.items() if name != "rare"},
+        "ppl_excluding_rare": {name: values for name, values in others.items() if name != "rare"},
         "uniq": bootstrap.uniq(artifacts.array("prediction"), groups),
         "spearman": _bootstrap_similarity(artifacts, job.unit) if job.english else {},
     }
@@ -241,7 +241,7 @@ def _row(rows: Mapping[str, int], word: str) -> list[int]:
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .drawn.csv of the text itself. Raises UserError where the test text is too short."""
+    """Write <name>.json, .csv and .bootstrap.csv of the text itself. Raises UserError where the test text is too short."""
     from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import bootstrap, predictions, text
     from raretokens.evaluation.score_files import write_baseline

@@ -60,18 +60,18 @@ class Line(parameters.Line):
     reverse: bool = False  # from target to source
 
 
-class Size(parameters.Size):
+class ModelConfig(parameters.ModelConfig):
     decoding: Decoding | None = None  # instead of the task's
 
 
 class Settings(TaskSettings):
-    sizes: dict[Name, Size]
+    models: dict[Name, ModelConfig]
     alpha: float  # of AGG
     decoding: Decoding
-    named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
+    neighbour_ranks: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
 
     def decoding_of(self, size: str) -> Decoding:
-        return self.sizes[size].decoding or self.decoding
+        return self.models[size].decoding or self.decoding
 
 
 class Texts(Section):
@@ -102,12 +102,12 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Pairs", "Pairs"]:
 
     run, training = job.run, job.training
     train, valid = (Bitext(folder, split, run.reverse) for split in ("train", "valid"))
-    batches = Pairs(train, training.block, training.tokens_per_update, run.seed)
+    batches = Pairs(train, training.block, training.tokens_per_step, run.seed)
     return batches, Pairs(valid, training.block, first=training.validation_tokens)
 
 
 def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
-    texts = _texts(parameters, settings.decoding_of(run.size), parameters.tokens[run.tokens].corpus)
+    texts = _texts(parameters, settings.decoding_of(run.model), parameters.tokens[run.tokens].corpus)
     training = score["training"]
     translate = TranslateJob(
         run=run,
@@ -119,7 +119,7 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
     )
     yield "translate", translate
     aligned = parameters.alignments[run.tokens].pairs
-    yield "score-nmt", Score(**score, named=settings.named, texts=texts, aligned=aligned)
+    yield "score-nmt", Score(**score, neighbour_ranks=settings.neighbour_ranks, texts=texts, aligned=aligned)
 
 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
@@ -187,7 +187,7 @@ def _share_of_links(both: "csr_array", query: int, token: int) -> float:
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .drawn.csv of the source as its own translation."""
+    """Write <name>.json, .csv and .bootstrap.csv of the source as its own translation."""
     from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import text
     from raretokens.evaluation.score_files import write_baseline

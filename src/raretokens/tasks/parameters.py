@@ -19,7 +19,7 @@ Own = Annotated[str, Field(pattern=r"^(lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9
 Update = Annotated[int, Field(ge=0)]
 
 
-class Size(Strict):
+class ModelConfig(Strict):
     """A model config: its architecture, and what it overrides of the task's training.
 
     Further keys are its shape (SHAPE in the architecture's file).
@@ -28,8 +28,8 @@ class Size(Strict):
     model_config = ConfigDict(extra="allow")
 
     architecture: str
-    updates: Count | None = None
-    tokens_per_update: Count | None = None
+    steps: Count | None = None
+    tokens_per_step: Count | None = None
     block: Length | None = None
     peak_lr: PositiveFloat | None = None
     warmup: Count | None = None
@@ -45,16 +45,16 @@ class Size(Strict):
 
     def training(self, training: Training) -> Training:
         """Return the task's recipe with what this model config overrides."""
-        own = {name: getattr(self, name) for name in Size.model_fields if name != "architecture"}
+        own = {name: getattr(self, name) for name in ModelConfig.model_fields if name != "architecture"}
         return training.replaced(**{name: value for name, value in own.items() if value is not None})
 
 
 class TaskSettings(Strict):
     """The section of params.yaml that has the name of the task."""
 
-    sizes: dict[Name, Size]
+    models: dict[Name, ModelConfig]
     training: Training
-    curves: list[Update] = []  # updates after which the embedding matrix is projected
+    projection_steps: list[Update] = []  # updates after which the embedding matrix is projected
     neighbours: list[str] = []  # queries of the nearest-neighbour tables and similarity curves
 
 
@@ -64,9 +64,9 @@ class Line(Strict):
     model_config = ConfigDict(extra="allow")
 
     tokens: str  # a key of `tokens`
-    size: str
+    model: str  # a key of the task's `models`
     objective: str
-    knob: str | None = None  # a key of params.yaml whose value is the option of that name
+    option_from: str | None = None  # a key of params.yaml whose value is the option of that name
     seed: Seed | None = None
 
     @property
@@ -121,26 +121,26 @@ class Parameters(Strict):
         return self.corpora[self.tokens[tokens].corpus]
 
     def run(self, task: str, name: str) -> Run:
-        """Return a resolved run; the value at its `knob` becomes the option of that name (`nmt.alpha` sets alpha)."""
+        """Return a resolved run; the value at its `option_from` becomes the option of that name (`nmt.alpha` sets alpha)."""
         lines = self.lines(task)
         if name not in lines:
             raise UserError(f"runs.{task}: no run named {name}; the run sheet has {', '.join(lines)}")
-        line, size = lines[name], self.task(task).sizes[lines[name].size]
+        line, size = lines[name], self.task(task).models[lines[name].model]
         options = line.options
-        if line.knob:
-            options.setdefault(line.knob.rsplit(".", 1)[-1], value_at(self.model_dump(), line.knob))
+        if line.option_from:
+            options.setdefault(line.option_from.rsplit(".", 1)[-1], value_at(self.model_dump(), line.option_from))
         return Run(
             name=name,
             task=task,
             tokens=line.tokens,
             objective=line.objective,
-            size=line.size,
+            model=line.model,
             architecture=size.architecture,
-            shape=shape_of(size.architecture, size.shape, f"{task}.sizes.{line.size}"),
+            shape=shape_of(size.architecture, size.shape, f"{task}.models.{line.model}"),
             seed=self.seed if line.seed is None else line.seed,
             options=options,
             reverse=getattr(line, "reverse", False),
-            after=getattr(line, "after", None),
+            init_from=getattr(line, "init_from", None),
         )
 
     def every_run(self) -> list[Run]:

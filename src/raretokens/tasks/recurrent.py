@@ -51,7 +51,7 @@ def describe() -> Task:
             "Uniq": ComparedMetric("uniq.total"),
             "Uniq rare": ComparedMetric("uniq.rare"),
             "I(W)": ComparedMetric("isotropy.total"),
-            "told apart": ComparedMetric("popularity.accuracy"),
+            "told apart": ComparedMetric("frequency_probe.accuracy"),
         },
     )
 
@@ -69,7 +69,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Columns", "Columns"]:
     from raretokens.training.token_batches import Columns, columns_of
 
     training = job.training
-    columns = columns_of(training.tokens_per_update, training.block)
+    columns = columns_of(training.tokens_per_step, training.block)
     batches = Columns(tokens(folder, "train"), training.block, columns, job.run.seed)
     return batches, Columns(tokens(folder, "valid"), training.block, VALIDATED, first=training.validation_tokens)
 
@@ -83,7 +83,7 @@ def criterion(model: "nn.Module", objective: "Objective") -> "Carried":
 def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
     yield (
         "evaluate",
-        EvaluateJob(run=run, evaluation=settings.evaluation.for_size(run.size), threads=parameters.threads),
+        EvaluateJob(run=run, evaluation=settings.evaluation.for_size(run.model), threads=parameters.threads),
     )
     is_words = isinstance(parameters.tokens[run.tokens].vocabulary, WordVocabulary)
     yield "score-recurrent", Score(**score, unit="word" if is_words else "piece")
@@ -114,7 +114,7 @@ def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
 
 
 def hyperparameters(job: Score) -> dict:
-    return {"sequences": job.training.tokens_per_update // job.training.block}
+    return {"sequences": job.training.tokens_per_step // job.training.block}
 
 
 def _files(artifacts: Artifacts) -> dict[str, str]:

@@ -39,7 +39,7 @@ def describe() -> Task:
             "ws353": Headline("spearman.ws353", "WS353"),
             "rw": Headline("spearman.rw", "RW"),
             "iw": Headline("isotropy.total", "I(W)", 3),
-            "popularity": Headline("popularity.accuracy", "told apart", 1),
+            "popularity": Headline("frequency_probe.accuracy", "told apart", 1),
         },
         compared={
             "MEN": ComparedMetric("spearman.men", needs=("men-learnt",)),
@@ -47,17 +47,17 @@ def describe() -> Task:
             "RW": ComparedMetric("spearman.rw", needs=("rw-learnt",)),
             "SimLex": ComparedMetric("spearman.simlex"),
             "I(W)": ComparedMetric("isotropy.total"),
-            "told apart": ComparedMetric("popularity.accuracy"),
+            "told apart": ComparedMetric("frequency_probe.accuracy"),
         },
     )
 
 
 class Settings(TaskSettings):
-    named: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
+    neighbour_ranks: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
 
 
 class Score(ScoreJob):
-    least_count: int  # of a word of the vocabulary
+    min_count: int  # of a word of the vocabulary
 
 
 class Baseline(Section):
@@ -76,9 +76,9 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Windows", "Windows"]:
     training, shape = job.training, job.run.shape
     cut = {name: shape[name] for name in ("window", "drawn", "subsample")} | {"block": training.block}
     vocabulary, train, valid = Vocabulary.read(folder / VOCABULARY), tokens(folder, "train"), tokens(folder, "valid")
-    size, most = training.tokens_per_update, training.validation_tokens or len(valid)
-    batches = Windows(train, vocabulary, **cut, tokens_per_update=size, seed=job.run.seed)
-    return batches, Windows(valid, vocabulary, **cut, tokens_per_update=min(size, len(valid), most), first=most)
+    size, most = training.tokens_per_step, training.validation_tokens or len(valid)
+    batches = Windows(train, vocabulary, **cut, tokens_per_step=size, seed=job.run.seed)
+    return batches, Windows(valid, vocabulary, **cut, tokens_per_step=min(size, len(valid), most), first=most)
 
 
 def criterion(model: "nn.Module", objective: "Objective") -> "NegativeSampling":
@@ -89,7 +89,8 @@ def criterion(model: "nn.Module", objective: "Objective") -> "NegativeSampling":
 
 def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
     vocabulary = parameters.tokens[run.tokens].vocabulary
-    yield "score-skipgram", Score(**score, named=settings.named, least_count=getattr(vocabulary, "least_count", 1))
+    ranks, count = settings.neighbour_ranks, getattr(vocabulary, "min_count", 1)
+    yield "score-skipgram", Score(**score, neighbour_ranks=ranks, min_count=count)
 
 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
@@ -139,7 +140,7 @@ def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
 
 def hyperparameters(job: Score) -> dict:
     adversary = {"hidden_times_width": 1.5} if job.run.options.get("hidden") else {}
-    return {**adversary, "least_count": job.least_count, "rule": job.training.rule.name, **job.training.rule.options}
+    return {**adversary, "min_count": job.min_count, "rule": job.training.rule.name, **job.training.rule.options}
 
 
 def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
@@ -170,7 +171,7 @@ def _row(rows: dict[str, int], word: str) -> list[int]:
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .drawn.csv of the text itself: how frequent its words are."""
+    """Write <name>.json, .csv and .bootstrap.csv of the text itself: how frequent its words are."""
     from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import text
     from raretokens.evaluation.score_files import write_baseline

@@ -32,7 +32,7 @@ class WordVocabulary(Strict):
     model: Literal["words"]
     size: Annotated[int, Field(ge=16)] | None  # the most frequent ones; None: all
     tokenise: bool | Literal["letters"]  # punctuation is split off; letters: only words are left, in lower case
-    least_count: PositiveInt = 1  # of a word that is no <unk>
+    min_count: PositiveInt = 1  # of a word that is no <unk>
     rows: PositiveInt | None = None
 
 

@@ -42,7 +42,7 @@ def encode(job: EncodeJob, corpus: Path, into: Path) -> dict:
     text = corpus / TOKENISED if (corpus / TOKENISED).is_dir() else corpus
     if isinstance(declared, WordVocabulary):
         text, meta = corpus, {"unit": "word"}
-        model = Words.learn(_training_files(text, job.sides), declared.size, declared.tokenise, declared.least_count)
+        model = Words.learn(_training_files(text, job.sides), declared.size, declared.tokenise, declared.min_count)
     else:
         meta = {"unit": "piece"}
         if text != corpus:

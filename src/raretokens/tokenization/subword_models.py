@@ -275,10 +275,10 @@ class Words:
         self.split = _split_letters if tokenise == "letters" else _split_punctuation if tokenise else str.split
 
     @classmethod
-    def learn(cls, files: Sequence[Path], size: int | None, tokenise: bool | str, least_count: int = 1) -> "Words":
-        """Take the `size` most frequent words of the files (None: all) that occur at least `least_count` times."""
+    def learn(cls, files: Sequence[Path], size: int | None, tokenise: bool | str, min_count: int = 1) -> "Words":
+        """Take the `size` most frequent words of the files (None: all) that occur at least `min_count` times."""
         counts = count_words(files, cls((), tokenise).split).most_common(size)
-        return cls([word for word, count in counts if word != UNKNOWN and count >= least_count], tokenise)
+        return cls([word for word, count in counts if word != UNKNOWN and count >= min_count], tokenise)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
         return [[self.ids.get(word, self.unknown) for word in self.split(line)] for line in lines]

@@ -140,8 +140,8 @@ def show_alpha(arguments: argparse.Namespace) -> None:
     parameters, console = load(), Console(width=110, highlight=False)
     for job in _one_of_each_kind(parameters, arguments.runs):
         counts, steps = _target_counts(job)
-        run, size = job.run, f"{job.training.tokens_per_update:,} tokens"
-        title = f"{run.tokens}, steps of {size} ({run.task}, {run.size})"
+        run, size = job.run, f"{job.training.tokens_per_step:,} tokens"
+        title = f"{run.tokens}, steps of {size} ({run.task}, {run.model})"
         rows = Table("alpha x alpha_scale", "rare types", "rare target tokens", box=SIMPLE_HEAD, title=title)
         for share in sorted({*SHARES, arguments.share}):
             threshold = threshold_for(share, counts, steps, len(SPECIALS))
@@ -167,7 +167,7 @@ def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[Trai
     """The named runs, or one for each text, size and direction."""
     seen = set()
     for run in parameters.every_run():
-        kind = run.name if names else (run.task, run.tokens, run.size, run.reverse)
+        kind = run.name if names else (run.task, run.tokens, run.model, run.reverse)
         if kind not in seen and (not names or run.name in names):
             seen.add(kind)
             yield train_job(parameters, run)

@@ -58,11 +58,11 @@ class Updates(Protocol):
         """The whole text in such batches: for validation."""
 
 
-def check_size(updates: Updates, task: str, tokens_per_update: int) -> None:
+def check_size(updates: Updates, task: str, tokens_per_step: int) -> None:
     """Raise UserError where the text does not fill one update."""
     if updates.updates_per_epoch == 0:
         raise UserError(
-            f"{task}.training.tokens_per_update: {tokens_per_update} is more than the whole training text; allowed: less"
+            f"{task}.training.tokens_per_step: {tokens_per_step} is more than the whole training text; allowed: less"
         )
 
 

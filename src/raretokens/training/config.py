@@ -33,12 +33,12 @@ class RuleChoice(Strict):
 class Training(Strict):
     """Recipe of a run."""
 
-    updates: Count
-    tokens_per_update: Count  # of all devices together
+    steps: Count
+    tokens_per_step: Count  # of all devices together
     block: Length  # tokens of a sequence; of translation the longest sentence
     peak_lr: PositiveFloat
     rule: RuleChoice = RuleChoice()
-    warmup: Count = 1  # updates, of warmup_adam
+    warmup: Count = 1  # steps, of warmup_adam
     betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = [0.9, 0.98]  # of Adam
     weight_decay: Annotated[float, Field(ge=0.0)]
     label_smoothing: Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -46,7 +46,7 @@ class Training(Strict):
     validation_tokens: Count | None = None  # from the start of the text; None: all
     stop_window: Count | None = None  # end when a validation is worse than the best of all but so many before it
     keep: Count | Literal["best"]  # of the validated checkpoints: the mean of the last ones, or the best
-    snapshot_every: Count  # updates between two copies of the embedding matrix
+    snapshot_every: Count  # steps between two copies of the embedding matrix
     precision: Literal["float32", "bfloat16"] = "float32"
 
 

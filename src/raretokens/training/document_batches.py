@@ -27,19 +27,19 @@ class Pairs:
     in_order = False
 
     def __init__(
-        self, bitext: Bitext, longest: int, tokens_per_update: int = 0, seed: int = 0, first: int | None = None
+        self, bitext: Bitext, longest: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
     ) -> None:
         self.bitext, self.seed = bitext, seed
         self.size = bitext.lengths.max(1)  # of a pair: its longer side
         self.kept = np.flatnonzero(self.size <= longest)
         if first is not None:
             self.kept = self.kept[: max(int(np.searchsorted(bitext.lengths[self.kept, 1].cumsum(), first)), 1)]
-        bucket = max(tokens_per_update // BUCKETS, SMALLEST_BUCKET, longest)
+        bucket = max(tokens_per_step // BUCKETS, SMALLEST_BUCKET, longest)
         self.buckets = self._fill(bucket)
         self.bucket_of = np.full(len(bitext), -1, dtype=np.int32)
         for number, pairs in enumerate(self.buckets):
             self.bucket_of[pairs] = number
-        self.per_update = max(tokens_per_update // bucket, 1)
+        self.per_update = max(tokens_per_step // bucket, 1)
         self.updates_per_epoch = len(self.buckets) // self.per_update
 
     def _fill(self, tokens: int) -> list[np.ndarray]:
@@ -120,7 +120,7 @@ def padded(rows: tuple[np.ndarray, ...] | list[np.ndarray]) -> Tensor:
 class Documents:
     """Documents of a token stream, which `</s>` ends, in a new order each epoch; each is cut after its first `block` ids.
 
-    labels: number of the class of each. An update is tokens_per_update // block documents, and one batch: batch normalisation
+    labels: number of the class of each. An update is tokens_per_step // block documents, and one batch: batch normalisation
     sees all of it, so it is never split, whatever a micro-batch holds. first: only documents within so many tokens.
     """
 
@@ -131,7 +131,7 @@ class Documents:
         tokens: np.ndarray,
         labels: np.ndarray,
         block: int,
-        tokens_per_update: int = 0,
+        tokens_per_step: int = 0,
         seed: int = 0,
         first: int | None = None,
     ) -> None:
@@ -142,7 +142,7 @@ class Documents:
         self.tokens, self.labels, self.seed = tokens, labels[:kept], seed
         self.starts = np.concatenate(([0], ends[:-1]))[:kept]
         self.size = np.minimum(ends[:kept] - self.starts, block)
-        self.per_update = max(tokens_per_update // block, 1)
+        self.per_update = max(tokens_per_step // block, 1)
         self.updates_per_epoch = kept // self.per_update
 
     def update(self, number: int) -> np.ndarray:

@@ -20,14 +20,14 @@ class Images:
         self,
         pixels: np.ndarray,
         classes: np.ndarray,
-        tokens_per_update: int = 0,
+        tokens_per_step: int = 0,
         seed: int = 0,
         first: int | None = None,
     ) -> None:
         each = pixels.shape[1]
         kept = len(pixels) if first is None else first // each
         self.pixels, self.classes, self.seed = pixels[:kept], classes[:kept], seed
-        self.per_update = max(tokens_per_update // each, 1)
+        self.per_update = max(tokens_per_step // each, 1)
         self.updates_per_epoch = len(self.classes) // self.per_update
 
     def update(self, number: int) -> np.ndarray:

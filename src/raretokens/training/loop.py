@@ -62,7 +62,7 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the last update, validating and saving on the way."""
-        last, clock = self.training.updates, Clock(self.execution, self.accelerator.num_processes)
+        last, clock = self.training.steps, Clock(self.execution, self.accelerator.num_processes)
         self.observer.begins(self.update, last)
         if self.update == 0:
             self._keep_snapshot()
@@ -87,8 +87,8 @@ class Trainer:
 
     def _is_over(self) -> bool:
         """After the last update, or when validation no longer improves where the recipe says so."""
-        if self.training.stop_window is None or self.update >= self.training.updates:
-            return self.update >= self.training.updates
+        if self.training.stop_window is None or self.update >= self.training.steps:
+            return self.update >= self.training.steps
         return is_worse([row["valid_nll"] for row in self.log if row["valid_nll"]], self.training.stop_window)
 
     def _prepared(self, numbers: range) -> Iterator[Prepared]:

@@ -46,7 +46,7 @@ def train(
     torch.manual_seed(run.seed)
     vocabulary = _vocabulary(tokens, run.reverse)
     updates, validation = task.training_data(job, tokens)
-    check_size(updates, run.task, training.tokens_per_update)
+    check_size(updates, run.task, training.tokens_per_step)
     model = build(run.architecture, run.shape, len(vocabulary), training.block)
     if start:
         _start_from(start / WEIGHTS, model)

@@ -25,10 +25,10 @@ class Blocks:
     in_order = False
 
     def __init__(
-        self, tokens: np.ndarray, block: int, tokens_per_update: int = 0, seed: int = 0, first: int | None = None
+        self, tokens: np.ndarray, block: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
     ) -> None:
         self.tokens, self.block, self.seed = tokens[:first], block, seed
-        self.per_update = max(tokens_per_update // block, 1)
+        self.per_update = max(tokens_per_step // block, 1)
         self.updates_per_epoch = len(tokens) // block // self.per_update
 
     def update(self, number: int) -> np.ndarray:
@@ -161,6 +161,6 @@ class Columns:
         return Batch((torch.from_numpy(inputs), torch.from_numpy(columns)), torch.from_numpy(targets))
 
 
-def columns_of(tokens_per_update: int, block: int) -> int:
+def columns_of(tokens_per_step: int, block: int) -> int:
     """How many columns an update of so many tokens reads."""
-    return max(tokens_per_update // block, 1)
+    return max(tokens_per_step // block, 1)

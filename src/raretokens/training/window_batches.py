@@ -62,14 +62,14 @@ class Windows:
         window: int,
         drawn: int,
         subsample: float,
-        tokens_per_update: int,
+        tokens_per_step: int,
         seed: int = 0,
         first: int | None = None,
     ) -> None:
         self.tokens = tokens[:first]
         self.block, self.window, self.drawn, self.seed = block, window, drawn, seed
-        self.per_update = tokens_per_update
-        self.updates_per_epoch = len(self.tokens) // tokens_per_update
+        self.per_update = tokens_per_step
+        self.updates_per_epoch = len(self.tokens) // tokens_per_step
         self.kept = kept_share(vocabulary, subsample)
         self.chance = np.cumsum(negative_distribution(vocabulary))
         offset = np.arange(-window, block + window) - np.arange(block)[:, None]

@@ -48,7 +48,7 @@ class Planned:
     @property
     def tokens(self) -> int:
         """Target tokens of the whole training; of translation an upper bound, padding counted."""
-        return self.training.updates * self.training.tokens_per_update
+        return self.training.steps * self.training.tokens_per_step
 
     @property
     def flops(self) -> float:
@@ -71,7 +71,7 @@ class Planned:
     @property
     def disk_left(self) -> float:
         """Bytes that the run leaves in data/runs: weights, embedding snapshots and log."""
-        return self.step.snapshots + FLOAT * self.parameters + LOG_LINE * self.training.updates
+        return self.step.snapshots + FLOAT * self.parameters + LOG_LINE * self.training.steps
 
     @property
     def disk_while_training(self) -> float:
@@ -82,13 +82,13 @@ class Planned:
         """
         training, weights = self.training, FLOAT * self.parameters
         kept = 1 if training.keep == "best" else training.keep
-        state = 3 * weights + LOG_LINE * training.updates
+        state = 3 * weights + LOG_LINE * training.steps
         return snapshot_bytes(training, self.step.forward.width, self.text.rows) + (3 * kept + 1) * weights + 3 * state
 
 
 def snapshot_bytes(training: Training, width: int, rows: int) -> float:
     """Bytes of the embedding snapshots: the first, one every snapshot_every steps, and the last."""
-    copies = 1 + -(-training.updates // training.snapshot_every)
+    copies = 1 + -(-training.steps // training.snapshot_every)
     return float(copies * rows * width * SNAPSHOT_FLOAT)
 
 
@@ -105,7 +105,7 @@ def select(jobs: Iterable[TrainJob], names: list[str]) -> list[TrainJob]:
 def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     """Needs of a run on `device` (cpu or cuda), shared by that many processes."""
     run, training = job.run, job.training
-    share = max(training.tokens_per_update // processes, training.block)
+    share = max(training.tokens_per_step // processes, training.block)
     micro = share if describe(run.task).whole_updates else min(micro_batch(device), share)
     model = forward_of(job, text.rows, device)
     step = Step(

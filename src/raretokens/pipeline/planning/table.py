@@ -26,12 +26,12 @@ def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[st
     need = planned.step.device_bytes
     return {
         "run": f"{planned.run.task}/{planned.run.name}",
-        "size": planned.run.size,
+        "model": planned.run.model,
         "objective": planned.run.objective,
         "parameters": planned.parameters,
         "vocabulary": planned.text.rows,
-        "updates": planned.training.updates,
-        "tokens_per_update": planned.training.tokens_per_update,
+        "steps": planned.training.steps,
+        "tokens_per_step": planned.training.tokens_per_step,
         "tokens": planned.tokens,
         "flops": f"{planned.flops:.3e}",
         "attention_flops": f"{planned.attention_flops:.3e}",

@@ -37,7 +37,7 @@ class Trial:
     run: str
     device: str
     parameters: int
-    tokens_per_update: int
+    tokens_per_step: int
     peak_mb: int
     planned_mb: int | None  # unknown where the forward pass depends on values
     loss_1: float
@@ -49,13 +49,13 @@ class Trial:
 def shrunk(planned: Planned, tokens: int | None) -> Planned:
     """The same run with steps of at most so many tokens; model and vocabulary stay as they are."""
     training = planned.training
-    tokens = min(tokens or training.tokens_per_update, training.tokens_per_update)
+    tokens = min(tokens or training.tokens_per_step, training.tokens_per_step)
     if planned.sides == 2:
         tokens = max(tokens, SMALLEST_BUCKET)
     if describe(planned.run.task).kind == "images":
         tokens = max(tokens, training.block)  # a whole image
     block = min(training.block, tokens)
-    training = training.replaced(tokens_per_update=tokens, block=block)
+    training = training.replaced(tokens_per_step=tokens, block=block)
     micro = max(min(planned.step.micro_batch, tokens), block)
     job = planned.job.replaced(training=training)
     model = forward_of(job, planned.text.rows, planned.step.device)
@@ -86,7 +86,7 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
             run=f"{run.task}/{run.name}",
             device=planned.step.device,
             parameters=planned.parameters,
-            tokens_per_update=planned.training.tokens_per_update,
+            tokens_per_step=planned.training.tokens_per_step,
             peak_mb=round(_peak(folder, run, usage.ru_maxrss) / 1e6),
             planned_mb=None if math.isnan(planned_bytes) else round(planned_bytes / 1e6),
             loss_1=losses[0],
@@ -101,7 +101,7 @@ def _prepare(folder: Path, planned: Planned) -> None:
     run, training, step = planned.run, planned.training, planned.step
     kind = describe(run.task).kind
     longest = training.block if kind in ("bitext", "documents") else None
-    splits = {"train": planned.sides * SPARE * training.tokens_per_update, "valid": planned.sides * step.micro_batch}
+    splits = {"train": planned.sides * SPARE * training.tokens_per_step, "valid": planned.sides * step.micro_batch}
     write_random_tokens(folder / tokens_folder(run.tokens), planned.text.rows, splits, longest)
     classes = run.shape.get("classes", 0)
     add_labels(folder / tokens_folder(run.tokens), kind, classes, training.block)
@@ -113,9 +113,9 @@ def shortened(planned: Planned) -> TrainJob:
     """The job of the trial: two steps, and an evaluation after the last."""
     job = planned.job
     training = planned.training.replaced(
-        updates=UPDATES, warmup=UPDATES, validate_every=UPDATES, validation_tokens=None, snapshot_every=UPDATES
+        steps=UPDATES, warmup=UPDATES, validate_every=UPDATES, validation_tokens=None, snapshot_every=UPDATES
     )
-    run = job.run.replaced(options=from_the_start(job.run.options), after=None)
+    run = job.run.replaced(options=from_the_start(job.run.options), init_from=None)
     return job.replaced(run=run, training=training)
 
 

@@ -24,7 +24,7 @@ class LinearSGD(Rule):
 
     def rate(self, update: int, targets: int) -> float:
         """Of the mean over the update's targets: as many minibatches' steps as it has."""
-        left = max(1 - (update - 1) / self.training.updates, self.options["least"])
+        left = max(1 - (update - 1) / self.training.steps, self.options["least"])
         return self.training.peak_lr * left * targets / self.options["batch"]
 
 

@@ -16,7 +16,7 @@ OPTIONS = {
     "clip": 0.25,
     "by_length": True,
     "window": 5,  # validations that may pass without a new best
-    "at_once": False,  # average from the first update on, as finetuning does
+    "average_from_start": False,  # average from the first update on, as finetuning does
 }
 
 
@@ -29,7 +29,7 @@ class NTASGD(sgd.SGD):
 
     def step(self, update: int, targets: int) -> float:
         rate = super().step(update, targets)
-        if self.options["at_once"] and self.averages is None:
+        if self.options["average_from_start"] and self.averages is None:
             self._begin()
         if self.averages is not None:
             self.averaged += 1

@@ -8,7 +8,7 @@ from raretokens.training.rule import Rule, without_own_optimizer
 
 OPTIONS = {
     "clip": 0.0,  # norm of all gradients together that is not exceeded; 0: none
-    "by_length": False,  # an update of fewer targets than tokens_per_update has a rate as much smaller
+    "by_length": False,  # an update of fewer targets than tokens_per_step has a rate as much smaller
 }
 
 
@@ -18,7 +18,7 @@ class SGD(Rule):
         return torch.optim.SGD(groups, lr=0.0, weight_decay=self.training.weight_decay)
 
     def rate(self, update: int, targets: int) -> float:
-        share = targets / self.training.tokens_per_update if self.options["by_length"] else 1.0
+        share = targets / self.training.tokens_per_step if self.options["by_length"] else 1.0
         return self.training.peak_lr * share
 
     def step(self, update: int, targets: int) -> float:
