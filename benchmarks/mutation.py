@@ -55,7 +55,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "evaluation/metrics/frequency": ("metric_popularity", "metric_geometry", "measure"),
     "evaluation/metrics/isotropy": ("metric_positive_cosine", "metric_geometry"),
     "evaluation/metrics/spectrum": ("metric_spectrum", "metric_geometry", "measure"),
-    "evidence": ("claims", "report"),
+    "evidence": ("claims", "methods", "paired", "seeds", "report"),
     "report/diff": ("diff",),
 }
 SWAPS: dict[type, type] = {
