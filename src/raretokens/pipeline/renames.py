@@ -23,7 +23,6 @@ METRICS = {
 }  # fmt: skip
 COLUMNS: dict[str, str] = {
     "size": "model", "mark": "parameters_hash", "named": "neighbour_ranks", **METRICS,
-    **{f"ppl_among_others.{group}": f"ppl_excluding_rare.{group}" for group in ("total", "freq", "med")},
 }  # fmt: skip
 # First item of a pair in a list of a score file -> present one.
 PAIRS: dict[str, str] = {
@@ -157,7 +156,13 @@ def present(name: str, content: bytes) -> bytes:
 def _present_header(table: bytes, separator: str) -> bytes:
     header, newline, rows = table.partition(b"\n")
     names = header.decode().split(separator)
-    return separator.join(COLUMNS.get(name, name) for name in names).encode() + newline + rows
+    return separator.join(map(_present_column, names)).encode() + newline + rows
+
+
+def _present_column(name: str) -> str:
+    """A column is a key or `metric.group`."""
+    first, dot, rest = name.partition(".")
+    return COLUMNS.get(name) or COLUMNS.get(first, first) + dot + rest
 
 
 def _parsed(text: bytes) -> Any:
