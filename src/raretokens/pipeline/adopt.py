@@ -49,7 +49,14 @@ class Adoption:
         """Run the old code's side of all trials, and keep their results."""
         with checkout(self.revision) as old:
             found = Trials(self.revision, Code(old), Code(root()), self._stages(old))
-            self._each(lambda trial: self.tell(f"{trial}: {found.old_outcome(trial)['seconds']} s"), found.all)
+
+            def one(trial: Trial) -> None:
+                try:
+                    self.tell(f"{trial}: {found.old_outcome(trial)['seconds']} s")
+                except UserError as error:
+                    self.tell(f"{trial}: {error}")
+
+            self._each(one, found.all)
 
     def adopt(self) -> bool:
         """Whether all candidates were adopted; if not, nothing is changed."""
@@ -97,8 +104,8 @@ class Adoption:
 
         def one(trial: Trial) -> None:
             began, why = time.monotonic(), found.difference(trial)
-            took = f"{found.old_outcome(trial)['steps']} steps, {time.monotonic() - began:.0f} s"
-            self.tell(f"{trial}: {why or 'equal'}, {took}")
+            took = time.monotonic() - began
+            self.tell(f"{trial}: {why}" if why else f"{trial}: equal, {found.steps(trial)} steps, {took:.0f} s")
             refused.extend(f"{stage.name}: {why}" for stage in trial.stages if why)
 
         self._each(one, [trial for trial in found.all if names & {stage.name for stage in trial.stages}])

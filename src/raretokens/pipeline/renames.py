@@ -149,7 +149,9 @@ def present(name: str, content: bytes) -> bytes:
     """A former JSON, CSV or TSV file in present names; of another kind the file as it is."""
     kind = PurePath(name).suffix
     if kind == ".json":
-        return (json.dumps(_renamed(json.loads(content), COLUMNS), indent=1) + "\n").encode()
+        tree = json.loads(content)
+        renamed = _renamed(tree, COLUMNS)
+        return content if renamed == tree else (json.dumps(renamed, indent=1) + "\n").encode()
     return _present_header(content, "\t" if kind == ".tsv" else ",") if kind in (".csv", ".tsv") else content
 
 

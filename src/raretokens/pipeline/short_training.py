@@ -27,7 +27,8 @@ from raretokens.pipeline import renames
 
 STEPS = (20, 8, 4)  # of a trial; fewer where the saves of more would take longer than SLOW seconds a step
 SLOW = 10.0
-VALIDATION_TOKENS = 2048
+VALIDATION_TOKENS = {"classify": 65536}  # by task; documents are whole
+FEWEST = 2048  # of other tasks
 LATE = ("until", "start")  # options of objectives that count steps
 FORMAT = 1  # of what is kept of a trial
 SAVE_EVERY = "save_updates"  # key of machine.yaml
@@ -72,7 +73,8 @@ def shortened(job: dict[str, Any], steps: int) -> dict[str, Any]:
     training, run = _part(job, "training"), _part(job, "run")
     quarter = steps // 4
     few = {"steps": steps, "warmup": steps // 2, "validate_every": quarter, "snapshot_every": steps // 3}
-    for name, value in {**few, "validation_tokens": VALIDATION_TOKENS}.items():
+    validated = VALIDATION_TOKENS.get(run["task"], FEWEST)
+    for name, value in {**few, "validation_tokens": validated}.items():
         _put(training, name, value)
     _at_most(training, "stop_window", 2)
     _at_most(training, "keep", 2)
@@ -209,11 +211,6 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
             if then.get(key) != now.get(key):
                 return f"{name}: {key}"
     return None
-
-
-def missing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What one outcome has and the other has not."""
-    return sorted(old.keys() ^ new.keys())
 
 
 def _first_line(old: str, new: str) -> str:

@@ -66,6 +66,10 @@ class Trials:
                 write_text(done, json.dumps(self._train_old(trial), indent=1) + "\n")
             return json.loads(done.read_text(encoding="utf-8"))
 
+    def steps(self, trial: Trial) -> int:
+        """Of a trial that was run."""
+        return self.old_outcome(trial)["steps"]
+
     def _folder(self, trial: Trial) -> Path:
         told = f"{short_training.FORMAT} {self.revision}".encode() + trial.stage.old
         return CACHE / hashlib.sha256(told).hexdigest()[:16]
@@ -109,21 +113,16 @@ class Trials:
 
     def difference(self, trial: Trial) -> str | None:
         """What the new code does otherwise, killed and resumed on the way; None where nothing."""
-        old = self.old_outcome(trial)
         folder = CACHE / "new" / self._folder(trial).name
-        half = self._half(trial, self.new, folder, True)
-        half.prepare(old["steps"])
         try:
+            old = self.old_outcome(trial)
+            half, steps, then = self._half(trial, self.new, folder, True), old["steps"], old["outcome"]
+            half.prepare(steps)
             half.train(is_killed=True)
-            early = {name: value for name, value in half.states_outcome(old["steps"]).items() if name in old["outcome"]}
-            if found := short_training.difference(old["outcome"], early):
+            if found := short_training.difference(then, half.states_outcome(steps)):
                 return found
             half.train()
-            new = half.outcome(old["steps"])
-            lacks = short_training.missing(old["outcome"], new)
-            return short_training.difference(old["outcome"], new) or (
-                f"{lacks[0]}: only one version wrote it" if lacks else None
-            )
+            return short_training.difference(then, half.outcome(steps))
         except UserError as error:
             return str(error)
         finally:
