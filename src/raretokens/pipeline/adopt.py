@@ -121,9 +121,7 @@ class Adoption:
             return refused
         shown = self._demo(old)
         asked = [stage for stage in distinct(shown) if stage.kind in kinds]
-        # Data whose names the present code would not know is written anew.
-        changed = [stage for stage in shown if stage.kind in DATA] if renames.COLUMNS or renames.PATHS else []
-        names = {stage.name for stage in (*asked, *changed)}
+        names = {stage.name for stage in asked}
         differs = self._compare(Replay(Code(root()), self.demo, shown, names, CACHE / "demo"), asked)
         bad = {name.partition("@")[0].removesuffix("-continued"): f"{name}: {why}" for name, why in differs.items()}
         bad |= {kind: f"{self.demo}: no {kind} that {self.revision} ran" for kind in kinds - {s.kind for s in asked}}
