@@ -10,7 +10,7 @@ import yaml
 from dvc.utils.serialize import dump_yaml
 from tiny.world import create, environment, parameters, run
 
-from raretokens.pipeline.locked import md5_of
+from raretokens.pipeline.lock_file import md5_of
 
 STAGES = {
     "own@lm-train": ["own", "lm-train"],

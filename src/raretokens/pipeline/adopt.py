@@ -24,8 +24,8 @@ from raretokens.pipeline import renames, trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import job_files
-from raretokens.pipeline.locked import Stage, read
-from raretokens.pipeline.locked import md5 as of
+from raretokens.pipeline.lock_file import Stage, read_stages
+from raretokens.pipeline.lock_file import md5 as of
 from raretokens.pipeline.machine.timing import revision as present
 from raretokens.pipeline.replays import Replay, distinct
 from raretokens.pipeline.short_training import Code
@@ -43,7 +43,7 @@ class Adoption:
     revision: str
     jobs: int  # processes at a time
     demo: Path
-    tell: Callable[[str], None] = print  # hears of each comparison as it ends
+    report: Callable[[str], None] = print  # hears of each comparison as it ends
 
     def keep_old(self) -> None:
         """Run the old code's side of all trials, and keep their results."""
@@ -52,9 +52,9 @@ class Adoption:
 
             def one(trial: Trial) -> None:
                 try:
-                    self.tell(f"{trial}: {found.old_outcome(trial)['seconds']} s")
+                    self.report(f"{trial}: {found.old_outcome(trial)['seconds']} s")
                 except UserError as error:
-                    self.tell(f"{trial}: {error}")
+                    self.report(f"{trial}: {error}")
 
             self._each(one, found.all)
 
@@ -62,33 +62,35 @@ class Adoption:
         """Whether all candidates were adopted; if not, nothing is changed."""
         with checkout(self.revision) as old:
             stages = self._stages(old)
-            waiting = [stage for stage in stages if stage.new is not None and not stage.is_current()]
-            waiting = [stage for stage in waiting if stage.kind not in LEFT]
-            if not waiting:
-                self.tell(f"every stage of {LOCK} has the job that this code and these parameters make")
+            candidates = [stage for stage in stages if stage.new is not None and not stage.is_current()]
+            candidates = [stage for stage in candidates if stage.kind not in LEFT]
+            if not candidates:
+                self.report(f"every stage of {LOCK} has the job that this code and these parameters make")
                 return True
             outs = {}
-            refused = [why for stage in waiting if (why := self._refusal(stage))]
-            for stage in waiting:
+            refused = [why for stage in candidates if (why := self._refusal(stage))]
+            for stage in candidates:
                 try:
                     outs |= migrated(stage, self.revision)
                 except UserError as error:
                     refused.append(f"{stage.name}: {error}")
             if not refused:
-                refused = [*self._train(old, stages, waiting), *self._replay(old, stages, waiting)]
+                refused = [*self._train(old, stages, candidates), *self._replay(old, stages, candidates)]
         for line in refused:
-            self.tell(f"refused: {line}")
+            self.report(f"refused: {line}")
         if refused:
-            self.tell(f"{len(refused)} stages refused: {LOCK} is as it was")
+            self.report(f"{len(refused)} stages refused: {LOCK} is as it was")
             return False
-        write(waiting, outs)
-        self.tell(f"{len(waiting)} stages adopted")
+        write(candidates, outs)
+        self.report(f"{len(candidates)} stages adopted")
         return True
 
     def _stages(self, old: Path) -> list[Stage]:
         folder = old / _git("rev-parse", "--show-prefix")
         Code(old).run(["1", "jobs"], folder)
-        return read(LOCK, folder, {str(paths.JOBS / file): content for file, content in job_files(load()).items()})
+        return read_stages(
+            LOCK, folder, {str(paths.JOBS / file): content for file, content in job_files(load()).items()}
+        )
 
     def _refusal(self, stage: Stage) -> str | None:
         """Why it cannot be adopted, whatever a comparison shows."""
@@ -97,45 +99,45 @@ class Adoption:
         changed = stage.changed()
         return changed and f"{stage.name}: its parameters differ: {changed}"
 
-    def _train(self, old: Path, stages: list[Stage], waiting: list[Stage]) -> list[str]:
+    def _train(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Refusals of trainings."""
-        found, names = Trials(self.revision, Code(old), Code(root()), stages), {stage.name for stage in waiting}
+        found, names = Trials(self.revision, Code(old), Code(root()), stages), {stage.name for stage in candidates}
         refused = []
 
         def one(trial: Trial) -> None:
             began, why = time.monotonic(), found.difference(trial)
             took = time.monotonic() - began
-            self.tell(f"{trial}: {why}" if why else f"{trial}: equal, {found.steps(trial)} steps, {took:.0f} s")
+            self.report(f"{trial}: {why}" if why else f"{trial}: equal, {found.steps(trial)} steps, {took:.0f} s")
             refused.extend(f"{stage.name}: {why}" for stage in trial.stages if why)
 
         self._each(one, [trial for trial in found.all if names & {stage.name for stage in trial.stages}])
         return refused
 
-    def _replay(self, old: Path, stages: list[Stage], waiting: list[Stage]) -> list[str]:
+    def _replay(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Refusals of other stages: those of data by this scale's own, those of models by the demo's."""
-        data = [stage for stage in waiting if stage.kind in DATA]
-        kinds = {stage.kind for stage in waiting if stage.kind not in DATA and not stage.is_training}
+        data = [stage for stage in candidates if stage.kind in DATA]
+        kinds = {stage.kind for stage in candidates if stage.kind not in DATA and not stage.is_training}
         differs = self._compare(Replay(Code(root()), Path(), stages, {s.name for s in data}, CACHE / "replay"), data)
         refused = [f"{name}: {why}" for name, why in differs.items()]
         if not kinds:
             return refused
-        shown = self._demo(old)
-        asked = [stage for stage in distinct(shown) if stage.kind in kinds]
-        names = {stage.name for stage in asked}
-        differs = self._compare(Replay(Code(root()), self.demo, shown, names, CACHE / "demo"), asked)
+        demo_stages = self._demo(old)
+        selected = [stage for stage in distinct(demo_stages) if stage.kind in kinds]
+        names = {stage.name for stage in selected}
+        differs = self._compare(Replay(Code(root()), self.demo, demo_stages, names, CACHE / "demo"), selected)
         bad = {name.partition("@")[0].removesuffix("-continued"): f"{name}: {why}" for name, why in differs.items()}
-        bad |= {kind: f"{self.demo}: no {kind} that {self.revision} ran" for kind in kinds - {s.kind for s in asked}}
-        return refused + [f"{stage.name}: in the demo, {bad[stage.kind]}" for stage in waiting if stage.kind in bad]
+        bad |= {kind: f"{self.demo}: no {kind} that {self.revision} ran" for kind in kinds - {s.kind for s in selected}}
+        return refused + [f"{stage.name}: in the demo, {bad[stage.kind]}" for stage in candidates if stage.kind in bad]
 
-    def _compare(self, replay: Replay, asked: list[Stage]) -> dict[str, str]:
+    def _compare(self, replay: Replay, selected: list[Stage]) -> dict[str, str]:
         """Stage -> what differs, of those where something does."""
 
         def one(stage: Stage) -> None:
-            self.tell(f"{stage.name}: {replay.difference(stage) or 'equal'}")
+            self.report(f"{stage.name}: {replay.difference(stage) or 'equal'}")
 
-        self._each(one, asked)
+        self._each(one, selected)
         shutil.rmtree(replay.folder, ignore_errors=True)
-        return {stage.name: why for stage in asked if (why := replay.found[stage.name])}
+        return {stage.name: why for stage in selected if (why := replay.found[stage.name])}
 
     def _demo(self, old: Path) -> list[Stage]:
         """Stages of the demo that the revision ran with the parameters of the root."""
@@ -145,13 +147,13 @@ class Adoption:
         shutil.copy(root() / paths.PARAMETERS, folder)
         Code(root()).run(["1", "jobs"], folder)
         now = {str(path.relative_to(folder)): path.read_text() for path in (folder / paths.JOBS).glob("*/*.json")}
-        stages = read(self.demo / LOCK, old, now)
+        stages = read_stages(self.demo / LOCK, old, now)
         shutil.rmtree(folder)
         return [stage for stage in stages if stage.new and stage.is_former() and not stage.changed()]
 
-    def _each(self, function: Callable[[Any], None], asked: list[Any]) -> None:
+    def _each(self, function: Callable[[Any], None], selected: list[Any]) -> None:
         with ThreadPoolExecutor(self.jobs) as pool:
-            for _ in pool.map(function, asked):
+            for _ in pool.map(function, selected):
                 pass
 
 
@@ -235,7 +237,7 @@ def _git(*command: str) -> str:
 
 
 def _git_bytes(*command: str) -> bytes:
-    asked = subprocess.run(["git", *command], capture_output=True, check=False)
-    if asked.returncode:
-        raise UserError(f"git {shlex.join(command)}: {''.join(asked.stderr.decode().strip().splitlines()[-1:])}")
-    return asked.stdout
+    done = subprocess.run(["git", *command], capture_output=True, check=False)
+    if done.returncode:
+        raise UserError(f"git {shlex.join(command)}: {''.join(done.stderr.decode().strip().splitlines()[-1:])}")
+    return done.stdout

@@ -12,7 +12,7 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames
-from raretokens.pipeline.locked import Stage, files_of, md5_of
+from raretokens.pipeline.lock_file import Stage, files_of, md5_of
 from raretokens.pipeline.short_training import Code
 
 
@@ -23,14 +23,14 @@ class Replay:
     code: Code
     source: Path  # folder of the scale, with what the former code wrote
     stages: list[Stage]  # of its dvc.lock
-    asked: set[str]  # names of those that run again
+    selected: set[str]  # names of those that run again
     folder: Path
     found: dict[str, str | None] = field(default_factory=dict)  # stage -> what differs
     locks: dict[str, threading.Lock] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.locks = {name: threading.Lock() for name in self.asked}
+        self.locks = {name: threading.Lock() for name in self.selected}
         for stage in self.stages:
             if stage.new is not None:
                 write_text(self.folder / stage.new_job, stage.new)
@@ -53,7 +53,7 @@ class Replay:
         for stage in self.stages:
             for out in stage.outs:
                 if Path(out).is_relative_to(path) or Path(path).is_relative_to(out):
-                    if stage.name in self.asked:
+                    if stage.name in self.selected:
                         self.difference(stage)
                     else:
                         self._link(out)

@@ -110,7 +110,7 @@ def _at_most(tree: dict[str, Any], name: str, value: int) -> None:
 
 
 @dataclass
-class Half:
+class TrialRun:
     """One version's side of a trial, in a folder of its own that looks like that of a scale."""
 
     code: Code

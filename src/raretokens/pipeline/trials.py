@@ -13,8 +13,8 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames, short_training
-from raretokens.pipeline.locked import Stage, md5_of
-from raretokens.pipeline.short_training import Code, Half
+from raretokens.pipeline.lock_file import Stage, md5_of
+from raretokens.pipeline.short_training import Code, TrialRun
 
 CACHE = paths.SCRATCH / "adopt"
 
@@ -74,7 +74,7 @@ class Trials:
         told = f"{short_training.FORMAT} {self.revision}".encode() + trial.stage.old
         return CACHE / hashlib.sha256(told).hexdigest()[:16]
 
-    def _half(self, trial: Trial, code: Code, folder: Path, is_new: bool) -> Half:
+    def _trial_run(self, trial: Trial, code: Code, folder: Path, is_new: bool) -> TrialRun:
         stage = trial.stage
         links = {path: Path(renames.path(path)) for path in stage.deps if not _is_run(path)}
         if trial.parent:
@@ -90,7 +90,7 @@ class Trials:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         names = {renames.path(name) if is_new else name: place for name, place in links.items()}
-        return Half(code, command, folder, json.loads(job), path, not is_new, names)
+        return TrialRun(code, command, folder, json.loads(job), path, not is_new, names)
 
     def _md5_of(self, place: Path) -> str:
         with self.lock:
@@ -101,14 +101,14 @@ class Trials:
     def _train_old(self, trial: Trial) -> dict[str, Any]:
         began = time.monotonic()
         for steps in short_training.STEPS:
-            half = self._half(trial, self.old, self._folder(trial), False)
-            half.prepare(steps)
-            if half.train(short_training.seconds_to_first_save(steps)):
+            run = self._trial_run(trial, self.old, self._folder(trial), False)
+            run.prepare(steps)
+            if run.train(short_training.seconds_to_first_save(steps)):
                 break
-        outcome = half.outcome(steps)
-        shutil.rmtree(half.folder / "states")
+        outcome = run.outcome(steps)
+        shutil.rmtree(run.folder / "states")
         if not any(other.parent is trial for other in self.all):
-            shutil.rmtree(half.place(paths.RUNS))
+            shutil.rmtree(run.place(paths.RUNS))
         return {"steps": steps, "seconds": round(time.monotonic() - began, 1), "outcome": outcome}
 
     def difference(self, trial: Trial) -> str | None:
@@ -116,13 +116,13 @@ class Trials:
         folder = CACHE / "new" / self._folder(trial).name
         try:
             old = self.old_outcome(trial)
-            half, steps, then = self._half(trial, self.new, folder, True), old["steps"], old["outcome"]
-            half.prepare(steps)
-            half.train(is_killed=True)
-            if found := short_training.difference(then, half.states_outcome(steps)):
+            run, steps, then = self._trial_run(trial, self.new, folder, True), old["steps"], old["outcome"]
+            run.prepare(steps)
+            run.train(is_killed=True)
+            if found := short_training.difference(then, run.states_outcome(steps)):
                 return found
-            half.train()
-            return short_training.difference(then, half.outcome(steps))
+            run.train()
+            return short_training.difference(then, run.outcome(steps))
         except UserError as error:
             return str(error)
         finally:

@@ -70,7 +70,7 @@ class Stage:
         return next(_changes(renames.without_hashes(old), renames.without_hashes(new)), None)
 
 
-def read(lock: Path, then: Path, now: Mapping[str, str]) -> list[Stage]:
+def read_stages(lock: Path, then: Path, now: Mapping[str, str]) -> list[Stage]:
     """All stages of a dvc.lock that have a job. then: folder with the former jobs; now: path of a job -> its content."""
     found = []
     for name, stage in read_yaml(lock)["stages"].items():
