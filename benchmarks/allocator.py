@@ -3,9 +3,9 @@
     python benchmarks/allocator.py FOLDER TASK RUN [--updates 400] [--out CSV]
 
 FOLDER is that of a scale whose token files and jobs are there; the run is trained from its start in a folder of its own, once
-with each allocator, up to so many updates. Speed is updates by the processor's time, which other work on the machine moves less
-than the clock. `table` is the md5 of the embedding table at the last snapshot before the end: equal, or the allocator moves the
-numbers.
+with each allocator, for so many training steps. Speed is steps by the processor's time, which other work on the machine disturbs
+less than the clock. `table` is the md5 of the embedding matrix at the last snapshot before the end. If the two differ, the
+allocator changes numbers.
 """
 
 import argparse

@@ -2,8 +2,9 @@
 
     python benchmarks/correctness.py [--sizes demo/lm/demo,demo/nmt/base] [--out benchmarks/correctness-cuda.csv]
 
-One update from the same weights on the same text, without dropout. `error` is the distance of the gradients (of the table, of all
-else) over the length of the CPU's; bfloat16 rounds to 0.4 %, so what is far above that is wrong. Exits 1 where one is above 0.1.
+One training step from the same weights on the same text, without dropout. `error` is the distance of the gradients (of the
+embedding matrix, of all else) divided by the length of the CPU's. bfloat16 rounds to 0.4 %, so what is far above that is wrong.
+Exits 1 if one is above 0.1.
 """
 
 import sys

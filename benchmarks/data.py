@@ -7,7 +7,7 @@ or a million English and two million German ones (pairs, as WMT14; full is 4.5 m
 sides). Each step runs in a process of its own, `bare` is the same library over the same blocks with nothing kept. Speed is
 of the training text, by the clock and by processor time; memory is the peak of all processes of a step together, looked at five
 times a second.
-GPT-2's pieces come from RARETOKENS_MIRROR or the network. On a busy machine processor time says more than the clock.
+GPT-2's subword tokens come from RARETOKENS_MIRROR or the network. On a busy machine processor time says more than the clock.
 """
 
 import argparse

@@ -4,8 +4,8 @@
 
 Each method runs in a process of its own, one after another, in several rounds; the best round counts. Seconds are those of the
 processor on a CPU, of the device on a GPU; a pass before them (and compilation) does not count. In bfloat16, the only choice on
-a GPU, the table and sums are float32. Memory is the peak above the inputs of one pass. Ratios are to `plain`, `compiled` and
-`ungated` of the same run. Rows of shapes that are not measured stay in the file.
+a GPU, the embedding matrix and sums are float32. Memory is the peak above the inputs of one pass. Ratios are to `plain`,
+`compiled` and `ungated` of the same run. Rows of shapes that are not measured stay in the file.
 """
 
 import json

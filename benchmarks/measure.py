@@ -1,11 +1,11 @@
-"""Time and peak memory of `raretokens measure` on a generated table, as large as those of today's models.
+"""Time and peak memory of `raretokens measure` on a generated embedding matrix, as large as those of today's models.
 
     python benchmarks/measure.py [--rows 256000] [--width 4096] [--counts] [--out benchmarks/measure-cpu.csv]
 
-The table is bfloat16 in a safetensors file: noise, a direction that all rows share, and a spectrum that falls. It is measured by
-the command in a process of its own, on two threads. Time is by the clock and of the processor; on a busy machine half of the
-latter is what two free cores would take. --counts adds a vector of counts by Zipf's law, and with it all that needs frequencies.
-The goal is two minutes on two cores and 3 GB, without counts.
+The embedding matrix is bfloat16 in a safetensors file: noise, a direction that all rows share, and a spectrum that falls. The
+command measures it in a process of its own, on two threads. Time is by the clock and of the processor; on a busy machine half
+of the latter is what two free cores would take. --counts adds a vector of counts by Zipf's law, and all that needs
+frequencies. The goal is two minutes on two cores and 3 GB, without counts.
 """
 
 import argparse

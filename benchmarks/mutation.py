@@ -1,6 +1,6 @@
 """Do the tests notice small faults? Each mutant of the core is run against the tests that are about its module.
 
-    python benchmarks/mutation.py [--most 300] [--minutes 40] [--modules loss,metrics/bleu] [--out benchmarks/mutation.csv]
+    python benchmarks/mutation.py [--most 300] [--minutes 40] [--modules loss,objectives/agg] [--out benchmarks/mutation.csv]
 
 A mutant is one operator, constant or condition of a module changed. They are drawn over all modules, the same ones
 for the same `--most`; one that has a row in `--out` is not run again, so a run that was stopped goes on. Nothing is written to

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/quality.py small/lm/small [--seed 1] [--out benchmarks/quality-cpu.csv]
 
-The same pieces, layers, width, heads, dropout, updates of as many tokens, peak learning rate and schedule; GPT-2's own start,
+The same subword tokens, layers, width, heads, dropout, tokens per step, peak learning rate and schedule; GPT-2's own start,
 activation and learnt positions, the Trainer's own AdamW and clipping. The last weights are measured, as our runs are: windows
 of the text with so much context. Ours is the committed score of the run `mle` of that seed, so only the peer is trained here.
 """

@@ -1,4 +1,4 @@
-"""What a training step is measured on: a size of a scale's params.yaml, and random text in which types fall in frequency."""
+"""What a training step is measured on: a model config of params.yaml, and random text in which types fall in frequency."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from raretokens.training.config import Training
 
 ROOT = Path(__file__).parents[1]
 STEEPNESS = 16  # of the fall: an exponent
-MEAN_LENGTH = 28  # of a sentence of translation, in pieces, as in WMT14 En-De
+MEAN_LENGTH = 28  # of a sentence of translation, in subword tokens, as in WMT14 En-De
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@
 
 Files of a small text, or of pairs, are bent by chance: bytes that are no UTF-8, marks, control characters and odd blanks, other
 line ends, empty and endless lines and words, what looks like a special row, a side with a line more. They are taken, prepared
-and cut as the stages do it, in pieces or in words, and read back from the token files. Rows are kept in drills/drills.csv.
+and split as the stages do it, into subword tokens or words, and read back from the token files. Rows are kept in
+drills/drills.csv.
 """
 
 import random

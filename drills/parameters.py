@@ -3,7 +3,7 @@
     python drills/parameters.py [--only params,declarations,sources] [--rounds 500] [--seed 0]
 
 A key is misspelt, removed or doubled, or its value becomes another: of another type, empty, negative, huge, no number. Of
-params.yaml a change that is accepted must change what some stage is told; a misspelt key must be refused. Of the declarations of
+params.yaml a change that is accepted must change the job of some stage; a misspelt key must be refused. Of the declarations of
 tables and claims and of the entries of sources, a misspelt key must be refused. Rows are kept in drills/drills.csv.
 """
 

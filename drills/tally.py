@@ -16,7 +16,7 @@ CORRECT, LOST, SILENT, TRACEBACK = KINDS = ("correct", "lost", "silent", "traceb
 
 
 class Tally:
-    """Trials of one drill by what came of them; each that is not correct is told at once."""
+    """Trials of one drill by what came of them; each that is not correct is reported at once."""
 
     def __init__(self, drill: str) -> None:
         self.drill, self.counts = drill, Counter[str]()
