@@ -63,7 +63,8 @@ class Precondition(Section):
 
 
 class Claim(Section):
-    paper: str = Field("", description="the file's name")
+    file: str = Field("", description="its name without .yaml; never written")
+    paper: str = Field("", description="as reports call it; absent: the file's name")
     kind: Literal["conclusion", "reading", "control", "experiment"] = Field(
         "conclusion", description="what the paper concludes, else our reading of its numbers, control or experiment"
     )

@@ -68,10 +68,12 @@ def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
 def _claims(folder: Path) -> dict[str, Claim]:
     """claims/<paper>.yaml."""
     files = sorted((folder / "claims").glob("*.yaml"))
-    parts = {
-        path: {name: claim.replaced(paper=path.stem) for name, claim in _named(path, Claim).items()} for path in files
-    }
-    return _together(parts, "claim")
+    return _together({path: _claims_of_paper(path) for path in files}, "claim")
+
+
+def _claims_of_paper(path: Path) -> dict[str, Claim]:
+    claims: dict[str, Claim] = _named(path, Claim)
+    return {name: claim.replaced(file=path.stem, paper=claim.paper or path.stem) for name, claim in claims.items()}
 
 
 def _together(parts: dict[Path, dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -178,7 +180,7 @@ def _in_tables(declared: Declarations) -> Iterator[Use]:
 
 def _in_claims(declared: Declarations) -> Iterator[Use]:
     for name, claim in declared.claims.items():
-        place = f"claims/{claim.paper}.yaml: {name}"
+        place = f"claims/{claim.file}.yaml: {name}"
         for need in claim.needs:
             yield f"{place}.needs", "precondition", need, ""
         for key, text in (("why", claim.why), ("but", claim.but)):
