@@ -124,7 +124,7 @@ def encode_words() -> None:
 def gpt2_alone() -> None:
     from tokenizers import Tokenizer
 
-    from raretokens.tokenization.subword_models import read_blocks
+    from raretokens.tokenization.token_files import read_blocks
 
     model = Tokenizer.from_file("tokens/gpt2.json")
     for block in read_blocks(Path("corpus/train.txt")):
@@ -135,7 +135,7 @@ def words_alone() -> None:
     """The library's own model of words, learnt and applied."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    from raretokens.tokenization.subword_models import read_blocks
+    from raretokens.tokenization.token_files import read_blocks
 
     model = Tokenizer(models.WordLevel({}, "<unk>"))
     model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -149,7 +149,7 @@ def merges_alone() -> None:
     """Learnt and applied."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    from raretokens.tokenization.subword_models import read_blocks
+    from raretokens.tokenization.token_files import read_blocks
 
     model = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
     model.pre_tokenizer = pre_tokenizers.Split(" ", behavior="removed")

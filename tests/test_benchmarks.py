@@ -47,7 +47,7 @@ def test_new_rows_replace_those_measured_together_and_keep_the_rest(tmp_path):
 
     path = tmp_path / "rows.csv"
     for size, seconds in ((1, "a"), (2, "b"), (1, "c")):
-        records.keep([{"model": size, "method": m, "seconds": seconds} for m in "xy"], path, ("size",))
+        records.keep([{"size": size, "method": m, "seconds": seconds} for m in "xy"], path, ("size",))
     assert [(row["size"], row["seconds"]) for row in read(path)] == [("2", "b"), ("2", "b"), ("1", "c"), ("1", "c")]
 
 

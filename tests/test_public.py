@@ -204,7 +204,7 @@ def test_facts_of_a_text_and_a_tokenizer(library, tmp_path):
     assert not known.rare[known.types :].any() and known.label_smoothing == 0.0
     assert raretokens.facts_of_text(tokenizer, ["abc"], **{**settings, "tokens_per_update": 1}).updates_per_epoch == 3
     assert torch.equal(known.counts, raretokens.facts_of_text(tokenizer, ["abc", "abba"] * 1500, **settings).counts)
-    with pytest.raises(ValueError, match=r"ids 0\.\.2 do not fit a table of 2 rows"):
+    with pytest.raises(ValueError, match=r"ids 0\.\.2 do not fit an embedding matrix of 2 rows"):
         raretokens.facts_of_text(tokenizer, ["abc"], width=4, tokens_per_update=10, rows=2)
     assert raretokens.facts_of_text(tokenizer, ["aaa"], **settings).counts.sum() == 3  # one type alone
     for wrong in ({"rows": 32, "tokens_per_update": 0}, {"rows": None, "tokens_per_update": 10}):

@@ -14,7 +14,7 @@ from raretokens.evaluation.recurrent import predict_text
 from raretokens.models.registry import build
 from raretokens.tokenization.vocabulary import EOS, PAD
 
-DYNAMIC = DynamicEvaluation(sizes=[], rate=[0.02], decay=[0.3], epsilon=[0.01], length=5, sequences=4, batches=6)
+DYNAMIC = DynamicEvaluation(models=[], rate=[0.02], decay=[0.3], epsilon=[0.01], length=5, sequences=4, batches=6)
 
 
 @pytest.fixture(params=MODELS)

@@ -278,7 +278,7 @@ def test_the_states_are_removed_first(tmp_path, monkeypatch):
     assert State(run.path).restore() is None
 
 
-@pytest.mark.parametrize("steps", [3, 6])
+@pytest.mark.parametrize("updates", [3, 6])
 def test_a_run_that_diverges_leaves_no_weights(folder, updates):
     """At the last update too, whose loss is still finite, the weights are not."""
     trained = trainer(folder, "lm", "mle", steps=updates, validate_every=6 if updates == 6 else 3, save_updates=2)

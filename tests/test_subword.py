@@ -7,7 +7,7 @@ import pytest
 from tiny.world import lines
 
 from raretokens.errors import UserError
-from raretokens.tokenization import subword_models
+from raretokens.tokenization import token_files
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.config import EncodeJob as Job
 from raretokens.tokenization.config import Groups, Subword, WordVocabulary
@@ -182,8 +182,8 @@ def test_blocks_of_any_size_give_what_one_line_alone_gives(tmp_path, monkeypatch
         "bpe": Subword(model="bpe", merges=40),
     }
     found = []
-    for size in (subword_models.LINES, 7):
-        monkeypatch.setattr(subword_models, "LINES", size)
+    for size in (token_files.LINES, 7):
+        monkeypatch.setattr(token_files, "LINES", size)
         folder = tmp_path / f"{size}"
         encode(told("nmt", vocabulary[kind]), tmp_path, folder)
         found.append({path.name: path.read_bytes() for path in folder.iterdir()})

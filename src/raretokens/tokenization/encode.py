@@ -17,9 +17,8 @@ from raretokens.tokenization.subword_models import (
     SentencePiece,
     SubwordModel,
     Words,
-    read_blocks,
 )
-from raretokens.tokenization.token_files import token_dtype, write_meta
+from raretokens.tokenization.token_files import read_blocks, token_dtype, write_meta
 from raretokens.tokenization.tokenizer import vocabulary_ids, vocabulary_token
 from raretokens.tokenization.vocabulary import EOS, FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
 

@@ -16,9 +16,9 @@ import sentencepiece
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from raretokens.errors import UserError
+from raretokens.tokenization.token_files import read_blocks
 from raretokens.tokenization.vocabulary import SPACE
 
-LINES = 5_000  # of a block: enough for all threads, and some ten megabytes of memory at most
 GPT2_SOURCE, GPT2_FILES = "gpt2-bpe", ("encoder.json", "vocab.bpe")
 GPT2_SPACE = "\u0120"  # how the published files write the byte of a blank
 END, CONTINUED, UNKNOWN = "</w>", "@@", "<unk>"  # of BPE on words
@@ -35,19 +35,6 @@ class SubwordModel(Protocol):
     def encode(self, lines: list[str]) -> list[list[int]]: ...
 
     def token(self, number: int) -> str: ...
-
-
-def read_blocks(path: Path) -> Iterator[list[str]]:
-    """Yield the lines of a file in blocks, split at \\n alone and without it; memory does not grow with the file."""
-    block: list[str] = []
-    with open(path, encoding="utf-8", newline="\n") as file:
-        for line in file:
-            block.append(line.rstrip("\n"))
-            if len(block) == LINES:
-                yield block
-                block = []
-    if block:
-        yield block
 
 
 def read_lines(files: Sequence[Path]) -> Iterator[str]:

@@ -4,6 +4,7 @@ Classes of documents and images have files of their own beside them.
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,21 @@ from raretokens.files import atomic_write, write_text
 from raretokens.tokenization.vocabulary import EOS
 
 META = "meta.json"
+LINES = 5_000  # of a block of text: enough for all threads, and some ten megabytes of memory at most
 LABELS, IMAGES = ".labels", ".images"  # endings of a prepared corpus
+
+
+def read_blocks(path: Path) -> Iterator[list[str]]:
+    """Yield the lines of a file in blocks, split at \\n alone and without it; memory does not grow with the file."""
+    block: list[str] = []
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            block.append(line.rstrip("\n"))
+            if len(block) == LINES:
+                yield block
+                block = []
+    if block:
+        yield block
 
 
 def token_dtype(vocabulary: int) -> np.dtype:

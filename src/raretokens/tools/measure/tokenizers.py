@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.tokenization.subword_models import read_blocks
+from raretokens.tokenization.token_files import read_blocks
 from raretokens.tools.measure.formats import read_json
 
 SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
