@@ -44,7 +44,7 @@ class Step:
             self.objective.begin_update(counts)
         table = self.model.embedding
         rest = [p for p in self.model.parameters() if p is not table]
-        groups = [{"params": [table], "table": True}, {"params": rest, "table": False}]
+        groups = [{"params": [table], "embedding": True}, {"params": rest, "embedding": False}]
         self.optimizer = self.objective.optimizer(groups, lr=1e-4, weight_decay=0.01)
         self.steps = 0
 
