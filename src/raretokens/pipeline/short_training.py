@@ -159,11 +159,12 @@ class TrialRun:
 
     def _set_states_aside(self) -> None:
         """Give every file of a state a second name: the run removes the first one at its end."""
-        for state in self.place(paths.STATES).glob("*/state-*-*.pt"):
-            kept = self.folder / "states" / f"{int(state.name.split('-')[1])}.pt"
-            kept.parent.mkdir(exist_ok=True)
-            with suppress(FileNotFoundError, FileExistsError):
-                os.link(state, kept)
+        with suppress(FileNotFoundError):  # of a folder that the run removes meanwhile
+            for state in self.place(paths.STATES).glob("*/state-*-*.pt"):
+                kept = self.folder / "states" / f"{int(state.name.split('-')[1])}.pt"
+                kept.parent.mkdir(exist_ok=True)
+                with suppress(FileExistsError):
+                    os.link(state, kept)
 
     def states(self) -> dict[int, Path]:
         """Step -> state."""
