@@ -307,7 +307,8 @@ def test_the_format_of_a_file_without_a_known_suffix_is_that_of_its_first_bytes(
         np.save(file, table)
     (tmp_path / "words").write_text("".join(f"w{i} {' '.join(map(str, row))}\n" for i, row in enumerate(table)))
     for name in ("safetensors", "npy", "words"):
-        (stored,) = load_model(str(tmp_path / name)).embeddings.values()
+        model = load_model(str(tmp_path / name))  # holds the folder that words are unpacked into
+        (stored,) = model.embeddings.values()
         assert np.array_equal(stored.read(np.arange(50)), table), name
     for begin in (pickle.dumps(Program()), b"PK\x03\x04"):
         (tmp_path / "weights").write_bytes(begin + bytes(64))

@@ -8,7 +8,7 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
-from raretokens.models.registry import build
+from raretokens.models.registry import build, stored
 from raretokens.tokenization.config import EncodeJob as Job
 from raretokens.tokenization.encode import encode
 from raretokens.tokenization.token_files import Bitext
@@ -68,7 +68,7 @@ def run(folder: Path, task: str, name: str, tokens: str, architecture: str, acti
         learn(model, Bitext(folder / "data/tokens" / tokens, "train"))
     trained = folder / "data/runs" / task / name
     trained.mkdir(parents=True)
-    save_file(model.state_dict(), trained / "model.safetensors")
+    save_file(stored(model.state_dict()), trained / "model.safetensors")
     _json(trained / "training.json", {})
     told = {"name": name, "task": task, "tokens": tokens, "objective": "agg", "model": "tiny", "seed": 1}
     told |= {"architecture": architecture, "shape": shape, "options": {"alpha": 0.03}, "reverse": False}
