@@ -8,14 +8,13 @@ import ctranslate2
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from tiny import finished as tiny
 
 from raretokens.errors import UserError
 from raretokens.evaluation.config import Decoding
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evaluation.translate import open_translator, search
-from raretokens.models.registry import build
+from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import Bitext, tokens
 from raretokens.tokenization.tokenizer import Tokenizer
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
@@ -43,7 +42,7 @@ def own(scale: Path, path: str) -> torch.nn.Module:
     run = trained_run.find(str(scale / "data/runs" / path))
     types = len(Vocabulary.read(run.tokens / VOCABULARY))
     model = build(run.run["architecture"], run.run["shape"], types, 64)
-    model.load_state_dict(load_file(run.model))
+    load_weights(model, run.model)
     return model.eval()
 
 

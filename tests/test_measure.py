@@ -23,7 +23,7 @@ from raretokens.evaluation.metrics.predictions import perplexity, uniq
 from raretokens.evaluation.metrics.similarity import word_similarity
 from raretokens.evaluation.metrics.spectrum import indicators
 from raretokens.evaluation.score_files import flatten
-from raretokens.models.registry import build
+from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
 from raretokens.tokenization.tokenizer import Tokenizer
@@ -123,9 +123,8 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     )
     trained = build("decoder", run.run["shape"], len(table), 64)
     trained.load_state_dict({"embedding": torch.from_numpy(table)}, strict=False)
-    from safetensors.torch import load_file
 
-    trained.load_state_dict(load_file(run.model))
+    load_weights(trained, run.model)
     logprob, prediction, _ = teacher_forced(trained.eval(), text, probe)
     expected["ppl"] = perplexity(logprob, text, groups, window=32, context=16)
     expected["uniq"] = uniq(prediction, groups)
