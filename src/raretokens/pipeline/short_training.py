@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 import yaml
 from safetensors import safe_open
@@ -139,15 +140,15 @@ class TrialRun:
     def train(self, seconds: float | None = None, is_killed: bool = False) -> bool:
         """Train, setting every saved state aside; is_killed: kill the process after its first one.
 
-        False where it had not saved a state after so many seconds: then it is killed too.
+        False where it had not saved a state after so many seconds of processor time: then it is killed too.
         """
-        process, began = self.code.start(self.command, self.folder), time.monotonic()
+        process = self.code.start(self.command, self.folder)
         try:
             while process.poll() is None:
                 self._set_states_aside()
                 if self.states() and is_killed:
                     return True
-                if seconds and not self.states() and time.monotonic() - began > seconds:
+                if seconds and not self.states() and _processor_seconds(process.pid) > seconds:
                     return False
                 time.sleep(POLL)
         finally:
@@ -186,6 +187,15 @@ class TrialRun:
         for name in ("training.json", "log.tsv"):
             found[name] = self.place(trained / name).read_text(encoding="utf-8")
         return found
+
+
+def _processor_seconds(pid: int) -> float:
+    """Unlike the clock, they do not depend on what else the machine does."""
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return times.user + times.system
 
 
 def saved_every(steps: int) -> int:

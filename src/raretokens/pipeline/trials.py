@@ -58,13 +58,17 @@ class Trials:
                 trial.parent = named[job]
 
     def old_outcome(self, trial: Trial) -> dict[str, Any]:
-        """From the cache, or by training."""
+        """From the cache, or by training. One that started from other weights of its parent is trained again."""
         with trial.lock:
-            folder = self._folder(trial)
-            done = folder / "outcome.json"
-            if not done.is_file():
-                write_text(done, json.dumps(self._train_old(trial), indent=1) + "\n")
-            return json.loads(done.read_text(encoding="utf-8"))
+            start = trial.parent and self.old_outcome(trial.parent)["outcome"]["model.safetensors"]["all bytes"]
+            done = self._folder(trial) / "outcome.json"
+            if done.is_file():
+                kept = json.loads(done.read_text(encoding="utf-8"))
+                if kept.get("start") == start:
+                    return kept
+            outcome = {**self._train_old(trial), "start": start}
+            write_text(done, json.dumps(outcome, indent=1) + "\n")
+            return outcome
 
     def steps(self, trial: Trial) -> int:
         """Of a trial that was run."""
