@@ -201,13 +201,14 @@ def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]
         if dep["path"] == stage.job:
             dep.update(md5=of(told), size=len(told))
         dep["path"] = renames.path(dep["path"])
-    entry["deps"].sort(key=lambda dep: dep["path"])
+    entry["deps"].sort(key=lambda dep: dep["path"])  # as DVC writes them
     dropped = [out for out in entry["outs"] if renames.is_dropped(out["path"])]
     for out in dropped:
         entry["outs"].remove(out)
     for out in entry["outs"]:
         out.update(outs.get(out["path"], {}))
         out["path"] = renames.path(out["path"])
+    entry["outs"].sort(key=lambda out: out["path"])
 
 
 @contextmanager
