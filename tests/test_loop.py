@@ -60,7 +60,7 @@ def test_a_loop_that_forgets_something_is_told():
     loop.loss(hidden, targets)
     with pytest.raises(RuntimeError, match="1 of the update's 2 micro-batches had no loss"), loop.stepping():
         pass
-    with pytest.raises(ValueError, match="the table is 25 x 6, its facts are of 26 x 6"):
+    with pytest.raises(ValueError, match="the embedding matrix is 25 x 6, its facts are of 26 x 6"):
         Loop(build("agg", {}), weight[1:])
 
 

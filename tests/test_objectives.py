@@ -156,7 +156,7 @@ def test_a_loop_that_does_not_tell_of_an_update_is_refused(name):
     with torch.no_grad():  # validation needs none
         objective.loss(hidden, weight, targets)
     objective.begin_update(counts)
-    with pytest.raises(ValueError, match=f"the table has {N - 1} rows, the facts have counts of {N} types"):
+    with pytest.raises(ValueError, match=f"the embedding matrix has {N - 1} rows, the facts have counts of {N} types"):
         objective.loss(hidden, weight[1:], targets)
     objective.loss(hidden, weight, targets)
 

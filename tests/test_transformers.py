@@ -247,7 +247,7 @@ def test_models_that_do_something_else_are_refused(tmp_path):
         table.shifts_labels(row, labels)
     with pytest.raises(UserError, match="GPT2Model: has no output embedding"):
         OutputEmbedding(tiny.model("gpt2").transformer)
-    with pytest.raises(ValueError, match="the table is 40 x 16, its facts are of 40 x 8"):
+    with pytest.raises(ValueError, match="the embedding matrix is 40 x 16, its facts are of 40 x 8"):
         tiny.trainer(tmp_path, "gpt2", "agg", facts={"width": 8})
     unlabelled = tiny.trainer(tmp_path, "gpt2", "agg")
     unlabelled.train_dataset = [{"input_ids": torch.arange(3, 9)}] * 16
