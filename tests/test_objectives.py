@@ -277,8 +277,8 @@ def test_defaults_are_those_of_papers():
 
 KEPT = {
     **dict.fromkeys(("agg", "ul_agg"), {"_extra_state", "appearances", "rare"}),
-    **dict.fromkeys(("freeze", "freeze_b", "freeze_c", "freeze_bc"), {"steps"}),
-    "frage": {"discriminator.0.bias", "discriminator.0.weight", "steps"},
+    **dict.fromkeys(("freeze", "freeze_b", "freeze_c", "freeze_bc"), {"updates"}),
+    "frage": {"discriminator.0.bias", "discriminator.0.weight", "updates"},
 }
 
 
