@@ -52,10 +52,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "evaluation/metrics/text": ("metrics", "classifiers", "measure"),
     "evaluation/metrics/similarity": ("metrics", "known_answers", "score"),
     "evaluation/metrics/neighbours": ("metric_geometry", "metric_popularity"),
-    "evaluation/metrics/frequency": ("metric_popularity", "metric_geometry", "measure"),
+    "evaluation/metrics/frequency": ("metric_popularity", "metric_geometry", "metric_rows", "measure"),
     "evaluation/metrics/isotropy": ("metric_positive_cosine", "metric_geometry"),
-    "evaluation/metrics/spectrum": ("metric_spectrum", "metric_geometry", "measure"),
-    "evidence": ("claims", "methods", "paired", "seeds", "report"),
+    "evaluation/metrics/spectrum": ("metric_spectrum", "metric_geometry", "metric_rows", "measure"),
+    "evidence": ("claims", "claim_tables", "methods", "paired", "seeds", "report"),
     "report/diff": ("diff",),
 }
 SWAPS: dict[type, type] = {

@@ -1,44 +1,26 @@
 """Claims: every one can be checked against print, and the verdict on scores, curves and data made by hand."""
 
 import json
-import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from scipy.special import stdtrit
-from tiny.run_sheet import DECLARED, line
+from tiny.claims import AGAINST, SAME, claim, judged, three, world
+from tiny.run_sheet import DECLARED
 
 from raretokens.errors import UserError
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.intervals import Interval, bootstrap_interval
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import Outcome, Verdict, judge, unmet
+from raretokens.evidence.verdict import judge, unmet
 from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.load import load_declarations
-from raretokens.report.claims import in_words, main_claims, read_csv, to_csv, to_markdown, verdict_counts
+from raretokens.report.claims import to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
-
-
-def world(folder: Path, scores: dict[str, dict], seeds: dict[str, int] | None = None, curves: str = "") -> Scores:
-    """Language-model runs with these metrics; `a-2` is `a` with another seed. curves: the points of every run."""
-    (folder / "lm").mkdir()
-    seeds = seeds or {}
-    for name, score in scores.items():
-        text = json.dumps({"seed": seeds.get(name, 1), **score})
-        (folder / f"lm/{name}.json").write_text(text)
-        (folder / f"lm/{name}.csv").write_text(f"series,group,x,y\n{curves}")
-    sheet = {name: line(re.sub(r"-\d$", "", name), seed=seeds.get(name, 1)) for name in scores}
-    return Scores("lm", sheet, folder / "lm")
-
-
-def claim(left: dict, right: dict | None = None, **more) -> Claim:
-    base = {"tables": [3], "statement": "s", "task": "lm", "effect": "difference", "expect": "higher"}
-    return Claim(left=left, right=right, **{**base, "unprinted": "drawn", **more})
 
 
 def test_every_claim_has_its_printed_effect_or_says_why_not():
@@ -76,27 +58,6 @@ def test_both_printed_and_unprinted_or_a_value_with_two_sides_is_refused(tmp_pat
     (tmp_path / "claims/FRAGE.yaml").write_text(yaml.safe_dump({"a": tree["agg-raises-isotropy"]}))
     with pytest.raises(UserError, match="FRAGE.yaml: a: another file has a claim of that name"):
         load_declarations(tmp_path)
-
-
-def three(name: str, values: list[float]) -> dict[str, float]:
-    """Values of a run and its repetitions."""
-    return {name if n == 1 else f"{name}-{n}": value for n, value in enumerate(values, 1)}
-
-
-def judged(
-    folder: Path, declared: Claim, values: dict[str, float], metric: str = "isotropy.total", drawn: dict | None = None
-):
-    group, name = metric.split(".")
-    scores = {run: {"metrics": {group: {name: value}}} for run, value in values.items()}
-    seeds = {run: int(run.rpartition("-")[2]) if "-" in run else 1 for run in values}
-    made = world(folder, scores, seeds)
-    for run, column in (drawn or {}).items():
-        (folder / f"lm/{run}.bootstrap.csv").write_text("\n".join([metric, *map(str, column)]) + "\n")
-    return judge("c", declared, made, DECLARED)
-
-
-AGAINST = claim({"runs": ["a"], "metric": "isotropy.total"}, {"runs": ["b"], "metric": "isotropy.total"})
-SAME = claim(AGAINST.left.model_dump(), AGAINST.right.model_dump(), expect="same", margin=0.05)
 
 
 @pytest.mark.parametrize(
@@ -286,35 +247,6 @@ def test_a_run_that_lacks_what_is_asked_of_it_tests_nothing(tmp_path):
     assert unmet(declared.values(), Comparison.of_claim(AGAINST, scores)) == "b has no ppl.total"
 
 
-def changed(verdict: Verdict, **effect) -> Verdict:
-    return replace(verdict, effect=replace(verdict.effect, **effect))
-
-
-def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_path):
-    verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
-    main = AGAINST.replaced(paper="P", main="m")
-    verdict = changed(replace(verdict, claim=main, reported=0.5), seed_interval=Interval(0.1, 0.6))
-    undecided = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason="why")
-    ratio, value = (replace(verdict, claim=main.replaced(effect=kind)) for kind in ("ratio", "value"))
-    rows = [
-        verdict,
-        replace(verdict, claim=AGAINST),
-        changed(verdict, seeds=1),
-        changed(undecided, seed_interval=None, seeds=1, test_interval=Interval(0.2, 0.5)),
-        changed(replace(ratio, reported=None), seed_interval=Interval(0.5, 2), value=1.25),
-        changed(replace(value, outcome=Outcome.NOT_RUN), value=None),
-    ]
-    assert main_claims(rows).split("\n") == [
-        "conclusion,paper,in print,here,95 % interval,verdict",
-        "s,P table 3,+0.5,+0.35,+0.1 to +0.6 (seeds),holds",
-        's,P table 3,+0.5,+0.35,+0.1 to +0.6 (lent seeds),"holds, one seed"',
-        "s,P table 3,+0.5,+0.35,+0.2 to +0.5 (test set),undecided: why",
-        "s,P table 3,,x 1.25,x 0.5 to x 2 (seeds),holds",
-        "s,P table 3,0.5,,0.1 to 0.6 (seeds),not run",
-        "",
-    ]
-
-
 def test_no_effect_at_all_rarely_holds(tmp_path):
     """Three seeds, no difference between the runs: at most 6 % of the claims may hold."""
     random, held = np.random.default_rng(0), 0
@@ -407,44 +339,6 @@ def test_nothing_over_nothing_is_no_effect(tmp_path):
         assert (verdict.outcome, verdict.effect.value, verdict.effect.left) == ("undecided", ours, 0)
 
 
-def test_the_page_counts_verdicts_and_goes_paper_by_paper():
-    empty = Scores("lm", {}, Path("nowhere"))
-    text = to_markdown([judge(n, c, empty, DECLARED) for n, c in DECLARED.claims.items()], DECLARED)
-    count, ours = len(DECLARED.claims), sum(claim.is_ours for claim in DECLARED.claims.values())
-    none = "0 does not hold, 0 not testable here, {} not run, 0 undecided, 0 holds"
-    apart = f"{none.format(count - ours)}; of {ours} readings, controls and experiments of ours {none.format(ours)}"
-    assert f"\n{count} claims; of the papers' own conclusions {apart}.\n" in text
-    headings = [line for line in text.split("\n") if line.startswith("## ")]
-    assert headings == [f"## {paper}" for paper in dict.fromkeys(claim.paper for claim in DECLARED.claims.values())]
-    assert "| *drawn in figure 2* |" in text
-
-
-def test_verdicts_are_counted_for_each_paper_and_all(tmp_path):
-    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
-    conclusion = {name: AGAINST.replaced(paper=name) for name in "AB"}
-    many = [replace(one, claim=declared, outcome=Outcome(outcome)) for declared, outcome in
-            ((conclusion["B"], "holds"), (conclusion["B"].replaced(kind="reading"), "holds"), (conclusion["A"], "not run"),
-             (conclusion["B"], "undecided"), (conclusion["B"], "holds"))]  # fmt: skip
-    assert verdict_counts(many).split("\n") == [
-        "paper,does not hold,not testable here,not run,undecided,holds,claims", "B,0,0,0,1,2,3", "A,0,0,1,0,0,1",
-        '"readings, controls and experiments of ours",0,0,0,0,1,1', "all,0,0,1,1,3,5", "",
-    ]  # fmt: skip
-
-
-def test_the_counts_name_every_verdict_and_what_fails_first(tmp_path):
-    verdict = judged(tmp_path, AGAINST, three("a", [0.5, 0.5, 0.5]) | three("b", [0.9, 0.8, 0.85]))
-    assert in_words([verdict]) == "1 does not hold, 0 not testable here, 0 not run, 0 undecided, 0 holds"
-    few = changed(replace(verdict, outcome=Outcome.REPRODUCED), seeds=2)
-    assert in_words([few, verdict]).endswith("1 holds (1 of one seed or two)")
-    text = to_markdown([few, verdict], DECLARED)
-    ratio, difference = (
-        to_markdown([replace(verdict, claim=AGAINST.replaced(effect=kind))], DECLARED)
-        for kind in ("ratio", "difference")
-    )
-    assert f"| {AGAINST.effect} of I(W)" in text and "(0 to 1)" in difference and "(0 to 1)" not in ratio
-    assert text.index("| **does not hold** |") < text.index("| **holds**<br>two seeds |")
-
-
 def test_the_interval_of_drawn_test_sets_is_their_percentiles_about_the_whole_one():
     drawn = np.random.default_rng(0).gamma(2.0, size=400)
     low, high = bootstrap_interval(5.0, drawn)
@@ -458,13 +352,3 @@ def test_both_ends_of_an_interval_belong_to_it():
     assert not interval.is_above(1.0) and not interval.is_below(2.0)
     assert interval.is_above(0.99) and interval.is_below(2.01)
     assert interval.is_inside(1.0, 2.0) and not interval.is_inside(1.01, 2.0) and not interval.is_inside(1.0, 1.99)
-
-
-def test_verdicts_are_read_back_as_they_were_written(tmp_path):
-    first, second, *_ = DECLARED.claims
-    values = three("agg", [0.9, 0.8, 0.85]) | three("mle", [0.5] * 3)
-    found = judged(tmp_path, DECLARED.claims["agg-raises-isotropy"], values)
-    other = replace(found, name=second, claim=DECLARED.claims[second], reason="why", runs=())
-    verdicts = [replace(found, name=first, claim=DECLARED.claims[first]), changed(other, value=None)]
-    (tmp_path / "claims.csv").write_text(to_csv(verdicts))
-    assert to_csv(list(read_csv(tmp_path / "claims.csv", DECLARED).values())) == to_csv(verdicts)
