@@ -8,45 +8,29 @@ from pathlib import PurePath
 from typing import Any
 
 # Former key of a job -> present key. "training.updates" is that key inside `training` alone; it goes before "updates".
-KEYS: dict[str, str] = {
-    "training.updates": "steps", "updates": "projection_steps", "tokens_per_update": "tokens_per_step", "run.size": "model",
-    "after": "init_from", "mark": "parameters_hash", "named": "neighbour_ranks", "least_count": "min_count",
-    "slowness_penalty": "temporal_activation_penalty", "at_once": "average_from_start", "pointer.sizes": "models",
-    "dynamic.sizes": "models",
-}  # fmt: skip
+KEYS: dict[str, str] = {}
 # Key (present name) -> former value -> present value, of values of jobs that are names: {"architecture": {"cnn": "conv"}}.
 VALUES: dict[str, dict[str, str]] = {}
 # Former key of a score file or column of a CSV or TSV file -> present one.
-METRICS = {
-    "ppl_among_others": "ppl_excluding_rare", "popularity": "frequency_probe", "popularity_shuffled": "frequency_probe_shuffled",
-    "popularity_10": "frequency_probe_10", "popularity_25": "frequency_probe_25", "moved": "displacement",
-}  # fmt: skip
-COLUMNS: dict[str, str] = {
-    "size": "model", "mark": "parameters_hash", "named": "neighbour_ranks", **METRICS,
-}  # fmt: skip
+COLUMNS: dict[str, str] = {}
 # First item of a pair in a list of a score file -> present one.
-PAIRS: dict[str, str] = {
-    "updates": "steps", "tokens_per_update": "tokens_per_step", "slowness_penalty": "temporal_activation_penalty",
-    "least_count": "min_count", "at_once": "average_from_start", **METRICS,
-}  # fmt: skip
+PAIRS: dict[str, str] = {}
 # Part of the name of a tensor in a saved state, between dots -> present one. Weights and snapshots keep their names.
-STATE: dict[str, str] = {"table": "embedding"}
+STATE: dict[str, str] = {}
 # Former stage -> present stage, as dvc.lock names it before an @.
 STAGES: dict[str, str] = {}
 # Former start of a path below the folder of a scale -> present start; the longest that fits counts.
 PATHS: dict[str, str] = {}
 # Former end of a path -> present end, such as {".drawn.csv": ".bootstrap.csv"}.
-ENDINGS: dict[str, str] = {".drawn.csv": ".bootstrap.csv"}
+ENDINGS: dict[str, str] = {}
 # Part of a former command in dvc.lock -> present part, such as {"1' probe ": "1' evaluate-prefixes "}.
 COMMANDS: dict[str, str] = {}
 # Ends of the paths of outputs that no stage writes any more.
 DROPPED: tuple[str, ...] = ()
-# Present keys of jobs that former jobs do not have, and that decide which points are written and nothing else.
-ADDED: tuple[str, ...] = ("clouds",)
-# Whether files of points may have lost rows: clouds that no figure draws are no longer written.
-FEWER_POINTS = True
+# Present keys of jobs that former jobs do not have, and that change no value of an output.
+ADDED: tuple[str, ...] = ()
 
-HASHES = ("mark", "parameters_hash")  # keys of hashes of parameters; the hashes change with the names of the keys
+HASHES = ("parameters_hash",)  # keys of hashes of parameters; the hashes change with the names of the keys
 
 
 def job(tree: Any, place: str = "") -> Any:
@@ -124,8 +108,7 @@ def same_content(name: str, old: bytes, new: bytes) -> bool:
         return True
     if PurePath(name).suffix == ".json":
         return without_hashes(_present_pairs(_renamed(_parsed(old), COLUMNS))) == without_hashes(_parsed(new))
-    former = present(name, old)
-    return former == new or FEWER_POINTS and former.startswith(b"series,group,") and _is_part(new, former)
+    return present(name, old) == new
 
 
 def _present_pairs(tree: Any) -> Any:
@@ -135,14 +118,6 @@ def _present_pairs(tree: Any) -> Any:
             if isinstance(pairs := tree.get(key), list):
                 tree[key] = [[PAIRS.get(name, name), value] for name, value in pairs]
     return tree
-
-
-def _is_part(part: bytes, whole: bytes) -> bool:
-    """Whether all lines of a file stand in another one in the same order, the header first."""
-    lines = iter(whole.splitlines(keepends=True))
-    return part.splitlines()[:1] == whole.splitlines()[:1] and all(
-        line in lines for line in part.splitlines(keepends=True)
-    )
 
 
 def present(name: str, content: bytes) -> bytes:
