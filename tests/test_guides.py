@@ -162,6 +162,6 @@ def test_the_picture_of_the_code_is_the_code():
         for other in rooms
         if not any(other in reached(uses, between) for between in rooms - {other})
     }
-    picture = re.findall(r"^  (\w+)\[.*?\](?: --> ([\w& ]+))?$", page("architecture"), re.MULTILINE)
-    drawn = {(one, other) for one, others in picture for other in others.split(" & ") if other}
-    assert ({one for one, _ in picture}, drawn) == (folders, direct)
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| *([^|]*?) *\|$", page("architecture"), re.MULTILINE)
+    drawn = {(one, other) for one, others in rows for other in re.findall(r"\w+", others)}
+    assert ({one for one, _ in rows}, drawn) == (folders, direct)

@@ -67,6 +67,11 @@ def build_parser(names: list[str]) -> argparse.ArgumentParser:
     return parser
 
 
+def every_command() -> argparse.ArgumentParser:
+    """Build the parser of all commands with all arguments, which the reference of the site is made from."""
+    return build_parser(list(COMMANDS))
+
+
 def argument(*flags: str, **settings: Any) -> Argument:
     """An argument of a command, as argparse's add_argument() takes it."""
     return flags, settings

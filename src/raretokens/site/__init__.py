@@ -1,0 +1,1 @@
+"""The documentation site: what Sphinx is given beside the pages of docs/."""
