@@ -16,7 +16,7 @@ from pathlib import Path
 from records import keep
 
 STAGES = Path(__file__).resolve().parents[1] / "stages"
-WORK = ("train", "probe", "translate")
+WORK = ("train", "predict", "translate")
 
 
 def main() -> None:

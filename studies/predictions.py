@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from raretokens.paths import output, tokens
+from raretokens.paths import predictions, tokens
 from raretokens.pipeline.config import load
 from raretokens.tokenization.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
 
@@ -24,7 +24,7 @@ def main(beside: str, *runs: str) -> None:
     parameters = load()
     run = parameters.run("lm", beside)
     groups = Vocabulary.read(tokens(run.tokens) / VOCABULARY).frequency_groups(parameters.tokens[run.tokens].groups)
-    predicted = {name: groups[np.load(output("probes", name) / "prediction.npy")] for name in (beside, *runs)}
+    predicted = {name: groups[np.load(predictions("lm", name) / "prediction.npy")] for name in (beside, *runs)}
     rows = []
     for name in runs:
         for before, code in GROUP_NAMES.items():

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from raretokens.evaluation.metrics.predictions import perplexity
-from raretokens.paths import output, tokens
+from raretokens.paths import predictions, tokens
 from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
 from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
@@ -27,24 +27,24 @@ from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vo
 KINDS = ("total", *GROUP_NAMES)
 COLUMNS = ["run", "beside", "what", "constant", "rare share", *KINDS]
 LARGEST = 20.0  # nats
-Probe = tuple[np.ndarray, np.ndarray]  # log-probability of the target, and of all rare types together, one a position
+Predicted = tuple[np.ndarray, np.ndarray]  # log-probability of the target, and of all rare types together, one a position
 
 
-def biased(probe: Probe, rare: np.ndarray, constant: float) -> Probe:
+def biased(predicted: Predicted, rare: np.ndarray, constant: float) -> Predicted:
     """With the constant added to the logits of all rare types; rare: whether the target is one."""
-    logprob, of_rare = probe
+    logprob, of_rare = predicted
     norm = np.logaddexp(np.log1p(-np.exp(np.minimum(of_rare, -1e-12))), of_rare + constant)
     return logprob + constant * rare - norm, of_rare + constant - norm
 
 
-def rivals(baseline: Probe, method: Probe, rare: np.ndarray) -> Iterator[tuple[str, float]]:
+def rivals(baseline: Predicted, method: Predicted, rare: np.ndarray) -> Iterator[tuple[str, float]]:
     """What the rival has in common with the method, and its constant; nothing where no constant above 0 has it."""
 
-    def share(probe: Probe) -> float:
-        return float(np.exp(probe[1]).mean())
+    def share(predicted: Predicted) -> float:
+        return float(np.exp(predicted[1]).mean())
 
-    def nll(probe: Probe) -> float:
-        return float(-probe[0].mean())
+    def nll(predicted: Predicted) -> float:
+        return float(-predicted[0].mean())
 
     cheapest = minimize_scalar(lambda constant: nll(biased(baseline, rare, constant)), bounds=(0.0, LARGEST)).x
     for what, number, start in (("same rare share", share, 0.0), ("same total", nll, cheapest)):
@@ -53,9 +53,9 @@ def rivals(baseline: Probe, method: Probe, rare: np.ndarray) -> Iterator[tuple[s
             yield what, brentq(lambda constant: number(biased(baseline, rare, constant)) - aim, start, LARGEST)  # noqa: B023
 
 
-def shown(probe: Probe, baseline: Probe, targets: np.ndarray, groups: np.ndarray) -> list[str]:
-    ours, theirs = (perplexity(one[0], targets, groups, window=0, context=0)[0] for one in (probe, baseline))
-    return [f"{np.exp(probe[1]).mean():.4f}", *(f"{ours[kind] / theirs[kind]:.3f}" for kind in KINDS)]
+def shown(predicted: Predicted, baseline: Predicted, targets: np.ndarray, groups: np.ndarray) -> list[str]:
+    ours, theirs = (perplexity(one[0], targets, groups, window=0, context=0)[0] for one in (predicted, baseline))
+    return [f"{np.exp(predicted[1]).mean():.4f}", *(f"{ours[kind] / theirs[kind]:.3f}" for kind in KINDS)]
 
 
 def main(*runs: str) -> None:
@@ -77,8 +77,8 @@ def main(*runs: str) -> None:
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
-def read(run: str) -> Probe:
-    return tuple(np.load(output("probes", run) / f"{part}.npy").astype(np.float64) for part in ("logprob", "rare"))
+def read(run: str) -> Predicted:
+    return tuple(np.load(predictions("lm", run) / f"{part}.npy").astype(np.float64) for part in ("logprob", "rare"))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def main(*baselines: str) -> None:
     with (FOLDER / f"rare-bias-{parameters.scale}.csv").open(newline="") as file:
         asked = list(csv.DictReader(file))
     for name in baselines:
-        run, settings = parameters.run("lm", name), parameters.lm.probe
+        run, settings = parameters.run("lm", name), parameters.lm.evaluation
         # Predictions alone are asked for, so each position is read once.
         settings = settings.model_copy(update={"window": settings.block, "context": 0})
         vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)

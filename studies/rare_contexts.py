@@ -19,12 +19,12 @@ import numpy as np
 
 from raretokens.evaluation.metrics.bootstrap import BLOCKS, resample
 from raretokens.evaluation.metrics.predictions import exclude_rare_types
-from raretokens.paths import output, tokens
+from raretokens.paths import predictions, tokens
 from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
 from raretokens.tokenization.vocabulary import FREQ, MED, RARE, VOCABULARY, Vocabulary
 
-FARTHEST = (1, 4, 16, 64, 192)  # pieces back to the last rare one; the last is what a probe surely sees
+FARTHEST = (1, 4, 16, 64, 192)  # pieces back to the last rare one; the last is what a window surely holds
 COLUMNS = ["run", "beside", "group", "nearest", "farthest", "targets", "ratio", "low", "high"]
 
 
@@ -68,7 +68,7 @@ def main(beside: str, *runs: str) -> None:
 
 
 def among(name: str) -> np.ndarray:
-    return exclude_rare_types(*(np.load(output("probes", name) / f"{part}.npy") for part in ("logprob", "rare")))
+    return exclude_rare_types(*(np.load(predictions("lm", name) / f"{part}.npy") for part in ("logprob", "rare")))
 
 
 if __name__ == "__main__":

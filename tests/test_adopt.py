@@ -19,22 +19,22 @@ STAGES = {
     "prepare@lm": ["prepare", "lm"],
     "encode@lm": ["encode", "lm", "lm"],
     "train-lm@cosreg": ["train", "lm", "cosreg"],
-    "probe@cosreg": ["probe", "cosreg"],
+    "predict-lm@cosreg": ["predict", "lm", "cosreg"],
     "score-lm@cosreg": ["score", "lm", "cosreg"],
 }
 DEPS = {
     "prepare@lm": ["data/raw"],
     "encode@lm": ["data/corpus/lm"],
     "train-lm@cosreg": ["data/tokens/lm"],
-    "probe@cosreg": ["data/runs/lm/cosreg", "data/tokens/lm"],
-    "score-lm@cosreg": ["data/probes/cosreg", "data/runs/lm/cosreg", "data/tokens/lm"],
+    "predict-lm@cosreg": ["data/runs/lm/cosreg", "data/tokens/lm"],
+    "score-lm@cosreg": ["data/predictions/lm/cosreg", "data/runs/lm/cosreg", "data/tokens/lm"],
 }
 OUTS = {
     **{f"own@lm-{split}": [f"data/raw/own/lm-{split}"] for split in ("train", "valid", "test")},
     "prepare@lm": ["data/corpus/lm"],
     "encode@lm": ["data/tokens/lm"],
     "train-lm@cosreg": ["data/runs/lm/cosreg"],
-    "probe@cosreg": ["data/probes/cosreg"],
+    "predict-lm@cosreg": ["data/predictions/lm/cosreg"],
     "score-lm@cosreg": [
         f"reports/{name}" for name in ("runs/lm/cosreg.json", "runs/lm/cosreg.csv", "curves/lm/cosreg.csv")
     ],

@@ -76,9 +76,9 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         ("lm/models/demo/dropout", 1.5, "lm.models.demo.dropout: 1.5 is not allowed: input should be less than 1"),
         ("sources", ["bible-wed"], "sources: 'bible-wed' is not known; the nearest is bible-web"),
         (
-            "lm/probe/context",
+            "lm/evaluation/context",
             128,
-            "lm.probe.context: 128 leaves nothing to score in a window of 128; it must be smaller",
+            "lm.evaluation.context: 128 leaves nothing to score in a window of 128; it must be smaller",
         ),
         (
             "tokens/lm/groups/fractions",
@@ -135,7 +135,7 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
         ("scale", "a|b", "scale: 'a|b' is not allowed: string should match pattern"),
         ("seed", 1 << 32, "seed: 4294967296 is not allowed"),
         ("lm/models/demo/layers", 9 * 10**18, "lm.models.demo.layers: 9000000000000000000 is not allowed"),
-        ("lm/probe/window", 10_000_000, "lm.probe.window: 10000000 is not allowed"),
+        ("lm/evaluation/window", 10_000_000, "lm.evaluation.window: 10000000 is not allowed"),
         ("lm/training/betas", [0.9, 1.0], "lm.training.betas.1: 1.0 is not allowed"),
         (
             "tokens/lm/groups",

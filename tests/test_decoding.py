@@ -12,7 +12,7 @@ import torch
 from references.beam_search import PENALTIES, beam_search, exhaustive
 
 from raretokens.errors import UserError
-from raretokens.evaluation.config import Continuation, Decoding, Probe
+from raretokens.evaluation.config import Continuation, Decoding, LanguageModelEvaluation
 from raretokens.evaluation.ctranslate2_models import best_device, checked_compute_type, export
 from raretokens.evaluation.language_model import continuations, teacher_forced
 from raretokens.evaluation.translate import open_translator, search
@@ -165,9 +165,11 @@ def test_each_token_is_scored_and_predicted_once_with_its_context(window, contex
     torch.manual_seed(2)
     model = build("decoder", shape(1, 16, "relu"), 40, 64).eval()
     text = RNG.integers(4, 40, 53).astype("<u2")
-    probe = Probe(window=window, context=context, block=block, continuation=Continuation(samples=1, prefix=1, length=1))
+    settings = LanguageModelEvaluation(
+        window=window, context=context, block=block, continuation=Continuation(samples=1, prefix=1, length=1)
+    )
     rare = np.arange(40) >= 30
-    logprob, prediction, of_rare = teacher_forced(model, text, probe, rare)
+    logprob, prediction, of_rare = teacher_forced(model, text, settings, rare)
     stream = torch.from_numpy(np.concatenate(([EOS], text)).astype(np.int64))
 
     def scores(begin: int, place: int) -> torch.Tensor:
@@ -219,5 +221,5 @@ def test_continuations_are_greedy_and_start_after_their_prefixes(activation):
     for start, continuation in zip((0, 7, 14, 30), continued.tolist(), strict=True):
         assert continuation == greedy(model, [EOS, *text[start : start + 10].tolist()], 20)
     assert EOS in continued[:, :-1]
-    with pytest.raises(UserError, match="lm.probe.continuation: the test text has only 53 tokens"):
+    with pytest.raises(UserError, match="lm.evaluation.continuation: the test text has only 53 tokens"):
         continuations(model, activation, text, Continuation(samples=50, prefix=10, length=5), 1)

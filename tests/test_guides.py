@@ -108,7 +108,7 @@ def test_nothing_that_was_trained_is_trained_again(grown):
         "train-lm@gru-mle",
         "train-backwards@backwards-mle",
     }
-    same = {"encode@lm", "encode@words", "encode@nmt", "align@nmt", "probe@mle", "translate@base-mle", "score-lm@mle"}
+    same = {"encode@lm", "encode@words", "encode@nmt", "align@nmt", "predict-lm@mle", "translate@base-mle", "score-lm@mle"}
     assert same & {*ran} == set()
 
 
@@ -136,7 +136,7 @@ def test_a_run_on_a_second_corpus_is_scored_and_stays_out_of_tables_of_the_first
 def test_an_architecture_is_one_file_a_size_and_a_line(grown):
     folder, ran, touched = grown
     assert touched["add-an-architecture"] == {"src/raretokens/models/gru.py", "params.yaml"}
-    assert {"train-lm@gru-mle", "probe@gru-mle", "score-lm@gru-mle"} < {*ran}
+    assert {"train-lm@gru-mle", "predict-lm@gru-mle", "score-lm@gru-mle"} < {*ran}
     metrics = score(folder, "lm/gru-mle")["metrics"]
     assert metrics["ppl"]["total"] > 1 and metrics["continuation"]["uniq"] >= 1
 

@@ -109,17 +109,17 @@ SCORES = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-c
     ("key", "stages"),
     {
         "seed": SCORES
-        | {"probe", "translate", "evaluate", "predict-classify", "predict-images"}
+        | {"predict-lm", "translate", "predict-recurrent", "predict-classify", "predict-images"}
         | {f"train-{task}" for task in RUNS},
-        "threads": SCORES | {"prepare", "probe", "translate", "evaluate"},
-        "alpha": {"train-lm", "probe", "score-lm"},
+        "threads": SCORES | {"prepare", "predict-lm", "translate", "predict-recurrent"},
+        "alpha": {"train-lm", "predict-lm", "score-lm"},
         "corpora.lm.corpus": {"prepare", "score-lm", "score-recurrent", "score-skipgram"},
-        "tokens.lm.groups.fractions": {"train-lm", "probe", "score-lm", "baseline"},
+        "tokens.lm.groups.fractions": {"train-lm", "predict-lm", "score-lm", "baseline"},
         "tokens.skipgram.vocabulary.min_count": {"encode", "score-skipgram"},
         "alignments.nmt.pairs": {"align", "score-nmt"},
         "lm.training.peak_lr": {"train-lm", "score-lm"},
-        "lm.probe.window": {"probe", "score-lm"},
-        "lm.probe.continuation.prefix": {"probe", "score-lm", "baseline"},
+        "lm.evaluation.window": {"predict-lm", "score-lm"},
+        "lm.evaluation.continuation.prefix": {"predict-lm", "score-lm", "baseline"},
         "lm.neighbours": {"score-lm"},
         "lm.projection_steps": {"score-lm"},
         "nmt.alpha": {"train-nmt", "translate", "score-nmt"},
@@ -127,8 +127,8 @@ SCORES = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-c
         "nmt.training.keep": {"train-nmt", "translate", "score-nmt"},
         "nmt.decoding.beam": {"translate", "score-nmt", "baseline"},
         "nmt.neighbour_ranks.shekel": {"score-nmt"},
-        "recurrent.evaluation.pointer.theta": {"evaluate", "score-recurrent"},
-        "recurrent.models.awd.hidden": {"train-recurrent", "evaluate", "score-recurrent"},
+        "recurrent.evaluation.pointer.theta": {"predict-recurrent", "score-recurrent"},
+        "recurrent.models.awd.hidden": {"train-recurrent", "predict-recurrent", "score-recurrent"},
         "classify.training.block": {"train-classify", "predict-classify", "score-classify"},
     }.items(),
 )

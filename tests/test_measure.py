@@ -114,7 +114,7 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     known = Vocabulary.read(scale / "data/tokens/lm" / VOCABULARY)
     table, groups = tiny.table(scale, "lm", "pieces"), known.frequency_groups(Groups(**tiny.GROUPS))
     expected = geometry_metrics(table, groups, known.counts)
-    run, text, probe = (
+    run, text, evaluation = (
         trained_run.find(str(scale / "data/runs/lm/pieces")),
         tokens(scale / "data/tokens/lm", "test"),
         Probe(**tiny.PROBE),
@@ -123,7 +123,7 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     trained.load_state_dict({"embedding": torch.from_numpy(table)}, strict=False)
 
     load_weights(trained, run.model)
-    logprob, prediction, _ = teacher_forced(trained.eval(), text, probe)
+    logprob, prediction, _ = teacher_forced(trained.eval(), text, evaluation)
     expected["ppl"] = perplexity(logprob, text, groups, window=32, context=16)
     expected["uniq"] = uniq(prediction, groups)
     sets, encode = read_similarity_sets([scale / "people.tsv"]), Tokenizer(scale / "data/tokens/lm").encode

@@ -55,7 +55,7 @@ def test_every_run_is_scored_and_in_the_tables(built):
     assert (built / "reports/index.md").exists()
 
 
-ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "baseline@nmt", "train-lm@agg", "probe@agg",
+ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "baseline@nmt", "train-lm@agg", "predict-lm@agg",
          "score-lm@agg", "train-nmt@base-mle", "translate@base-mle", "score-nmt@base-mle", "report")  # fmt: skip
 # Imported at the top of the stages, which is no part of them; and where Python looks for `raretokens.tasks` before it imports it.
 AROUND = {"pipeline/stages.py", "pipeline/context.py", "paths.py", "pipeline/job_file.py", "__init__.py", "public.py"}
@@ -167,7 +167,7 @@ def test_a_clone_trains_what_its_lock_does_not_have(built, tmp_path):
     params = clone / "params.yaml"
     params.write_text(re.sub(r"^alpha: .*$", "alpha: 4.0", params.read_text(), flags=re.M))
     run(clone, "stages/parallel", "2", "--allow-missing")
-    for folder in ("runs/lm", "probes"):
+    for folder in ("runs/lm", "predictions/lm"):
         assert [path.name for path in (clone / "data" / folder).iterdir()] == ["agg"]
     assert not (clone / "data/runs/nmt").exists()
     changed = run(clone, "git", "diff", "--name-only", "reports/runs").stdout.splitlines()
@@ -190,7 +190,7 @@ def test_the_main_conclusions_are_made_without_the_other_runs(built, tmp_path):
 
 def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     done = run(built, "dvc", "exp", "run", "-S", "alpha=4.0")
-    again = ["jobs", "train-lm@agg", "probe@agg", "score-lm@agg", "report"]
+    again = ["jobs", "train-lm@agg", "predict-lm@agg", "score-lm@agg", "report"]
     assert RUNNING.findall(done.stdout) == again, done.stdout
     assert "alpha" in run(built, "dvc", "params", "diff").stdout
     assert "agg" in run(built, "dvc", "metrics", "diff").stdout
@@ -209,7 +209,7 @@ def test_an_objective_of_one_s_own_is_one_file_and_one_line(built):
     tree["runs"]["lm"]["centred"] = {"tokens": "lm", "model": "demo", "objective": "centred"}
     params.write_text(yaml.safe_dump(tree, sort_keys=False))
     done = run(built, "dvc", "repro")
-    again = ["jobs", "train-lm@centred", "probe@centred", "score-lm@centred", "report"]
+    again = ["jobs", "train-lm@centred", "predict-lm@centred", "score-lm@centred", "report"]
     assert RUNNING.findall(done.stdout) == again, done.stdout
     for table in ("agg-1", "agg-3", "agg-7"):
         assert "| centred |" in (built / f"reports/tables/{table}.md").read_text()
@@ -221,7 +221,7 @@ def test_an_objective_of_one_s_own_is_one_file_and_one_line(built):
 def test_trained_again_everything_is_the_same_to_the_byte(built):
     found = [*files(built / "reports"), built / "data/runs/lm/agg/model.safetensors"]
     before = {path: path.read_bytes() for path in found}
-    run(built, "dvc", "repro", "--force", "-s", "train-lm@agg", "probe@agg", "score-lm@agg", "baseline@lm", "report")
+    run(built, "dvc", "repro", "--force", "-s", "train-lm@agg", "predict-lm@agg", "score-lm@agg", "baseline@lm", "report")
     for path, content in before.items():
         assert path.read_bytes() == content, path
 

@@ -108,7 +108,7 @@ def test_language_model_scores_have_the_documented_layout(reports):
 
 def test_language_model_numbers(world, reports):
     report = json.loads(reports["runs/lm/tiny.json"])
-    logprob = np.load(world / "data/probes/tiny/logprob.npy").astype(float)
+    logprob = np.load(world / "data/predictions/lm/tiny/logprob.npy").astype(float)
     total = report["metrics"]["ppl"]["total"]
     assert total == float(f"{np.exp(-logprob.mean()):.6g}")  # six significant digits
     summary = json.loads((world / "data/runs/lm/tiny/training.json").read_text())
@@ -235,8 +235,8 @@ def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
     rows = load_file(world / weights)["table"].astype(np.float16)
     snapshots, diverged = "data/runs/nmt/tiny/snapshots.safetensors", np.full_like(rows, np.inf)
     for path, content, message in (
-        ("data/hypotheses/tiny/test.txt", lines(TEST), "test.txt: 3 lines; there are 2 references to score"),
-        ("data/hypotheses/tiny/later.txt", None, "later.txt: no such file; dvc repro makes what this stage needs"),
+        ("data/predictions/nmt/tiny/test.txt", lines(TEST), "test.txt: 3 lines; there are 2 references to score"),
+        ("data/predictions/nmt/tiny/later.txt", None, "later.txt: no such file; dvc repro makes what this stage needs"),
         (weights, {"table": np.full((8, 8), 1.0)}, "model.safetensors: 8 rows for"),
         (snapshots, None, "snapshots.safetensors: no such file; train the run first"),
         (snapshots, {"000000": rows, "000004": rows}, "of tiny are of updates 0, 4"),

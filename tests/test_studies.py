@@ -66,11 +66,11 @@ def test_a_constant_on_the_logits_of_rare_types_is_that():
 
     logits, targets, is_rare = np.random.default_rng(0).normal(size=(50, 6)), np.arange(50) % 6, np.arange(6) >= 4
 
-    def probe(logits):
+    def predicted(logits):
         logprob = logits - np.log(np.exp(logits).sum(1, keepdims=True))
         return logprob[np.arange(50), targets], np.log(np.exp(logprob[:, is_rare]).sum(1))
 
-    plain, shifted = probe(logits), probe(logits + 0.7 * is_rare)
+    plain, shifted = predicted(logits), predicted(logits + 0.7 * is_rare)
     for own, other in zip(biased(plain, is_rare[targets], 0.7), shifted, strict=True):
         assert own == approx(other, abs=1e-12)
     found = dict(rivals(plain, shifted, is_rare[targets]))

@@ -180,7 +180,7 @@ def test_a_token_reaches_its_cell_on_the_way_that_is_described(tiny):
         )
 
     stages.jobs(), stages.prepare("lm")
-    files = handled(lambda: (stages.encode("lm", "lm"), stages.train("lm", "mle"), stages.probe("mle")), is_ids, passed)
+    files = handled(lambda: (stages.encode("lm", "lm"), stages.train("lm", "mle"), stages.predict("lm", "mle")), is_ids, passed)
     stages.score("lm", "mle")
     number = json.loads(Path("reports/runs/lm/mle.json").read_text())["metrics"]["ppl"]["rare"]
     declared, sheet = load.load_declarations(ROOT / "data/paper"), load_job(Sheet, "report", "all")

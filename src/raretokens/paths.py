@@ -37,6 +37,6 @@ def trained(task: str, run: str) -> Path:
     return RUNS / task / run
 
 
-def output(folder: str, run: str) -> Path:
-    """Predictions of a model for the test text."""
-    return DATA / folder / run
+def predictions(task: str, run: str) -> Path:
+    """Predictions of a trained run for the test text."""
+    return DATA / "predictions" / task / run

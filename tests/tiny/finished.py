@@ -18,7 +18,7 @@ from tiny.world import lines
 
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48, "dropout": 0.1, "attention_dropout": 0.0}
 GROUPS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}
-PROBE = {"window": 32, "context": 16, "block": 24, "continuation": {"samples": 4, "prefix": 10, "length": 12}}
+EVALUATION = {"window": 32, "context": 16, "block": 24, "continuation": {"samples": 4, "prefix": 10, "length": 12}}
 DECODING = {"beam": 4, "length_penalty": 0.6, "length_penalty_form": "fairseq", "compute_type": "float32"}
 WORDS = {"model": "words", "size": None, "tokenise": True}
 SEED = {"lm/pieces": 1, "lm/words": 1, "nmt/pairs": 3}
@@ -75,7 +75,7 @@ def run(folder: Path, task: str, name: str, tokens: str, architecture: str, acti
     training = {"run": told, "training": {"block": 48}, "groups": GROUPS}
     _json(folder / f"data/jobs/train-{task}/{name}.json", {"job": training})
     if task == "lm":
-        _json(folder / f"data/jobs/probe/{name}.json", {"job": {"probe": PROBE}})
+        _json(folder / f"data/jobs/predict-lm/{name}.json", {"job": {"evaluation": EVALUATION}})
     else:
         _json(folder / f"data/jobs/translate/{name}.json", {"job": {"decoding": DECODING, "longest": 24}})
     score = {"metrics": {"ppl": {"total": 12.5}, "chrf": None}, "parameters": [["layers", 2]]}

@@ -1,4 +1,4 @@
-"""What the stages before scoring leave, made up: a scale's folder with tiny corpora, runs, probes and hypotheses."""
+"""What the stages before scoring leave, made up: a scale's folder with tiny corpora, runs, predictions and translations."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ def make_parameters(root):
     tree["own"] = {f"nmt-{test}-source": "texts/unused" for test in ("later", "absent")}
     del tree["continued"]
     tree["tokens"]["words"]["groups"] = {"fractions": [0.3, 0.5, 0.2]}
-    tree["lm"]["probe"]["continuation"] = {"samples": 5, "prefix": 4, "length": 6}
+    tree["lm"]["evaluation"]["continuation"] = {"samples": 5, "prefix": 4, "length": 6}
     for task in ("lm", "nmt"):
         tree[task]["training"]["snapshot_every"] = 2
     tree["nmt"]["decoding"]["sentences"] = 2
@@ -92,13 +92,13 @@ def make_run(root, task, name, folder, random):
     return vocabulary
 
 
-def make_probes(root, name, folder, random):
-    targets, probe = tokens(root / f"data/tokens/{folder}", "test"), root / f"data/probes/{name}"
-    probe.mkdir(parents=True)
-    np.save(probe / "logprob.npy", -random.exponential(3, len(targets)).astype(np.float32))
-    np.save(probe / "prediction.npy", np.roll(targets, 1).astype(np.int32))
-    np.save(probe / "rare.npy", np.full(len(targets), -3, np.float32))
-    np.save(probe / "continuation.npy", np.tile(np.arange(4, 7), (5, 2)).astype(np.int32))
+def make_predictions(root, name, folder, random):
+    targets, predictions = tokens(root / f"data/tokens/{folder}", "test"), root / f"data/predictions/lm/{name}"
+    predictions.mkdir(parents=True)
+    np.save(predictions / "logprob.npy", -random.exponential(3, len(targets)).astype(np.float32))
+    np.save(predictions / "prediction.npy", np.roll(targets, 1).astype(np.int32))
+    np.save(predictions / "rare.npy", np.full(len(targets), -3, np.float32))
+    np.save(predictions / "continuation.npy", np.tile(np.arange(4, 7), (5, 2)).astype(np.int32))
 
 
 def create(root):
@@ -119,13 +119,13 @@ def create(root):
         encode(job, corpus / {"words": "lm"}.get(name, name), root / "data/tokens" / name)
     for name, folder in (("tiny", "lm"), ("words", "words")):
         make_run(root, "lm", name, folder, random)
-        make_probes(root, name, folder, random)
+        make_predictions(root, name, folder, random)
     for name in ("tiny", "back"):
         types = len(make_run(root, "nmt", name, "nmt", random))
     (root / "data/alignment/nmt").mkdir(parents=True)
     links = sparse.random_array((types, types), density=0.2, rng=random, format="csr")
     sparse.save_npz(root / "data/alignment/nmt/links.npz", links)
     for name, text, later in (("tiny", TEST, SOURCE), ("other", SOURCE, TEST), ("back", SOURCE, TEST)):
-        put(root / f"data/hypotheses/{name}/test.txt", lines(text[:2]))  # the limit of 2 sentences
-        put(root / f"data/hypotheses/{name}/later.txt", lines(later[:1]))
+        put(root / f"data/predictions/nmt/{name}/test.txt", lines(text[:2]))  # the limit of 2 sentences
+        put(root / f"data/predictions/nmt/{name}/later.txt", lines(later[:1]))
     return root

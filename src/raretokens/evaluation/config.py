@@ -16,7 +16,7 @@ class Continuation(Strict):
     length: Length
 
 
-class Probe(Strict):
+class LanguageModelEvaluation(Strict):
     window: Length  # tokens a forward pass sees when perplexity is measured
     context: Annotated[int, Field(ge=0)]  # of which this many were scored before
     block: Length  # tokens a teacher-forced block for Uniq
@@ -46,10 +46,10 @@ class Decoding(Strict):
         return f"beam:{self.beam}|length-penalty:{self.length_penalty:g}-{form}|compute:{self.compute_type}"
 
 
-class ProbeJob(Section):
+class LanguageModelPredictJob(Section):
     run: Run
     groups: Groups
-    probe: Probe
+    evaluation: LanguageModelEvaluation
     threads: PositiveInt
 
 
@@ -88,23 +88,23 @@ class DynamicEvaluation(Strict):
     tokens: PositiveInt | None = None  # read from the start of validation and test text; None: all
 
 
-class Evaluation(Strict):
+class RecurrentEvaluation(Strict):
     pointer: CachePointer | None = None
     dynamic: DynamicEvaluation | None = None
 
-    def for_size(self, size: str) -> "Evaluation":
+    def for_size(self, size: str) -> "RecurrentEvaluation":
         """Return what is declared for runs of a model config."""
         parts = {name: getattr(self, name) for name in ("pointer", "dynamic")}
-        return Evaluation(**{name: part for name, part in parts.items() if part and size in part.models})
+        return RecurrentEvaluation(**{name: part for name, part in parts.items() if part and size in part.models})
 
 
-class EvaluateJob(Section):
+class RecurrentPredictJob(Section):
     run: Run
-    evaluation: Evaluation
+    evaluation: RecurrentEvaluation
     threads: PositiveInt
 
 
-class PredictJob(Section):
+class ClassifierPredictJob(Section):
     run: Run
     block: PositiveInt  # ids of the longest document, or pixels of an image
 
@@ -123,7 +123,6 @@ class ScoreJob(Section):
     run: Run
     training: Training
     groups: Groups
-    output: str  # folder of data/ with the model's output on the test text
     pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
     queries: list[str]  # of the nearest neighbours
     projection_steps: list[int]  # training steps after which the embedding matrix is projected

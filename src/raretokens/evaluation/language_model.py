@@ -15,7 +15,7 @@ from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import EOS, PAD, RARE, VOCABULARY, Vocabulary
 
 if TYPE_CHECKING:
-    from raretokens.evaluation.config import Continuation, Probe, ProbeJob
+    from raretokens.evaluation.config import Continuation, LanguageModelEvaluation, LanguageModelPredictJob
     from raretokens.models.decoder import Decoder
 
 TOKENS_AT_ONCE = 4096  # of a forward pass; changes the speed alone
@@ -32,7 +32,7 @@ class LanguageModelOutput(NamedTuple):
     located: np.ndarray | None  # continuations of the prefixes that a paper shows; None where the text has none of them
 
 
-def write_output(job: "ProbeJob", folder: Path, trained: Path, into: Path) -> None:
+def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Path, into: Path) -> None:
     """Write the trained model's log-probabilities, predictions and continuations of the test text, an array a file.
 
     folder: of the token files.
@@ -44,15 +44,15 @@ def write_output(job: "ProbeJob", folder: Path, trained: Path, into: Path) -> No
         if values is not None:
             write_array(into / f"{name}.npy", values)
     nll = -predictions.logprob.mean(dtype=float)
-    print(f"probe {job.run.name}: {len(predictions.logprob):,} test tokens, mean NLL {nll:.4f}")
+    print(f"predict {job.run.name}: {len(predictions.logprob):,} test tokens, mean NLL {nll:.4f}")
 
 
-def predict_test_text(job: "ProbeJob", folder: Path, checkpoint: Path) -> LanguageModelOutput:
+def predict_test_text(job: "LanguageModelPredictJob", folder: Path, checkpoint: Path) -> LanguageModelOutput:
     from raretokens.evaluation.metrics.predictions import find_paper_prefixes
     from raretokens.models.registry import build, load_weights
     from raretokens.tokenization.token_files import tokens
 
-    run, settings = job.run, job.probe
+    run, settings = job.run, job.evaluation
     vocabulary, text = Vocabulary.read(folder / VOCABULARY), tokens(folder, "test")
     needed, samples = settings.continuation.prefix + settings.continuation.length, settings.continuation.samples
     model = build(run.architecture, run.shape, len(vocabulary), max(settings.window, settings.block, 1 + needed))
@@ -88,7 +88,9 @@ class Predictions(NamedTuple):
     rare: np.ndarray | None  # logarithm of the probability of all rare types together, float32; where requested
 
 
-def teacher_forced(model: nn.Module, text: np.ndarray, probe: "Probe", rare: np.ndarray | None = None) -> Predictions:
+def teacher_forced(
+    model: nn.Module, text: np.ndarray, settings: "LanguageModelEvaluation", rare: np.ndarray | None = None
+) -> Predictions:
     """Return predict_text() by a model of models/: final hidden states times its embedding matrix."""
     embedding = model.embedding
 
@@ -96,14 +98,14 @@ def teacher_forced(model: nn.Module, text: np.ndarray, probe: "Probe", rare: np.
         hidden = model(inputs.to(embedding.device))[:, first:]
         return (hidden @ embedding.T).float()
 
-    return predict_text(logits, text, probe, rare=rare)
+    return predict_text(logits, text, settings, rare=rare)
 
 
 @torch.no_grad()
 def predict_text(
     logits: Logits,
     text: np.ndarray,
-    probe: "Probe",
+    settings: "LanguageModelEvaluation",
     ends: Ends = Ends(),  # noqa: B008
     progress: Callable[[int], object] = lambda tokens: None,
     at_once: int = TOKENS_AT_ONCE,
@@ -111,14 +113,14 @@ def predict_text(
 ) -> Predictions:
     """Return log-probability and most probable token at each position of a text; rare: N, which types are rare.
 
-    Log-probabilities are measured in windows: `probe.window - probe.context` new tokens after up to `probe.context` that
-    were scored before. Predictions are made in blocks of `probe.block` without overlap; the first input of a block is the
+    Log-probabilities are measured in windows: `settings.window - settings.context` new tokens after up to `settings.context` that
+    were scored before. Predictions are made in blocks of `settings.block` without overlap; the first input of a block is the
     token before it (AGG's evaluation code). progress is called with the number of tokens of each batch; at_once of them pass
     the model together, which changes speed and memory alone.
     """
     logprob, prediction = np.empty(len(text), np.float32), np.empty(len(text), np.int32)
     of_rare = None if rare is None else np.empty(len(text), np.float32)
-    for window, starts in windows(len(text), probe).items():
+    for window, starts in windows(len(text), settings).items():
         skipped = 0 if window.predicted else window.scored or 0
         step = max(at_once // window.length, 1)
         for first in range(0, len(starts), step):
@@ -143,16 +145,16 @@ def predict_text(
     return Predictions(logprob, prediction, of_rare)
 
 
-def windows(length: int, probe: "Probe") -> dict[Window, list[int]]:
+def windows(length: int, settings: "LanguageModelEvaluation") -> dict[Window, list[int]]:
     """Return the sequences to read, by their first positions; sequences of one kind together, so that no batch is padded.
 
     A window that is a block too is read once; with a block of one window and half of it context, that is every other one.
     """
-    scored, new = {}, probe.window - probe.context
+    scored, new = {}, settings.window - settings.context
     for begin in range(0, length, new):
-        seen = min(begin, probe.context)
+        seen = min(begin, settings.context)
         scored[begin - seen, seen + new] = seen
-    blocks = {(begin, probe.block) for begin in range(0, length, probe.block)}
+    blocks = {(begin, settings.block) for begin in range(0, length, settings.block)}
     found = defaultdict(list)
     for start, size in sorted(scored.keys() | blocks):
         found[Window(size, scored.get((start, size)), (start, size) in blocks)].append(start)
@@ -186,7 +188,7 @@ def continuations(
     stride = (len(text) - prefix - length) // declared.samples
     if stride < 1:
         raise UserError(
-            f"lm.probe.continuation: the test text has only {len(text)} tokens; take fewer or shorter samples"
+            f"lm.evaluation.continuation: the test text has only {len(text)} tokens; take fewer or shorter samples"
         )
     # As in training, the first input is the </s> before the text.
     starts = [*(i * stride for i in range(declared.samples)), *further]

@@ -29,7 +29,7 @@ from torch.utils.checkpoint import checkpoint
 
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import write_array
-from raretokens.evaluation.config import CachePointer, DynamicEvaluation, EvaluateJob
+from raretokens.evaluation.config import CachePointer, DynamicEvaluation, RecurrentPredictJob
 from raretokens.files import write_text
 from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import read_meta, tokens
@@ -41,7 +41,7 @@ SCORES = 1 << 19  # positions x vocabulary that are scored at a time; a mixture 
 ByText = dict[str, np.ndarray]  # split -> ids or log-probabilities
 
 
-def evaluate(job: EvaluateJob, folder: Path, trained: Path, into: Path) -> None:
+def write_predictions(job: RecurrentPredictJob, folder: Path, trained: Path, into: Path) -> None:
     """Write <way>-<split>.npy, prediction.npy (of the test text) and chosen.json.
 
     folder: of the token files. Raises UserError where the text is too short for a window.
@@ -65,7 +65,7 @@ def evaluate(job: EvaluateJob, folder: Path, trained: Path, into: Path) -> None:
     write_array(into / "prediction.npy", plain["test"].prediction)
     write_text(into / "chosen.json", json.dumps(chosen, indent=1) + "\n")
     nll = ", ".join(f"{way} {-by_text['test'].mean(dtype=float):.4f}" for way, by_text in logprob.items())
-    print(f"evaluate {run.name}: {len(texts['test']):,} test tokens, mean NLL {nll}")
+    print(f"predict {run.name}: {len(texts['test']):,} test tokens, mean NLL {nll}")
 
 
 def _with_cache(texts: ByText, plain: "dict[str, Predictions]", declared: CachePointer) -> tuple[dict, ByText]:

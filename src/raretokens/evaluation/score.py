@@ -126,7 +126,9 @@ def _check_updates(artifacts: Artifacts, updates: Sequence[int], kept: list[int]
     missing = [update for update in updates if update not in kept and update <= max(kept, default=0)]
     if missing:
         task, name = artifacts.run.task, artifacts.run.name
-        raise UserError(f"{task}.projection_steps: {missing}; the snapshots of {name} are of updates {', '.join(map(str, kept))}")
+        raise UserError(
+            f"{task}.projection_steps: {missing}; the snapshots of {name} are of updates {', '.join(map(str, kept))}"
+        )
 
 
 def _neighbour_metrics(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Metrics:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# The fused inference kernels round differently from the training graph; probes must see the trained function.
+# The fused inference kernels round differently from the training graph; predictions must see the trained function.
 torch.backends.mha.set_fastpath_enabled(False)
 
 

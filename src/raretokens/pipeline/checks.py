@@ -146,10 +146,10 @@ def _task(task: str, settings: TaskSettings) -> Lines:
     # The embedding matrix can be projected only where a snapshot was kept.
     if wrong := [update for update in settings.projection_steps if update % recipe.snapshot_every]:
         yield f"{task}.projection_steps: {wrong} are no multiples of {key}.snapshot_every ({recipe.snapshot_every})"
-    probe = getattr(settings, "probe", None)
-    if probe and probe.context >= probe.window:
-        allowed = f"leaves nothing to score in a window of {probe.window}; it must be smaller"
-        yield f"{task}.probe.context: {probe.context} {allowed}"
+    context, window = (getattr(getattr(settings, "evaluation", None), name, None) for name in ("context", "window"))
+    if context is not None and window is not None and context >= window:
+        allowed = f"leaves nothing to score in a window of {window}; it must be smaller"
+        yield f"{task}.evaluation.context: {context} {allowed}"
 
 
 def _recipe(key: str, training: Training) -> Lines:

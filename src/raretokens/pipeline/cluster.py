@@ -19,7 +19,7 @@ from raretokens.tasks.parameters import Parameters
 FOLDER = SCRATCH / "cluster"  # lists of targets, and what the jobs print
 WARNING = 120  # seconds before the time limit: the job is requeued
 MARGIN, SPARE = 1.25, 2.0  # of memory, and GB for DVC
-SLOWER, OTHERS = 1.5, 1.0  # of hours, and those of probes, translations and scores
+SLOWER, OTHERS = 1.5, 1.0  # of hours, and those of predictions, translations and scores
 SMALL = 8.0  # GB for the reports
 WORKERS = 2  # of each GPU, in addition to the process that trains on it
 

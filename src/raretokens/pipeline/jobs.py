@@ -27,7 +27,7 @@ PINNED = ("fetch", "own")  # outputs are pinned by hash: the job only orders the
 # Definitions of the file of a task that a stage uses.
 OF_TASK = {
     "train": ("training_data", "criterion"),
-    "predict": ("predict",),
+    "predict": ("Predict", "predict"),
     "score": ("Score", "metrics", "bootstrap_replicates", "hyperparameters"),
     "baseline": ("Baseline", "score_baseline"),
     "report": ("describe",),
@@ -101,7 +101,6 @@ def _of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
         "run": run,
         "training": train.training,
         "groups": train.groups,
-        "output": describe(run.task).output,
         "pictures": describe(run.task).pictures,
         "queries": settings.neighbours,
         "projection_steps": [update for update in settings.projection_steps if update % every == 0],

@@ -86,50 +86,23 @@ def train(task: str, name: str) -> None:
     )
 
 
-def probe(name: str) -> None:
-    """Predict the test text with a language model, and continue its prefixes."""
-    from raretokens.evaluation.config import ProbeJob
-    from raretokens.evaluation.language_model import write_output
-
-    settings = load_job(ProbeJob, "probe", name)
-    write_output(
-        settings,
-        paths.tokens(settings.run.tokens),
-        paths.trained(settings.run.task, name),
-        paths.output("probes", name),
-    )
-
-
 def translate(name: str) -> None:
     """Translate the test sets."""
     from raretokens.evaluation.config import TranslateJob
     from raretokens.evaluation.translate import translate as translate_tests
 
     settings = load_job(TranslateJob, "translate", name)
-    run, into = settings.run, paths.output("hypotheses", name)
-    batch = context.machine().decoding_batch
-    translate_tests(settings, paths.tokens(run.tokens), paths.trained(run.task, name), into, batch)
-
-
-def evaluate(name: str) -> None:
-    """Predict validation and test text with a recurrent language model."""
-    from raretokens.evaluation.config import EvaluateJob
-    from raretokens.evaluation.recurrent import evaluate as evaluate_run
-
-    settings = load_job(EvaluateJob, "evaluate", name)
-    run = settings.run
-    evaluate_run(settings, paths.tokens(run.tokens), paths.trained(run.task, name), paths.output("evaluations", name))
+    places = paths.tokens(settings.run.tokens), paths.trained("nmt", name), paths.predictions("nmt", name)
+    translate_tests(settings, *places, context.machine().decoding_batch)
 
 
 def predict(task: str, name: str) -> None:
-    """Predict the classes of the test set with a classifier."""
+    """Predict the test text with a trained run."""
     from raretokens import tasks
-    from raretokens.evaluation.classification import write_predictions
-    from raretokens.evaluation.config import PredictJob
 
-    settings = load_job(PredictJob, f"predict-{task}", name)
-    places = paths.tokens(settings.run.tokens), paths.trained(task, name), paths.output("predictions", name)
-    write_predictions(settings, tasks.load(task).predict, *places)
+    file = tasks.load(task)
+    settings = load_job(file.Predict, f"predict-{task}", name)
+    file.predict(settings, paths.tokens(settings.run.tokens), paths.trained(task, name), paths.predictions(task, name))
 
 
 def score(task: str, name: str) -> None:
@@ -145,7 +118,7 @@ def score(task: str, name: str) -> None:
     places = RunPaths(
         tokens=paths.tokens(tokens),
         trained=paths.trained(task, name),
-        output=paths.output(settings.output, name),
+        predictions=paths.predictions(task, name),
         alignment=paths.alignment(tokens),
         corpora=paths.CORPORA,
         scores=paths.SCORES / task,

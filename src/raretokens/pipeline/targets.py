@@ -15,7 +15,7 @@ SHARED_STAGES = ("jobs", "prepare", "encode", "align", "baseline", "similarity")
 def run_targets(
     parameters: Parameters, continued: bool = False, only: Collection[tuple[str, str]] | None = None
 ) -> list[str]:
-    """The DVC targets of each run, in their order: train-lm@mle probe@mle score-lm@mle.
+    """The DVC targets of each run, in their order: train-lm@mle predict-lm@mle score-lm@mle.
 
     Args:
         continued: runs that start from the weights of others, instead of the other runs.

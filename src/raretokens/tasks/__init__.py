@@ -7,7 +7,7 @@ A file of this folder defines, at its top level and without reference to one ano
 * `training_data(job, folder)`: training and validation text, cut into the batches of training steps
 * `criterion(model, objective)`: the loss, where it is not that of final hidden states times the output embedding
 * `run_jobs(parameters, settings, run, score)`: stage and job of the stages after training; score: the fields of a ScoreJob
-* `predict(model, folder, block)`: log-probabilities of a classifier, where the task has the stage `predict`
+* `Predict`, `predict(job, folder, trained, into)`: the stage that predicts the test text, where there is one
 * `Score`, `metrics(job, artifacts)`, `bootstrap_replicates(job, artifacts)`, `hyperparameters(job)`: what runs are scored by
 * `Baseline`, `baseline_job(parameters, settings, corpus)`, `score_baseline(job, corpora, token_files, scores)`: a row of tables
   that needs no model, where a corpus is prepared for the task
@@ -54,7 +54,6 @@ class Task:
     kind: str = "text"  # of its text, which decides what corpora serve the task: text, bitext, documents or images
     sides: tuple[str, ...] = (".txt",)  # suffixes of the files of its prepared text: one, or source and target
     tokens: tuple[str, ...] = ()  # token files that tables are about; the first where a table says nothing
-    output: str = ""  # folder of data/ with the model's output on the test text; empty: there is none
     positions: int | None = None  # mean length of a sequence, where most are shorter than the longest
     whole_updates: bool = False  # whether a training step is never cut into micro-batches
     pictures: Mapping[str, bool] = field(default_factory=dict)  # two-dimensional series -> whether they are centred

@@ -8,7 +8,7 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts, lines
-from raretokens.evaluation.config import MajorityBaseline, PredictJob, ScoreJob
+from raretokens.evaluation.config import ClassifierPredictJob, MajorityBaseline, ScoreJob
 from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from raretokens.training.document_batches import Documents
 
 Baseline = MajorityBaseline
+Predict = ClassifierPredictJob
 
 
 def describe() -> Task:
@@ -34,7 +35,6 @@ def describe() -> Task:
         text="Classified documents",
         kind="documents",
         tokens=("documents",),
-        output="predictions",
         whole_updates=True,
         pictures={"projection": False},
         headline={
@@ -71,7 +71,7 @@ def criterion(model: "nn.Module", objective: "Objective") -> "ClassScores":
 
 
 def run_jobs(parameters: Parameters, settings: TaskSettings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
-    yield f"predict-{run.task}", PredictJob(run=run, block=score["training"].block)
+    yield f"predict-{run.task}", Predict(run=run, block=score["training"].block)
     yield f"score-{run.task}", ScoreJob(**score)
 
 
@@ -80,7 +80,14 @@ def baseline_job(parameters: Parameters, settings: TaskSettings, corpus: str) ->
     return Baseline(name=declared.baseline, task=declared.task, corpus=corpus)
 
 
-def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
+def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
+    """Write log-probabilities of the test documents. folder: of the token files."""
+    from raretokens.evaluation.classification import write_predictions
+
+    write_predictions(job, _predict_documents, folder, trained, into)
+
+
+def _predict_documents(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     """Return natural log-probabilities of test documents x classes, float32."""
     from raretokens.evaluation.classification import TOKENS_AT_ONCE
     from raretokens.training.document_batches import Documents

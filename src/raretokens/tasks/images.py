@@ -8,7 +8,7 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts
-from raretokens.evaluation.config import MajorityBaseline, ScoreJob
+from raretokens.evaluation.config import ClassifierPredictJob, MajorityBaseline, ScoreJob
 from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from raretokens.training.image_batches import Images
 
 Baseline = MajorityBaseline
+Predict = ClassifierPredictJob
 
 
 def describe() -> Task:
@@ -33,7 +34,6 @@ def describe() -> Task:
         text="Classified images",
         kind="images",
         tokens=("images",),
-        output="predictions",
         pictures={"projection": False},
         headline={"accuracy": Headline("accuracy.total", "accuracy")},
     )
@@ -60,7 +60,14 @@ def baseline_job(parameters: Parameters, settings: TaskSettings, corpus: str) ->
     return classify.baseline_job(parameters, settings, corpus)
 
 
-def predict(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
+def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
+    """Write log-probabilities of the test images. folder: of the token files."""
+    from raretokens.evaluation.classification import write_predictions
+
+    write_predictions(job, _predict_images, folder, trained, into)
+
+
+def _predict_images(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     """Return natural log-probabilities of test images x classes (by id, without markers and fillers), float32."""
     from raretokens.evaluation.classification import TOKENS_AT_ONCE
     from raretokens.training.image_batches import Images

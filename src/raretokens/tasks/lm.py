@@ -10,7 +10,7 @@ import numpy as np
 from raretokens.corpora.registry import corpus_languages, known_corpora
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts
-from raretokens.evaluation.config import Continuation, Probe, ProbeJob, ScoreJob
+from raretokens.evaluation.config import Continuation, LanguageModelEvaluation, LanguageModelPredictJob, ScoreJob
 from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from raretokens.evaluation.metrics.similarity import EncodeWord, Pair
     from raretokens.training.token_batches import Blocks
 
+Predict = LanguageModelPredictJob
+
 
 def describe() -> Task:
     return Task(
         title="Language models",
         text="Language-model text",
         tokens=("lm", "words"),
-        output="probes",
         pictures={"projection": False},
         headline={
             "ppl": Headline("ppl.total", "PPL", 1),
@@ -62,12 +63,12 @@ def describe() -> Task:
 
 
 class Settings(TaskSettings):
-    probe: Probe
+    evaluation: LanguageModelEvaluation
 
 
 class Score(ScoreJob):
     unit: str  # of a token: piece or word
-    probe: Probe
+    evaluation: LanguageModelEvaluation
     english: bool  # otherwise word similarity is not defined
 
 
@@ -94,9 +95,12 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
 
 def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
     groups = parameters.tokens[run.tokens].groups
-    yield "probe", ProbeJob(run=run, groups=groups, probe=settings.probe, threads=parameters.threads)
+    yield "predict-lm", Predict(run=run, groups=groups, evaluation=settings.evaluation, threads=parameters.threads)
     unit = "word" if _is_words(parameters, run.tokens) else "piece"
-    yield "score-lm", Score(**score, unit=unit, probe=settings.probe, english=_is_english(parameters, run.tokens))
+    yield (
+        "score-lm",
+        Score(**score, unit=unit, evaluation=settings.evaluation, english=_is_english(parameters, run.tokens)),
+    )
 
 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
@@ -115,7 +119,7 @@ def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Bas
         pieces=pieces[0],
         words=next((name for name in tokens if name not in pieces and name in trained), None),
         groups=parameters.tokens[pieces[0]].groups,
-        continuation=settings.probe.continuation,
+        continuation=settings.evaluation.continuation,
     )
 
 
@@ -129,12 +133,19 @@ def _is_words(parameters: Parameters, tokens: str) -> bool:
     return isinstance(parameters.tokens[tokens].vocabulary, WordVocabulary)
 
 
+def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
+    """Write log-probabilities, most probable tokens and greedy continuations of the test text. folder: of the token files."""
+    from raretokens.evaluation.language_model import write_predictions
+
+    write_predictions(job, folder, trained, into)
+
+
 def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics import predictions
 
-    settings, groups = job.probe, artifacts.groups
+    settings, groups = job.evaluation, artifacts.groups
     targets = tokens(artifacts.paths.tokens, "test")
     reach = {"window": settings.window, "context": settings.context, "unit": job.unit}
     logprob, rare = artifacts.array("logprob"), artifacts.array("rare")
@@ -254,7 +265,7 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
     try:
         written = predictions.reference_continuations(targets, **settings.model_dump())
     except ValueError as error:
-        raise UserError(f"lm.probe.continuation: {error}") from None
+        raise UserError(f"lm.evaluation.continuation: {error}") from None
     metrics = {
         "uniq": predictions.uniq(targets, groups),
         "continuation": predictions.continuation(written, prefix=settings.prefix, source="targets"),

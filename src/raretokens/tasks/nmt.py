@@ -34,7 +34,6 @@ def describe() -> Task:
         kind="bitext",
         sides=(".source", ".target"),
         tokens=("nmt",),
-        output="hypotheses",
         positions=32,
         pictures={"projection": False, "pca": True},
         headline={
@@ -144,7 +143,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     links = sparse.load_npz(paths.alignment / "links.npz")  # alignsim reads them both ways, so `reverse` is no matter
     similar, signature = alignsim(artifacts.embedding, links, artifacts.groups)
     return {
-        **_bleu(job.texts, paths.corpora / job.texts.corpus, paths.output, ".txt", artifacts.run.reverse),
+        **_bleu(job.texts, paths.corpora / job.texts.corpus, paths.predictions, ".txt", artifacts.run.reverse),
         **geometry(artifacts),
         "neighbours.translations": _linked_neighbours(artifacts, links, job.queries),
         "alignsim": (similar, signature + (f"|pairs:{job.aligned}" if job.aligned else "")),
@@ -154,7 +153,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
     """Return metric -> its values on resampled test sets."""
-    corpus, system = artifacts.paths.corpora / job.texts.corpus, artifacts.paths.output / "test.txt"
+    corpus, system = artifacts.paths.corpora / job.texts.corpus, artifacts.paths.predictions / "test.txt"
     return _bootstrap_bleu(job.texts, corpus, system, artifacts.run.reverse)
 
 

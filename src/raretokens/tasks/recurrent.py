@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raretokens.evaluation.artifacts import Artifacts
-from raretokens.evaluation.config import EvaluateJob, Evaluation, ScoreJob
+from raretokens.evaluation.config import RecurrentEvaluation, RecurrentPredictJob, ScoreJob
 from raretokens.evaluation.score_files import Metrics
 from raretokens.run import Run
 from raretokens.schema import Section
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 VALIDATED = 10  # columns of the validation text
 FILES = {"ppl": "plain", "ppl_pointer": "pointer", "ppl_dynamic": "dynamic"}  # metric -> files of the evaluation
+Predict = RecurrentPredictJob
 
 
 def describe() -> Task:
@@ -36,7 +37,6 @@ def describe() -> Task:
         title="Recurrent language models",
         text="Language-model text",
         tokens=("words", "lm"),
-        output="evaluations",
         pictures={"projection": False},
         headline={
             "ppl": Headline("ppl.total", "PPL", 1),
@@ -57,7 +57,7 @@ def describe() -> Task:
 
 
 class Settings(TaskSettings):
-    evaluation: Evaluation
+    evaluation: RecurrentEvaluation
 
 
 class Score(ScoreJob):
@@ -81,12 +81,17 @@ def criterion(model: "nn.Module", objective: "Objective") -> "Carried":
 
 
 def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
-    yield (
-        "evaluate",
-        EvaluateJob(run=run, evaluation=settings.evaluation.for_size(run.model), threads=parameters.threads),
-    )
+    evaluation = settings.evaluation.for_size(run.model)
+    yield "predict-recurrent", Predict(run=run, evaluation=evaluation, threads=parameters.threads)
     is_words = isinstance(parameters.tokens[run.tokens].vocabulary, WordVocabulary)
     yield "score-recurrent", Score(**score, unit="word" if is_words else "piece")
+
+
+def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
+    """Write log-probabilities of validation and test text, and the settings chosen. folder: of the token files."""
+    from raretokens.evaluation.recurrent import write_predictions
+
+    write_predictions(job, folder, trained, into)
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Metrics:
@@ -119,7 +124,9 @@ def hyperparameters(job: Score) -> dict:
 
 def _files(artifacts: Artifacts) -> dict[str, str]:
     """Metric -> file, of the ways of evaluation that were run."""
-    return {metric: file for metric, file in FILES.items() if (artifacts.paths.output / f"{file}-test.npy").is_file()}
+    return {
+        metric: file for metric, file in FILES.items() if (artifacts.paths.predictions / f"{file}-test.npy").is_file()
+    }
 
 
 def _perplexity(job: Score, artifacts: Artifacts, file: str) -> tuple[dict[str, float | None], str]:
@@ -129,7 +136,7 @@ def _perplexity(job: Score, artifacts: Artifacts, file: str) -> tuple[dict[str, 
     logprob, targets = _logprob(artifacts, file, "test")
     by_group, _ = perplexity(logprob, targets, artifacts.groups, window=0, context=0)
     on_valid = perplexity(*_logprob(artifacts, file, "valid"), artifacts.groups, window=0, context=0)[0]["total"]
-    chosen = json.loads((artifacts.paths.output / "chosen.json").read_text(encoding="utf-8")).get(file, {})
+    chosen = json.loads((artifacts.paths.predictions / "chosen.json").read_text(encoding="utf-8")).get(file, {})
     settings = "".join(f"|{name}:{number:g}" for name, number in chosen.items())
     first = "" if len(targets) == len(tokens(artifacts.paths.tokens, "test")) else f"|first:{len(targets)}"
     return {**by_group, "valid": on_valid}, f"log:e|unit:{job.unit}|state:carried|split:test{first}{settings}"

@@ -92,7 +92,7 @@ def _beam_search(run: TrainedRun) -> dict[str, Any]:
 def _measurement_facts(run: TrainedRun) -> dict[str, Any]:
     """What `measure` reads from the config: how a text is laid out, and the frequency groups."""
     facts = {"task": run.task, "run": run.name, "lines_end_in_eos": True, "groups": run.groups}
-    return facts | ({"probe": run.job("probe")["probe"]} if run.task == "lm" else {})
+    return facts | ({"evaluation": run.job("predict-lm")["evaluation"]} if run.task == "lm" else {})
 
 
 def _write_json(path: Path, tree: dict[str, Any]) -> None:

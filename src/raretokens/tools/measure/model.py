@@ -103,16 +103,16 @@ def _load_run(run: TrainedRun) -> Model:
         row_names=list(vocabulary.tokens[: vocabulary.types]),
         counts=vocabulary.counts,
         groups=run.groups,
-        reading=_flatten_reading(run.job("probe")["probe"]) if run.task == "lm" else {},
+        reading=_flatten_reading(run.job("predict-lm")["evaluation"]) if run.task == "lm" else {},
         line_end=EOS,
         begin=EOS,
         run=run,
     )
 
 
-def _flatten_reading(probe: dict[str, Any]) -> dict[str, int]:
+def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
     """The lengths of the pipeline's evaluation, in one level."""
-    return {key: value for key, value in {**probe, **probe.get("continuation", {})}.items() if isinstance(value, int)}
+    return {key: value for key, value in {**evaluation, **evaluation.get("continuation", {})}.items() if isinstance(value, int)}
 
 
 # Model folders of transformers.
@@ -132,7 +132,7 @@ def _load_folder(folder: Path) -> Model:
         [specials[name] for name in SPECIAL_NAMES],
         tokenizer,
         groups=own.get("groups"),
-        reading=_flatten_reading(own.get("probe") or {}),
+        reading=_flatten_reading(own.get("evaluation") or {}),
         line_end=end,
         begin=begin,
         max_positions=next((config[key] for key in ("max_position_embeddings", "n_positions") if key in config), None),
