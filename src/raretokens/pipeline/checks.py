@@ -3,6 +3,7 @@
 Each check yields one line per mistake: key, value, what is allowed.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from raretokens.training.config import RuleChoice, Training, known_rules
 SPLITS = ("train", "valid", "test")
 # Keys of a recipe, and the key whose value each may not exceed.
 LIMITS = {"warmup": "steps", "block": "tokens_per_step", "validate_every": "steps"}
+LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 Lines = Iterator[str]
 
 
@@ -61,16 +63,39 @@ def _corpus(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Lines:
     elif corpus.corpus not in (known := known_corpora(describe(corpus.task).kind)):
         yield f"{key}.corpus: {corpus.corpus!r} is not known; allowed for {corpus.task}: {', '.join(known)}"
     else:
-        yield from _languages(f"{key}.languages", corpus)
+        yield from _languages(f"{key}.languages", corpus, parameters)
         yield from _extra_tests(f"{key}.extra_tests", corpus, parameters)
 
 
-def _languages(key: str, corpus: PreparedCorpus) -> Lines:
+def _languages(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Lines:
     sides = ("text",) if describe(corpus.task).kind == "text" else ("source", "target")
     if corpus.languages and corpus.corpus != "own":
         yield f"{key}: {corpus.languages} is not allowed: the languages of {corpus.corpus} are known"
     elif corpus.languages and tuple(sorted(corpus.languages)) != sides:
         yield f"{key}: {corpus.languages} is not allowed: should have {' and '.join(sides)}"
+    else:
+        for side, language in corpus.languages.items():
+            if not LANGUAGE.fullmatch(language):
+                yield f"{key}.{side}: {language!r} is not allowed: should be a language code, such as de or zh-CN"
+            elif side == "target" or side == "source" and _is_reversed(corpus, parameters):
+                yield from _bleu_tokenizer(f"{key}.{side}", language)
+
+
+def _is_reversed(corpus: PreparedCorpus, parameters: Parameters) -> bool:
+    """Return whether a run translates from the target of the corpus to its source."""
+    reversed_lines = (line for line in parameters.lines(corpus.task).values() if getattr(line, "reverse", False))
+    named = [parameters.tokens[line.tokens].corpus for line in reversed_lines if line.tokens in parameters.tokens]
+    return any(parameters.corpora.get(name) is corpus for name in named)
+
+
+def _bleu_tokenizer(key: str, language: str) -> Lines:
+    """A line where translations into the language could not be scored after their training."""
+    from raretokens.evaluation.metrics.bleu import language_tokenizer  # other corpora need not wait for sacreBLEU
+
+    try:
+        language_tokenizer(language)
+    except UserError as error:
+        yield f"{key}: {error}"
 
 
 def _extra_tests(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Lines:

@@ -220,10 +220,16 @@ def _bleu(texts: Texts, corpus: Path, folder: Path, suffix: str, reverse: bool =
         prefix = "bleu." if test == "test" else f"bleu.{test}."
         values: Metrics = {
             prefix + "tokenised": bleu.tokenised_bleu(system, truth, tokens),
-            prefix + "sacrebleu": bleu.sacre_bleu(system, truth),
+            prefix + "sacrebleu": bleu.sacre_bleu(system, truth, tokens.language),
         }
+        if bleu.is_unsegmented(truth, tokens.language):
+            file = corpus / f"{test}.{side}"
+            print(f"{file}: its script has no blanks between words, and sacreBLEU has no tokenizer for language "
+                  f"{tokens.language!r}: BLEU compares whole clauses")  # fmt: skip
+            how += "|unsegmented:yes"
         if test == "test":
-            values |= {"bleu.interval": bleu.sacre_bleu_interval(system, truth), "chrf": bleu.chrf(system, truth)}
+            interval = bleu.sacre_bleu_interval(system, truth, tokens.language)
+            values |= {"bleu.interval": interval, "chrf": bleu.chrf(system, truth)}
         found |= {path: (value, signature + how) for path, (value, signature) in values.items()}
     return found
 
@@ -237,7 +243,7 @@ def _bootstrap_bleu(texts: Texts, corpus: Path, system: Path, reverse: bool = Fa
     translated, truth, _ = paired_lines(texts.decoding, system, corpus / f"test.{side}")
     return {
         "bleu.tokenised": bootstrap.bleu(*(split_tokens(text, tokens) for text in (translated, truth)), TOKENISED),
-        "bleu.sacrebleu": bootstrap.bleu(translated, truth, {"tokenize": "13a"}),
+        "bleu.sacrebleu": bootstrap.bleu(translated, truth, tokens.sacrebleu),
     }
 
 
