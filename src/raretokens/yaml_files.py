@@ -11,14 +11,39 @@ from raretokens.errors import UserError
 from raretokens.schema import UNKNOWN, renamed, unknown_key
 
 
+class Ambiguous(yaml.YAMLError):
+    """A scalar that YAML 1.1 and 1.2 read as different values; so do PyYAML and DVC."""
+
+    def __init__(self, node: yaml.ScalarNode, reason: str) -> None:
+        super().__init__(reason)
+        self.line = node.start_mark.line
+
+
 class Rules:
-    """YAML 1.1, with the floats of YAML 1.2, such as the 5e-05 that DVC writes; a duplicate key is an error."""
+    """YAML 1.2, as DVC reads it; a scalar that is another value in YAML 1.1 and a duplicate key are errors.
+
+    The words yes, no, on and off are strings, also where DVC has rewritten a file without their quotes.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if twice := [key for key in keys if keys.count(key) > 1 and key != "<<"]:
             raise yaml.constructor.ConstructorError(None, None, f"{twice[0]!r} stands twice", node.start_mark)
         return super().construct_mapping(node, deep)
+
+    def construct_integer(self, node: yaml.ScalarNode) -> int:
+        value = self.construct_scalar(node)
+        digits = value.lstrip("-+").replace("_", "")
+        if not digits:
+            raise Ambiguous(node, f"{value} is no number, but looks like one; put it in quotes")
+        if digits[:2] == "0o":
+            raise Ambiguous(node, f"{value} is a number in YAML 1.2 and text in 1.1; write decimal digits")
+        if re.fullmatch("0[0-9]+", digits) and (digits.strip("01234567") or int(digits) != int(digits, 8)):
+            raise Ambiguous(node, f"{value} is octal in YAML 1.1 and decimal in 1.2; write it without the leading zero")
+        return self.construct_yaml_int(node)
+
+    def construct_date(self, node: yaml.ScalarNode) -> None:
+        raise Ambiguous(node, f"{node.value} is a date to some readers of YAML and text to others; put it in quotes")
 
 
 class Loader(Rules, yaml.SafeLoader):
@@ -29,9 +54,31 @@ class FastLoader(Rules, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """The same by libyaml where PyYAML was built with it: ten times as fast."""
 
 
-FLOAT = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$")
+FLOAT = r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+# Tag -> pattern, first characters, and constructor of the scalars that YAML 1.1 and 1.2 have different rules for. An integer
+# fits the pattern of floats, which comes after.
+SCALARS = {
+    "bool": ("true|True|TRUE|false|False|FALSE", "tTfF", yaml.SafeLoader.construct_yaml_bool),
+    "int": ("[-+]?([0-9_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0b[01_]+)", "-+0123456789", Rules.construct_integer),
+    "float": (FLOAT, "-+.0123456789", yaml.SafeLoader.construct_yaml_float),
+    "timestamp": (r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?", "0123456789", Rules.construct_date),
+}
+
+
+def _use_scalars(loader: type[yaml.SafeLoader]) -> None:
+    """Replace YAML 1.1's rules for scalars; null and the merge key stay."""
+    tags = {f"tag:yaml.org,2002:{name}" for name in SCALARS}
+    loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in rules if tag not in tags]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    for name, (pattern, first, construct) in SCALARS.items():
+        loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(f"({pattern})$"), list(first))
+        loader.add_constructor(f"tag:yaml.org,2002:{name}", construct)
+
+
 for _loader in (Loader, FastLoader):
-    _loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
+    _use_scalars(_loader)
 
 
 def read_yaml(path: Path) -> Any:
@@ -48,6 +95,9 @@ def parsed_yaml(text: bytes, place: object) -> Any:
         return _load(text.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise UserError(f"{place}: not UTF-8 at byte {error.start}") from None
+    except Ambiguous as error:
+        line = text.decode("utf-8").split("\n")[error.line].strip()
+        raise UserError(f"{place}: line {error.line + 1}, {line!r}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
 
@@ -56,6 +106,8 @@ def _load(text: str) -> Any:
     """Load with libyaml; a text that it refuses is read again by PyYAML's own parser, which alone words the error."""
     try:
         return yaml.load(text, FastLoader)  # noqa: S506 - a SafeLoader
+    except Ambiguous:
+        raise
     except (yaml.YAMLError, ValueError, RecursionError):
         return yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
 
