@@ -30,9 +30,9 @@ from raretokens.tools.measure.measurement import measure_embedding
 from raretokens.tools.measure.model import load_model
 from raretokens.tools.measure.row_order import arrange_rows
 model = load_model(sys.argv[1])
-for name, stored in model.embeddings.items():
+for role, stored in model.embeddings.items():
     counts = (1e9 / np.arange(1, stored.shape[0] + 1)).astype(np.int64)
-    measure_embedding(model, name, arrange_rows(model, stored.shape[0], counts), print)
+    measure_embedding(model, role, arrange_rows(model, role, counts), print)
 """
 
 

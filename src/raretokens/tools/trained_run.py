@@ -1,12 +1,13 @@
 """A trained run of the pipeline, found by its name or folder: its job files, tokens, model and scores."""
 
+import difflib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from raretokens import paths
-from raretokens.errors import UserError, nearest
+from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 MODEL = "model.safetensors"
@@ -56,15 +57,28 @@ def find(name: str) -> TrainedRun:
     Raises UserError if there is none, or several tasks have one.
     """
     scale, task, run = _split(Path(name))
-    found = [Path(path) for path in scale.glob(f"{paths.trained(task or '*', run)}/{MODEL}")]
+    found = matches(name)
     if not found:
-        known = sorted("/".join(path.parts[-3:-1]) for path in scale.glob(f"{paths.trained('*', '*')}/{MODEL}"))
-        raise UserError(f"{name}: no trained run of that name; {nearest(f'{task}/{run}' if task else run, known)}")
+        near = nearest_run(name)
+        raise UserError(f"{name}: no trained run of that name; " + (f"the nearest is {near}" if near else "none is known"))
     if len(found) > 1:
         raise UserError(f"{name}: several tasks have it: {', '.join('/'.join(path.parts[-3:-1]) for path in found)}")
     task = found[0].parts[-3]
     job = _read_json(scale / paths.job(f"train-{task}", run), JOBS_HINT)["job"]
     return TrainedRun(scale, task, run, job["run"], job["training"], job["groups"])
+
+
+def matches(name: str) -> list[Path]:
+    """Return the model file of each run of that name."""
+    scale, task, run = _split(Path(name))
+    return [Path(path) for path in scale.glob(f"{paths.trained(task or '*', run)}/{MODEL}")]
+
+
+def nearest_run(name: str) -> str | None:
+    """Return the name of the trained run that is most like it; None if there is no run."""
+    scale, task, run = _split(Path(name))
+    known = sorted("/".join(path.parts[-3:-1]) for path in scale.glob(f"{paths.trained('*', '*')}/{MODEL}"))
+    return next(iter(difflib.get_close_matches(f"{task}/{run}" if task else run, known, n=1, cutoff=0.0)), None)
 
 
 def is_run(folder: Path) -> bool:

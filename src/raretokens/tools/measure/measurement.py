@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.evaluation.geometry import geometry_metrics
+from raretokens.evaluation.geometry import all_but_top_geometry, frequency_geometry, row_geometry
 from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.frequency import lengths, norm_by_frequency, zipfian_whitening
 from raretokens.evaluation.metrics.rows import evenly, members
@@ -16,13 +16,14 @@ from raretokens.evaluation.metrics.spectrum import indicators, projection, singu
 from raretokens.evaluation.score_files import Metrics
 from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES
 from raretokens.tools.measure import predictions, streaming
+from raretokens.tools.measure.embeddings import MATRIX, TIED
 from raretokens.tools.measure.formats import DTYPE_NAMES
-from raretokens.tools.measure.model import TIED, Model
-from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows
-from raretokens.tools.measure.tokenizers import Texts, can_produce, count_tokens, read_ids
+from raretokens.tools.measure.model import Model
+from raretokens.tools.measure.notes import Report, add_note, optional
+from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows, find_nonfinite_rows
+from raretokens.tools.measure.tokenizers import Texts, can_reach, count_tokens, read_ids
 from raretokens.tools.measure.word_similarity import measure_similarity
 
-Report = Callable[[str], object]  # called with what happens next
 MAX_POINTS, MAX_CANDIDATES = 400, 1000  # of a group in a figure; of an embedding in the list
 
 
@@ -43,97 +44,138 @@ class Measurement:
     """A measured embedding; the last one of a causal model also has the metrics of a text."""
 
     model: str
-    embedding: str  # a key of Model.embeddings
+    embedding: str  # its role, a key of Model.embeddings
     facts: dict[str, Any]
     metrics: Metrics
     candidates: list[dict[str, Any]]  # for under-trained rows
     points: list[tuple[str, str, float, float]]  # of figures: series, group, x, y
     row_groups: np.ndarray  # frequency group of each row of the file
+    notes: list[str] = field(default_factory=list)  # what was assumed or left out, and why
     bootstrap: Replicates = field(default_factory=dict)  # of metrics of a text
 
     @property
     def title(self) -> str:
-        return self.model if self.embedding in ("table", TIED) else f"{self.model}, {self.embedding}"
+        return self.model if self.embedding in (MATRIX, TIED) else f"{self.model}, {self.embedding}"
 
 
 def measure_model(model: Model, options: Options, report: Report) -> list[Measurement]:
-    """Measure every embedding, and the predictions for the text if there is one."""
-    counts, tokenizer, texts = None, model.tokenizer, options.texts
-    if texts:
-        if tokenizer is None:
-            raise UserError(f"{model.path}: no tokenizer that can be read, which a text needs; leave --text out")
-        counts = count_tokens(tokenizer, texts.counted, model.line_end)
-    measurements = [
-        measure_embedding(
-            model,
-            name,
-            arrange_rows(model, stored.shape[0], counts, options.fractions, options.is_sorted),
-            report,
-            options.similarity_sets,
+    """Measure every embedding, and the predictions for the text if there is one; what fails is noted and left out."""
+    notes: list[str] = []
+    for note in model.notes:
+        add_note(note, notes, report)
+    counts = _count_text(model, options.texts, notes, report) if options.texts else None
+    measurements = []
+    for role, stored in model.embeddings.items():
+        wrong = find_nonfinite_rows(stored)
+        has_counts = counts is not None and not model.is_foreign(role)
+        arrangement = arrange_rows(
+            model, role, counts if has_counts else None, options.fractions, options.is_sorted, excluded=wrong
         )
-        for name, stored in model.embeddings.items()
-    ]
-    if texts:
-        reading = predictions.Reading(**model.reading | options.reading).within(model.max_positions)
-        if reading.context >= reading.window:
-            raise UserError(
-                f"--context: {reading.context} is not allowed: should be below the window of {reading.window}"
-            )
-        if causal := predictions.load_causal_model(model, reading, report):
-            ids = read_ids(tokenizer, texts.read, model.line_end, options.max_tokens)
-            last = measurements[-1]
-            metrics, last.bootstrap = predictions.measure_text(model, causal, ids, last.row_groups, reading)
-            last.metrics.update(metrics)
+        one = measure_embedding(model, role, arrangement, report, options.similarity_sets)
+        if counts is not None and not has_counts:
+            add_note(f"{role} embedding: no frequencies, since it has a vocabulary of its own", one.notes, report)
+        measurements.append(one)
+    if options.texts and model.tokenizer is not None:
+        last = next((one for one in measurements if "output" in one.embedding), measurements[-1])
+        with optional("perplexity, Uniq and continuations", notes, report):
+            metrics, last.bootstrap = _measure_text(model, options, last.row_groups, report)
+            last.metrics.update(_drop_missing(metrics, last.notes, report))
+    for one in measurements:
+        one.notes[:0] = notes
     return measurements
 
 
+def _count_text(model: Model, texts: Texts, notes: list[str], report: Report) -> np.ndarray | None:
+    with optional("token counts, and all that needs them,", notes, report):
+        if model.tokenizer is None:
+            raise UserError("no tokenizer that can be read")
+        return count_tokens(model.tokenizer, texts.counted, model.line_end)
+    return None
+
+
+def _measure_text(model: Model, options: Options, groups: np.ndarray, report: Report) -> tuple[Metrics, Replicates]:
+    reading = predictions.Reading(**model.reading | options.reading).within(model.max_positions)
+    if reading.context >= reading.window:
+        raise UserError(f"--context: {reading.context} is not allowed: should be below the window of {reading.window}")
+    causal = predictions.load_causal_model(model, reading)
+    report("text")
+    ids = read_ids(model.tokenizer, options.texts.read, model.line_end, options.max_tokens)
+    return predictions.measure_text(model, causal, ids, groups, reading)
+
+
 def measure_embedding(
-    model: Model, name: str, arrangement: Arrangement, report: Report, sets: Mapping[str, Sequence[Pair]] | None = None
+    model: Model, role: str, arrangement: Arrangement, report: Report, sets: Mapping[str, Sequence[Pair]] | None = None
 ) -> Measurement:
     """Compute all metrics of one embedding; sets: of word similarity, by name."""
-    stored, groups, counts = model.embeddings[name], arrangement.groups, arrangement.counts
+    stored, groups, counts = model.embeddings[role], arrangement.groups, arrangement.counts
     streamed = OrderedRows(stored, arrangement.rows)
     is_streamed = streaming.is_large(*stored.shape)
     matrix = streamed if is_streamed else streamed.in_memory()
-    report("geometry")
-    metrics: Metrics = geometry_metrics(matrix, groups, counts)
+    notes: list[str] = []
+    if len(arrangement.excluded):
+        some = ", ".join(map(str, arrangement.excluded[:5]))
+        add_note(
+            f"{role} embedding: rows with NaN or Inf are left out: {len(arrangement.excluded)} (ids {some})", notes, report
+        )
+    parts: dict[str, Callable[[], Metrics]] = {"geometry": lambda: row_geometry(matrix, groups)}
     if counts is not None:
-        report("frequency")
-        metrics["norm_by_frequency"] = norm_by_frequency(matrix, counts, groups)
-        metrics |= zipfian_whitening(matrix, counts, groups)
+        parts["frequency probe"] = lambda: frequency_geometry(matrix, groups, counts)
+    parts["geometry without the top directions"] = lambda: all_but_top_geometry(matrix, groups)
+    if counts is not None:
+        parts["norms by frequency"] = lambda: {"norm_by_frequency": norm_by_frequency(matrix, counts, groups)}
+        parts["Zipfian whitening"] = lambda: zipfian_whitening(matrix, counts, groups)
     if sets:
-        report("word similarity")
-        metrics |= measure_similarity(model, matrix, arrangement, sets)
+        parts["word similarity"] = lambda: measure_similarity(model, matrix, arrangement, sets)
+    metrics: Metrics = {}
+    for part, compute in parts.items():
+        report(part)
+        with optional(part, notes, report):
+            metrics |= compute()
     if is_streamed:
         size = stored.shape[1], len(members(groups)["total"])
         metrics = {
             path: (value, how + streaming.signature_suffix(*size, path)) for path, (value, how) in metrics.items()
         }
     report("under-trained rows")
-    undertrained, candidates = _find_undertrained(model, matrix, arrangement)
-    points = list(_figure_points(matrix, arrangement))
+    undertrained, candidates, points = {}, [], []
+    with optional("under-trained rows", notes, report):
+        undertrained, candidates = _find_undertrained(model, matrix, arrangement)
+    with optional("figures", notes, report):
+        points = list(_figure_points(matrix, arrangement))
     row_groups = np.full(stored.shape[0], FILLER, np.int8)
     row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]
+    bias = {True: "yes", False: "no", None: None}[model.has_output_bias] if "output" in role or role == MATRIX else None
     facts = {
-        "file": stored.path.name,
+        "file": stored.path.name if model.folder is None else model.path.name,
         "tensor": stored.name,
         "rows": stored.shape[0],
         "width": stored.shape[1],
-        "stored as": DTYPE_NAMES[stored.dtype],
-        "output bias": "yes" if model.has_output_bias else "no",
+        "dtype": DTYPE_NAMES[stored.dtype],
+        "output bias": bias,
         "measured rows": len(members(groups)["total"]),
-        "types that occur": None if counts is None else int(np.sum(counts > 0)),
+        "token types that occur": None if counts is None else int(np.sum(counts > 0)),
     }
-    return Measurement(model.name, name, facts, _drop_missing(metrics | undertrained), candidates, points, row_groups)
+    metrics = _drop_missing(metrics | undertrained, notes, report)
+    return Measurement(model.name, role, facts, metrics, candidates, points, row_groups, notes)
 
 
-def _drop_missing(metrics: Metrics) -> Metrics:
-    """Drop metrics and groups without a value."""
-    return {
-        path: ({key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value, how)
-        for path, (value, how) in metrics.items()
-        if value is not None
-    }
+def _drop_missing(metrics: Metrics, notes: list[str], report: Report) -> Metrics:
+    """Drop metrics and groups without a value; note those that are NaN or infinite."""
+    wrong: list[str] = []
+
+    def drop(path: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            kept = {key: drop(f"{path}.{key}", one) for key, one in value.items()}
+            return {key: one for key, one in kept.items() if one is not None} or None
+        if value is not None and not np.isfinite(value):
+            wrong.append(path)
+            return None
+        return value
+
+    kept = {path: (drop(path, value), how) for path, (value, how) in metrics.items()}
+    if wrong:
+        add_note(f"left out, since NaN or infinite: {', '.join(wrong)}", notes, report)
+    return {path: (value, how) for path, (value, how) in kept.items() if value is not None}
 
 
 def _find_undertrained(model: Model, matrix: Any, arrangement: Arrangement) -> tuple[Metrics, list[dict[str, Any]]]:
@@ -153,16 +195,19 @@ def _find_undertrained(model: Model, matrix: Any, arrangement: Arrangement) -> t
     }
     places = [int(place) for place in found.ids[: min(found.candidates, MAX_CANDIDATES)]]
     ids = [int(rows[place]) for place in places]
-    produced = can_produce(model.tokenizer, ids) if model.tokenizer else [None] * len(ids)
+    reachable: list[bool | None] = [None] * len(ids)
+    if model.tokenizer is not None and not arrangement.is_foreign:
+        occurring = [counts is not None and bool(counts[place]) for place in places]
+        reachable = can_reach(model.tokenizer, ids, occurring)
     return {"undertrained": (values, found.signature)}, [
         {
             "id": ids[rank],
-            "piece": arrangement.vocabulary.tokens[place],
+            "token": arrangement.vocabulary.tokens[place],
             "count": None if counts is None else int(counts[place]),
             "distance": float(found.raw[rank]),
-            "less the mean": float(found.centred[rank]),
-            "less the first direction": float(found.turned[rank]),
-            "tokenizer makes it": produced[rank],
+            "distance after centring": float(found.centred[rank]),
+            "distance without first direction": float(found.turned[rank]),
+            "reachable": reachable[rank],
         }
         for rank, place in enumerate(places)
     ]

@@ -11,7 +11,9 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import BOS, EOS, PAD, UNK
 from raretokens.tools import trained_run
+from raretokens.tools.measure.embeddings import INPUT_NAMES, MATRIX, TIED, choose_embeddings, setting, tensor_named
 from raretokens.tools.measure.formats import PICKLED, SUFFIXES, StoredMatrix, read_file, read_json, refuse
+from raretokens.tools.measure.notes import optional
 from raretokens.tools.measure.tokenizers import (
     SPECIAL_NAMES,
     SentencePieceTokenizer,
@@ -22,16 +24,6 @@ from raretokens.tools.measure.tokenizers import (
 from raretokens.tools.trained_run import TrainedRun
 
 SPM = "spm.model"  # of a folder of token files
-TIED = "input and output (tied)"
-INPUT_NAMES = (
-    "embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight", "tok_embeddings.weight",
-    "shared.weight", "embeddings.weight", "embedding.weight", "embedding", "table",
-)  # fmt: skip
-OUTPUT_NAMES = (
-    "lm_head.weight", "embed_out.weight", "output_projection.weight", "output.weight", "predictions.decoder.weight",
-    "lm_head.decoder.weight", "generator.weight",
-)  # fmt: skip
-BIAS_NAMES = ("lm_head.bias", "embed_out.bias", "output_projection.bias", "predictions.bias")
 
 
 @dataclass
@@ -40,7 +32,7 @@ class Model:
 
     name: str
     path: Path
-    embeddings: dict[str, StoredMatrix]  # TIED, or "input" and "output", or "table" of a file alone
+    embeddings: dict[str, StoredMatrix]  # by role (embeddings.py)
     special_ids: list[int | None] = field(default_factory=lambda: [None] * 4)  # of <s>, <pad>, </s>, <unk>
     tokenizer: Tokenizer | None = None
     row_names: list[str] | None = None  # if there is no tokenizer
@@ -50,35 +42,42 @@ class Model:
     line_end: int | None = None  # id after each line of a text; None: the tokenizer sees the line feed itself
     begin: int | None = None  # id before a text
     max_positions: int | None = None
-    has_output_bias: bool = False
+    has_output_bias: bool | None = None  # None: no output embedding is known
+    notes: list[str] = field(default_factory=list)  # what was assumed, and what is not measured
+    has_two_vocabularies: bool = False  # of encoder and decoder; the tokenizer is the encoder's
     run: TrainedRun | None = None
     folder: tempfile.TemporaryDirectory | None = None  # that holds the embedding
 
-    def token(self, row: int) -> str:
-        """Return the token of a row; empty if it has none."""
+    def token(self, row: int) -> str | None:
+        """Return the token of a row; None if it has none."""
         if self.row_names is not None:
-            return self.row_names[row] if row < len(self.row_names) else ""
-        return (self.tokenizer.token(row) if self.tokenizer and row < self.tokenizer.size else None) or ""
+            return self.row_names[row] if row < len(self.row_names) else None
+        return self.tokenizer.token(row) if self.tokenizer and row < self.tokenizer.size else None
+
+    def is_foreign(self, role: str) -> bool:
+        """Whether the rows of an embedding are not the tokenizer's tokens: the decoder has another vocabulary."""
+        return self.has_two_vocabularies and role.startswith("decoder")
 
 
 def load_model(name: str) -> Model:
-    """Find the model of a path or run name. Raises UserError with the reason if nothing of that name can be measured."""
+    """Find the model of a path or run name. Raises UserError with the reason if no such model can be measured."""
     path = Path(name)
     if path.is_dir() and not trained_run.is_run(path):
         return _load_folder(path)
     if path.is_file():
         contents = read_file(path)
         matrix = _single_embedding(contents.tensors, path)
-        return Model(path.stem, path, {"table": matrix}, row_names=contents.words, folder=contents.folder)
-    if path.suffix in SUFFIXES or path.is_absolute():
-        raise UserError(f"{name}: no such file or folder")
+        return Model(path.stem, path, {MATRIX: matrix}, row_names=contents.words, folder=contents.folder)
+    if path.suffix in SUFFIXES or path.is_absolute() or not trained_run.matches(name):
+        near = trained_run.nearest_run(name)
+        raise UserError(f"{name}: no such file, model folder or run" + (f"; the nearest run is {near}" if near else ""))
     return _load_run(trained_run.find(name))
 
 
 def _single_embedding(tensors: Mapping[str, StoredMatrix], path: Path) -> StoredMatrix:
     """The matrix that has the name of an input embedding, or the only one."""
     matrices = [tensor for tensor in tensors.values() if len(tensor.shape) == 2]
-    found = _tensor_named(tensors, INPUT_NAMES, None) or (matrices[0] if len(matrices) == 1 else None)
+    found = tensor_named(tensors, INPUT_NAMES) or (matrices[0] if len(matrices) == 1 else None)
     if found is None:
         raise UserError(
             f"{path}: which of {', '.join(sorted(tensors)[:8])} is the embedding? "
@@ -119,50 +118,73 @@ def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
 
 
 def _load_folder(folder: Path) -> Model:
-    config, tensors = read_json(folder / "config.json"), _read_tensors(folder)
-    tokenizer = load_tokenizer(folder)
-    specials = special_ids(folder, config, tokenizer)
+    notes: list[str] = []
+    config = _read_settings(folder / "config.json", notes)
+    tensors = _read_tensors(folder, notes)
+    found = choose_embeddings(folder, tensors, config)
+    tokenizer = None
+    with optional("tokens and --text", notes):
+        tokenizer = load_tokenizer(folder)
+    specials = special_ids(config, _read_settings(folder / "tokenizer_config.json", notes), tokenizer)
+    rows = min(matrix.shape[0] for matrix in found.matrices.values())
+    for name, id in specials.items():
+        if id is not None and id >= rows:
+            specials[name] = None
+            notes.append(f"{name}_token_id {id} is ignored: the embedding has {rows} rows, from 0")
     own = config.get("raretokens", {})  # of an exported run
     end = specials["eos"] if own.get("lines_end_in_eos") else None
     begin = end if end is not None else specials["bos"] if specials["bos"] is not None else specials["eos"]
+    lengths = (setting(config, key) for key in ("max_position_embeddings", "n_positions", "max_seq_len"))
     return Model(
         folder.resolve().name,
         folder,
-        _find_embeddings(tensors, config, folder),
+        found.matrices,
         [specials[name] for name in SPECIAL_NAMES],
         tokenizer,
         groups=own.get("groups"),
         reading=_flatten_reading(own.get("evaluation") or {}),
         line_end=end,
         begin=begin,
-        max_positions=next((config[key] for key in ("max_position_embeddings", "n_positions") if key in config), None),
-        has_output_bias=any(name.endswith(BIAS_NAMES) for name in tensors),
+        max_positions=next((length for length in lengths if isinstance(length, int) and length > 0), None),
+        has_output_bias=found.has_output_bias,
+        has_two_vocabularies=_has_two_vocabularies(folder, config),
+        notes=[*found.notes, *notes],
     )
 
 
-def _find_embeddings(tensors: dict[str, StoredMatrix], config: dict[str, Any], folder: Path) -> dict[str, StoredMatrix]:
-    """Input and output embedding by the names of the tensors; the two are one if tied."""
-    rows = _setting(config, "vocab_size")
-    output = _tensor_named(tensors, OUTPUT_NAMES, rows)
-    given = _tensor_named(tensors, INPUT_NAMES, rows) or output
-    if given is None:
-        raise UserError(
-            f"{folder}: no embedding with a name such as {', '.join(INPUT_NAMES[:4])} among {len(tensors)} tensors"
-        )
-    if output is not None and output != given and _setting(config, "tie_word_embeddings") is not True:
-        return {"input": given.checked(), "output": output.checked()}
-    if output is None and not _setting(config, "tie_word_embeddings", True):
-        return {"input": given.checked()}  # an encoder, or an output embedding of unknown name
-    return {TIED: given.checked()}
+def _has_two_vocabularies(folder: Path, config: dict[str, Any]) -> bool:
+    is_shared = config.get("share_encoder_decoder_embeddings", True)
+    return is_shared is False or "tgt_vocab_size" in config or (folder / "target_vocab.json").is_file()
 
 
-def _read_tensors(folder: Path) -> dict[str, StoredMatrix]:
-    files = sorted(folder.glob("*.safetensors"))
-    shards = read_json(folder / "model.safetensors.index.json").get("weight_map", {})
-    if shards:
-        files = [folder / name for name in sorted(set(shards.values()))]
-        if missing := [path for path in files if path.parent != folder or not path.is_file()]:
-            raise UserError(f"{missing[0]}: the index names it, but it is not in the folder")
+def _read_settings(path: Path, notes: list[str]) -> dict[str, Any]:
+    """Return the settings in a JSON file; none, with a note, if it holds anything else."""
+    try:
+        settings = read_json(path)
+    except UserError as error:
+        notes.append(str(error))
+        return {}
+    if not isinstance(settings, dict):
+        notes.append(f"{path.name} is ignored: it holds a {type(settings).__name__}, not an object")
+        return {}
+    return settings
+
+
+def _read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
+    """The tensors of the files that transformers would load: model.safetensors, or else the files of the index."""
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    others = sorted(path for path in folder.glob("*.safetensors") if path != single)
+    if single.is_file():
+        files = [single]
+    elif shards := _read_settings(index, notes).get("weight_map"):
+        files = _read_shards(folder, shards, notes)
+    elif len(others) > 1:
+        raise UserError(f"{folder}: which of {', '.join(path.name for path in others[:8])} is the model? Name the file")
+    else:
+        files = others
+    ignored = [path.name for path in others if path not in files]
+    if ignored and files:
+        notes.append(f"not read, as transformers would not: {', '.join(ignored[:8])}")
     if files:
         return {name: tensor for path in files for name, tensor in read_file(path).tensors.items()}
     if pickled := next((path for suffix in PICKLED for path in folder.glob(f"*{suffix}")), None):
@@ -170,24 +192,12 @@ def _read_tensors(folder: Path) -> dict[str, StoredMatrix]:
     raise UserError(f"{folder}: no *.safetensors in it")
 
 
-def _tensor_named(
-    tensors: Mapping[str, StoredMatrix], endings: tuple[str, ...], rows: int | None
-) -> StoredMatrix | None:
-    """The matrix with the first ending that one has, of several the shortest name. Padding may add rows."""
-    for ending in endings:
-        fitting = [
-            tensor
-            for name, tensor in tensors.items()
-            if (name == ending or name.endswith(f".{ending}"))
-            and len(tensor.shape) == 2
-            and "position" not in name
-            and (rows is None or tensor.shape[0] >= rows)
-        ]
-        if fitting:
-            return min(fitting, key=lambda tensor: len(tensor.name))
-    return None
-
-
-def _setting(config: dict[str, Any], key: str, default: Any = None) -> Any:
-    """A setting of the model, or of its text part."""
-    return config.get(key, config.get("text_config", {}).get(key, default))
+def _read_shards(folder: Path, shards: dict[str, str], notes: list[str]) -> list[Path]:
+    named = [folder / name for name in sorted(set(map(str, shards.values())))]
+    files = [path for path in named if path.parent == folder and path.is_file()]
+    missing = [path.name for path in named if path not in files]
+    if missing:
+        notes.append(f"the index names {', '.join(missing[:4])}, but no such file is in the folder")
+    if not files:
+        raise UserError(f"{folder}: {notes[-1]}")
+    return files

@@ -47,6 +47,7 @@ def write(measurements: Sequence[Measurement], folder: Path, is_compared: bool) 
         "rows": rows,
         "headlines": [row for path in HEADLINES for row in rows if row["path"] == path],
         "signatures": dict.fromkeys((path, how) for one in measurements for path, (_, how) in one.metrics.items()),
+        "notes": [*dict.fromkeys((one.model, note) for one in measurements for note in one.notes)],
         "differences": compare(measurements) if is_compared else [],
         "titles": TITLES,
         "shown": MAX_ROWS,
@@ -72,17 +73,17 @@ def format_number(number: float | None) -> str:
 
 
 def _to_tree(one: Measurement) -> dict[str, Any]:
-    tree = layout({"model": one.model, "table": one.embedding, "facts": one.facts}, one.metrics)
-    kept = {key: tree[key] for key in ("model", "table", "facts", "metrics", "signatures")}
-    return kept | {"candidates": one.candidates}
+    tree = layout({"model": one.model, "embedding": one.embedding, "facts": one.facts}, one.metrics)
+    kept = {key: tree[key] for key in ("model", "embedding", "facts", "metrics", "signatures")}
+    return kept | {"notes": one.notes, "candidates": one.candidates}
 
 
 def _to_csv(measurements: Sequence[Measurement]) -> str:
     """A row for each number; a signature holds no comma and no quote, a name may."""
-    lines = ["model,table,metric,value,signature\n"]
+    lines = ["model,embedding,metric,value,signature\n"]
     for one in measurements:
         name = '"' + one.model.replace('"', '""') + '"'
-        lines += [f"{name},{one.embedding},{path},{number!r},{how}\n" for path, number, how in signed_numbers(one.metrics)]
+        lines += [f'{name},"{one.embedding}",{path},{number!r},{how}\n' for path, number, how in signed_numbers(one.metrics)]
     return "".join(lines)
 
 

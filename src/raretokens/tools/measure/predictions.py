@@ -1,11 +1,8 @@
 """A causal language model's predictions for a text: perplexity and Uniq by frequency group, repetition in continuations.
 
-A model folder is loaded by transformers from its files alone: no code of the folder is run, nothing is downloaded.
+A model whose later tokens move earlier logits, or whose file lacks parameters, has no perplexity: a number would mean nothing.
 """
 
-import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,9 +23,10 @@ from raretokens.evaluation.metrics.predictions import (
 )
 from raretokens.evaluation.score_files import Metrics
 from raretokens.tokenization.vocabulary import PAD
-from raretokens.tools.measure.formats import read_json
 from raretokens.tools.measure.model import Model
+from raretokens.tools.measure.transformers_models import TransformersModel, choose_device
 
+PROBE = 24  # tokens of the check that a model is causal
 MAX_LOGITS = 200_000_000  # numbers in memory at once; 0.8 GB
 
 
@@ -55,21 +53,22 @@ class Reading(NamedTuple):
 class CausalModel(Protocol):
     """A model that predicts the next token."""
 
-    device: torch.device
     types: int  # width of the logits
+    dtype: torch.dtype  # of its arithmetic
 
     def logits(self, ids: Tensor, first: int) -> Tensor: ...
-
-    def continue_greedily(self, ids: Tensor, length: int, never: int | None) -> np.ndarray: ...
 
 
 def measure_text(
     model: Model, causal: CausalModel, text: np.ndarray, groups: np.ndarray, reading: Reading
 ) -> tuple[Metrics, Replicates]:
     """Return the metrics of a text, and their values on bootstrapped texts. groups: frequency group of each id."""
-    if len(text) and text.max() >= len(groups):
-        raise UserError(f"{model.path}: the tokenizer has id {text.max()}, the embedding only {len(groups)} rows")
+    rows = min(len(groups), causal.types)
+    if len(text) and text.max() >= rows:
+        raise UserError(f"the tokenizer gives id {text.max()}, but the model has only {rows} rows, from 0")
     logprob, prediction, _ = _read_text(model, causal, text, reading)
+    if wrong := int(np.sum(~np.isfinite(logprob))):
+        raise UserError(f"{wrong} of {len(logprob)} log-probabilities are NaN or infinite")
     metrics: Metrics = {
         "ppl": perplexity(logprob, text, groups, window=reading.window, context=reading.context, split="text"),
         "uniq": _sign_as_text(uniq(prediction, groups, block=reading.block)),
@@ -98,12 +97,23 @@ def _measure_continuations(model: Model, causal: CausalModel, text: np.ndarray, 
         return {}
     begin = model.begin if model.begin is not None else 0
     prefixes = [[begin, *text[start * stride : start * stride + reading.prefix]] for start in range(reading.samples)]
-    made = causal.continue_greedily(torch.tensor(np.array(prefixes, np.int64)), reading.length, model.special_ids[PAD])
+    made = continue_greedily(causal, torch.tensor(np.array(prefixes, np.int64)), reading.length, model.special_ids[PAD])
     written = reference_continuations(text, samples=reading.samples, prefix=reading.prefix, length=reading.length)
     return {
         "continuation": _sign_as_text(continuation(made, prefix=reading.prefix)),
         "continuation_of_text": _sign_as_text(continuation(written, prefix=reading.prefix, source="targets")),
     }
+
+
+@torch.no_grad()
+def continue_greedily(causal: CausalModel, ids: Tensor, length: int, never: int | None) -> np.ndarray:
+    """The most probable token at each step, by the logits alone: no generation setting of a folder has a say."""
+    for _ in range(length):
+        scores = causal.logits(ids, ids.shape[1] - 1)[:, 0]
+        if never is not None:
+            scores[:, never] = -torch.inf
+        ids = torch.cat((ids, scores.argmax(1, keepdim=True).cpu()), dim=1)
+    return ids[:, -length:].numpy().astype(np.int32)
 
 
 def _sign_as_text(signed: tuple[Any, str]) -> tuple[Any, str]:
@@ -120,7 +130,7 @@ class PipelineModel:
         assert model.run is not None
         run, self.types = model.run.run, next(iter(model.embeddings.values())).shape[0]
         longest = max(reading.window, reading.block, 1 + reading.prefix + reading.length)
-        self.device = _choose_device()
+        self.device, self.dtype = choose_device(), torch.float32
         self.model: nn.Module = build(run["architecture"], run["shape"], self.types, longest)
         load_weights(self.model, model.run.model)
         self.model.to(self.device).eval()
@@ -128,64 +138,30 @@ class PipelineModel:
     def logits(self, ids: Tensor, first: int) -> Tensor:
         return (self.model(ids.to(self.device))[:, first:] @ self.model.embedding.T).float()
 
-    @torch.no_grad()
-    def continue_greedily(self, ids: Tensor, length: int, never: int | None) -> np.ndarray:
-        for _ in range(length):
-            scores = self.logits(ids, ids.shape[1] - 1)[:, 0]
-            scores[:, never] = -torch.inf
-            ids = torch.cat((ids, scores.argmax(1, keepdim=True).cpu()), dim=1)
-        return ids[:, -length:].numpy().astype(np.int32)
 
-
-class TransformersModel:
-    """A causal model of transformers."""
-
-    def __init__(self, folder: Path) -> None:
-        os.environ["HF_HUB_OFFLINE"] = "1"
-        from transformers import AutoModelForCausalLM
-
-        options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
-        try:
-            self.model = AutoModelForCausalLM.from_pretrained(folder, **options)
-        except (ValueError, OSError, ImportError, KeyError) as error:
-            raise UserError(f"{folder}: transformers cannot load it as a causal model: {error}") from None
-        self.device = _choose_device()
-        self.model.to(self.device).eval()
-        self.model.generation_config.eos_token_id = None  # nothing ends a continuation
-        self.types = self.model.get_output_embeddings().weight.shape[0]
-
-    def logits(self, ids: Tensor, first: int) -> Tensor:
-        return self.model(input_ids=ids.to(self.device), use_cache=False).logits[:, first:].float()
-
-    @torch.no_grad()
-    def continue_greedily(self, ids: Tensor, length: int, never: int | None) -> np.ndarray:
-        ids = ids.to(self.device)
-        made = self.model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=False,
-            num_beams=1,
-            max_new_tokens=length,
-            suppress_tokens=None if never is None else [never],
-            pad_token_id=0 if never is None else never,
-        )
-        return made[:, -length:].cpu().numpy().astype(np.int32)
-
-
-def load_causal_model(model: Model, reading: Reading, report: Callable[[str], object]) -> CausalModel | None:
-    """Return None, and report why, if the model is not causal or transformers is not installed."""
-    architectures = read_json(model.path / "config.json").get("architectures") if model.path.is_dir() else None
-    names = " ".join(architectures or [])
-    is_causal = model.run.task == "lm" if model.run is not None else "CausalLM" in names or "LMHead" in names
-    if not is_causal:
-        return report("no causal model: perplexity is left out")
+def load_causal_model(model: Model, reading: Reading) -> CausalModel:
+    """Load the model to predict a text. Raises UserError if its predictions are not those of a causal language model."""
     if model.run is not None:
+        if model.run.task != "lm":
+            raise UserError(f"{model.name} is no causal language model")
         return PipelineModel(model, reading)
-    try:
-        return TransformersModel(model.path)
-    except ModuleNotFoundError:
-        return report("perplexity is left out: it needs transformers (pip install 'raretokens[transformers]')")
+    if not (model.path / "config.json").is_file():
+        raise UserError("no config.json that says what the model is")
+    causal = TransformersModel(model.path)
+    check_causal(causal, model.max_positions)
+    return causal
 
 
-def _choose_device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+@torch.no_grad()
+def check_causal(causal: CausalModel, max_positions: int | None) -> None:
+    """Raise UserError if changing later tokens moves the logits of earlier positions."""
+    length = min(PROBE, max_positions or PROBE)
+    first = torch.from_numpy(np.random.default_rng(0).integers(0, causal.types, (4, length)))
+    other, seen = first.clone(), length // 3
+    other[:, seen:] = (first[:, seen:] + 1 + causal.types // 3) % causal.types
+    before, after = (causal.logits(ids, 0)[:, :seen].float() for ids in (first, other))
+    moved, scale = float((before - after).abs().max()), float(before.abs().max())
+    if not moved <= scale * (1e-4 if causal.dtype == torch.float32 else 0.03):  # rounding depends on what is batched
+        raise UserError(
+            f"the model is not causal: changing later tokens moves the logits of earlier positions by up to {moved:.3g}"
+        )

@@ -61,49 +61,64 @@ class Arrangement:
     vocabulary: Vocabulary
     groups: np.ndarray  # frequency group, UNGROUPED or FILLER
     counts: np.ndarray | None  # None if no text was counted
+    excluded: np.ndarray  # rows of the file that have no place, since they hold NaN or Inf
+    is_foreign: bool  # the model's tokens are not those of this embedding
+
+
+def find_nonfinite_rows(stored: StoredMatrix) -> np.ndarray:
+    """Return the ids of the rows that contain NaN or Inf."""
+    starts = range(0, stored.shape[0], BLOCK)
+    parts = (np.arange(start, min(start + BLOCK, stored.shape[0])) for start in starts)
+    return np.concatenate([part[~np.isfinite(stored.read(part)).all(axis=1)] for part in parts])
 
 
 def arrange_rows(
     model: Model,
-    size: int,
+    role: str,
     counts: np.ndarray | None = None,
     fractions: list[float] | None = None,
     is_sorted: bool = False,
+    excluded: np.ndarray = np.empty(0, np.int64),  # noqa: B008
 ) -> Arrangement:
     """Order the rows of one of the model's embeddings.
 
     Args:
-        size: rows of the embedding.
+        role: of the embedding, a key of model.embeddings.
         counts: of each id, from a text; without them those of the model's training text, if they are known.
         fractions: shares of the types that are frequent, medium and rare; else the model's own groups, or FRACTIONS.
         is_sorted: ids follow frequency, which gives groups without counts.
+        excluded: rows that get no place.
     """
-    tokens = [model.token(row) for row in range(size)]
-    has_tokens = model.row_names is not None or model.tokenizer is not None
-    is_used = np.array([bool(token) for token in tokens]) if has_tokens else np.ones(size, bool)
+    size, is_foreign = model.embeddings[role].shape[0], model.is_foreign(role)
+    has_tokens = (model.row_names is not None or model.tokenizer is not None) and not is_foreign
+    tokens = [model.token(row) if has_tokens else None for row in range(size)]
+    is_used = np.array([token is not None for token in tokens]) if has_tokens else np.ones(size, bool)
     counts = model.counts if counts is None else counts
     if counts is not None:
         counts = np.pad(counts[:size], (0, max(0, size - len(counts))))
-    rows = _order_rows(model.special_ids, is_used, counts)
+    rows = _order_rows([None] * len(SPECIALS) if is_foreign else model.special_ids, is_used, counts, excluded)
     placed = np.zeros(len(rows), np.int64)
     if counts is not None:
         placed[rows >= 0] = counts[rows[rows >= 0]]
-    names = (SPECIALS[place] if row < 0 else tokens[row] for place, row in enumerate(rows))
+    names = (SPECIALS[place] if row < 0 else tokens[row] or "" for place, row in enumerate(rows))
     vocabulary = Vocabulary(tuple(names), placed, placed, int(np.sum(~is_used[rows[len(SPECIALS) :]])))
     declared = None
     if counts is not None or is_sorted:
         declared = {"fractions": fractions, "boundaries": None} if fractions else model.groups or FRACTIONS
     groups = _group_places(vocabulary, rows, declared)
-    return Arrangement(rows, vocabulary, groups, None if counts is None else placed)
+    return Arrangement(rows, vocabulary, groups, None if counts is None else placed, excluded, is_foreign)
 
 
-def _order_rows(special_ids: list[int | None], is_used: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
+def _order_rows(
+    special_ids: list[int | None], is_used: np.ndarray, counts: np.ndarray | None, excluded: np.ndarray
+) -> np.ndarray:
     """Map place to row; is_used and counts are of each row of the file."""
-    specials = [-1 if row is None or row >= len(is_used) else row for row in special_ids]
-    used = np.setdiff1d(np.flatnonzero(is_used), specials)
+    specials = [-1 if row is None or row >= len(is_used) or row in excluded else row for row in special_ids]
+    placed = [*specials, *excluded]
+    used = np.setdiff1d(np.flatnonzero(is_used), placed)
     if counts is not None:
         used = used[np.lexsort((used, -counts[used]))]
-    unused = np.setdiff1d(np.flatnonzero(~is_used), specials)
+    unused = np.setdiff1d(np.flatnonzero(~is_used), placed)
     return np.concatenate((np.array(specials, np.int64), used, unused))
 
 

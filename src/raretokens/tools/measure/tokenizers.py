@@ -8,8 +8,11 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.tokenization.token_files import read_blocks
+from raretokens.tools.measure.embeddings import setting
 from raretokens.tools.measure.formats import read_json
 
+CONTEXTS = ("", " ", "a", "«", "\n")  # before the text of a token, to see whether the tokenizer gives the token
+REPLACEMENT = "\ufffd"
 SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
 
 
@@ -89,26 +92,39 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
     return None
 
 
-def special_ids(folder: Path, config: dict[str, Any], tokenizer: Tokenizer | None) -> dict[str, int | None]:
-    """Ids of the special tokens; an id that several have belongs to the first of eos, bos, unk and pad."""
-    settings = read_json(folder / "tokenizer_config.json")
+def special_ids(
+    config: dict[str, Any], settings: dict[str, Any], tokenizer: Tokenizer | None
+) -> dict[str, int | None]:
+    """Ids of the special tokens; an id that several have belongs to the first of eos, bos, unk and pad.
+
+    config, settings: config.json and tokenizer_config.json.
+    """
     ids = {tokenizer.token(id): id for id in range(tokenizer.size)} if tokenizer else {}
     found: dict[str, int | None] = dict.fromkeys(SPECIAL_NAMES)
     for name in ("eos", "bos", "unk", "pad"):
-        id = config.get(f"{name}_token_id", config.get("text_config", {}).get(f"{name}_token_id"))
+        id = setting(config, f"{name}_token_id")
         id = id[0] if isinstance(id, list) and id else id
         if id is None:
             token = settings.get(f"{name}_token")
-            id = ids.get(token["content"] if isinstance(token, dict) else token)
+            token = token.get("content") if isinstance(token, dict) else token
+            id = ids.get(token) if isinstance(token, str) else None
         if isinstance(id, int) and id >= 0 and id not in found.values():
             found[name] = id
     return found
 
 
-def can_produce(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
-    """Whether encoding the text of each token gives that token."""
+def can_reach(tokenizer: Tokenizer, ids: Sequence[int], occurring: Sequence[bool]) -> list[bool | None]:
+    """Whether some text has each token: the counted text, or the token's own text alone or after other text.
+
+    None of a token whose text is no complete UTF-8, which no text of its own can show.
+    """
     texts = [tokenizer.text(id) for id in ids]
-    return [id in encoded for id, encoded in zip(ids, tokenizer.encode(texts), strict=True)]
+    encoded = [tokenizer.encode([before + text for text in texts]) for before in CONTEXTS]
+    reached = [any(id in rows[place] for rows in encoded) for place, id in enumerate(ids)]
+    return [
+        True if is_reached or occurs else None if REPLACEMENT in text else False
+        for is_reached, occurs, text in zip(reached, occurring, texts, strict=True)
+    ]
 
 
 class Texts(NamedTuple):

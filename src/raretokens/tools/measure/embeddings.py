@@ -1,0 +1,196 @@
+"""The embedding matrices of a model folder: those that transformers would load, or else those with known names.
+
+Every assumption and every matrix that is not measured is noted.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from raretokens.errors import UserError
+from raretokens.tools.measure.formats import StoredMatrix
+from raretokens.tools.measure.transformers_models import Roles, find_roles
+
+INPUT, OUTPUT, TIED = "input", "output", "input and output (tied)"
+MATRIX = "matrix"  # of a file alone
+INPUT_NAMES = (
+    "embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight", "tok_embeddings.weight",
+    "shared.weight", "embeddings.weight", "embedding.weight", "embedding", "embeddings", "table",
+)  # fmt: skip
+OUTPUT_NAMES = (
+    "lm_head.weight", "embed_out.weight", "output_projection.weight", "output.weight", "predictions.decoder.weight",
+    "lm_head.decoder.weight", "generator.weight",
+)  # fmt: skip
+BIAS_NAMES = ("lm_head.bias", "embed_out.bias", "output_projection.bias", "predictions.bias")
+HEADS = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining")  # in names of classes
+BLOCK = 4096  # rows
+
+
+class Embeddings(NamedTuple):
+    """The embedding matrices of a model."""
+
+    matrices: dict[str, StoredMatrix]  # by role: INPUT, OUTPUT, TIED and others of encoders and decoders
+    has_output_bias: bool | None  # None: no output embedding is known
+    notes: list[str]
+
+
+def choose_embeddings(folder: Path, tensors: Mapping[str, StoredMatrix], config: Mapping[str, Any]) -> Embeddings:
+    """Choose the embedding matrices of a model folder. Raises UserError if no tensor can be one."""
+    notes: list[str] = []
+    found: tuple[dict[str, StoredMatrix], bool | None] | None = None
+    if config:
+        try:
+            found = _by_roles(find_roles(folder, tensors), tensors, notes)
+        except ModuleNotFoundError:
+            notes.append("transformers is not installed (pip install 'raretokens[transformers]')")
+        except UserError as error:
+            notes.append(str(error))
+    else:
+        notes.append("no config.json that says what the model is")
+    if not found or not found[0]:
+        found = _by_names(folder, tensors, config, notes)
+    matrices, has_bias = found
+    kept = dict(_readable(matrices, notes))
+    if not kept:
+        raise UserError(f"{folder}: {'; '.join(notes)}")
+    notes += _unmeasured(tensors, matrices)
+    return Embeddings(kept, has_bias, notes)
+
+
+def _readable(matrices: Mapping[str, StoredMatrix], notes: list[str]) -> Iterator[tuple[str, StoredMatrix]]:
+    for role, matrix in matrices.items():
+        try:
+            yield role, matrix.checked()
+        except UserError as error:
+            notes.append(f"{role} embedding left out: {error}")
+
+
+def _unmeasured(tensors: Mapping[str, StoredMatrix], matrices: Mapping[str, StoredMatrix]) -> list[str]:
+    """A note on further tensors with a row for each token."""
+    rows = {matrix.shape[0] for matrix in matrices.values()}
+    known = {matrix.name for matrix in matrices.values()}
+    others = [
+        name
+        for name, tensor in tensors.items()
+        if len(tensor.shape) == 2 and tensor.shape[0] in rows and tensor.shape[0] > tensor.shape[1] and name not in known
+    ]
+    return [f"not measured, though they have as many rows: {', '.join(sorted(others)[:8])}"] if others else []
+
+
+# As transformers loads them.
+
+
+def _by_roles(
+    roles: Roles, tensors: Mapping[str, StoredMatrix], notes: list[str]
+) -> tuple[dict[str, StoredMatrix], bool | None]:
+    found: dict[str, list[str]] = {}  # tensor of the file -> roles
+    if roles.is_assumed:
+        notes.append(f"config.json names no architecture that transformers has: {roles.architecture} is assumed")
+    for role, parameter in roles.parameters.items():
+        name = _stored_name(roles, parameter, tensors)
+        if name is None:
+            notes.append(f"{role} embedding left out: the files have no {parameter} for {roles.architecture}")
+            continue
+        found.setdefault(name, []).append(role)
+        if tensors[name].shape != roles.shapes[parameter]:
+            notes.append(
+                f"config.json makes the {role} embedding {_times(roles.shapes[parameter])}, but the file has "
+                f"{_times(tensors[name].shape)}: the file's is measured"
+            )
+    if "output" not in roles.parameters:
+        notes.append(f"{roles.architecture} has no output embedding")
+    return {_title(of): tensors[name] for name, of in found.items()}, roles.has_output_bias
+
+
+def _stored_name(roles: Roles, parameter: str, tensors: Mapping[str, StoredMatrix]) -> str | None:
+    """The tensor that a parameter is loaded from. Tied parameters are one tensor, unless the file has two that differ."""
+    source = roles.tied.get(parameter, parameter)
+    family = [source, *(target for target, of in roles.tied.items() if of == source)]
+    own = roles.files.get(parameter)
+    first = next((roles.files[name] for name in family if name in roles.files), None)
+    if own is None or first is None or own == first:
+        return own or first
+    return first if _are_equal(tensors[own], tensors[first]) else own
+
+
+def _title(roles: Sequence[str]) -> str:
+    """`input and output (tied)` of several roles."""
+    if {"encoder input", "decoder input"} <= {*roles}:
+        roles = [INPUT, *roles[2:]]
+    return roles[0] if len(roles) == 1 else f"{', '.join(roles[:-1])} and {roles[-1]} (tied)"
+
+
+def _times(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _are_equal(one: StoredMatrix, other: StoredMatrix) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    starts = range(0, one.shape[0], BLOCK)
+    parts = (np.arange(start, min(start + BLOCK, one.shape[0])) for start in starts)
+    return all(np.array_equal(one.read(part), other.read(part), equal_nan=True) for part in parts)
+
+
+# By the names of the tensors, where transformers cannot be asked.
+
+
+def _by_names(
+    folder: Path, tensors: Mapping[str, StoredMatrix], config: Mapping[str, Any], notes: list[str]
+) -> tuple[dict[str, StoredMatrix], bool | None]:
+    rows = setting(config, "vocab_size")
+    rows = rows if isinstance(rows, int) else None
+    output = tensor_named(tensors, OUTPUT_NAMES, rows) or tensor_named(tensors, OUTPUT_NAMES)
+    given = tensor_named(tensors, INPUT_NAMES, rows) or tensor_named(tensors, INPUT_NAMES) or output
+    if given is None:
+        matrices = [tensor for tensor in tensors.values() if len(tensor.shape) == 2]
+        if len(matrices) != 1:
+            raise UserError(
+                f"{folder}: no embedding with a name such as {', '.join(INPUT_NAMES[:4])} among {len(tensors)} tensors"
+                + "".join(f"; {note}" for note in notes)
+            )
+        given = matrices[0]
+    has_bias = any(name.endswith(BIAS_NAMES) for name in tensors)
+    if output is not None and output != given:
+        is_tied = setting(config, "tie_word_embeddings") is True and _are_equal(output, given)
+        matrices = {TIED: given} if is_tied else {INPUT: given, OUTPUT: output}
+    elif output is not None or _has_head(config):
+        matrices = {TIED: given}
+    else:
+        matrices, has_bias = {INPUT: given}, None
+    assumed = ", ".join(f"{role} is {matrix.name}" for role, matrix in matrices.items())
+    notes.append(f"embeddings are assumed from the names of the tensors: {assumed}")
+    return matrices, has_bias
+
+
+def _has_head(config: Mapping[str, Any]) -> bool:
+    """Whether a model without an output embedding in its file has a tied one."""
+    classes = config.get("architectures")
+    names = " ".join(map(str, classes)) if isinstance(classes, list) else ""
+    return any(head in names for head in HEADS) and setting(config, "tie_word_embeddings", True) is not False
+
+
+def tensor_named(
+    tensors: Mapping[str, StoredMatrix], endings: tuple[str, ...], rows: int | None = None
+) -> StoredMatrix | None:
+    """The matrix with the first ending that one has, of several the shortest name. Padding may add rows."""
+    for ending in endings:
+        fitting = [
+            tensor
+            for name, tensor in tensors.items()
+            if (name == ending or name.endswith(f".{ending}"))
+            and len(tensor.shape) == 2
+            and "position" not in name
+            and (rows is None or tensor.shape[0] >= rows)
+        ]
+        if fitting:
+            return min(fitting, key=lambda tensor: len(tensor.name))
+    return None
+
+
+def setting(config: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    """A setting of the model, or of its text part."""
+    text = config.get("text_config")
+    return config.get(key, text.get(key, default) if isinstance(text, dict) else default)

@@ -1,0 +1,35 @@
+"""Notes of a measurement: what was assumed, and why an optional part was left out."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from raretokens.errors import UserError
+
+Report = Callable[[str], object]  # called with a line for standard error
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def optional(part: str, notes: list[str], report: Report = lambda note: None) -> Iterator[None]:
+    """Note why a part of the measurement failed, and go on without it."""
+    try:
+        yield
+    except UserError as error:
+        reason = first_line(error)
+    except ModuleNotFoundError as error:
+        reason = f"{error.name} is not installed (pip install 'raretokens[transformers]')"
+    except Exception as error:  # any other: the rest of the measurement is still right
+        reason = f"{type(error).__name__}: {first_line(error)}"
+    else:
+        return
+    add_note(f"{part} left out: {reason}", notes, report)
+
+
+def add_note(note: str, notes: list[str], report: Report) -> None:
+    notes.append(note)
+    report(note)

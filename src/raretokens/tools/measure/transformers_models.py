@@ -1,0 +1,183 @@
+"""Models as transformers would load them: on the meta device, without a number, to learn what belongs where, or for predictions.
+
+No code of a model folder is run, and nothing is downloaded.
+"""
+
+import inspect
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from raretokens.errors import UserError
+from raretokens.tools.measure.notes import first_line
+
+AUTO_CLASSES = ("MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_MASKED_LM_MAPPING",
+                "MODEL_MAPPING")  # fmt: skip
+LOCAL = {"local_files_only": True, "trust_remote_code": False}
+
+
+class Roles(NamedTuple):
+    """What the tensors of a checkpoint are in the model that transformers builds from it."""
+
+    parameters: dict[str, str]  # role ("input", "encoder input", "decoder input", "output") -> parameter
+    shapes: dict[str, tuple[int, ...]]  # of the parameters
+    tied: dict[str, str]  # parameter -> the one that transformers ties it to, if the file does not hold both
+    files: dict[str, str]  # parameter or buffer -> tensor of the file
+    has_output_bias: bool | None  # None: the model has no output embedding
+    architecture: str
+    is_assumed: bool  # config.json names no architecture that transformers has
+
+
+def import_transformers() -> ModuleType:
+    """Import transformers, offline. Raises ModuleNotFoundError if it is not installed."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    import transformers
+
+    transformers.logging.set_verbosity_error()  # what it warns of is in the notes
+    return transformers
+
+
+def find_roles(folder: Path, names: Collection[str]) -> Roles:
+    """Ask transformers which of the tensors of a folder are embeddings.
+
+    Args:
+        names: of the tensors.
+
+    Raises:
+        ModuleNotFoundError: transformers is not installed.
+        UserError: transformers does not know the model, or cannot build it from config.json.
+    """
+    config, classes = _load_config(folder)
+    from transformers.initialization import no_init_weights
+
+    fits = []
+    for model_class in classes:
+        try:
+            with torch.device("meta"), no_init_weights():
+                model = model_class(config)
+        except Exception as error:  # of any model's code, on any configuration
+            raise UserError(f"transformers cannot build {model_class.__name__}: {first_line(error)}") from None
+        files = _match_names(model, names)
+        fits.append((_missing(model, files), len(names) - len(files), len(fits), model, files))
+    *_, model, files = min(fits, key=lambda fit: fit[:3])
+    parameters, shapes = {}, {}
+    for role, module in _embedding_modules(model):
+        weight = getattr(module, "weight", None)
+        name = next((name for name, one in model.named_modules() if one is module), None)
+        if isinstance(weight, Tensor) and weight.dim() == 2 and name is not None:
+            parameters[role], shapes[f"{name}.weight"] = f"{name}.weight", tuple(weight.shape)
+    has_bias = _has_output_bias(model, parameters["output"]) if "output" in parameters else None
+    architecture, tied = type(model).__name__, dict(model.all_tied_weights_keys)
+    return Roles(parameters, shapes, tied, files, has_bias, architecture, architecture not in (config.architectures or []))
+
+
+def _load_config(folder: Path) -> tuple[Any, list[type[nn.Module]]]:
+    """The configuration and the class that it names, or the classes that transformers has for such a configuration."""
+    transformers = import_transformers()
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+    except Exception as error:  # config.json may hold anything
+        raise UserError(f"transformers cannot read config.json: {first_line(error)}") from None
+    for name in config.architectures or []:
+        model_class = getattr(transformers, name, None)
+        if isinstance(model_class, type) and issubclass(model_class, transformers.PreTrainedModel):
+            return config, [model_class]
+    mappings = [getattr(transformers, name) for name in AUTO_CLASSES]
+    found = [mapping[type(config)] for mapping in mappings if type(config) in mapping]
+    classes = [one for some in found for one in (some if isinstance(some, (list, tuple)) else [some])]
+    if not classes:
+        raise UserError(f"transformers has no language model of type {config.model_type}")
+    return config, classes
+
+
+def _match_names(model: nn.Module, names: Collection[str]) -> dict[str, str]:
+    """Map parameter or buffer to tensor of the file, renamed as transformers renames them when it loads the file."""
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import WeightConverter, rename_source_key
+
+    mapping = get_model_conversion_mapping(model) or []
+    converters = [one for one in mapping if isinstance(one, WeightConverter)]
+    renamings = [one for one in mapping if not isinstance(one, WeightConverter)]
+    wanted, prefix, found = model.state_dict(), model.base_model_prefix, {}
+    for name in names:
+        renamed, _ = rename_source_key(name, renamings, converters, prefix, wanted)
+        if renamed not in wanted and name in wanted:
+            renamed, _ = rename_source_key(name, [], [], prefix, wanted)
+        if renamed in wanted:
+            found.setdefault(renamed, name)
+    return found
+
+
+def _missing(model: nn.Module, files: dict[str, str]) -> int:
+    """Parameters that neither the file nor a tied parameter gives."""
+    tied = {name for pair in model.all_tied_weights_keys.items() for name in pair}
+    return sum(name not in files and name not in tied for name, _ in model.named_parameters())
+
+
+def _embedding_modules(model: Any) -> Iterator[tuple[str, nn.Module | None]]:
+    """Role and module of each embedding; encoder and decoder may have one each."""
+    encoder, decoder = (_input_module(model, part) for part in ("get_encoder", "get_decoder"))
+    if model.config.is_encoder_decoder and encoder is not None and decoder not in (None, encoder):
+        yield "encoder input", encoder
+        yield "decoder input", decoder
+    else:
+        yield "input", _input_module(model, None)
+    yield "output", model.get_output_embeddings()
+
+
+def _input_module(model: Any, part: str | None) -> nn.Module | None:
+    try:
+        module = (getattr(model, part)() if part else model).get_input_embeddings()
+    except (NotImplementedError, AttributeError):  # a part without any
+        return None
+    return module if isinstance(getattr(module, "weight", None), Tensor) and module.weight.dim() == 2 else None
+
+
+def _has_output_bias(model: Any, output: str) -> bool:
+    """Whether logits have a bias: of the output module, of the head around it, or of the whole model (BART, Marian)."""
+    module, rows = output.rpartition(".")[0], model.get_parameter(output).shape[0]
+    heads = [model.get_submodule(module), model.get_submodule(module.rpartition(".")[0])]
+    own = [pair for head in heads for pair in (*head.named_parameters(recurse=False), *head.named_buffers(recurse=False))]
+    return any("bias" in name and tensor.shape[-1:] == (rows,) for name, tensor in (*own, *model.named_buffers(recurse=False)))
+
+
+class TransformersModel:
+    """A causal model of transformers."""
+
+    def __init__(self, folder: Path) -> None:
+        if (folder / "adapter_config.json").is_file():
+            raise UserError("adapter_config.json stands beside the model; merge the adapter into the model first")
+        config, classes = _load_config(folder)
+        if config.is_encoder_decoder or not getattr(classes[0], "can_generate", lambda: False)():
+            raise UserError(f"{classes[0].__name__} is no causal language model")
+        try:
+            self.model, info = classes[0].from_pretrained(
+                folder, config=config, use_safetensors=True, output_loading_info=True, **LOCAL
+            )
+        except Exception as error:  # of any model's code, on any configuration
+            raise UserError(f"transformers cannot load it: {first_line(error)}") from None
+        if info["missing_keys"]:
+            names = sorted(info["missing_keys"])
+            raise UserError(
+                f"the file has no {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}, "
+                "which transformers would set at random"
+            )
+        self.device = choose_device()
+        self.model.to(self.device).eval()
+        self.types = self.model.get_output_embeddings().weight.shape[0]
+        self.takes_mask = "attention_mask" in inspect.signature(self.model.forward).parameters
+        self.dtype = self.model.dtype
+
+    def logits(self, ids: Tensor, first: int) -> Tensor:
+        ids = ids.to(self.device)
+        mask = {"attention_mask": torch.ones_like(ids)} if self.takes_mask else {}  # else <pad> in a text would be hidden
+        return self.model(input_ids=ids, use_cache=False, **mask).logits[:, first:].float()
+
+
+def choose_device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
