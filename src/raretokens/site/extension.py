@@ -1,17 +1,25 @@
-"""Sphinx extension of the documentation site: links to files of the repository that are no pages of the site."""
+"""Sphinx extension of the documentation site: pages of the reports, tables and charts in them, and links to files."""
 
+import json
 import os
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+import itables
+import vl_convert
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
+from raretokens.files import write_text
+from raretokens.site.pages import Pages
+from raretokens.site.scale import Scale
+
 ROOT = Path(__file__).resolve().parents[3]
+SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages -> folder of the scale
 
 
 class FileLinks(SphinxTransform):
@@ -22,7 +30,9 @@ class FileLinks(SphinxTransform):
     def apply(self, **kwargs: Any) -> None:
         for kind in (addnodes.download_reference, addnodes.pending_xref):
             for node in list(self.document.findall(kind)):
-                if node.get("refdomain") in (None, "", "doc") and (path := _path(self.env, node.get("reftarget") or "")):
+                if node.get("refdomain") in (None, "", "doc") and (
+                    path := _path(self.env, node.get("reftarget") or "")
+                ):
                     node.replace_self(_link(self.env, path, node.children))
 
 
@@ -38,14 +48,54 @@ def _path(env: BuildEnvironment, target: str) -> PurePosixPath | None:
 
 
 def _link(env: BuildEnvironment, path: PurePosixPath, children: list[nodes.Node]) -> nodes.reference:
-    base = env.config.repository_files
-    if not base:
-        base = f"{'../' * env.docname.count('/')}{os.path.relpath(ROOT, env.app.outdir)}/"
-    return nodes.reference("", "", *children, refuri=f"{base}{path}", internal=False)
+    base = _files(env.app)
+    up = "" if "://" in base else "../" * env.docname.count("/")
+    return nodes.reference("", "", *children, refuri=f"{up}{base}{path}", internal=False)
+
+
+def _files(app: Sphinx) -> str:
+    """Address of the folder of the code: of the repository where the site is published, else relative to its top page."""
+    return app.config.repository_files or f"{os.path.relpath(ROOT, app.outdir)}/"
+
+
+def write_pages(app: Sphinx) -> None:
+    """Write the pages of each scale that has reports."""
+    for name, folder in SCALES.items():
+        if (folder / "reports/claims.csv").is_file():
+            pages = Path(app.srcdir) / "results" / name
+            Pages(Scale.read(folder, ROOT), pages, _files(app), ROOT, is_first=name == "small").write()
+
+
+def write_libraries(app: Sphinx, error: Exception | None) -> None:
+    """Write DataTables and Vega as scripts that also run where a page is opened as a file, without a server."""
+    if error is None and app.builder.format == "html":
+        static = Path(app.outdir) / "_static"
+        bundle = Path(itables.__file__).parent / "html"
+        source = json.dumps((bundle / "dt_bundle.js").read_text(encoding="utf-8"))
+        write_text(static / "datatables.js", f"window.dataTablesSource = {source};\n")
+        write_text(static / "datatables.css", (bundle / "dt_bundle.css").read_text(encoding="utf-8"))
+        # A module, which a browser does not load from a file; nothing in it is imported or exported.
+        write_text(static / "vega.js", f"(() => {{{vl_convert.javascript_bundle()}}})();\n")
+
+
+def add_libraries(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Load the libraries on pages that have a table or a chart for them."""
+    body = context.get("body", "")
+    if "data-table=" in body:
+        app.add_js_file("datatables.js", loading_method="defer", priority=300)
+        app.add_css_file("datatables.css", priority=300)
+    if 'class="chart"' in body:
+        app.add_js_file("vega.js", loading_method="defer", priority=300)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_config_value("repository_files", "", "env", (str,))
     app.add_transform(FileLinks)
+    app.connect("builder-inited", write_pages)
+    app.connect("html-page-context", add_libraries)
+    app.connect("build-finished", write_libraries)
+    app.add_js_file("site.js", loading_method="defer", priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,253 @@
+"""Pages of the site that show the reports of a scale: written as MyST Markdown below docs/results/, which git ignores."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from raretokens import csv_files
+from raretokens.evidence.verdict import Outcome
+from raretokens.files import write_text
+from raretokens.papers.task_names import TASKS
+from raretokens.report.cells import Cell
+from raretokens.report.figures import picture_kind
+from raretokens.report.summary import environment, printed_counts
+from raretokens.report.tables import WAYS, Grid, Marks, marked, remarks
+from raretokens.site.charts import curves_chart, loss_chart
+from raretokens.site.claims import ClaimView
+from raretokens.site.runs import common_signatures, run_views
+from raretokens.site.scale import Place, Scale
+
+MARKS = Marks(
+    escape, "—", "≠ ", WAYS, quoted="†", suspicious="‡", spread=" ± ", italic="<em>%s</em>", bold="<strong>%s</strong>"
+)
+LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")  # a relative target of Markdown
+
+
+@dataclass
+class Pages:
+    """The pages of a scale in a folder of docs/."""
+
+    scale: Scale
+    folder: Path
+    files: str  # address of the folder of the code, seen from a page at the top of the site; absolute where it is published
+    root: Path
+    written: dict[Path, str] = field(default_factory=dict)
+
+    is_first: bool = True  # its papers stand in the contents of the site, not below its overview
+
+    def write(self) -> None:
+        """Write all pages; those that are as they were keep their time, so that Sphinx does not read them again."""
+        self._overview()
+        for paper, places in self.scale.papers.items():
+            self._paper(paper, places)
+            for place in places:
+                self._place(place)
+        self._claims()
+        self._numbers()
+        self._methods()
+        self._runs()
+        for page, text in self.written.items():
+            if not page.is_file() or page.read_text(encoding="utf-8") != text:
+                page.parent.mkdir(parents=True, exist_ok=True)
+                write_text(page, text)
+        for page in set(self.folder.rglob("*.md")) - set(self.written):
+            page.unlink()
+
+    @property
+    def _reports(self) -> Path:
+        return self.scale.reports
+
+    def _add(self, page: str, template: str, **values: Any) -> None:
+        """Render a page; links of its values are relative to the page."""
+        path = self.folder / f"{page}.md"
+        top = "../" * page.count("/")
+        below = "../" * (page.count("/") + 2) if "://" not in self.files else ""
+        jinja = _environment()
+        jinja.globals |= {"top": top, "reports": os.path.relpath(self._reports, path.parent), "scale": self.scale.name}
+        jinja.globals["files"] = f"{below}{self.files}{self._reports.relative_to(self.root)}/"
+        jinja.globals["run_link"] = lambda task, run: run_link(task, run, top)
+        self.written[path] = jinja.get_template(f"{template}.md").render(**values)
+
+    def _own_text(self, name: str, page: str) -> str:
+        """Markdown of the reports, with links that are right on a page; empty where there is none."""
+        source = self._reports / name
+        if not source.is_file():
+            return ""
+        text = source.read_text(encoding="utf-8")
+        here = (self.folder / page).parent
+        return LINK.sub(lambda link: self._moved(source.parent / link[1], here), text)
+
+    def _moved(self, target: Path, here: Path) -> str:
+        """A link to a file of the reports as seen from a folder of the site: to the page that shows it, if there is one."""
+        path = Path(os.path.normpath(target))
+        for place in (place for places in self.scale.papers.values() for place in places):
+            if path in (self._reports / f"tables/{place.name}.md", self._reports / f"figures/{place.name}.md"):
+                return os.path.relpath(self.folder / place.paper.lower() / f"{place.page}.md", here)
+        known = {"claims.md": "claims.md", "methods.md": "methods.md", "index.md": "index.md"}
+        known |= {f"papers/{paper.lower()}.md": f"{paper.lower()}/index.md" for paper in self.scale.papers}
+        inside = str(path.relative_to(self._reports)) if path.is_relative_to(self._reports) else ""
+        return os.path.relpath(self.folder / known[inside] if inside in known else path, here)
+
+    def _views(self, paper: str) -> list[ClaimView]:
+        return [ClaimView.of(one, self.scale) for one in self.scale.verdicts.values() if one.claim.paper == paper]
+
+    def _overview(self) -> None:
+        scale, declared = self.scale, self.scale.declared
+        cells = {name: scale.cells(name) for name in declared.tables}
+        own = {name: figure for name, figure in declared.figures.items() if figure.paper not in scale.papers}
+        self._add(
+            "index",
+            "overview",
+            nested=not self.is_first,
+            about=declared.scales.get(scale.name),
+            papers=scale.papers,
+            counts=csv_files.read_csv(self._reports / "verdicts.csv"),
+            outcomes=[str(outcome) for outcome in reversed(Outcome)],
+            printed=printed_counts(declared, cells),
+            runs=run_views(scale),
+            tasks=TASKS,
+            figures={name: (figure, picture_kind(figure.panels)) for name, figure in own.items()},
+            forest=(self._reports / "forest.svg").is_file(),
+            missing=[
+                f"{task}/{run}" for task, part in scale.scores.items() for run in part.lines if not part.read(run)
+            ],
+        )
+
+    def _paper(self, paper: str, places: list[Place]) -> None:
+        name = paper.lower()
+        rows = [(place, [ClaimView.of(one, self.scale) for one in self.scale.claims_of(place)]) for place in places]
+        text = self._own_text(f"papers/{name}.md", f"{name}/index.md")
+        self._add(f"{name}/index", "paper", paper=paper, places=rows, text=text)
+
+    def _place(self, place: Place) -> None:
+        declared, page = self.scale.declared, f"{place.paper.lower()}/{place.page}"
+        claims = [ClaimView.of(one, self.scale) for one in self.scale.claims_of(place)]
+        if place.kind == "figure":
+            figure = declared.figures[place.name]
+            self._add(page, "figure", place=place, figure=figure, kind=picture_kind(figure.panels), claims=claims)
+            return
+        table, cells = declared.tables[place.name], self.scale.cells(place.name)
+        grid = Grid.of(table, cells)
+        metrics = {cell.column: declared.known_metric(cell.metric) for cell in reversed(cells)}
+        self._add(
+            page,
+            "table",
+            place=place,
+            table=table,
+            grid=grid,
+            heads=[(title, _head_note(metrics[title], table.token)) for title in grid.columns],
+            cells=[cell for cell in cells if cell.status],
+            remarks=remarks(table, cells),
+            claims=claims,
+        )
+
+    def _claims(self) -> None:
+        views = [view for paper in self._all_papers() for view in self._views(paper)]
+        pages = {}
+        for name, verdict in self.scale.verdicts.items():
+            home = self.scale.home(verdict)
+            pages[name] = f"{home.paper.lower()}/{home.page}" if home else "later"
+        self._add("claims", "claims", claims=views, pages=pages)
+        later = {paper: self._views(paper) for paper in self._all_papers() if paper not in self.scale.papers}
+        self._add("later", "later", papers=later)
+
+    def _all_papers(self) -> list[str]:
+        return list(dict.fromkeys(one.claim.paper for one in self.scale.verdicts.values()))
+
+    def _numbers(self) -> None:
+        """Every reported number, beside what was measured."""
+        rows = [
+            (place, cell)
+            for places in self.scale.papers.values()
+            for place in places
+            if place.kind != "figure"
+            for cell in self.scale.cells(place.name)
+            if cell.paper and cell.status
+        ]
+        self._add("numbers", "numbers", rows=rows)
+
+    def _methods(self) -> None:
+        self._add("methods", "methods", text=self._own_text("methods.md", "methods.md"), rows=_changes(self._reports))
+
+    def _runs(self) -> None:
+        views = run_views(self.scale)
+        self._add("runs/index", "runs", tasks={task: TASKS[task].title for task in views})
+        for task, runs in views.items():
+            charts = {run.name: json.dumps(loss_chart(run.loss)) for run in runs if run.loss}
+            metrics = common_signatures(runs)
+            curves = _curves(self._reports / f"plots/{task}.csv")
+            self._add(
+                f"runs/{task}",
+                "task",
+                task=task,
+                title=TASKS[task].title,
+                runs=runs,
+                metrics=metrics,
+                usual={metric.path: metric.signature for metric in metrics},
+                charts=charts,
+                curves=json.dumps(curves_chart(*curves)) if curves else "",
+            )
+
+
+def run_link(task: str, run: str, top: str) -> str:
+    """A link to a run in HTML; a name that says its task, such as lm/mle, counts as it is."""
+    own, _, name = run.rpartition("/")
+    return f'<a href="{top}runs/{own or task}.html#run-{name}">{escape(run)}</a>'
+
+
+def order(cell: Cell) -> str:
+    """What a column sorts by: the measured number without its spread."""
+    return cell.ours.replace(",", "") if cell else ""
+
+
+def _head_note(metric: Any, token: str) -> str:
+    if metric is None:
+        return ""
+    better = {"up": "higher is better", "down": "lower is better"}.get(metric.direction, "")
+    return "; ".join(filter(None, [f"{metric.title} ({metric.unit_of(token)})", better]))
+
+
+def _changes(reports: Path) -> list[dict[str, Any]]:
+    return csv_files.read_csv(reports / "methods.csv").to_dict("records")
+
+
+NOT_METRICS = {"run", "update", "step", "family"}
+
+
+def _curves(file: Path) -> tuple[list[dict[str, Any]], list[str]] | None:
+    """Points of all curves of a task in long form, and the names of the metrics."""
+    if not file.is_file():
+        return None
+    rows = csv_files.read_csv(file)
+    metrics = [name for name in rows if name not in NOT_METRICS and (rows[name] != "").any()]
+    return list(_points(rows.to_dict("records"), metrics)), metrics
+
+
+def _points(rows: list[dict[str, str]], metrics: list[str]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        step = int(row.get("step") or row["update"])
+        for metric in (metric for metric in metrics if row[metric]):
+            value = float(f"{float(row[metric]):.4g}")
+            yield {"run": row["run"], "family": row["family"], "metric": metric, "step": step, "value": value}
+
+
+def shown(cell: Cell | None) -> str:
+    """A cell in HTML; the reported number, in parentheses, on a line of its own."""
+    text = marked(cell, MARKS)
+    number, between, reported = text.partition(" (")
+    if cell is None or not cell.paper or not between:
+        return text
+    return f'{number} <span class="reported">({reported}</span>'
+
+
+def _environment() -> jinja2.Environment:
+    jinja = environment("raretokens.site", autoescape=False, keep_trailing_newline=True, lstrip_blocks=True)
+    jinja.filters |= {"shown": shown, "order": order, "e": lambda text: escape(str(text))}
+    return jinja

@@ -1,0 +1,98 @@
+"""The reports of one scale as the site reads them: the CSV and JSON files below reports/, with the declarations beside them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from raretokens import csv_files, paths
+from raretokens.evidence.run_sheet import Sheet
+from raretokens.evidence.scores import AllScores, Scores
+from raretokens.evidence.verdict import Verdict
+from raretokens.papers.declarations import Declarations
+from raretokens.papers.load import load_declarations
+from raretokens.papers.table import Table
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import run_sheet
+from raretokens.report import claims
+from raretokens.report.cells import Cell
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table, a figure or the text of a paper: a page of the site, on which its claims stand."""
+
+    paper: str
+    kind: str  # table, figure or text
+    name: str  # as declared, such as agg-3; of a figure agg-figure-2
+    title: str
+    label: str  # such as table 3 (section 5.1)
+
+    @property
+    def page(self) -> str:
+        """Name of its page in the paper's folder."""
+        number = self.name.rsplit("-", 1)[-1]
+        return "text" if self.kind == "text" else f"{self.kind}-{number}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One scale: its folder, its run sheet and what its reports hold."""
+
+    folder: Path
+    sheet: Sheet
+    declared: Declarations
+    scores: dict[str, Scores]
+
+    @classmethod
+    def read(cls, folder: Path, root: Path) -> "Scale":
+        """Read the scale of a folder; root is the folder of the code."""
+        sheet = run_sheet(load(folder / paths.PARAMETERS))
+        declared = load_declarations(root / paths.PRINTED)
+        return cls(folder, sheet, declared, AllScores(sheet, folder / paths.SCORES))
+
+    @property
+    def name(self) -> str:
+        return self.sheet.scale
+
+    @property
+    def reports(self) -> Path:
+        return self.folder / paths.REPORTS
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Claim -> verdict, from claims.csv."""
+        return claims.read_csv(self.reports / "claims.csv", self.declared)
+
+    def cells(self, table: str) -> list[Cell]:
+        """The cells of a table, from its CSV."""
+        return [Cell(**row) for row in csv_files.read_csv(self.reports / f"tables/{table}.csv").to_dict("records")]
+
+    @cached_property
+    def papers(self) -> dict[str, list[Place]]:
+        """Paper with tables of its own -> its places: tables, figures, then the running text."""
+        tables = self.declared.tables
+        found = {paper: [] for paper in dict.fromkeys(table.paper for table in tables.values())}
+        texts = [_table_place(name, table) for name, table in tables.items()]
+        for place in sorted(texts, key=lambda place: place.kind == "text"):
+            found[place.paper].append(place)
+        for name, figure in self.declared.figures.items():
+            if figure.paper in found:
+                at = sum(place.kind != "text" for place in found[figure.paper])
+                found[figure.paper].insert(at, Place(figure.paper, "figure", name, figure.title, figure.place))
+        return found
+
+    def claims_of(self, place: Place) -> list[Verdict]:
+        """Verdicts on the claims of a place; a claim of several stands at the first, one of a section at the text."""
+        return [one for one in self.verdicts.values() if one.claim.paper == place.paper and self.home(one) == place]
+
+    def home(self, verdict: Verdict) -> Place | None:
+        """The place whose page has a claim; None for a paper without tables."""
+        places = {place.name: place for place in self.papers.get(verdict.claim.paper, [])}
+        start = verdict.claim.paper.lower()
+        named = [f"{start}-{number}" for number in verdict.claim.tables]
+        named += [f"{start}-figure-{number}" for number in verdict.claim.figures] + [f"{start}-text"]
+        return next((places[name] for name in named if name in places), None)
+
+
+def _table_place(name: str, table: Table) -> Place:
+    return Place(table.paper, "text" if table.is_of_text else "table", name, table.title, table.place)
