@@ -5,7 +5,7 @@ export DVC_NO_ANALYTICS := 1
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/raretokens/pycache
 
-.PHONY: help demo test table environment diff site readme lint lock
+.PHONY: help demo test table environment diff site paper readme lint lock
 
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' Makefile | expand -t 20
@@ -28,6 +28,9 @@ diff: environment ## every cell of the reports against a revision: make diff REV
 site: environment ## build the documentation site: build/site/index.html
 	sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -d build/doctrees docs build/site
 	@echo "Open build/site/index.html"
+
+paper: environment ## build the paper on the software: paper/paper.pdf
+	uv run --quiet paper/build.py
 
 readme: environment ## make the pages anew that show what reports say
 	python -m raretokens scales docs

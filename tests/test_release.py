@@ -1,5 +1,6 @@
 """What strangers meet first: the pages of the root folder, the forms of issues, the metadata of a release."""
 
+import csv
 import json
 import re
 import tomllib
@@ -44,7 +45,9 @@ def test_an_issue_form_is_one_that_github_accepts(form):
     tree = yaml.safe_load(read(f".github/ISSUE_TEMPLATE/{form}.yaml"))
     assert {"name", "description", "body"} <= tree.keys()
     fields = [field["id"] for field in tree["body"]]
-    assert len(set(fields)) == len(fields) and any(field.get("validations", {}).get("required") for field in tree["body"])
+    assert len(set(fields)) == len(fields) and any(
+        field.get("validations", {}).get("required") for field in tree["body"]
+    )
     assert all(field["type"] in {"input", "textarea", "checkboxes"} for field in tree["body"])
     assert all(field["attributes"]["label"] for field in tree["body"])
 
@@ -69,5 +72,52 @@ def test_both_files_of_metadata_and_the_changelog_describe_the_same_release():
     project = tomllib.loads(read("pyproject.toml"))
     assert project["project"]["license"] == citation["license"]
     newest = re.search(r"^## (\d+\.\d+\.\d+)", read("CHANGELOG.md"), re.MULTILINE)[1]
-    assert newest == citation["version"] == codemeta["version"] == project["tool"]["hatch"]["version"]["fallback-version"]
+    assert (
+        newest == citation["version"] == codemeta["version"] == project["tool"]["hatch"]["version"]["fallback-version"]
+    )
     assert citation.get("date-released") == codemeta.get("dateModified")
+
+
+def rows(path: str) -> list[list[str]]:
+    return list(csv.reader((ROOT / path).open(encoding="utf-8", newline="")))
+
+
+def numbers(cells: list[str]) -> list[float]:
+    return [float(number) for cell in cells for number in re.findall(r"[+-]?\d+(?:\.\d+)?", cell)]
+
+
+def test_the_paper_has_the_sections_the_length_and_the_references_of_its_journal():
+    body = read("paper/paper.md").split("---", 2)[2]
+    sections = re.findall(r"^# (.+)$", body, re.MULTILINE)
+    required = ["Summary", "Statement of need", "State of the field", "Software design", "Research impact statement"]
+    assert sections[:5] == required and {"AI usage disclosure", "Acknowledgements", "References"} < set(sections)
+    assert 750 <= len(re.sub(r"<!--.*?-->", "", body).split()) <= 1750
+    entries = re.findall(r"^@\w+\{(\w+),(.*?)^\}", read("paper/paper.bib"), re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"@(\w+)", body)) == {key for key, _ in entries}
+    assert all(re.search(r"^  (doi|url) = ", entry, re.MULTILINE) for _, entry in entries)
+
+
+def test_a_number_of_the_paper_is_that_of_the_report_it_names():
+    body = read("paper/paper.md")
+    claims = {
+        "perplexity of rare targets": "AGG lowers the perplexity of rare targets",
+        "perplexity of all targets": "AGG keeps the perplexity of all targets",
+        "word similarity on MEN": "AGG improves word similarity on MEN",
+        "BLEU of the base Transformer": "AGG improves the BLEU of the base Transformer",
+    }
+    main = rows("scales/small/reports/main.csv")
+    for metric, claim in claims.items():
+        (line,) = re.findall(rf"^\| {metric}, (.*)$", body, re.MULTILINE)
+        (row,) = (row for row in main if row[0].startswith(claim))
+        assert numbers(line.split("|")) == numbers(row[2:5]), metric
+    ratios = [
+        float(row[-1]) for row in rows("studies/rare-bias-small.csv") if row[0][:4] == "agg-" and row[2] == "same total"
+    ]
+    (told,) = re.findall(r"lowers rare perplexity to a ratio of (0\.\d+)", body)
+    assert len(ratios) == 2 and all(f"{ratio:.2f}" == told or abs(ratio - float(told)) < 0.006 for ratio in ratios)
+    (gated,) = (
+        row for row in rows("benchmarks/loss-cpu.csv") if row[:6] == ["8192", "44256", "512", "float32", "gated", "cpu"]
+    )
+    assert f"takes {float(gated[9]) * 100:.0f} % of the peak memory" in body
+    (noticed,) = (row for row in rows("benchmarks/mutation-noticed.csv") if row[0] == "all")
+    assert f"{noticed[2]} of {noticed[1]}" in body
