@@ -45,7 +45,7 @@ def text(vocabulary) -> np.ndarray:
 
 
 def windows(text, vocabulary, **other) -> Windows:
-    cut = {"block": 7, "window": 3, "drawn": 5, "subsample": 0.01, "tokens_per_step": 100, "seed": 4}
+    cut = {"block": 7, "window": 3, "shared_negatives": 5, "subsample": 0.01, "tokens_per_step": 100, "seed": 4}
     return Windows(text, vocabulary, **{**cut, **other})
 
 
@@ -55,8 +55,8 @@ def test_negatives_are_drawn_as_the_counts_to_the_power_three_quarters(text, voc
         expected[word] = vocabulary.counts[word] ** 0.75
     expected /= expected.sum()
     np.testing.assert_allclose(negative_distribution(vocabulary), expected, rtol=1e-12)
-    cut = windows(text, vocabulary, drawn=400)
-    drawn = np.concatenate([cut._drawn(number).negatives.ravel() for number in range(40)])
+    cut = windows(text, vocabulary, shared_negatives=400)
+    drawn = np.concatenate([cut._make(number).negatives.ravel() for number in range(40)])
     found = np.bincount(drawn, minlength=len(vocabulary)) / len(drawn)
     error = np.sqrt(expected * (1 - expected) / len(drawn))
     assert np.all(np.abs(found - expected) <= 4.5 * error)
@@ -100,8 +100,8 @@ def test_reaches_are_even_and_micro_batches_change_nothing(text, vocabulary):
     cut = windows(text, vocabulary, subsample=0.0, tokens_per_step=3000)
     number = cut.update(0)
     assert pairs_of(cut, number) == pairs_of(cut, number, tokens=7)
-    drawn = cut._drawn(0)
-    blocks, places, others = np.nonzero(drawn.pairs)
+    batch = cut._make(0)
+    blocks, places, others = np.nonzero(batch.pairs)
     distances = np.bincount(np.abs(others - 3 - places))
     assert distances[0] == 0 and len(distances) == 4
     # A word at distance k is a pair if its reach is k or more: 3, 2 and 1 of 3 reaches.
@@ -113,7 +113,7 @@ def test_reaches_are_even_and_micro_batches_change_nothing(text, vocabulary):
 
 def test_loss_and_gradients_are_those_of_a_loop_over_pairs(text, vocabulary):
     torch.manual_seed(0)
-    model = SkipGram(len(vocabulary), 7, width=6, window=3, negatives=4, drawn=5, subsample=0.01).double()
+    model = SkipGram(len(vocabulary), 7, width=6, window=3, negatives=4, shared_negatives=5, subsample=0.01).double()
     with torch.no_grad():
         model.embedding.normal_()
         model.outputs.normal_()
@@ -165,7 +165,7 @@ def test_minibatch_of_frage_is_drawn_once_an_update_and_moves_only_its_rows():
 
 
 def job(objective: str = "mle", seed: int = 1, steps: int = 12, **other) -> Job:
-    shape = {"width": 16, "window": 3, "negatives": 5, "drawn": 5, "subsample": 0.0} | other.pop("shape", {})
+    shape = {"width": 16, "window": 3, "negatives": 5, "shared_negatives": 5, "subsample": 0.0} | other.pop("shape", {})
     run = Run(
         name=objective, task="skipgram", tokens="t", objective=objective, model="s", architecture="skip_gram", shape=shape,
         seed=seed, options=other.pop("options", {}),

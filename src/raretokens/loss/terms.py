@@ -121,7 +121,7 @@ def negative_sampling(products: Tensor, pairs: Tensor, negatives: int) -> Tensor
     blocks x positions x C, bool. Its mean over draws is that of `negatives` words drawn anew for each pair: a drawn word that
     happens to be the pair's own counts, as in the equation.
     """
-    around = pairs.shape[2]
-    drawn = products.shape[2] - around
-    repelled = softplus(products[..., around:]).sum(2) * pairs.sum(2) * (negatives / drawn)
-    return torch.where(pairs, softplus(-products[..., :around]), 0.0).sum() + repelled.sum()
+    contexts = pairs.shape[2]
+    samples = products.shape[2] - contexts
+    repelled = softplus(products[..., contexts:]).sum(2) * pairs.sum(2) * (negatives / samples)
+    return torch.where(pairs, softplus(-products[..., :contexts]), 0.0).sum() + repelled.sum()

@@ -8,13 +8,13 @@ from pathlib import PurePath
 from typing import Any
 
 # Former key of a job -> present key. "training.updates" is that key inside `training` alone; it goes before "updates".
-KEYS: dict[str, str] = {"probe": "evaluation"}
+KEYS: dict[str, str] = {"probe": "evaluation", "drawn": "shared_negatives"}
 # Key (present name) -> former value -> present value, of values of jobs that are names: {"architecture": {"cnn": "conv"}}.
 VALUES: dict[str, dict[str, str]] = {}
 # Former key of a score file or column of a CSV or TSV file -> present one.
 COLUMNS: dict[str, str] = {}
 # First item of a pair in a list of a score file -> present one.
-PAIRS: dict[str, str] = {}
+PAIRS: dict[str, str] = {"drawn": "shared_negatives"}
 # Part of the name of a tensor in a saved state, between dots -> present one. Weights and snapshots keep their names.
 STATE: dict[str, str] = {}
 # Former stage -> present stage, as dvc.lock names it before an @.

@@ -74,7 +74,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Windows", "Windows"]:
     from raretokens.training.window_batches import Windows
 
     training, shape = job.training, job.run.shape
-    cut = {name: shape[name] for name in ("window", "drawn", "subsample")} | {"block": training.block}
+    cut = {name: shape[name] for name in ("window", "shared_negatives", "subsample")} | {"block": training.block}
     vocabulary, train, valid = Vocabulary.read(folder / VOCABULARY), tokens(folder, "train"), tokens(folder, "valid")
     size, most = training.tokens_per_step, training.validation_tokens or len(valid)
     batches = Windows(train, vocabulary, **cut, tokens_per_step=size, seed=job.run.seed)
