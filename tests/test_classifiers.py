@@ -193,7 +193,7 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, task, name):
     resumed = classifier(folder, task, name, **settings)
     assert resumed.update == 6
     resumed.run()
-    assert resumed.log == unbroken.log
+    assert resumed.rows == unbroken.rows[6:]
     for key, value in trainer.weights(resumed).items():
         assert torch.equal(value, trainer.weights(unbroken)[key]), key
     resumed.state.remove()
@@ -225,7 +225,7 @@ def test_the_loss_is_the_mean_cross_entropy_of_the_classes(folder):
     expected = [math.log(sum(map(math.exp, row))) - row[label] for row, label in rows]
     trained.run()
     trained.state.remove()
-    assert trained.log[0]["nll"] == pytest.approx(sum(expected) / len(expected), rel=1e-6)
+    assert trained.rows[0]["nll"] == pytest.approx(sum(expected) / len(expected), rel=1e-6)
 
 
 @pytest.mark.parametrize("task", ["classify", "images"])

@@ -247,7 +247,7 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(tmp_path, architecture, n
     resumed = trainer(tmp_path, architecture, name, **settings)
     assert resumed.update == 5 and float(resumed.criterion.before.abs().sum()) > 0
     resumed.run()
-    assert resumed.log == expected.log and resumed.kept == expected.kept
+    assert resumed.rows == expected.rows[5:] and resumed.kept == expected.kept
     assert all(torch.equal(resumed.state.snapshots()[key], table) for key, table in tables.items())
     assert torch.equal(resumed.criterion.before, expected.criterion.before)
     for part in ("model", "rule"):

@@ -4,6 +4,8 @@ import errno
 import json
 import re
 import shutil
+import threading
+import tracemalloc
 
 import pytest
 import torch
@@ -12,11 +14,15 @@ from tiny.trainer import trainer, write_tokens
 
 from raretokens import files
 from raretokens.errors import UserError
-from raretokens.training import checkpoints as saving
-from raretokens.training import state
-from raretokens.training.checkpoints import SAVE_TOGETHER, Checkpoint, Clock, Outputs, average, kept_after
+from raretokens.training import log as log_file
+from raretokens.training import loop, saving, state
+from raretokens.training.checked_files import checksum
+from raretokens.training.checkpoints import Checkpoint, Outputs, average, kept_after
 from raretokens.training.config import Execution
+from raretokens.training.log import Log, Position
+from raretokens.training.rule import is_worse, latest
 from raretokens.training.run import to_the_end
+from raretokens.training.saving import SAVE_TOGETHER, Clock
 from raretokens.training.state import State, fingerprint
 
 
@@ -31,31 +37,96 @@ def due(clock: Clock, updates: int) -> list[int]:
     return [update for update in range(1, updates + 1) if clock.due(update)]
 
 
-def test_one_process_saves_by_the_clock(monkeypatch):
-    """An update takes 25 seconds; a save is due when more than 60 have passed since the last."""
-    now = [1000.0]
-    monkeypatch.setattr(saving.time, "monotonic", lambda: now[0])
-    clock, saves = Clock(Execution(save_seconds=60.0), 1), []
+@pytest.fixture
+def now(monkeypatch):
+    """A clock that goes when a test says so; its seconds are the only element."""
+    seconds = [1000.0]
+    monkeypatch.setattr(saving.time, "monotonic", lambda: seconds[0])
+    return seconds
+
+
+def test_a_save_is_due_a_while_after_the_end_of_the_last_one(now):
+    """A step takes 25 seconds and the first save 70; it cost nothing."""
+    clock, saves = Clock(Execution(save_seconds=60.0)), []
     for update in range(1, 11):
         now[0] += 25.0
         if clock.due(update):
             saves.append(update)
+            now[0] += 70.0 if len(saves) == 1 else 0.0
+            clock.saved(0.0)
     assert saves == [3, 6, 9]
 
 
-def test_several_processes_save_after_the_same_update(monkeypatch):
-    monkeypatch.setattr(
-        saving.time, "monotonic", lambda: pytest.fail("clocks differ from process to process") if asked else 0
-    )
-    asked = False
-    clocks = Clock(Execution(save_seconds=1e-9), 2), Clock(Execution(save_updates=400), 2)
-    asked = True
-    assert due(clocks[0], 1600) == [SAVE_TOGETHER, 2 * SAVE_TOGETHER, 3 * SAVE_TOGETHER]
-    assert due(clocks[1], 1600) == [400, 800, 1200, 1600]
+class Slow:
+    """The save's thread: it takes so many seconds in the background, `busy` of them of a processor."""
+
+    def __init__(self, now: list[float], seconds: float, busy: float) -> None:
+        self.now, self.seconds, self.busy = now, seconds, busy
+        self.saves: list[tuple[float, float]] = []  # begin and end
+
+    def submit(self, *_: object) -> "Slow":
+        self.saves.append((self.now[0], self.now[0] + self.seconds))
+        return self
+
+    def done(self) -> bool:
+        return self.now[0] >= self.saves[-1][1]
+
+    def exception(self) -> None:
+        self.now[0] = max(self.now[0], self.saves[-1][1])
+
+    def result(self) -> float:
+        return self.busy
+
+    def shutdown(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("seconds", "copying", "busy", "fewest"),
+    [(20.0, 1.0, 5.0, 5), (20.0, 1.0, 20.0, 2), (121.0, 2.0, 20.0, 2), (121.0, 0.0, 1.0, 14), (0.1, 0.01, 0.1, 28)],
+)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_saves_leave_98_percent_of_an_hour_to_steps(
+    tmp_path, now, monkeypatch, seconds, copying, busy, fewest, processes
+):
+    """Steps take a quarter of a second, and longer while the thread takes the processor from them."""
+    run = State(tmp_path / "run")
+    monkeypatch.setattr(saving, "copied", lambda content: now.__setitem__(0, now[0] + copying) or content)
+    thread = Slow(now, seconds, busy)
+    saver = saving.Saver(Clock(Execution(save_seconds=120.0), processes), run, Outputs(tmp_path, {}), thread)
+    start, stepping, update = now[0], 0.0, 0
+    with saver:
+        while now[0] < start + 3600.0:
+            is_saving = thread.saves and not thread.done()
+            now[0] += 0.25 * (1.0 + busy / seconds if is_saving else 1.0)
+            stepping, update = stepping + 0.25, update + 1
+            run.log.append(row(update))
+            if saver.due(update):
+                saver.agree(update)
+                saver.save({"update": update}, [])
+        assert stepping / (now[0] - start) >= 0.98
+    assert len(thread.saves) >= fewest
+    pauses = [begin - end for (_, end), (begin, _) in zip(thread.saves, thread.saves[1:], strict=False)]
+    assert processes > 1 or all(pause >= 120.0 for pause in pauses)
+
+
+def test_several_processes_save_after_the_same_step(now, monkeypatch):
+    """At each save the slowest one decides how many steps come before the next."""
+    clocks = [Clock(Execution(save_seconds=1e-9), 2) for _ in range(2)]
+    said: list[list[int]] = [[], []]
+    monkeypatch.setattr(saving, "gather_object", lambda mine: [max(mine[0], *said[0], *said[1])])
+    assert due(clocks[0], SAVE_TOGETHER) == [SAVE_TOGETHER]
+    now[0] += 250.0  # half a second a step
+    clocks[0].saved(cost=10.0)
+    said[1] = [round(99 * 10.0 / 0.5)]
+    for clock in clocks:
+        clock.agree(SAVE_TOGETHER)
+    assert [due(clock, 5000)[0] for clock in clocks] == [SAVE_TOGETHER + 1980] * 2
+    assert due(Clock(Execution(save_updates=400), 2), 1600) == [400, 800, 1200, 1600]
 
 
 def test_saves_by_number_go_before_the_clock():
-    assert due(Clock(Execution(save_seconds=1e-9, save_updates=3), 1), 10) == [3, 6, 9]
+    assert due(Clock(Execution(save_seconds=1e-9, save_updates=3)), 10) == [3, 6, 9]
 
 
 def checkpoints(*values: float) -> list[Checkpoint]:
@@ -83,12 +154,14 @@ def row(update: int, valid: float | None = None) -> dict:
 
 
 def test_log_and_summary_of_what_was_trained_so_far(tmp_path):
-    outputs = Outputs(tmp_path / "run", {"parameters": 9})
-    outputs.publish([row(1)], [])
+    outputs, log = Outputs(tmp_path / "run", {"parameters": 9}), Log(tmp_path)
+    log.append(row(1))
+    outputs.publish(log, log.position(), [])
     assert json.loads((tmp_path / "run/training.json").read_text()) == {
         "updates": 1, "loss": 0.333333, "nll": 6.66667e-08, "parameters": 9,
     }  # fmt: skip
-    outputs.publish([row(1), row(2, 4.5)], checkpoints(4.75, 4.5))
+    log.append(row(2, 4.5))
+    outputs.publish(log, log.position(), checkpoints(4.75, 4.5))
     assert (tmp_path / "run/log.tsv").read_text().splitlines() == [
         "update\tloss\tnll\trare_group_size\tvalid_nll",
         "1\t0.333333\t6.66667e-08\t4\t",
@@ -96,10 +169,56 @@ def test_log_and_summary_of_what_was_trained_so_far(tmp_path):
     ]
     kept = json.loads((tmp_path / "run/training.json").read_text())["kept"]
     assert kept == {"update": 2, "checkpoints": 2, "valid_nll": 4.5}
-    outputs.publish([row(1), row(2, 4.5)], checkpoints(4.75, 4.5), 4.6)
+    outputs.publish(log, log.position(), checkpoints(4.75, 4.5), 4.6)
     assert json.loads((tmp_path / "run/training.json").read_text())["kept"]["valid_nll"] == 4.6
-    Outputs(tmp_path / "other", {}, is_main=False).publish([row(1)], [])
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    Outputs(tmp_path / "other", {}, is_main=False).publish(log, log.position(), [])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.tsv", "run"]
+
+
+@pytest.mark.parametrize("rows", [10**3, 10**5, 10**6])
+def test_neither_memory_nor_a_save_grows_with_the_log(tmp_path, monkeypatch, rows):
+    """A run that continues after so many steps: what a thousand more take, in bytes held and bytes written."""
+    written = []
+    run, outputs = State(tmp_path / "run"), Outputs(tmp_path / "out", {})
+    run.log.append(row(1))
+    line = run.log.position().size // 2
+    with open(run.log.path, "ab") as file:
+        file.write(b"x" * (line * (rows - 1)))
+    size = run.log.path.stat().st_size
+    run.log.resume(Position(size, checksum(run.log.path), row(rows)))
+    outputs.publish(run.log, run.log.position(), [])
+    append = log_file._append
+    monkeypatch.setattr(log_file, "_append", lambda path, new: written.append(len(new)) or append(path, new))
+    tracemalloc.start()
+    for update in range(rows + 1, rows + 1001):
+        run.log.append(row(update))
+    save(run, rows + 1000)
+    outputs.publish(run.log, run.log.position(), [])
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 100_000 and peak < 1_000_000
+    more = run.log.path.stat().st_size - size
+    assert sum(written) == 2 * more < 70_000
+    assert (tmp_path / "out/log.tsv").read_bytes() == run.log.path.read_bytes()
+    assert max(path.stat().st_size for path in run.path.glob("state-*")) < 5000
+
+
+def test_the_stop_is_checked_after_a_validation_in_a_few_numbers(folder, monkeypatch):
+    compared = []
+    monkeypatch.setattr(loop, "is_worse", lambda nlls, window: compared.append(len(nlls)))
+    trained = trainer(folder, "lm", "mle", steps=60, validate_every=2, stop_window=3)
+    trained.run()
+    trained.state.remove()
+    assert len(compared) == 60 / 2 + 1 - 1 and max(compared) == 3 + 2
+
+
+@pytest.mark.parametrize("window", [0, 1, 5])
+def test_the_stop_needs_only_the_last_validations_and_the_best_before(window):
+    nlls = torch.rand(300, generator=torch.Generator().manual_seed(0)).tolist()
+    kept: list[float] = []
+    for number, nll in enumerate(nlls, start=1):
+        kept = latest([*kept, nll], window)
+        assert is_worse(kept, window) == is_worse(nlls[:number], window) and len(kept) <= window + 2
 
 
 def test_log_and_summary_are_written_at_each_save(folder):
@@ -113,6 +232,52 @@ def test_log_and_summary_are_written_at_each_save(folder):
     assert (summary["updates"], summary["parameters"], summary["kept"]["update"] in (2, 4, 6)) == (6, 9, True)
     assert not (stopped.outputs.into / "model.safetensors").exists()
     stopped.state.remove()
+
+
+@pytest.mark.parametrize("name", ["agg", "frage"])
+def test_a_save_in_the_background_is_of_its_own_step(folder, monkeypatch, name):
+    """Training goes on to its end while the thread waits; a run that resumes from that state has the same bytes."""
+    settings = {"dropout": 0.2, "steps": 8, "validate_every": 2, "keep": 2, "dtype": torch.float32}
+    whole = trainer(folder, "lm", name, **settings)
+    to_the_end(whole)
+    expected = outputs_of(whole)
+    whole.state.remove()
+    stopped, may_write = trainer(folder, "lm", name, **settings), threading.Event()
+    monkeypatch.setattr(Clock, "due", lambda _, update: update == 3)
+    write = stopped.state.write
+    stopped.state.write = lambda *content: may_write.wait(60) and write(*content)
+    stopped.state.check_parent = lambda: stopped.update < 7 or may_write.set() or pytest.fail("stop")
+    with pytest.raises(pytest.fail.Exception):
+        stopped.run()
+    assert stopped.state.saved == 3
+    stopped.state._lock.close()
+    resumed = trainer(folder, "lm", name, **settings)
+    assert resumed.update == 3
+    to_the_end(resumed)
+    assert outputs_of(resumed) == expected
+    resumed.state.remove()
+
+
+def outputs_of(trained) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in trained.outputs.into.iterdir()}
+
+
+def test_an_error_of_the_thread_ends_the_training(folder, monkeypatch):
+    trained = trainer(folder, "lm", "mle", steps=50)
+    monkeypatch.setattr(Clock, "due", lambda _, update: update == 3)
+    trained.state.write = lambda *_: throw(OSError(errno.EIO, "Input/output error", "data/scratch/x"))
+    with pytest.raises(UserError, match="data/scratch/x: input/output error; no state was saved yet"):
+        to_the_end(trained)
+    trained.state.remove()
+
+
+def test_tensors_of_one_memory_are_copied_once():
+    tied = torch.arange(3.0)
+    state = {"a": tied, "b": [tied, (tied[1:], torch.empty(0), 5)]}
+    copy = saving.copied(state)
+    tied.add_(1)
+    assert copy["a"] is copy["b"][0] and copy["a"].tolist() == [0.0, 1.0, 2.0]
+    assert copy["b"][1][0].tolist() == [1.0, 2.0] and copy["b"][1][2] == 5
 
 
 def written(trained) -> int:
@@ -137,18 +302,18 @@ def test_a_run_whose_starter_is_gone_stops(tmp_path, monkeypatch):
     gone = "run: the process that started this run is gone; "
     with pytest.raises(UserError, match=f"{gone}no state was saved yet; start again to resume"):
         run.check_parent()
-    run.save({"update": 3})
+    save(run, 3)
     with pytest.raises(UserError, match=f"{gone}its state after update 3 is kept in .*run; start again to resume"):
         run.check_parent()
 
 
 def test_a_save_that_fails_leaves_the_one_before(tmp_path):
     run = State(tmp_path / "run")
-    run.save({"update": 3})
+    save(run, 3)
     with pytest.raises(AttributeError):
-        run.save({"update": 4, "other": lambda: 4})
-    assert run.restore() == {"update": 3}
-    assert [path.name[:13] for path in sorted(run.path.iterdir())] == ["lock", "state-000003-"]
+        save(run, 4, other=lambda: 4)
+    assert restored(run) == 3
+    assert [path.name[:13] for path in sorted(run.path.iterdir())] == ["lock", "log.tsv", "state-000003-"]
 
 
 def test_weights_and_tables_are_set_aside_by_the_first_process_alone(tmp_path):
@@ -161,7 +326,7 @@ def test_weights_and_tables_are_set_aside_by_the_first_process_alone(tmp_path):
     for update in (4, 8):
         run.keep_weights(update, {"table": table})
     run.keep_snapshot(4, table)
-    run.save({"update": 8}, [8])
+    save(run, 8, [8])
     for update in (10, 12):
         run.keep_weights(update, {"table": table})
     run.forget_weights([12])
@@ -181,13 +346,27 @@ def test_the_state_is_found_again_by_what_the_run_is_told_and_its_files_alone(tm
     assert len(others | {mark}) == 4
 
 
+def save(run: State, update: int, kept=(), **content) -> None:
+    """Save a state after a row of the log."""
+    run.log.append(row(update))
+    sums = run.begin_save(kept, run.log.position())
+    run.write({"update": update, "row": run.log.last, **content}, sums)
+    run.end_save(update)
+
+
+def restored(run: State, *tell) -> int | None:
+    """The step of the state that a run continues from."""
+    found = run.restore(*tell)
+    return found and found["update"]
+
+
 def saved(path, *updates: int) -> State:
     """Saved states, each with a table and weights of its own."""
     run = State(path)
     for update in updates:
         run.keep_snapshot(update, torch.full((3, 2), float(update)))
         run.keep_weights(update, {"table": torch.full((3, 2), float(update))})
-        run.save({"update": update}, [update])
+        save(run, update, [update])
     run._lock.close()
     return run
 
@@ -202,7 +381,7 @@ def test_two_states_are_kept_with_their_weights_and_all_tables(tmp_path):
     assert [names(run, kind) for kind in ("state", "weights", "table")] == [
         [999_999, 1_000_000], [999_999, 1_000_000], [4, 999_999, 1_000_000]
     ]  # fmt: skip
-    assert State(run.path).restore() == {"update": 1_000_000}
+    assert restored(State(run.path)) == 1_000_000
 
 
 DAMAGE = {
@@ -231,8 +410,7 @@ def damage(run: State, file: str, kind: str) -> str:
 def test_a_damaged_file_is_set_aside_and_the_run_goes_on_from_the_state_before(tmp_path, kind, file, goes_on):
     run, heard = saved(tmp_path / "run", 4, 8, 12), []
     name = damage(run, file, kind)
-    restored = State(run.path).restore(heard.append)
-    assert restored == (goes_on and {"update": goes_on})
+    assert restored(State(run.path), heard.append) == goes_on
     if goes_on == 12 or kind == "missing" and file.startswith("state"):
         return
     now = "going on after update 8" if goes_on else "starting from the beginning"
@@ -240,18 +418,30 @@ def test_a_damaged_file_is_set_aside_and_the_run_goes_on_from_the_state_before(t
     assert not (run.path / name).exists() and (run.path / f"damaged-{name}").exists() == (kind != "missing")
 
 
+@pytest.mark.parametrize(("kind", "goes_on"), [("cut", 8), ("empty", None), ("missing", None)])
+def test_a_damaged_log_goes_back_to_the_state_whose_rows_are_whole(tmp_path, kind, goes_on):
+    run, heard = saved(tmp_path / "run", 4, 8, 12), []
+    damage(run, "log", kind)
+    again = State(run.path)
+    assert restored(again, heard.append) == goes_on
+    assert "log.tsv in" in heard[0] and (run.path / "damaged-log.tsv").exists() == (kind != "missing")
+    save(again, 16)
+    rows = [line.split("\t")[0] for line in run.log.path.read_text().splitlines()]
+    assert rows == ["update", *(["4", "8"] if goes_on else []), "16"]
+
+
 def test_after_damage_the_next_states_are_the_last_ones(tmp_path):
     """What was set aside is in no one's way, and the weights of the state before are kept until there are two again."""
     run = saved(tmp_path / "run", 4, 8, 12)
     damage(run, "table-000012", "flipped")
     again = State(run.path)
-    assert again.restore() == {"update": 8}
+    assert restored(again) == 8
     again.forget_weights([])
     assert names(again, "weights") == [8, 12]
     for update in (10, 12):
         again.keep_snapshot(update, torch.zeros(3, 2))
         again.keep_weights(update, {"table": torch.zeros(3, 2)})
-        again.save({"update": update}, [update])
+        save(again, update, [update])
     assert [names(again, kind) for kind in ("state", "weights")] == [[10, 12], [10, 12]]
     assert list(again.snapshots()) == ["000004", "000008", "000010", "000012"]
 

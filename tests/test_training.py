@@ -55,7 +55,7 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
     resumed = trainer(folder, "lm", name, **settings)
     assert resumed.update == 3
     resumed.run()
-    assert resumed.log == unbroken.log
+    assert resumed.rows == unbroken.rows[3:]
     tables = resumed.state.snapshots()
     assert list(tables) == ["000000", "000004", "000008"]
     assert all(torch.equal(tables[key], table) for key, table in unbroken.tables.items())
@@ -128,19 +128,19 @@ def test_the_mean_is_that_of_the_last_whole_epochs(folder):
 def test_workers_that_prepare_updates_change_nothing_to_the_bit(folder, task):
     settings = {"dropout": 0.2, "dtype": torch.float32, "micro_batch": 16}
     alone, ahead = (finished(folder, task, "agg", workers=count, **settings) for count in (0, 2))
-    assert alone[1].log == ahead[1].log
+    assert alone[1].rows == ahead[1].rows
     assert all(torch.equal(ahead[0][key], value) for key, value in alone[0].items())
 
 
 @pytest.mark.parametrize("task", ["lm", "nmt"])
 def test_bfloat16_stays_near_float32(folder, task, other_accelerator):
     """Autocast of the model with sums in float32; the table and the optimizer's state are float32 throughout."""
-    exact = finished(folder, task, "agg", dtype=torch.float32)[1].log
+    exact = finished(folder, task, "agg", dtype=torch.float32)[1].rows
     AcceleratorState._reset_state(True)
     weights, trained = finished(folder, task, "agg", dtype=torch.float32, precision="bfloat16")
     assert {value.dtype for value in weights.values()} == {torch.float32}
-    assert trained.log[0]["loss"] != exact[0]["loss"]
-    for low, full in zip(trained.log, exact, strict=True):
+    assert trained.rows[0]["loss"] != exact[0]["loss"]
+    for low, full in zip(trained.rows, exact, strict=True):
         assert low["loss"] == pytest.approx(full["loss"], rel=5e-3)
 
 
@@ -189,7 +189,7 @@ def one_of_two(rank: int, port: int, folder, results) -> None:
     for task, name, settings in TOGETHER:
         trained = trainer(folder, task, name, **settings)
         trained.run()
-        ended[task, name, str(settings)] = weights(trained), trained.log
+        ended[task, name, str(settings)] = weights(trained), trained.rows
         trained.accelerator.wait_for_everyone()
         trained.state.remove()
     ended["resumed"] = stopped_and_resumed(folder)
@@ -234,6 +234,6 @@ def test_two_processes_change_nothing(folder, tmp_path):
         for key, value in alone.items():
             torch.testing.assert_close(own[key], value, atol=1e-9, rtol=1e-9, msg=f"{task} {name} {key}")
             assert torch.equal(own[key], other[key]), (task, name, key)
-        for together, single in zip(log, trained.log, strict=True):
+        for together, single in zip(log, trained.rows, strict=True):
             measured = {key: value for key, value in single.items() if value is not None}
             assert {key: together[key] for key in measured} == pytest.approx(measured, rel=1e-6), (task, name)

@@ -52,14 +52,14 @@ def test_observers_are_told_each_update_once_with_its_row_of_the_log(folder):
     watched.run()
     assert first.events == second.events
     assert first.events[0] == ("begins", 0, 6)
-    assert [event[1] for event in first.events[1:]] == watched.log
-    assert [row["update"] for row in watched.log if row["valid_nll"] is not None] == [2, 4, 6]
+    assert [event[1] for event in first.events[1:]] == watched.rows
+    assert [row["update"] for row in watched.rows if row["valid_nll"] is not None] == [2, 4, 6]
     assert sum(event[2] for event in first.events[1:]) == 6 * 64
     watched.state.remove()
     alone = trainer(folder, "lm", "agg", validate_every=2)
     alone.run()
     alone.state.remove()
-    assert alone.log == watched.log
+    assert alone.rows == watched.rows
     assert all(torch.equal(value, weights(watched)[key]) for key, value in weights(alone).items())
 
 
@@ -149,7 +149,7 @@ def test_trackers_are_sent_the_log(folder, stub):
     assert (Stub.made[1].options["save_dvc_exp"], Stub.made[1].options["dvcyaml"]) == (False, None)
     for tracker in Stub.made:
         assert (tracker.calls[0], tracker.calls[-1]) == ("start", "finish")
-        for (step, values), row in zip(tracker.calls[1:-1], watched.log, strict=True):
+        for (step, values), row in zip(tracker.calls[1:-1], watched.rows, strict=True):
             assert {"update": step, "valid_nll": None, **values} == row
     assert not kept.exists() and other.exists()  # what an earlier run of that name had sent
 

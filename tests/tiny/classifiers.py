@@ -65,8 +65,9 @@ def classifier(folder: Path, task: str, name: str, *, dropout: float = 0.0, dtyp
     objective = build(name, trainer.facts(folder), **options)
     state = State(folder / f"scratch/{task}-{name}")
     outputs = Outputs(folder / "out" / name, {"parameters": 9})
-    return Trainer(f"{task}/{name}", model, objective, recipe, *file.training_data(job, folder / task), state, execution,
-                   accelerator, outputs, criterion=getattr(file, "criterion", Criterion)(model, objective))  # fmt: skip
+    return trainer.recorded(
+        Trainer(f"{task}/{name}", model, objective, recipe, *file.training_data(job, folder / task), state, execution,
+                accelerator, outputs, criterion=getattr(file, "criterion", Criterion)(model, objective)))  # fmt: skip
 
 
 def padded(rows: list[list[int]], length: int) -> torch.Tensor:

@@ -17,6 +17,7 @@ from raretokens.training.loop import Trainer
 from raretokens.training.run import process
 from raretokens.training.state import State
 from raretokens.training.token_batches import Columns
+from tiny.trainer import recorded
 
 N = 24
 PLAIN = dict.fromkeys(
@@ -50,6 +51,6 @@ def trainer(folder: Path, architecture: str, name: str = "mle", *, dropout: floa
     )
     objective = build(name, known, **options)
     data = Columns(tokens, 16, 4, seed=1), Columns(tokens[:200], 16, 10)
-    return Trainer(name, model, objective, recipe, *data, State(folder / f"{architecture}-{name}"), execution,
-                   process(recipe.precision, execution), Outputs(folder / "out", {}),
-                   criterion=Carried(model, objective))  # fmt: skip
+    return recorded(Trainer(name, model, objective, recipe, *data, State(folder / f"{architecture}-{name}"), execution,
+                            process(recipe.precision, execution), Outputs(folder / "out", {}),
+                            criterion=Carried(model, objective)))  # fmt: skip

@@ -15,7 +15,7 @@ from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution, Training
 from raretokens.training.document_batches import Pairs
 from raretokens.training.loop import Trainer
-from raretokens.training.observer import Observer
+from raretokens.training.observer import Observer, Observers
 from raretokens.training.run import process
 from raretokens.training.state import State
 from raretokens.training.token_batches import Blocks
@@ -55,8 +55,25 @@ def trainer(folder: Path, task: str, name: str, *, dropout: float = 0.0, dtype: 
     model, objective = build_model(ARCHITECTURES[task], shape, N, 16), build(name, facts(folder), **options)
     state = State(folder / f"scratch/{task}-{name}", rank)
     outputs = Outputs(folder / "out" / name, {"parameters": 9}, rank == 0)
-    return Trainer(f"{task}/{name}", model, objective, recipe, *data(folder, task, recipe, tokens), state, execution,
-                   accelerator, outputs, observer or Observer())  # fmt: skip
+    return recorded(Trainer(f"{task}/{name}", model, objective, recipe, *data(folder, task, recipe, tokens), state, execution,
+                            accelerator, outputs, observer or Observer()))  # fmt: skip
+
+
+class Recorder(Observer):
+    """Keeps the rows of the log that this process trains, with all their digits."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict] = []
+
+    def updated(self, row: dict, tokens: int) -> None:
+        self.rows.append(dict(row))
+
+
+def recorded(trained: Trainer) -> Trainer:
+    """The trainer, with its rows in `rows`."""
+    recorder = Recorder()
+    trained.observer, trained.rows = Observers(recorder, trained.observer), recorder.rows
+    return trained
 
 
 def data(folder: Path, task: str, recipe: Training, tokens: int | None) -> tuple[Blocks | Pairs, Blocks | Pairs]:

@@ -1,10 +1,10 @@
-"""What the loss of a batch is, between the model's output and the objective. A task may have one of its own.
+"""The loss of a batch, between the model's output and the objective. Some tasks have one of their own.
 
-The loss of a recurrent language model: states carried from batch to batch, penalties, one softmax or a mixture.
-The loss of a classifier whose scores of the classes come from a layer of its own: its embedding is looked up and is no softmax.
+There are four: a softmax over the embedding matrix; recurrent language models, which carry states from batch to batch;
+classifiers; skip-gram with negative sampling.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,23 @@ from raretokens.errors import UserError
 from raretokens.loss.objective import Objective
 from raretokens.loss.terms import SummedLoss, negative_sampling
 from raretokens.training.batches import Batch
+
+# Methods of an objective that act on the softmax over the embedding matrix.
+SOFTMAX_HOOKS = (
+    "loss",
+    "gate",
+    "target_offset",
+    "token_weight",
+    "unlikelihood",
+    "z_loss",
+    "hidden_term",
+    "input_term",
+)
+
+
+def changed(objective: Objective, hooks: Iterable[str] = SOFTMAX_HOOKS) -> list[str]:
+    """Return the names of the methods that an objective replaces."""
+    return [name for name in hooks if getattr(type(objective), name) is not getattr(Objective, name)]
 
 
 class Criterion:
@@ -49,18 +66,6 @@ class Criterion:
         """What state_dict() returned."""
 
 
-OF_SOFTMAX = (
-    "loss",
-    "gate",
-    "target_offset",
-    "token_weight",
-    "unlikelihood",
-    "z_loss",
-    "hidden_term",
-    "input_term",
-)  # what an objective may change of one softmax
-
-
 class Carried(Criterion):
     """Batches are those of columns.py; the model is one of awd_lstm.py's kind."""
 
@@ -69,9 +74,7 @@ class Carried(Criterion):
         self.before = torch.zeros(0, model.state)  # columns x state
         self.own = torch.zeros(0, dtype=torch.bool)  # columns that this process reads
         self.is_mixture = hasattr(model, "nll")
-        if self.is_mixture and any(
-            getattr(type(objective), name) is not getattr(Objective, name) for name in OF_SOFTMAX
-        ):
+        if self.is_mixture and changed(objective):
             raise UserError(
                 "objective: it changes the softmax, which a mixture of softmaxes has not; allowed: one that adds a penalty"
             )
@@ -127,23 +130,13 @@ class Carried(Criterion):
         self.own = torch.zeros(len(self.before), dtype=torch.bool)
 
 
-OF_A_SOFTMAX = (
-    "loss",
-    "target_offset",
-    "token_weight",
-    "unlikelihood",
-    "z_loss",
-    "hidden_term",
-    "input_term",
-)  # hooks that an embedding matrix without a softmax does not have
-
-
 class ClassScores(Criterion):
     """Cross-entropy of the class of each document. Penalties and frozen rows of an objective act."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)
-        if any(getattr(type(objective), hook) is not getattr(Objective, hook) for hook in OF_A_SOFTMAX):
+        # Objective freeze has gate(), which returns None where only rows are frozen: the loss looks at it.
+        if any(name != "gate" for name in changed(objective)):
             self._refuse()
 
     def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:
@@ -166,29 +159,15 @@ class ClassScores(Criterion):
         )
 
 
-NEEDS_SOFTMAX = (
-    "gate",
-    "target_offset",
-    "token_weight",
-    "unlikelihood",
-    "z_loss",
-    "hidden_term",
-    "input_term",
-    "loss",
-    "frozen_rows",
-)  # hooks that negative sampling does not have
-
-
 class NegativeSampling(Criterion):
     """The loss of skip-gram. Of an objective, only what it does to the embedding matrix acts."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)
-        changed = [name for name in NEEDS_SOFTMAX if getattr(type(objective), name) is not getattr(Objective, name)]
-        if changed:
+        if refused := changed(objective, (*SOFTMAX_HOOKS, "frozen_rows")):
             name = type(objective).__module__.rsplit(".", 1)[-1]
             raise UserError(
-                f"objective {name}: its {', '.join(changed)} needs a softmax, which skip-gram does not have"
+                f"objective {name}: its {', '.join(refused)} needs a softmax, which skip-gram does not have"
             )
 
     def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:

@@ -16,19 +16,12 @@ from raretokens.loss.objective import Objective, keep_frozen_rows
 from raretokens.loss.terms import SummedLoss
 from raretokens.training import rule
 from raretokens.training.batches import Batch, Prepared, PreparedUpdates, Updates, loaded
-from raretokens.training.checkpoints import (
-    Checkpoint,
-    Clock,
-    Outputs,
-    average,
-    kept_after,
-    random_states,
-    restore_random_states,
-)
+from raretokens.training.checkpoints import Checkpoint, Outputs, average, kept_after
 from raretokens.training.config import Execution, Training
 from raretokens.training.criterion import Criterion
 from raretokens.training.observer import Observer
-from raretokens.training.rule import is_worse
+from raretokens.training.rule import is_worse, latest
+from raretokens.training.saving import Clock, Saver, random_states, restore_random_states
 from raretokens.training.state import State
 
 
@@ -49,7 +42,7 @@ class Trainer:
     observer: Observer = field(default_factory=Observer)
     criterion: Criterion | None = None  # None: that of hidden states and the embedding matrix
     update: int = 0
-    log: list[dict] = field(default_factory=list)
+    validated: list[float] = field(default_factory=list)  # what training.stop_window compares
     kept: list[Checkpoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -62,34 +55,41 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the last update, validating and saving on the way."""
-        last, clock = self.training.steps, Clock(self.execution, self.accelerator.num_processes)
+        last = self.training.steps
+        self.saver = Saver(Clock(self.execution, self.accelerator.num_processes, self.update), self.state, self.outputs)
         self.observer.begins(self.update, last)
-        if self.update == 0:
-            self._keep_snapshot()
-        for prepared in self._prepared(range(self.update, self.update if self._is_over() else last)):
-            self.state.check_parent()
-            row, targets = self._one_update(prepared)
-            self.update += 1
-            self.log.append(row)
-            if self._validation_due() or self.update == last:
-                with self.rule.kept_weights():
-                    row["valid_nll"] = self._validated()
-                    self._keep(row["valid_nll"])
-                self.rule.validated(row["valid_nll"])
-            is_over = self._is_over()
-            if self.update % self.training.snapshot_every == 0 or is_over:
+        with self.saver:
+            if self.update == 0:
                 self._keep_snapshot()
-            self.observer.updated(row, targets)
-            if clock.due(self.update):
-                self._save()
-            if is_over:
-                break
+            for prepared in self._prepared(range(self.update, self.update if self._is_over() else last)):
+                self.state.check_parent()
+                if self._updated(prepared):
+                    break
+
+    def _updated(self, prepared: Prepared) -> bool:
+        """One training step with all that follows it; whether training is over."""
+        row, targets = self._one_update(prepared)
+        self.update += 1
+        self.state.log.append(row)
+        is_over = self.update == self.training.steps
+        if self._validation_due() or is_over:
+            with self.rule.kept_weights():
+                row["valid_nll"] = self._validated()
+                self._keep(row["valid_nll"])
+            self.rule.validated(row["valid_nll"])
+            self.validated = latest([*self.validated, row["valid_nll"]], self.training.stop_window or 0)
+            is_over = self._is_over()
+        if self.update % self.training.snapshot_every == 0 or is_over:
+            self._keep_snapshot()
+        self.observer.updated(row, targets)
+        if self.saver.due(self.update):
+            self._save()
+        return is_over
 
     def _is_over(self) -> bool:
         """After the last update, or when validation no longer improves where the recipe says so."""
-        if self.training.stop_window is None or self.update >= self.training.steps:
-            return self.update >= self.training.steps
-        return is_worse([row["valid_nll"] for row in self.log if row["valid_nll"]], self.training.stop_window)
+        window = self.training.stop_window
+        return self.update >= self.training.steps or window is not None and is_worse(self.validated, window)
 
     def _prepared(self, numbers: range) -> Iterator[Prepared]:
         main, how = self.accelerator, self.execution
@@ -131,8 +131,8 @@ class Trainer:
     def _check_finite(self, what: str, value: float) -> None:
         """Raise UserError where training diverged; the log up to there is written."""
         if not math.isfinite(value):
-            if self.log:
-                self.outputs.publish(self.log, self.kept)
+            self.saver.wait()
+            self.outputs.publish(self.state.log, self.state.log.position(), self.kept)
             hint = f"look at {self.outputs.into / 'log.tsv'} and lower the learning rate"
             raise UserError(f"{self.name}: {what} is {value}; {self.state.left()}; {hint}")
 
@@ -192,10 +192,11 @@ class Trainer:
             self.state.forget_weights(item.update for item in self.kept)
 
     def _save(self) -> None:
+        self.saver.agree(self.update)
         random, carried = random_states(), self.criterion.state_dict()  # of every process; all else is the same in each
         if not self.accelerator.is_main_process:
             return
-        self.state.save(
+        self.saver.save(
             {
                 "update": self.update,
                 "model": self.model.state_dict(),
@@ -203,13 +204,12 @@ class Trainer:
                 "rule": self.rule.state_dict(),
                 "criterion": carried,
                 "objective": self.objective.state_dict(),
-                "log": self.log,
+                "validated": self.validated,
                 "kept": [tuple(item) for item in self.kept],
                 "random": random,
             },
-            [item.update for item in self.kept],
+            self.kept,
         )
-        self.outputs.publish(self.log, self.kept)
 
     def _restore(self) -> None:
         saved = self.state.restore(self.observer.remarked)
@@ -225,7 +225,8 @@ class Trainer:
         self.rule.load_state_dict(saved["rule"])
         self.criterion.load_state_dict(saved["criterion"])
         self.objective.load_state_dict(saved["objective"])
-        self.update, self.log, self.kept = saved["update"], saved["log"], [Checkpoint(*item) for item in saved["kept"]]
+        self.update, self.validated = saved["update"], saved["validated"]
+        self.kept = [Checkpoint(*item) for item in saved["kept"]]
         restore_random_states(saved["random"], self.accelerator.process_index)
 
     def finish(self) -> None:
@@ -236,5 +237,6 @@ class Trainer:
         weights = average([self.state.weights(item.update) for item in self.kept])
         self.model.load_state_dict(weights)
         known = self.kept[0].valid_nll if len(self.kept) == 1 else None
-        self.outputs.publish(self.log, self.kept, self._validate(is_shared=False) if known is None else known)
+        valid_nll = self._validate(is_shared=False) if known is None else known
+        self.outputs.publish(self.state.log, self.state.log.position(), self.kept, valid_nll)
         self.outputs.weights(weights, self.state.snapshots())

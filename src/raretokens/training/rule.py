@@ -35,6 +35,12 @@ def is_worse(validated: Sequence[float], window: int) -> bool:
     return bool(earlier) and validated[-1] > min(earlier)
 
 
+def latest(validated: Sequence[float], window: int) -> list[float]:
+    """Return what is_worse() needs of these NLLs: the best of all but the last `window` + 1, and those."""
+    earlier = validated[: -window - 1]
+    return [*([min(earlier)] if earlier else []), *validated[-window - 1 :]]
+
+
 class Rule(ABC):
     """A constant rate of an optimizer that a subclass names; the weights are kept as they are.
 

@@ -1,6 +1,4 @@
-"""Files with their checksums: what is read is what was written, and what is not is set aside, never used.
-
-Resumable state of a run, kept outside DVC's outputs in a folder named by what the run depends on.
+"""Resumable state of a run, kept outside DVC's outputs in a folder named by what the run depends on.
 
 A run that was killed finds its state again only if parameters, token files and code are the same; anything else gets a
 folder of its own, so an old checkpoint cannot leak into a changed run. Of several processes the first one writes and all read,
@@ -22,51 +20,9 @@ from torch import Tensor
 
 from raretokens.errors import UserError
 from raretokens.files import atomic_write, sync
-
-DIGITS = 32  # of a checksum
-
-
-class CheckedFiles:
-    """Files of a folder; is_main: of several processes that read them this one writes."""
-
-    def __init__(self, folder: Path, is_main: bool) -> None:
-        self.folder, self.is_main = folder, is_main
-        self.sums: dict[str, str] = {}  # name -> checksum
-
-    def keep(self, name: str, write: Callable[[Path], None]) -> None:
-        """Write a file by a function that is given a path."""
-        if self.is_main:
-            with atomic_write(self.folder / name) as part:
-                write(part)
-            self.sums[name] = checksum(self.folder / name)
-
-    def forget(self, names: Iterable[str]) -> None:
-        if self.is_main:
-            for name in names:
-                (self.folder / name).unlink(missing_ok=True)
-                self.sums.pop(name, None)
-
-    def damaged(self, sums: dict[str, str]) -> list[str]:
-        """Names of those that are missing or are not as they were written, set aside."""
-        bad = [name for name, known in sums.items() if not _is(self.folder / name, known)]
-        for path in (self.folder / name for name in bad):
-            if self.is_main and path.exists():
-                path.rename(path.with_name(f"damaged-{path.name}"))
-        return bad
-
-
-def _is(path: Path, known: str) -> bool:
-    try:
-        return checksum(path) == known
-    except OSError:
-        return False
-
-
-def checksum(path: Path) -> str:
-    """sha256, in part."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:DIGITS]
-
+from raretokens.training.checked_files import CheckedFiles, HashingFile
+from raretokens.training.log import NAME as LOG
+from raretokens.training.log import Log, Position
 
 KEPT = 2  # states
 
@@ -83,8 +39,8 @@ def fingerprint(job: bytes, files: Iterable[Path]) -> str:
 class State:
     """The scratch folder of one run, locked by its main process while it trains; rank counts the processes from 0.
 
-    state-<update>-<checksum>.pt is named by its own content and holds the checksums of the embeddings and weights that it goes on
-    with. The last `KEPT` of them are kept.
+    state-<update>-<checksum>.pt is named by its own content and holds the checksums of the embeddings, weights and log rows that
+    it goes on with. The last `KEPT` of them are kept.
     """
 
     def __init__(self, path: Path, rank: int = 0) -> None:
@@ -93,7 +49,9 @@ class State:
         self._started_by = _starters()
         self._lock = self._locked() if rank == 0 else None
         self._files = CheckedFiles(path, rank == 0)
+        self.log = Log(path, rank == 0)
         self._needed: list[set[str]] = []  # weights of each state that is kept
+        self._kept: Iterable[int] = ()  # steps of the weights that the training keeps
         self.saved: int | None = None  # update of the last state
 
     def _locked(self) -> IO[str]:
@@ -117,24 +75,34 @@ class State:
             return "no state was saved yet"
         return f"its state after update {self.saved} is kept in {self.path}"
 
-    def save(self, state: dict, kept: Iterable[int] = ()) -> None:
-        """Write the state after state["update"] updates, which goes on with the weights of the updates `kept`.
+    def begin_save(self, kept: Iterable[int], position: Position) -> dict[str, str]:
+        """Return the checksums of the files that a state of this moment continues from; they stay until the next states.
+
+        kept: steps of the weights that are set aside; position: of the log.
+        """
+        weights = {self.weights(update).name for update in kept}
+        self._files.sums[LOG] = position.sum
+        self._needed.append(weights)
+        return {name: self._files.sums[name] for name in sorted({*weights, *self._snapshots(), LOG})}
+
+    def write(self, state: dict, sums: dict[str, str]) -> None:
+        """Write the state after state["update"] updates. Another thread may do so: nothing else here is used or changed.
 
         A crash in the middle leaves the states before, and what they go on with.
         """
-        if self.rank:
-            return
-        weights = {self.weights(update).name for update in kept}
-        sums = {name: self._files.sums[name] for name in sorted(weights | self._snapshots())}
         nameless = self.path / "state"
-        with atomic_write(nameless) as part:
-            torch.save({"state": state, "sums": sums}, part)
-        os.replace(nameless, self.path / f"state-{state['update']:06d}-{checksum(nameless)}.pt")
+        with atomic_write(nameless) as part, open(part, "wb") as file:
+            hashing = HashingFile(file)
+            torch.save({"state": state, "sums": sums}, hashing)
+        os.replace(nameless, self.path / f"state-{state['update']:06d}-{hashing.checksum()}.pt")
         sync(self.path)
-        self.saved, self._needed = state["update"], [*self._needed, weights][-KEPT:]
+
+    def end_save(self, update: int) -> None:
+        """Remove what the last states do not need."""
+        self.saved, self._needed = update, self._needed[-KEPT:]
         for path in self._states()[KEPT:]:
             path.unlink()
-        self.forget_weights(kept)
+        self.forget_weights(self._kept)
 
     def restore(self, tell: Callable[[str], None] = print) -> dict | None:
         """The last state that is sound, with all that it goes on with; None where there is none. tell: hears what is not."""
@@ -143,6 +111,7 @@ class State:
         if saved:
             self.saved, self._files.sums = saved["state"]["update"], saved["sums"]
             self._needed = [{path.name for path in self._weights()}]  # the state before may name any of them
+        self.log.resume(Position.of(saved["sums"][LOG], saved["state"]["row"]) if saved else Position())
         if damaged:
             now = "starting from the beginning" if saved is None else f"going on after update {self.saved}"
             tell(f"{', '.join(dict.fromkeys(damaged))} in {self.path}: damaged, set aside; {now}")
@@ -165,8 +134,9 @@ class State:
         return sorted(self.path.glob("state-*-*.pt"), key=_update, reverse=True)
 
     def verify(self, kept: Iterable[int]) -> None:
-        """Raise UserError where the embedding matrices, or the weights of these updates, are not as they were set aside."""
-        names = self._snapshots() | {self.weights(update).name for update in kept}
+        """Raise UserError where the log, the embedding matrices, or the weights of these updates are not as they were written."""
+        self._files.sums[LOG] = self.log.position().sum
+        names = {LOG, *self._snapshots(), *(self.weights(update).name for update in kept)}
         if bad := self._files.damaged({name: self._files.sums[name] for name in sorted(names)}):
             raise UserError(f"{', '.join(bad)} in {self.path}: damaged, set aside; start again to train what is lost")
 
@@ -181,7 +151,8 @@ class State:
 
     def forget_weights(self, kept: Iterable[int]) -> None:
         """Remove weights of other updates that no state goes on with."""
-        needed = {self.weights(update).name for update in kept}.union(*self._needed)
+        self._kept = tuple(kept)
+        needed = {self.weights(update).name for update in self._kept}.union(*self._needed)
         self._files.forget({path.name for path in self._weights()} - needed)
 
     def _weights(self) -> Iterable[Path]:

@@ -1,0 +1,96 @@
+"""Files with checksums: damaged files are set aside and never used."""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import IO, Any
+
+from raretokens.files import atomic_write
+
+DIGITS = 32  # of a checksum
+
+
+class CheckedFiles:
+    """Files of a folder; is_main: of several processes that read them this one writes.
+
+    The checksum of a file that grows is "<bytes>:<checksum>", of its first so many bytes.
+    """
+
+    def __init__(self, folder: Path, is_main: bool) -> None:
+        self.folder, self.is_main = folder, is_main
+        self.sums: dict[str, str] = {}  # name -> checksum
+
+    def keep(self, name: str, write: Callable[[Path], None]) -> None:
+        """Write a file by a function that is given a path."""
+        if self.is_main:
+            with atomic_write(self.folder / name) as part:
+                write(part)
+            self.sums[name] = checksum(self.folder / name)
+
+    def forget(self, names: Iterable[str]) -> None:
+        if self.is_main:
+            for name in names:
+                (self.folder / name).unlink(missing_ok=True)
+                self.sums.pop(name, None)
+
+    def damaged(self, sums: dict[str, str]) -> list[str]:
+        """Return the names of missing or changed files, after setting them aside.
+
+        A file that grows is copied, since its beginning may be whole and enough for an earlier state.
+        """
+        bad = [name for name, known in sums.items() if not _is(self.folder / name, known)]
+        for name in bad:
+            path, aside = self.folder / name, self.folder / f"damaged-{name}"
+            if self.is_main and path.exists():
+                shutil.copyfile(path, aside) if ":" in sums[name] else path.rename(aside)
+        return bad
+
+
+def _is(path: Path, known: str) -> bool:
+    size, _, digits = known.rpartition(":")
+    try:
+        return checksum(path, int(size) if size else None) == digits
+    except OSError:
+        return False
+
+
+BLOCK = 1 << 20  # bytes read at once
+
+
+def digest(path: Path, size: int | None = None) -> Any:
+    """Return the sha256 object of a file, or of its first `size` bytes. Raises OSError where the file has fewer."""
+    found, left = hashlib.sha256(), size
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK if left is None else min(BLOCK, left)):
+            found.update(block)
+            left = None if left is None else left - len(block)
+    if left:
+        raise OSError(f"{path}: {left} bytes are missing")
+    return found
+
+
+def checksum(path: Path, size: int | None = None) -> str:
+    """Return the first digits of the sha256 of a file, or of its first `size` bytes."""
+    return short(digest(path, size))
+
+
+def short(sha256: Any) -> str:
+    return sha256.hexdigest()[:DIGITS]
+
+
+class HashingFile:
+    """A file that is written from its start to its end, and its checksum so far."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._digest = file, hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self._digest.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def checksum(self) -> str:
+        return short(self._digest)

@@ -1,0 +1,147 @@
+"""When and how the resumable state is saved: in a thread of its own, from a copy, while training continues."""
+
+import copy
+import math
+import time
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor
+
+from raretokens.files import sync
+from raretokens.training.checkpoints import Checkpoint, Outputs
+from raretokens.training.config import Execution
+from raretokens.training.log import Position
+from raretokens.training.state import State
+
+SAVE_TOGETHER = 500  # fewest training steps between two saves of several processes
+SHARE = 0.01  # of the training time, at most, that saves take
+
+
+class Clock:
+    """When to save: `save_seconds` after the end of the last save, and so rarely that saves take 1 % of the training time.
+
+    Several processes must save after the same step, and their clocks differ: so they agree at each save on the step of the next.
+    A number of steps that the machine's settings name goes before all this.
+    """
+
+    def __init__(self, execution: Execution, processes: int = 1, update: int = 0) -> None:
+        self.every, self.is_shared = execution.save_updates, processes > 1
+        self.seconds, self.rest = execution.save_seconds, 0.0
+        self.start = self.ended = time.monotonic()
+        self.first, self.next = update, update + SAVE_TOGETHER
+
+    def due(self, update: int) -> bool:
+        if self.every:
+            return update % self.every == 0
+        if self.is_shared:
+            return update >= self.next
+        return time.monotonic() - self.ended > max(self.seconds, self.rest)
+
+    def agree(self, update: int) -> None:
+        """Choose the step of the next save; all processes call it together at a save."""
+        if self.is_shared and not self.every:
+            rate = (update - self.first) / (time.monotonic() - self.start)
+            self.next = update + max(SAVE_TOGETHER, *gather_object([math.ceil(self.rest * rate)]))
+
+    def saved(self, cost: float) -> None:
+        """A save has ended; cost: seconds that it took from the training."""
+        self.ended, self.rest = time.monotonic(), cost * (1 / SHARE - 1)
+
+
+class Saver(AbstractContextManager):
+    """Saves the state of a run and publishes its log, one save at a time.
+
+    A save costs the time in which training waits, and the processor time of the thread, but not the time of the disk. Where the
+    machine's settings name the number of steps between saves, training waits for the end of each.
+    """
+
+    def __init__(self, clock: Clock, state: State, outputs: Outputs, thread: Executor | None = None) -> None:
+        self.clock, self.state, self.outputs = clock, state, outputs
+        self._thread = thread or ThreadPoolExecutor(1, "save")
+        self._running: Future[float] | None = None
+        self._update, self._waited = 0, 0.0
+
+    def due(self, update: int) -> bool:
+        """Whether to save now. Raises the error of the last save."""
+        if self._running and self._running.done():
+            self.wait()
+        is_counted = self.clock.every or self.clock.is_shared
+        return bool(is_counted or not self._running) and self.clock.due(update)
+
+    def save(self, content: dict[str, Any], kept: list[Checkpoint]) -> None:
+        """Copy the state and begin to save it."""
+        self.wait()
+        begun = time.monotonic()
+        position = self.state.log.position()
+        sums = self.state.begin_save([item.update for item in kept], position)
+        content = copied(content | {"row": position.last})
+        self._update, self._running = content["update"], self._thread.submit(self._write, content, sums, position, kept)
+        self._waited = time.monotonic() - begun
+        if self.clock.every:
+            self.wait()
+
+    def agree(self, update: int) -> None:
+        """Of several processes: choose the step of the next save by what the last one took."""
+        self.wait()
+        self.clock.agree(update)
+
+    def _write(self, content: dict, sums: dict[str, str], position: Position, kept: list[Checkpoint]) -> float:
+        """In the thread. Returns its seconds of the processor."""
+        begun = time.thread_time()
+        sync(self.state.log.path)
+        self.state.write(content, sums)
+        self.outputs.publish(self.state.log, position, kept)
+        return time.thread_time() - begun
+
+    def wait(self) -> None:
+        """Wait for the end of the save that runs, if there is one. Raises its error."""
+        if self._running is None:
+            return
+        begun = time.monotonic()
+        self._running.exception()  # an interrupt while it waits leaves the save running
+        ended, self._running = self._running, None
+        spent = ended.result()
+        self.state.end_save(self._update)
+        self.clock.saved(self._waited + (time.monotonic() - begun) + spent)
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
+
+
+def copied(tree: Any, known: dict[tuple, Tensor] | None = None) -> Any:
+    """Return a copy of dictionaries, lists and tuples with all tensors on the CPU; shared memory stays shared."""
+    known = {} if known is None else known
+    if isinstance(tree, Tensor):
+        place = tree.device, tree.data_ptr(), tree.dtype, tree.shape, tree.stride()
+        if place not in known or not tree.numel():
+            known[place] = tree.detach().to("cpu", copy=True)
+        return known[place]
+    if isinstance(tree, dict):
+        new = copy.copy(tree)  # of a module's state also its versions
+        new.update((name, copied(value, known)) for name, value in tree.items())
+        return new
+    if isinstance(tree, list | tuple):
+        return type(tree)(copied(value, known) for value in tree)
+    return tree
+
+
+def random_states() -> list[tuple[Tensor, Tensor | None]]:
+    """Of each process: the generator of the CPU, and of its GPU."""
+    cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    return gather_object([(torch.get_rng_state(), cuda)])
+
+
+def restore_random_states(states: list[tuple[Tensor, Tensor | None]], rank: int) -> None:
+    if rank >= len(states):  # a process more than before goes on with its own seed
+        return
+    cpu, cuda = states[rank]
+    torch.set_rng_state(cpu)
+    if cuda is not None:
+        torch.cuda.set_rng_state(cuda)
