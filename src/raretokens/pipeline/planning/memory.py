@@ -82,9 +82,10 @@ class Step:
 
     def on_host(self) -> dict[str, float]:
         """Memory of the computer: on a CPU all of it, with a GPU the model before and after, and the embedding snapshots."""
+        saving = {"saving": 3.0 * self._model}  # a copy of weights and Adam's moments, saved while training continues
         if self.device == "cpu":
-            return self.on_device()
-        return {"program": 2.0e9, "model": float(self._model), "snapshots": self.snapshots}
+            return self.on_device() | saving
+        return {"program": 2.0e9, "model": float(self._model), "snapshots": self.snapshots} | saving
 
     @property
     def device_bytes(self) -> float:

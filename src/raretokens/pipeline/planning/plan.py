@@ -16,7 +16,7 @@ from raretokens.training.config import Training, TrainJob
 
 UTILISATION = 0.4  # of a card's peak operations, unless said otherwise
 SNAPSHOT_FLOAT = 2  # bytes
-LOG_LINE = 100  # bytes of log.tsv a step, and again in the resumable state
+LOG_LINE = 100  # bytes of log.tsv a step, and again in data/scratch
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,16 @@ class Planned:
 
     @property
     def disk_while_training(self) -> float:
-        """Bytes in data/scratch: embedding snapshots, a new and two earlier resumable states, and checkpoints.
+        """Bytes in data/scratch: log, embedding snapshots, a new and two earlier resumable states, and checkpoints.
 
         A state holds weights and both of Adam's moments. Each of the two states and the training may keep other checkpoints,
         and one more is being written.
         """
         training, weights = self.training, FLOAT * self.parameters
         kept = 1 if training.keep == "best" else training.keep
-        state = 3 * weights + LOG_LINE * training.steps
-        return snapshot_bytes(training, self.step.forward.width, self.text.rows) + (3 * kept + 1) * weights + 3 * state
+        states, log = 3 * 3 * weights, LOG_LINE * training.steps
+        snapshots = snapshot_bytes(training, self.step.forward.width, self.text.rows)
+        return snapshots + (3 * kept + 1) * weights + states + log
 
 
 def snapshot_bytes(training: Training, width: int, rows: int) -> float:
