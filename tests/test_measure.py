@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from tiny import finished as tiny
 
 from raretokens.errors import UserError
-from raretokens.evaluation.config import Probe
+from raretokens.evaluation.config import LanguageModelEvaluation
 from raretokens.evaluation.geometry import geometry_metrics
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evaluation.metrics.predictions import perplexity, uniq
@@ -117,7 +117,7 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     run, text, evaluation = (
         trained_run.find(str(scale / "data/runs/lm/pieces")),
         tokens(scale / "data/tokens/lm", "test"),
-        Probe(**tiny.PROBE),
+        LanguageModelEvaluation(**tiny.EVALUATION),
     )
     trained = build("decoder", run.run["shape"], len(table), 64)
     trained.load_state_dict({"embedding": torch.from_numpy(table)}, strict=False)
@@ -253,9 +253,10 @@ def test_nothing_is_unpickled_or_executed(tmp_path, monkeypatch, capsys):
     Path("text.txt").write_text("one two\n")
     Path("vocab.json").write_text(json.dumps({"o": 0, "n": 1, "e": 2, "t": 3}))
     Path("merges.txt").write_text("#version: 0.2\n")
+    Path("tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": ["evil.Tokenizer", None]}}))
     monkeypatch.setattr(sys, "argv", ["raretokens", "measure", ".", "--text", "text.txt"])
     main()
-    assert "perplexity, Uniq and continuations left out: transformers cannot" in capsys.readouterr().err
+    assert "transformers cannot read config.json: it needs code of its own folder, which is not run" in capsys.readouterr().err
     assert not Path("executed").exists()
 
 

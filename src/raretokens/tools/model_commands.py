@@ -51,7 +51,7 @@ def measure(arguments: argparse.Namespace) -> None:
     from raretokens.tools.measure import output
     from raretokens.tools.measure.measurement import Options, measure_model
     from raretokens.tools.measure.model import load_model
-    from raretokens.tools.measure.tokenizers import find_texts
+    from raretokens.tools.measure.texts import find_texts
     from raretokens.tools.measure.word_similarity import read_similarity_sets
 
     texts = find_texts(arguments.text, arguments.test) if arguments.text else None

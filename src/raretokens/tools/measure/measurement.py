@@ -21,7 +21,8 @@ from raretokens.tools.measure.formats import DTYPE_NAMES
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Report, add_note, optional
 from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows, find_nonfinite_rows
-from raretokens.tools.measure.tokenizers import Texts, can_reach, count_tokens, read_ids
+from raretokens.tools.measure.texts import Texts, count_tokens, read_ids
+from raretokens.tools.measure.tokenizers import can_reach
 from raretokens.tools.measure.word_similarity import measure_similarity
 
 MAX_POINTS, MAX_CANDIDATES = 400, 1000  # of a group in a figure; of an embedding in the list
@@ -86,9 +87,10 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
 
 
 def _count_text(model: Model, texts: Texts, notes: list[str], report: Report) -> np.ndarray | None:
-    with optional("token counts, and all that needs them,", notes, report):
-        if model.tokenizer is None:
-            raise UserError("no tokenizer that can be read")
+    if model.tokenizer is None:
+        add_note("frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read", notes, report)
+        return None
+    with optional("frequencies", notes, report):
         return count_tokens(model.tokenizer, texts.counted, model.line_end)
     return None
 

@@ -124,7 +124,7 @@ def _load_folder(folder: Path) -> Model:
     found = choose_embeddings(folder, tensors, config)
     tokenizer = None
     with optional("tokens and --text", notes):
-        tokenizer = load_tokenizer(folder)
+        tokenizer = load_tokenizer(folder, config, notes)
     specials = special_ids(config, _read_settings(folder / "tokenizer_config.json", notes), tokenizer)
     rows = min(matrix.shape[0] for matrix in found.matrices.values())
     for name, id in specials.items():

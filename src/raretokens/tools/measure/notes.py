@@ -10,6 +10,8 @@ Report = Callable[[str], object]  # called with a line for standard error
 
 def first_line(error: BaseException) -> str:
     """What an error says, in one line."""
+    if "trust_remote_code" in str(error):  # transformers' several lines on it ask to run it
+        return "it needs code of its own folder, which is not run"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 

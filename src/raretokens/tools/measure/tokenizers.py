@@ -1,19 +1,24 @@
-"""Tokenizers of model folders, without code of the folder (tokenizers, GPT-2, Marian, SentencePiece); texts as their ids."""
+"""Tokenizers of model folders, without code of the folder: those of transformers and tokenizers, or else SentencePiece."""
 
-from collections.abc import Iterator, Sequence
+import re
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 from raretokens.errors import UserError
-from raretokens.tokenization.token_files import read_blocks
 from raretokens.tools.measure.embeddings import setting
 from raretokens.tools.measure.formats import read_json
+from raretokens.tools.measure.notes import first_line
+from raretokens.tools.measure.transformers_models import LOCAL, import_transformers
 
 CONTEXTS = ("", " ", "a", "«", "\n")  # before the text of a token, to see whether the tokenizer gives the token
 REPLACEMENT = "\ufffd"
 SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
+BYTE_LEVEL = ("gpt2", "gpt_neo", "roberta", "opt", "bart", "phi")  # model types whose vocab.json and merges.txt are GPT-2's
+# What a tokenizer may be made of; that of bytes or characters needs its configuration alone.
+FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.spm", "tekken.json", "*.tiktoken", "bpe.codes",
+         "vocab-src.json", "vocab.bpe", "dict.txt", "tokenizer_config.json")  # fmt: skip
 
 
 class Tokenizer(Protocol):
@@ -21,7 +26,7 @@ class Tokenizer(Protocol):
 
     size: int  # ids are below it, though not all of them need to be in use
 
-    def encode(self, lines: list[str]) -> list[list[int]]: ...
+    def encode(self, texts: list[str]) -> list[list[int]]: ...
 
     def token(self, id: int) -> str | None: ...
 
@@ -29,23 +34,24 @@ class Tokenizer(Protocol):
 
 
 class FastTokenizer:
-    """tokenizer.json, or GPT-2's vocab.json and merges.txt, by the library tokenizers."""
+    """tokenizer.json by the library tokenizers, with the tokens that other files of the folder add."""
 
     def __init__(self, folder: Path) -> None:
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+        from tokenizers import AddedToken, Tokenizer
 
-        if (folder / "tokenizer.json").is_file():
-            self.model = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        else:
-            self.model = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
-            self.model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-            self.model.decoder = decoders.ByteLevel()
+        self.model = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        known = self.model.get_vocab()
+        for token, id in sorted(added_tokens(folder).items(), key=lambda pair: pair[1]):
+            if token not in known and self.model.get_vocab_size() == id:  # the library numbers added tokens itself
+                self.model.add_special_tokens([AddedToken(token, normalized=False)])
+            if self.model.token_to_id(token) != id:
+                raise UserError(f"tokenizer.json does not give {token!r} the id {id} that other files of the folder do")
         self.model.no_truncation()
         self.model.no_padding()
         self.size = max(self.model.get_vocab().values(), default=-1) + 1
 
-    def encode(self, lines: list[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self.model.encode_batch_fast(lines, add_special_tokens=False)]
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self.model.encode_batch_fast(texts, add_special_tokens=False)]
 
     def token(self, id: int) -> str | None:
         return self.model.id_to_token(id)
@@ -54,42 +60,146 @@ class FastTokenizer:
         return self.model.decode([id], skip_special_tokens=False)
 
 
-class SentencePieceTokenizer:
-    """A SentencePiece model whose tokens may have other ids, as in Marian and the pipeline; tokens without one are unknown."""
+class ByteLevelTokenizer(FastTokenizer):
+    """GPT-2's vocab.json and merges.txt by the library tokenizers."""
 
-    def __init__(self, path: Path, ids: dict[str, int] | None = None) -> None:
-        from sentencepiece import SentencePieceProcessor
+    def __init__(self, folder: Path) -> None:
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-        self.model = SentencePieceProcessor(model_file=str(path))
-        self.ids = ids or {self.model.id_to_piece(id): id for id in range(self.model.get_piece_size())}
-        self.tokens = {id: token for token, id in self.ids.items()}
-        self.size, self.unknown = max(self.tokens) + 1, self.ids.get("<unk>", 0)
+        self.model = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
+        self.model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self.model.decoder = decoders.ByteLevel()
+        self.size = max(self.model.get_vocab().values(), default=-1) + 1
 
-    def encode(self, lines: list[str]) -> list[list[int]]:
-        return [[self.ids.get(token, self.unknown) for token in row] for row in self.model.encode(lines, out_type=str)]
+
+class TransformersTokenizer:
+    """The tokenizer that transformers loads from a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        transformers = import_transformers()
+        with warnings.catch_warnings(action="ignore"):
+            self.model = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
+        vocabulary = self.model.get_vocab()
+        self.tokens = {id: token for token, id in vocabulary.items()}
+        if len(self.tokens) <= len({*self.model.all_special_ids}):
+            raise UserError(f"{type(self.model).__name__} of transformers finds no tokens in it")
+        self.size = max(self.tokens) + 1
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return self.model(
+            texts, add_special_tokens=False, return_attention_mask=False, return_token_type_ids=False, verbose=False
+        )["input_ids"]
 
     def token(self, id: int) -> str | None:
         return self.tokens.get(id)
 
     def text(self, id: int) -> str:
-        return self.model.decode_pieces([self.tokens[id]])
+        return self.model.decode([id], skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
-def load_tokenizer(folder: Path) -> Tokenizer | None:
-    """Return the tokenizer of a folder; None if it has none of the known files."""
-    files = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+class SentencePieceTokenizer:
+    """A SentencePiece model whose tokens may have other ids, as in Marian and the pipeline; tokens without one are unknown.
+
+    added: further tokens with their ids, which are found in a text before it is encoded.
+    """
+
+    def __init__(self, path: Path, ids: Mapping[str, int] | None = None, added: Mapping[str, int] | None = None) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        self.model = SentencePieceProcessor(model_file=str(path))
+        self.ids = dict(ids or {self.model.id_to_piece(id): id for id in range(self.model.get_piece_size())})
+        self.added = {token: id for token, id in (added or {}).items() if token not in self.ids}
+        self.tokens = {id: token for token, id in {**self.ids, **self.added}.items()}
+        self.size, self.unknown = max(self.tokens) + 1, self.ids.get("<unk>", 0)
+        longest_first = sorted(self.added, key=len, reverse=True)
+        self.pattern = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if self.added else None
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        if self.pattern is None:
+            return [self._ids(row) for row in self.model.encode(texts, out_type=str)]
+        return [[id for part in self.pattern.split(text) if part for id in self._encode_part(part)] for text in texts]
+
+    def _encode_part(self, part: str) -> list[int]:
+        return [self.added[part]] if part in self.added else self._ids(self.model.encode(part, out_type=str))
+
+    def _ids(self, tokens: list[str]) -> list[int]:
+        return [self.ids.get(token, self.unknown) for token in tokens]
+
+    def token(self, id: int) -> str | None:
+        return self.tokens.get(id)
+
+    def text(self, id: int) -> str:
+        token = self.tokens[id]
+        return token if token in self.added else self.model.decode_pieces([token])
+
+
+def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) -> Tokenizer | None:
+    """Return the tokenizer of a folder; None if it has no file of one.
+
+    Args:
+        config: config.json.
+        notes: gets what was assumed.
+
+    Raises:
+        UserError: The folder has a tokenizer that cannot be read.
+    """
+    if not any(path.is_file() for pattern in FILES for path in folder.glob(pattern)):
+        return None
+    if (folder / "tokenizer.json").is_file():
+        return _read(FastTokenizer, folder)
+    if config.get("raretokens") and (folder / "source.spm").is_file():  # an exported run
+        return _read(SentencePieceTokenizer, folder / "source.spm", read_json(folder / "vocab.json"))
     try:
-        if "tokenizer.json" in files or {"vocab.json", "merges.txt"} <= files:
-            return FastTokenizer(folder)
-        if "source.spm" in files:  # Marian's
-            return SentencePieceTokenizer(folder / "source.spm", read_json(folder / "vocab.json"))
-        if "tokenizer.model" in files:
-            return SentencePieceTokenizer(folder / "tokenizer.model")
+        return TransformersTokenizer(folder)
+    except ModuleNotFoundError as error:
+        reason = f"{error.name} is not installed"
+    except Exception as error:  # any of a tokenizer's own code, on any file
+        reason = f"transformers cannot read it: {first_line(error)}"
+    is_there = any(path.name != "tokenizer_config.json" for pattern in FILES for path in folder.glob(pattern))
+    return _assume(folder, config, reason, notes) if is_there else None
+
+
+def _assume(folder: Path, config: Mapping[str, Any], reason: str, notes: list[str]) -> Tokenizer:
+    """A tokenizer by the names of its files, which the notes say."""
+    if (folder / "tokenizer.model").is_file():
+        found = _read(SentencePieceTokenizer, folder / "tokenizer.model", None, added_tokens(folder))
+        notes.append(f"tokenizer: tokenizer.model is read by SentencePiece, since {reason}")
+    elif (folder / "source.spm").is_file():
+        found = _read(SentencePieceTokenizer, folder / "source.spm", read_json(folder / "vocab.json"))
+        notes.append(f"tokenizer: source.spm and vocab.json are read as Marian's, since {reason}")
+    elif (folder / "merges.txt").is_file() and config.get("model_type") in BYTE_LEVEL:
+        found = _read(ByteLevelTokenizer, folder)
+        notes.append(f"tokenizer: vocab.json and merges.txt are read as GPT-2's, since {reason}")
+    else:
+        raise UserError(f"the tokenizer cannot be read: {reason}")
+    return found
+
+
+def _read(kind: type, *arguments: Any) -> Tokenizer:
+    try:
+        return kind(*arguments)
     except ImportError as error:
-        raise UserError(f"{folder}: its tokenizer needs {error.name}: pip install {error.name}") from None
+        raise UserError(f"the tokenizer needs {error.name}: pip install {error.name}") from None
     except Exception as error:  # the library's own, of files that it cannot read
-        raise UserError(f"{folder}: its tokenizer cannot be read: {error}") from None
-    return None
+        raise UserError(f"the tokenizer cannot be read: {first_line(error)}") from None
+
+
+def added_tokens(folder: Path) -> dict[str, int]:
+    """Tokens with their ids in added_tokens.json and tokenizer_config.json."""
+    found: dict[str, int] = {}
+    settings, given = (_dictionary(folder / name) for name in ("tokenizer_config.json", "added_tokens.json"))
+    for id, token in _entries(settings.get("added_tokens_decoder")):
+        if isinstance(token, dict) and isinstance(token.get("content"), str) and id.isdigit():
+            found[token["content"]] = int(id)
+    return found | {token: id for token, id in given.items() if isinstance(id, int)}
+
+
+def _dictionary(path: Path) -> dict[str, Any]:
+    return dict(_entries(read_json(path)))
+
+
+def _entries(value: Any) -> Any:
+    return value.items() if isinstance(value, dict) else ()
 
 
 def special_ids(
@@ -125,51 +235,3 @@ def can_reach(tokenizer: Tokenizer, ids: Sequence[int], occurring: Sequence[bool
         True if is_reached or occurs else None if REPLACEMENT in text else False
         for is_reached, occurs, text in zip(reached, occurring, texts, strict=True)
     ]
-
-
-class Texts(NamedTuple):
-    """The text whose tokens are counted, and the text that a causal model reads."""
-
-    counted: Path
-    read: Path
-
-
-def find_texts(text: Path, test: Path | None) -> Texts:
-    """One file for both, or a prepared corpus of the pipeline: its training text is counted, its test text read."""
-    if text.is_dir():
-        text, test = text / "train.txt", test or text / "test.txt"
-    for path in (text, test or text):
-        if not path.is_file():
-            raise UserError(f"{path}: no such text")
-    return Texts(text, test or text)
-
-
-def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Iterator[np.ndarray]:
-    """Ids of a text, a block of lines at a time; line_end stands after each line (None: its line feed is encoded)."""
-    for lines in read_blocks(path):
-        if line_end is None:
-            rows = tokenizer.encode([f"{line}\n" for line in lines])
-        else:
-            rows = [[*row, line_end] for row in tokenizer.encode(lines)]
-        yield np.concatenate([np.array(row, np.int64) for row in rows])
-
-
-def count_tokens(tokenizer: Tokenizer, path: Path, line_end: int | None) -> np.ndarray:
-    """Count each id of the tokenizer in a text."""
-    counts = np.zeros(tokenizer.size, np.int64)
-    for ids in encode_text(tokenizer, path, line_end):
-        counts += np.bincount(ids, minlength=tokenizer.size)
-    return counts
-
-
-def read_ids(tokenizer: Tokenizer, path: Path, line_end: int | None, limit: int | None) -> np.ndarray:
-    """The first ids of a text, at most `limit`."""
-    parts, length = [], 0
-    for part in encode_text(tokenizer, path, line_end):
-        parts.append(part)
-        length += len(part)
-        if limit is not None and length >= limit:
-            break
-    if not length:
-        raise UserError(f"{path}: is empty")
-    return np.concatenate(parts)[:limit]

@@ -1,0 +1,143 @@
+"""Texts as the ids of a tokenizer, a block at a time: the ids are those of the whole text at once, line feeds included."""
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from raretokens.errors import UserError
+from raretokens.tokenization.token_files import read_blocks
+from raretokens.tools.measure.tokenizers import Tokenizer
+
+READ = 1 << 20  # bytes at once
+BLOCK = 1 << 16  # characters that are encoded as one text
+AT_ONCE = 16  # blocks that a tokenizer with threads encodes together
+CONTEXT = 400  # characters on each side that show whether a text can be cut at a place
+TRIES = 64  # places where a cut is tried
+
+
+class Texts(NamedTuple):
+    """The text whose tokens are counted, and the text that a causal model reads."""
+
+    counted: Path
+    read: Path
+
+
+def find_texts(text: Path, test: Path | None) -> Texts:
+    """One file for both, or a prepared corpus of the pipeline: its training text is counted, its test text read."""
+    if text.is_dir():
+        text, test = text / "train.txt", test or text / "test.txt"
+    for path in (text, test or text):
+        if not path.is_file():
+            raise UserError(f"{path}: no such text")
+    return Texts(text, test or text)
+
+
+def count_tokens(tokenizer: Tokenizer, path: Path, line_end: int | None) -> np.ndarray:
+    """Count each id of the tokenizer in a text."""
+    counts = np.zeros(tokenizer.size, np.int64)
+    for ids in encode_text(tokenizer, path, line_end):
+        counts += np.bincount(ids, minlength=tokenizer.size)
+    if not counts.any():
+        raise UserError(f"{path}: is empty")
+    return counts
+
+
+def read_ids(tokenizer: Tokenizer, path: Path, line_end: int | None, limit: int | None) -> np.ndarray:
+    """The first ids of a text, at most `limit`."""
+    parts, length = [], 0
+    for part in encode_text(tokenizer, path, line_end):
+        parts.append(part)
+        length += len(part)
+        if limit is not None and length >= limit:
+            break
+    if not length:
+        raise UserError(f"{path}: is empty")
+    return np.concatenate(parts)[:limit]
+
+
+def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Iterator[np.ndarray]:
+    """Ids of a text, a block at a time.
+
+    line_end: id after each line, whose line feed is then not encoded; None: the text is encoded as it is.
+    """
+    try:
+        if line_end is None:
+            yield from _encode_whole(tokenizer, path)
+        else:
+            for lines in read_blocks(path):
+                rows = [[*row, line_end] for row in tokenizer.encode(lines)]
+                yield np.concatenate([np.array(row, np.int64) for row in rows])
+    except UnicodeDecodeError:
+        raise UserError(_describe_encoding(path)) from None
+
+
+def _encode_whole(tokenizer: Tokenizer, path: Path) -> Iterator[np.ndarray]:
+    waiting: list[str] = []
+    for block in _split(tokenizer, _characters(path)):
+        waiting.append(block)
+        if len(waiting) == AT_ONCE:
+            yield _concatenate(tokenizer.encode(waiting))
+            waiting = []
+    if waiting:
+        yield _concatenate(tokenizer.encode(waiting))
+
+
+def _concatenate(rows: list[list[int]]) -> np.ndarray:
+    return np.concatenate([np.array(row, np.int64) for row in rows])
+
+
+def _characters(path: Path) -> Iterator[str]:
+    """The text of a file as it is, without a byte order mark."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    with open(path, "rb") as file:
+        while part := file.read(READ):
+            yield decoder.decode(part)
+        yield decoder.decode(b"", final=True)
+
+
+def _split(tokenizer: Tokenizer, parts: Iterator[str]) -> Iterator[str]:
+    """Cut a text into blocks whose ids are, one after the other, those of the whole text."""
+    text, wanted = "", BLOCK
+    for part in parts:
+        text += part
+        while len(text) >= wanted + CONTEXT:
+            cut = _find_cut(tokenizer, text, wanted)
+            if cut is None:  # no such place: encode more at once
+                wanted *= 2
+                continue
+            yield text[: cut[0]]
+            text, wanted = text[cut[1] :], BLOCK
+    if text:
+        yield text
+
+
+def _find_cut(tokenizer: Tokenizer, text: str, near: int) -> tuple[int, int] | None:
+    """End of a block and start of the next, where the tokenizer does not see that the text was cut.
+
+    A tokenizer that puts a blank before every text is cut at a blank, which is left out.
+    """
+    blanks = [place for place in range(near, near - 20 * TRIES, -1) if text[place].isspace()]
+    for place in (*blanks[:TRIES], *range(near, near - TRIES, -1)):
+        for end, start in ((place, place), (place, place + 1)) if text[place] == " " else ((place, place),):
+            before, after = text[end - CONTEXT : end], text[start : start + CONTEXT]
+            left, right, both = tokenizer.encode([before, after, text[end - CONTEXT : start + CONTEXT]])
+            if [*left, *right] == [*both]:
+                return end, start
+    return None
+
+
+def _describe_encoding(path: Path) -> str:
+    """Where a text is not UTF-8, and what to do."""
+    with open(path, "rb") as file:
+        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return f"{path}: is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8"
+        file.seek(0)
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return f"{path}: line {number} is not UTF-8; convert the text first, such as by iconv -f LATIN1 -t UTF-8"
+    return f"{path}: is not UTF-8"
