@@ -1,5 +1,7 @@
 """Does the table tell popular from rare types: against discriminators fitted one by one, and known answers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -112,6 +114,9 @@ def test_popular_types_are_those_that_frage_plays_with(world, share):
     counts = np.random.default_rng(types).permutation(counts)
     order = sorted(range(types), key=lambda i: (i >= 4, -counts[i]))
     assert set(np.flatnonzero(popular_types(counts, groups, share))) == set(order[: round(share * types)])
+    if chosen := set(order[: round(share * types)]) - {PAD}:
+        objective = build("frage", replace(facts, counts=torch.tensor(counts)), popular=share)
+        assert set(objective.popular.nonzero().flatten().tolist()) == chosen
 
 
 @settings(deadline=None, max_examples=50)

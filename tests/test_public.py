@@ -142,7 +142,8 @@ def test_a_mark_of_padding_outside_the_table_leaves_no_row_out():
         table = torch.randn(size, 4, requires_grad=True)
         (gradient,) = torch.autograd.grad(raretokens.build("cosreg", known).penalty(table), table)
         assert gradient.any(1).all()
-    assert raretokens.facts(torch.ones(8), width=4, updates_per_epoch=3, pad=2, types=6).used.tolist() == [
+    counts = torch.tensor([1] * 6 + [0] * 2)
+    assert raretokens.facts(counts, width=4, updates_per_epoch=3, pad=2, types=6).used.tolist() == [
         True, True, False, True, True, True, False, False,
     ]  # fmt: skip
 

@@ -8,7 +8,7 @@ from references.dense import flat, smoothed
 def loss(facts, options, history, hidden, weight, targets):
     hidden, targets = flat(facts, hidden, targets)
     counts = facts.counts.to(weight.dtype)
-    rare = torch.arange(len(counts)) >= options["first_rare"] if options["first_rare"] else facts.rare
+    rare = facts.ranks >= options["first_rare"] if options["first_rare"] else facts.rare
     in_batch = history[-1] > 0
     f1, f2 = (counts / options["mu1"]).clamp(max=1.0), (counts / options["mu2"]).clamp(max=1.0)
     full = in_batch | ~rare  # words of the batch and words that are not rare keep their whole gradient

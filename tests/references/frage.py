@@ -10,8 +10,10 @@ def loss(facts, options, history, hidden, weight, targets, objective):
     if len(history) <= options["start"]:
         return plain
     first_rare = options["popular_types"] or round(options["popular"] * facts.types)
-    popular = [k for k in range(facts.types) if k != facts.pad and k < first_rare]
-    rare = [k for k in range(facts.types) if k != facts.pad and k >= first_rare]
+    special = [*range(facts.specials), *facts.markers]
+    ranked = sorted(range(facts.types), key=lambda k: (k not in special, -int(facts.counts[k]), k))
+    popular = [k for k in ranked[:first_rare] if k != facts.pad]
+    rare = [k for k in ranked[first_rare:] if k != facts.pad]
     fixed = weight.detach() if options["rare_only"] else weight
     of_popular = -torch.log(torch.sigmoid(objective.discriminator(fixed[popular])))
     of_rare = -torch.log(1 - torch.sigmoid(objective.discriminator(weight[rare])))

@@ -3,9 +3,9 @@
 Facts of a text as a tokenizer cuts it.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ class Facts:
     width: int  # d, of a row of the embedding matrix
     label_smoothing: float = 0.0
     markers: tuple[int, ...] = ()  # further ids that are never rare, wherever they stand
+    order: Tensor | None = None  # N, int64: ids by falling frequency; None: by their counts
 
     @property
     def used(self) -> Tensor:
@@ -40,6 +41,20 @@ class Facts:
         special = self._ids < self.specials
         special[list(self.markers)] = True
         return special
+
+    @property
+    def by_frequency(self) -> Tensor:
+        """N, int64: ids by falling frequency, markers first and fillers last; ties go to the lower id."""
+        if self.order is not None:
+            return self.order
+        order = self.counts.argsort(descending=True, stable=True)
+        kind = torch.where(self._ids < self.types, 1 - self.special.long(), 2)
+        return order[kind[order].argsort(stable=True)]
+
+    @property
+    def ranks(self) -> Tensor:
+        """N, int64: place of each id in by_frequency, from 0."""
+        return torch.empty_like(self._ids).scatter_(0, self.by_frequency, self._ids)
 
     @property
     def _ids(self) -> Tensor:
@@ -58,18 +73,27 @@ def facts(
     markers: Iterable[int] = (),
     pad: int = -100,
     label_smoothing: float = 0.0,
+    order: Tensor | None = None,
 ) -> Facts:
     """Facts from the counts of the training targets (N, int64, any order of ids).
 
-    rare: N, bool, the rare group; without it the `rare_share` of types that occur least often (AGG section 3.1 takes 20 %), of
-    which ids below `specials` and `markers` are none. types: ids from there on are fillers, which are never rare; all are types
-    without it. width: d. pad: the target id that marks no position. Raises ValueError on what does not fit.
+    Args:
+        width: d, of a row of the embedding matrix.
+        rare: N, bool, the rare group. By default the `rare_share` of types that occur least often (AGG section 3.1 takes 20 %),
+            without ids below `specials` and `markers`.
+        types: ids from here on are fillers, which never occur and are never rare. By default all ids are types.
+        pad: the target id that marks no position.
+        order: N, int64, ids by falling frequency, where that is not the order of the counts: the vocabulary of a translation
+            model is ranked by source and target together. By default ids are ranked by their counts.
+
+    Raises:
+        ValueError: on values that do not fit together, such as counts of fillers.
     """
     if counts.dim() != 1:
         raise ValueError(f"counts has shape {tuple(counts.shape)}; expected one entry for each type")
     types = len(counts) if types is None else types
     known = Facts(
-        counts, counts, types, specials, pad, updates_per_epoch, width, label_smoothing, tuple(sorted(markers))
+        counts, counts, types, specials, pad, updates_per_epoch, width, label_smoothing, tuple(sorted(markers)), order
     )
     _check(known, rare, rare_share)
     return replace(known, rare=_least_frequent(known, rare_share) if rare is None else rare)
@@ -87,15 +111,26 @@ def _check(known: Facts, rare: Tensor | None, share: float) -> None:
         ),
         ("rare_share", share, 0 <= share <= 1, "0 to 1"),
         ("types", known.types, 0 < known.types <= n, f"1 to {n}"),
+        ("types", known.types, not known.counts[known.types :].any(), f"ids up to {_highest(known.counts)} occur"),
         ("specials", known.specials, 0 <= known.specials <= known.types, f"0 to {known.types}"),
         ("markers", known.markers, min(marked) >= 0 and max(marked) < n, f"ids in 0..{n - 1}"),
         ("updates_per_epoch", known.updates_per_epoch, known.updates_per_epoch > 0, "1 or more"),
         ("width", known.width, known.width > 0, "1 or more"),
         ("label_smoothing", known.label_smoothing, 0 <= known.label_smoothing < 1, "0 to less than 1"),
+        ("order", "of ids", _is_order(known.order, n), f"each id in 0..{n - 1} once"),
     )
     for name, value, fits, allowed in rules:
         if not fits:
             raise ValueError(f"facts: {name} {value} is not allowed: {allowed}")
+
+
+def _highest(counts: Tensor) -> int:
+    """The highest id that occurs; -1 where none does."""
+    return int(counts.nonzero().max()) if counts.any() else -1
+
+
+def _is_order(order: Tensor | None, size: int) -> bool:
+    return order is None or (order.dim() == 1 and order.sort().values.tolist() == list(range(size)))
 
 
 def _least_frequent(known: Facts, share: float) -> Tensor:
@@ -111,7 +146,7 @@ LINES = 1000  # counted at a time
 
 def facts_of_text(
     tokenizer: Any,
-    text: Path | Iterable[str],
+    text: str | os.PathLike[str] | Iterable[str],
     *,
     width: int,
     tokens_per_update: int,
@@ -119,15 +154,21 @@ def facts_of_text(
     markers: Iterable[int] = (),
     **more: Any,
 ) -> Facts:
-    """Facts of the targets of a text: its counts, its rare group, and so many updates an epoch.
+    """Facts of the targets of a text: its counts, its rare group, and the training steps of an epoch.
 
-    tokenizer: of transformers, tokenizers or sentencepiece, or a function from a string to ids; only the ids that it gives
-    count, no markers are added. text: a UTF-8 file, read line by line without line ends, or strings. width: d.
-    tokens_per_update: targets of an update, of all devices. rows: of the embedding, where it is larger than the vocabulary; a
-    function needs it. markers: ids that are never rare, beside those that a tokenizer of transformers calls special. more: as of
-    `facts`, such as rare_share or pad.
+    Args:
+        tokenizer: of transformers, tokenizers or sentencepiece, or a function from a string to ids. Only the ids that it gives
+            count: no markers are added.
+        text: the path of a UTF-8 file, read line by line without line ends, or strings, such as a list of lines.
+        width: d, of a row of the embedding matrix.
+        tokens_per_update: targets of a training step, of all devices.
+        rows: of the embedding matrix, where it has more than the vocabulary; required with a function.
+        markers: ids that are never rare, besides those that a tokenizer of transformers calls special.
+        more: other arguments of `facts`, such as rare_share or pad.
 
-    Raises ValueError where the text is empty, or has an id that the embedding matrix has no row for.
+    Raises:
+        ValueError: where the text has no tokens, or an id for which the embedding matrix has no row.
+        OSError: where the file cannot be read.
     """
     own = _size(tokenizer)
     size = rows or own
@@ -141,10 +182,10 @@ def facts_of_text(
             raise ValueError(f"ids {min(ids)}..{max(ids)} do not fit an embedding matrix of {size} rows")
         counts += torch.bincount(torch.tensor(ids, dtype=torch.int64), minlength=size)
     if not counts.any():
-        raise ValueError(f"the text {text if isinstance(text, Path) else ''} has no tokens")
+        raise ValueError(f"the text {text if isinstance(text, str | os.PathLike) else ''} has no tokens")
     special = {*markers, *getattr(tokenizer, "all_special_ids", ())}
     updates = max(int(counts.sum()) // tokens_per_update, 1)
-    types = min(own or size, size)
+    types = min(max(own or size, _highest(counts) + 1, *(id + 1 for id in special)), size)  # ids may have holes
     return facts(counts, width=width, updates_per_epoch=updates, types=types, markers=special, **more)
 
 
@@ -156,7 +197,7 @@ def _size(tokenizer: Any) -> int | None:
     return None
 
 
-def _cut(tokenizer: Any, text: Path | Iterable[str]) -> Iterator[list[int]]:
+def _cut(tokenizer: Any, text: str | os.PathLike[str] | Iterable[str]) -> Iterator[list[int]]:
     ids: list[int] = []
     for number, line in enumerate(_lines(text), start=1):
         ids += _ids(tokenizer, line)
@@ -166,8 +207,8 @@ def _cut(tokenizer: Any, text: Path | Iterable[str]) -> Iterator[list[int]]:
     yield ids
 
 
-def _lines(text: Path | Iterable[str]) -> Iterator[str]:
-    if not isinstance(text, Path):
+def _lines(text: str | os.PathLike[str] | Iterable[str]) -> Iterator[str]:
+    if not isinstance(text, str | os.PathLike):
         yield from text
         return
     with open(text, encoding="utf-8") as file:

@@ -28,10 +28,16 @@ from raretokens.loss.terms import PLAIN, Head
 def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -> Tensor:
     """Occurrences of each type (N, int64) among the targets of an update: all of its micro-batches, without padding.
 
-    With several processes the sum over all of them is wanted: `torch.distributed.all_reduce` the result.
+    With several processes the sum over all of them is wanted: `torch.distributed.all_reduce` the result. Raises ValueError on
+    a target that is neither padding nor a type.
     """
     flat = torch.cat([part.reshape(-1) for part in targets])
-    return torch.bincount(flat[flat != pad], minlength=vocabulary)
+    flat = flat[flat != pad]
+    if flat.numel() and not 0 <= int(flat.min()) <= int(flat.max()) < vocabulary:
+        raise ValueError(
+            f"targets lie in {int(flat.min())}..{int(flat.max())}; allowed: 0..{vocabulary - 1}, and {pad} for padding"
+        )
+    return torch.bincount(flat, minlength=vocabulary)
 
 
 class Loop:

@@ -20,17 +20,18 @@ class Objective(objective.Objective):
         self.a, self.shared_direction = a, shared_direction
 
     def target_offset(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-        hidden = hidden.to(weight.dtype)
+        hidden, real = hidden.to(weight.dtype), targets != self.facts.pad
+        targets = targets.masked_fill(~real, 0)  # padding, such as -100, need not be a row; its offsets are left out
         fixed, rows = hidden.detach(), weight.detach()[targets]
         if self.shared_direction:
-            fixed = fixed.reshape(-1, fixed.shape[-1])[_last_alike(targets, len(weight))]
+            fixed = fixed.reshape(-1, fixed.shape[-1])[_last_alike(targets, real, len(weight))]
         size = self.a * rows.norm(dim=-1) * ((fixed * rows).sum(-1) > 0)
         return -size * (hidden * normalize(fixed, dim=-1)).sum(-1)
 
 
-def _last_alike(targets: Tensor, types: int) -> Tensor:
-    """For each position the last one (counted through the batch) with the same target."""
+def _last_alike(targets: Tensor, real: Tensor, types: int) -> Tensor:
+    """For each position the last real one, which is no padding, with the same target; counted through the batch."""
     flat = targets.reshape(-1)
-    places = torch.arange(len(flat), device=flat.device)
+    places = torch.arange(len(flat), device=flat.device).masked_fill(~real.reshape(-1), 0)
     last = torch.zeros(types, dtype=torch.int64, device=flat.device).scatter_reduce(0, flat, places, "amax")
     return last[targets]

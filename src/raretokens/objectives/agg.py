@@ -136,6 +136,8 @@ class Objective(objective.Objective):
         flatten_batch: bool,
     ) -> None:
         super().__init__(facts)
+        if unmasked_pad and not 0 <= facts.pad < len(facts.counts):
+            raise ValueError(f"unmasked_pad needs padding that is a row of the embedding matrix; pad is {facts.pad}")
         self.alpha, self.scale, self.threshold = alpha, alpha_scale, alpha * alpha_scale
         self.g1, self.g2, self.static, self.static_counts = g1, g2, static, static_counts
         self.include_current, self.full_divisor, self.unmasked_pad = include_current, full_divisor, unmasked_pad

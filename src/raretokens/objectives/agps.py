@@ -14,7 +14,7 @@ from raretokens.loss import objective
 from raretokens.loss.terms import Gate
 
 OPTIONS = {
-    "first_rare": (0, ">= 0"),  # id from which types are rare; 0: the declared rare group
+    "first_rare": (0, ">= 0"),  # rank by frequency, from 0, at which types begin to be rare; 0: the declared rare group
     "mu1": (1500.0, "> 0"),  # of translation; language models 500
     "mu2": (400.0, "> 0"),  # of translation; language models 20
     "variant": ("eq15", "alg1"),
@@ -24,9 +24,8 @@ OPTIONS = {
 class Objective(objective.Objective):
     def __init__(self, facts: objective.Facts, first_rare: int, mu1: float, mu2: float, variant: str) -> None:
         super().__init__(facts)
-        ids = torch.arange(len(facts.counts), device=facts.counts.device)
         f1, f2 = (facts.counts.to(torch.get_default_dtype()).div(mu).clamp(max=1.0) for mu in (mu1, mu2))
-        self.register_buffer("rare", ids >= first_rare if first_rare else facts.rare.clone(), persistent=False)
+        self.register_buffer("rare", facts.ranks >= first_rare if first_rare else facts.rare.clone(), persistent=False)
         self.register_buffer("f1", f1, persistent=False)
         self.register_buffer("f2", f2 if variant == "eq15" else f1 + f2, persistent=False)
         self.register_buffer("absent", torch.ones_like(self.rare), persistent=False)

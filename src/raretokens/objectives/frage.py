@@ -52,16 +52,15 @@ class Objective(objective.Objective):
         self.strength, self.lr, self.steps, self.start = strength, lr, steps, start
         self.rare_only, self.balanced, self.moves_table = rare_only, balanced, moves_table
         self.minibatch = minibatch
-        ids = torch.arange(len(facts.counts), device=facts.counts.device)
-        is_popular = ids < (popular_types or round(popular * facts.types))
+        order, is_popular = facts.by_frequency, facts.ranks < (popular_types or round(popular * facts.types))
         self.register_buffer("popular", facts.used & is_popular, persistent=False)
         self.register_buffer("rare", facts.used & ~is_popular, persistent=False)
         if not (self.popular.any() and self.rare.any()):
             raise ValueError(
                 f"{int(self.popular.sum())} types are popular and {int(self.rare.sum())} rare; both are needed"
             )
-        self.register_buffer("popular_ids", self.popular.nonzero().squeeze(1), persistent=False)
-        self.register_buffer("rare_ids", self.rare.nonzero().squeeze(1), persistent=False)
+        self.register_buffer("popular_ids", order[self.popular[order]], persistent=False)
+        self.register_buffer("rare_ids", order[self.rare[order]], persistent=False)
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         middle = facts.width * 3 // 2
         layers = (

@@ -137,4 +137,5 @@ def _facts(job: Job, vocabulary: Vocabulary, updates: Updates, width: int) -> Fa
         specials=len(SPECIALS),
         pad=PAD,
         label_smoothing=job.training.label_smoothing,
+        order=torch.arange(len(vocabulary)),  # by the counts of source and target, as its ids are
     )
