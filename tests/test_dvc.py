@@ -259,7 +259,7 @@ RUNNING = {
         TRAIN | PREDICT | SCORE | {"encode", "align", "baseline@lm", "baseline@nmt"}
     )
     - {"score-nmt", "score-skipgram"},
-    "tokenization/subword_models.py:Words": {"encode"},
+    "tokenization/words.py:Words": {"encode"},
     "tools/export.py:export_run": set(),
     "training/config.py:known_rules": set(),
     "training/criterion.py:Carried": {"train-recurrent"},

@@ -1,6 +1,7 @@
 """From a prepared corpus to token files: learn or take a model, sort the vocabulary by training frequency, write all splits."""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -10,17 +11,18 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.files import atomic_write
 from raretokens.tokenization.config import EncodeJob, Subword, WordVocabulary
+from raretokens.tokenization.round_trip import RoundTrip
 from raretokens.tokenization.subword_models import (
     BPE,
     GPT2,
     GPT2_SOURCE,
     SentencePiece,
     SubwordModel,
-    Words,
 )
 from raretokens.tokenization.token_files import read_blocks, token_dtype, write_meta
 from raretokens.tokenization.tokenizer import vocabulary_ids, vocabulary_token
 from raretokens.tokenization.vocabulary import EOS, FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.tokenization.words import Words
 
 TOKENISED = "tokenised"  # folder of a corpus that its recipe splits into words; the plain text beside it is for scoring
 FILTERED = ("train", "valid")
@@ -83,9 +85,12 @@ def _write(
     for name in names:
         is_filtered = isinstance(declared, Subword) and name in FILTERED and len(sides) == 2
         files = [text / f"{name}{side}" for side in sides]
+        trip = RoundTrip(model, files) if name == "train" and not isinstance(model, Words) else None
         facts[name], counts[name] = _encode_split(
-            model, files, into / f"{name}.numbers", PairFilter(declared) if is_filtered else None
+            model, files, into / f"{name}.numbers", PairFilter(declared) if is_filtered else None, trip
         )
+        if trip and (lost := trip.report()):
+            print(f"encode: {lost}", file=sys.stderr, flush=True)
     pairs = facts["train"]["lines"]
     vocabulary = _sorted_vocabulary(model, counts["train"], pairs * len(sides), pairs)
     rows = None if isinstance(declared, int) else declared.rows
@@ -122,7 +127,7 @@ class PairFilter:
 
 
 def _encode_split(
-    model: SubwordModel, files: Sequence[Path], path: Path, keep: PairFilter | None
+    model: SubwordModel, files: Sequence[Path], path: Path, keep: PairFilter | None, trip: RoundTrip | None
 ) -> tuple[dict, np.ndarray]:
     """Write the model's ids of a split, the lines of several files in turn, each closed by model.size.
 
@@ -132,7 +137,7 @@ def _encode_split(
     end, sides, tokens, lines = model.size, len(files), 0, 0
     dtype, counts = token_dtype(end + 1), np.zeros((2, end + 1), np.int64)
     with open(path, "wb") as out:
-        for ids, lengths in _encode_blocks(model, files, dtype):
+        for ids, lengths in _encode_blocks(model, files, dtype, trip):
             if keep:
                 kept = np.repeat(keep(lengths.reshape(-1, sides) - 1), sides)
                 ids, lengths = ids[np.repeat(kept, lengths)], lengths[kept]
@@ -147,12 +152,15 @@ def _encode_split(
 
 
 def _encode_blocks(
-    model: SubwordModel, files: Sequence[Path], dtype: np.dtype
+    model: SubwordModel, files: Sequence[Path], dtype: np.dtype, trip: RoundTrip | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the ids of a block of lines and the number of ids of each line, its end counted."""
     end = (model.size,)
     for blocks in zip(*map(read_blocks, files), strict=True):
-        encoded = model.encode([*chain.from_iterable(zip(*blocks, strict=True))])
+        lines = [*chain.from_iterable(zip(*blocks, strict=True))]
+        encoded = model.encode(lines)
+        if trip:
+            trip.add(lines, encoded)
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1
         ids = chain.from_iterable(chain(line, end) for line in encoded)
         yield np.fromiter(ids, dtype, lengths.sum()), lengths

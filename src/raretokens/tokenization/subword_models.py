@@ -1,11 +1,10 @@
-"""Models that split text into subword tokens or words, each with ids of its own: SentencePiece, GPT-2's BPE, BPE of words, words.
+"""Models that split text into subword tokens, each with ids of its own: SentencePiece, GPT-2's BPE, BPE of words.
 
 `encode.py` renumbers these ids once, by training frequency.
 """
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -16,14 +15,20 @@ import sentencepiece
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from raretokens.errors import UserError
+from raretokens.tokenization.round_trip import Escapes, parts
 from raretokens.tokenization.token_files import read_blocks
 from raretokens.tokenization.vocabulary import SPACE
+from raretokens.tokenization.words import UNKNOWN, count_words, read_lines
 
 GPT2_SOURCE, GPT2_FILES = "gpt2-bpe", ("encoder.json", "vocab.bpe")
 GPT2_SPACE = "\u0120"  # how the published files write the byte of a blank
-END, CONTINUED, UNKNOWN = "</w>", "@@", "<unk>"  # of BPE on words
+END, CONTINUED = "</w>", "@@"  # of BPE on words
 WORD_TYPES = 1_000_000  # different words that merges are learnt from: most others are in the text once
-LETTERS = regex.compile(r"\p{L}+")
+# What SentencePiece takes for its own: NUL ends a text, a carriage return ends a line, U+001F is a boundary of tokens, U+2581 a
+# blank, and U+2585 is unknown. It learns nothing from a line with the last one.
+RESERVED = ("\0", "\r", "\x1f", SPACE, "\u2585")
+TOO_MANY = regex.compile(r"set it to a value <= (\d+)")
+TOO_FEW = regex.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 
 
 class SubwordModel(Protocol):
@@ -37,19 +42,14 @@ class SubwordModel(Protocol):
     def token(self, number: int) -> str: ...
 
 
-def read_lines(files: Sequence[Path]) -> Iterator[str]:
-    return chain.from_iterable(chain.from_iterable(map(read_blocks, files)))
-
-
-def count_words(files: Sequence[Path], split: Callable[[str], Iterable[str]]) -> Counter[str]:
-    """Count each word of the files; words are in the order in which they first occur."""
-    return Counter(chain.from_iterable(map(split, read_lines(files))))
-
-
 class SentencePiece:
-    """BPE learnt by SentencePiece on text as it is; a word is marked where it begins, and decoding gives the text back."""
+    """BPE learnt by SentencePiece on text as it is; a word is marked where it begins, and decoding gives the text back.
+
+    Characters that SentencePiece reserves for itself have stand-ins in its tokens (round_trip.Escapes).
+    """
 
     FILE = "spm.model"
+    ESCAPES = Escapes(*RESERVED)
 
     def __init__(self, path: Path) -> None:
         self.model = sentencepiece.SentencePieceProcessor(model_file=str(path))
@@ -61,7 +61,8 @@ class SentencePiece:
 
         Text is taken as it is (identity normalisation), so decoding gives it back. Sentences come through an iterator and
         the model through a writer: with file names instead, the model would hold their paths and differ from machine to
-        machine. SentencePiece keeps the whole text in memory while it learns.
+        machine. SentencePiece keeps the whole text in memory while it learns. It would leave out a line longer than
+        `max_sentence_length` (bytes), so a long line comes in parts.
 
         Raises:
             UserError: The text gives fewer subword tokens.
@@ -69,7 +70,7 @@ class SentencePiece:
         with open(path, "wb") as file:
             try:
                 sentencepiece.SentencePieceTrainer.train(
-                    sentence_iterator=read_lines(files),
+                    sentence_iterator=chain.from_iterable(map(parts, map(cls.ESCAPES.escape, read_lines(files)))),
                     model_writer=file,
                     model_type="bpe",
                     vocab_size=size,
@@ -85,14 +86,14 @@ class SentencePiece:
                     minloglevel=1,
                 )
             except RuntimeError as error:
-                raise UserError(f"vocabulary: {size} subword tokens cannot be learnt from this text: {error}") from None
+                raise _learning_error(size, str(error)) from None
         return cls(path)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
-        return self.model.encode(lines)
+        return self.model.encode(list(map(self.ESCAPES.escape, lines)))
 
     def encode_without_space(self, word: str) -> list[int]:
-        return self._without_space.encode(word)
+        return self._without_space.encode(self.ESCAPES.escape(word))
 
     @cached_property
     def _without_space(self) -> sentencepiece.SentencePieceProcessor:
@@ -101,10 +102,23 @@ class SentencePiece:
         return sentencepiece.SentencePieceProcessor(model_proto=model)
 
     def decode(self, numbers: Sequence[int]) -> str:
-        return self.model.decode(list(numbers))
+        return self.decode_lines([list(numbers)])[0]
+
+    def decode_lines(self, lines: list[list[int]]) -> list[str]:
+        return list(map(self.ESCAPES.restore, self.model.decode(lines)))
 
     def token(self, number: int) -> str:
         return self.model.id_to_piece(number)
+
+
+def _learning_error(size: int, message: str) -> UserError:
+    """Say of SentencePiece's message how many subword tokens the text gives or needs; the message itself if it has neither."""
+    reason = message
+    if most := TOO_MANY.search(message):
+        reason = f"it gives at most {most[1]}"
+    elif characters := TOO_FEW.search(message):
+        reason = f"its characters alone are {characters[1]}"
+    return UserError(f"vocabulary: {size} subword tokens cannot be learnt from this text: {reason}")
 
 
 class GPT2:
@@ -139,7 +153,9 @@ class GPT2:
 
     def encode(self, lines: list[str]) -> list[list[int]]:
         """An empty line has no token: the blank in front would be one."""
-        return [cut.ids if line else [] for line, cut in zip(lines, self.model.encode_batch_fast(lines), strict=True)]
+        # The library puts none before a line that begins with a blank.
+        spaced = [f" {line}" if line.startswith(" ") else line for line in lines]
+        return [cut.ids if line else [] for line, cut in zip(lines, self.model.encode_batch_fast(spaced), strict=True)]
 
     def encode_without_space(self, word: str) -> list[int]:
         return self._without_space.encode(word).ids
@@ -151,7 +167,10 @@ class GPT2:
         return model
 
     def decode(self, numbers: Sequence[int]) -> str:
-        return self.model.decode(list(numbers), skip_special_tokens=False).removeprefix(" ")
+        return self.decode_lines([list(numbers)])[0]
+
+    def decode_lines(self, lines: list[list[int]]) -> list[str]:
+        return [line.removeprefix(" ") for line in self.model.decode_batch(lines, skip_special_tokens=False)]
 
     def token(self, number: int) -> str:
         """Bytes as the published files write them, but for the blank, which has SentencePiece's mark."""
@@ -166,10 +185,12 @@ class BPE:
     """
 
     FILE = "merges.json"
+    ESCAPES = Escapes(END)
 
     def __init__(self, path: Path) -> None:
         self.model = Tokenizer.from_file(str(path))
         self.size, self.unknown = self.model.get_vocab_size(), self.model.token_to_id(UNKNOWN)
+        self._text = [self.model.id_to_token(number).replace(END, " ") for number in range(self.size)]
 
     @classmethod
     def learn(cls, files: Sequence[Path], merges: int, path: Path) -> "BPE":
@@ -181,7 +202,7 @@ class BPE:
         Raises:
             UserError: The text gives fewer merges.
         """
-        counts = count_words(files, lambda line: filter(None, line.split(" ")))
+        counts = count_words(files, lambda line: filter(None, cls.ESCAPES.escape(line).split(" ")))
         alphabet = _alphabet(counts)
         kept = {word for word, _ in counts.most_common(WORD_TYPES)} if len(counts) > WORD_TYPES else None
         del counts
@@ -195,7 +216,7 @@ class BPE:
             show_progress=False,
         )
         learner = _word_tokenizer(models.BPE(end_of_word_suffix=END))
-        blocks = chain.from_iterable(map(read_blocks, files))
+        blocks = ([*map(cls.ESCAPES.escape, block)] for block in chain.from_iterable(map(read_blocks, files)))
         learner.train_from_iterator(
             ([" ".join(filter(kept.__contains__, line.split(" "))) for line in block] for block in blocks)
             if kept
@@ -213,14 +234,18 @@ class BPE:
         return cls(path)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
-        return [cut.ids for cut in self.model.encode_batch_fast(lines)]
+        return [cut.ids for cut in self.model.encode_batch_fast(list(map(self.ESCAPES.escape, lines)))]
 
     def encode_without_space(self, word: str) -> list[int]:
         """The end of a word is marked, not its beginning: there is no other form."""
-        return self.model.encode(word).ids
+        return self.model.encode(self.ESCAPES.escape(word)).ids
 
     def decode(self, numbers: Sequence[int]) -> str:
-        return "".join(map(self.model.id_to_token, numbers)).replace(END, " ").rstrip(" ")
+        """Return words with single blanks between them."""
+        return self.ESCAPES.restore("".join(map(self._text.__getitem__, numbers)).rstrip(" "))
+
+    def decode_lines(self, lines: list[list[int]]) -> list[str]:
+        return list(map(self.decode, lines))
 
     def token(self, number: int) -> str:
         """As subword-nmt prints it: @@ where a word goes on. A token that itself ends in @@ keeps its other mark."""
@@ -244,42 +269,3 @@ def _alphabet(words: Iterable[str]) -> list[str]:
         every.update(word)
         last.add(word[-1])
     return [*sorted(every), *sorted(end + END for end in last)]
-
-
-class Words:
-    """Whole words by falling count (ties: first seen first), as in AGPS table 4; id 0 stands for all others.
-
-    tokenise: words and punctuation marks are split apart; "letters": runs of letters in lower case, and nothing else;
-    without it, text is split at white space alone.
-    """
-
-    unknown = 0
-
-    def __init__(self, words: Iterable[str], tokenise: bool | str) -> None:
-        self.words = [UNKNOWN, *words]
-        self.ids = {word: number for number, word in enumerate(self.words)}
-        self.size = len(self.words)
-        self.split = _split_letters if tokenise == "letters" else _split_punctuation if tokenise else str.split
-
-    @classmethod
-    def learn(cls, files: Sequence[Path], size: int | None, tokenise: bool | str, min_count: int = 1) -> "Words":
-        """Take the `size` most frequent words of the files (None: all) that occur at least `min_count` times."""
-        counts = count_words(files, cls((), tokenise).split).most_common(size)
-        return cls([word for word, count in counts if word != UNKNOWN and count >= min_count], tokenise)
-
-    def encode(self, lines: list[str]) -> list[list[int]]:
-        return [[self.ids.get(word, self.unknown) for word in self.split(line)] for line in lines]
-
-    def token(self, number: int) -> str:
-        return self.words[number]
-
-
-_WHITESPACE = pre_tokenizers.Whitespace()
-
-
-def _split_punctuation(line: str) -> list[str]:
-    return [word for word, _ in _WHITESPACE.pre_tokenize_str(line)]
-
-
-def _split_letters(line: str) -> list[str]:
-    return LETTERS.findall(line.lower())

@@ -1,0 +1,62 @@
+"""Whole words as a vocabulary, and counting the words of text files."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import regex
+from tokenizers import pre_tokenizers
+
+from raretokens.tokenization.token_files import read_blocks
+
+UNKNOWN = "<unk>"
+LETTERS = regex.compile(r"\p{L}+")
+
+
+def read_lines(files: Sequence[Path]) -> Iterator[str]:
+    return chain.from_iterable(chain.from_iterable(map(read_blocks, files)))
+
+
+def count_words(files: Sequence[Path], split: Callable[[str], Iterable[str]]) -> Counter[str]:
+    """Count each word of the files; words are in the order in which they first occur."""
+    return Counter(chain.from_iterable(map(split, read_lines(files))))
+
+
+class Words:
+    """Whole words by falling count (ties: first seen first), as in AGPS table 4; id 0 stands for all others.
+
+    tokenise: words and punctuation marks are split apart; "letters": runs of letters in lower case, and nothing else;
+    without it, text is split at white space alone.
+    """
+
+    unknown = 0
+
+    def __init__(self, words: Iterable[str], tokenise: bool | str) -> None:
+        self.words = [UNKNOWN, *words]
+        self.ids = {word: number for number, word in enumerate(self.words)}
+        self.size = len(self.words)
+        self.split = _split_letters if tokenise == "letters" else _split_punctuation if tokenise else str.split
+
+    @classmethod
+    def learn(cls, files: Sequence[Path], size: int | None, tokenise: bool | str, min_count: int = 1) -> "Words":
+        """Take the `size` most frequent words of the files (None: all) that occur at least `min_count` times."""
+        counts = count_words(files, cls((), tokenise).split).most_common(size)
+        return cls([word for word, count in counts if word != UNKNOWN and count >= min_count], tokenise)
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        return [[self.ids.get(word, self.unknown) for word in self.split(line)] for line in lines]
+
+    def token(self, number: int) -> str:
+        return self.words[number]
+
+
+_WHITESPACE = pre_tokenizers.Whitespace()
+
+
+def _split_punctuation(line: str) -> list[str]:
+    return [word for word, _ in _WHITESPACE.pre_tokenize_str(line)]
+
+
+def _split_letters(line: str) -> list[str]:
+    return LETTERS.findall(line.lower())
