@@ -197,7 +197,7 @@ def test_the_readme_shows_the_committed_tables():
         "README.md",
         "docs/benchmarks.md",
         "docs/glossary.md",
-        "docs/parameters.md",
+        "docs/studies.md",
         "docs/reliability.md",
         "docs/declarations.md",
     ):

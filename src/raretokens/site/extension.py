@@ -15,6 +15,8 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
 from raretokens.files import write_text
+from raretokens.paths import PRINTED
+from raretokens.site import reference
 from raretokens.site.pages import Pages
 from raretokens.site.scale import Scale
 
@@ -66,6 +68,16 @@ def write_pages(app: Sphinx) -> None:
             Pages(Scale.read(folder, ROOT), pages, _files(app), ROOT, is_first=name == "small").write()
 
 
+def write_references(app: Sphinx) -> None:
+    """Write the tables of docs/_generated, which pages of the reference include."""
+    folder = Path(app.srcdir) / "_generated"
+    folder.mkdir(exist_ok=True)
+    for name, text in {"objectives": reference.objectives_text(), "metrics": reference.metrics_text(ROOT / PRINTED)}.items():
+        page = folder / f"{name}.md"
+        if not page.is_file() or page.read_text(encoding="utf-8") != text:
+            write_text(page, text)
+
+
 def write_libraries(app: Sphinx, error: Exception | None) -> None:
     """Write DataTables and Vega as scripts that also run where a page is opened as a file, without a server."""
     if error is None and app.builder.format == "html":
@@ -95,6 +107,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("repository_files", "", "env", (str,))
     app.add_transform(FileLinks)
     app.connect("builder-inited", write_pages)
+    app.connect("builder-inited", write_references)
     app.connect("html-page-context", add_libraries)
     app.connect("build-finished", write_libraries)
     app.add_js_file("site.js", loading_method="defer", priority=900)

@@ -2,7 +2,7 @@
 
 The estimate adds up the tensors of training/loop.py at the fullest moment of a step: the activations that autograd saves, and
 weights, gradients, Adam's moments and the loss by their shapes. AGG's window (a few hundred MB at full size) and what several
-processes exchange beyond one copy of the gradients are left out. docs/plan.md compares the estimate with measured peaks.
+processes exchange beyond one copy of the gradients are left out. docs/gpus.md compares the estimate with measured peaks.
 """
 
 import json

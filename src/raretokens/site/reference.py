@@ -1,0 +1,35 @@
+"""Tables of the reference pages that are made from the code and the declarations."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from raretokens.objectives.listing import objectives
+from raretokens.papers.load import load_declarations
+from raretokens.report.tables import escaped
+
+BETTER = {"up": "higher", "down": "lower"}
+
+
+def objectives_text() -> str:
+    """Every objective with its options, as Markdown."""
+    parts = []
+    for name, choice in objectives().items():
+        parts += [f"## `{name}`", "", choice.summary, ""]
+        rows = [(f"`{key}`", f"`{choice.defaults[key]}`", escaped(allowed)) for key, allowed in choice.allowed.items()]
+        if rows:
+            parts += [*_table(("option", "default", "allowed"), rows), ""]
+    return "\n".join(parts)
+
+
+def metrics_text(folder: Path) -> str:
+    """Every declared metric, as a Markdown table; folder: data/paper."""
+    metrics = load_declarations(folder).metrics.items()
+    rows = [
+        (f"`{path}`", escaped(metric.title), escaped(metric.unit), BETTER.get(metric.direction or "", ""))
+        for path, metric in metrics
+    ]
+    return "\n".join([*_table(("path", "title", "unit", "better"), rows), ""])
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *rows)]
