@@ -261,9 +261,6 @@ def test_nothing_is_unpickled_or_executed(tmp_path, monkeypatch, capsys):
 
 
 def test_files_that_do_not_fit_are_refused_with_the_reason(tmp_path):
-    np.save(tmp_path / "by-column.npy", np.asfortranarray(np.ones((3, 2))))
-    with pytest.raises(UserError, match="by row"):
-        read_npy(tmp_path / "by-column.npy")
     save_file({"a": np.ones((4, 2), np.float32), "b": np.ones((4, 2), np.float32)}, tmp_path / "two.safetensors")
     with pytest.raises(UserError, match="which of a, b is the embedding"):
         load_model(str(tmp_path / "two.safetensors"))
@@ -274,9 +271,6 @@ def test_files_that_do_not_fit_are_refused_with_the_reason(tmp_path):
     save_file({"table": np.ones((4, 2), np.int8)}, tmp_path / "quantised.safetensors")
     with pytest.raises(UserError, match="stored as I8; allowed: float64, float32, float16, bfloat16"):
         load_model(str(tmp_path / "quantised.safetensors"))
-    (tmp_path / "vectors.vec").write_text("a 1 2\nb 1\n")
-    with pytest.raises(UserError, match="line 2: should be a word and 2 numbers"):
-        load_model(str(tmp_path / "vectors.vec"))
 
 
 def test_a_table_too_large_for_memory_has_the_same_numbers(tmp_path, monkeypatch):
@@ -308,10 +302,9 @@ def test_the_format_of_a_file_without_a_known_suffix_is_that_of_its_first_bytes(
         model = load_model(str(tmp_path / name))  # holds the folder that words are unpacked into
         (stored,) = model.embeddings.values()
         assert np.array_equal(stored.read(np.arange(50)), table), name
-    for begin in (pickle.dumps(Program()), b"PK\x03\x04"):
-        (tmp_path / "weights").write_bytes(begin + bytes(64))
-        with pytest.raises(UserError, match="a program that runs"):
-            load_model(str(tmp_path / "weights"))
+    (tmp_path / "weights").write_bytes(pickle.dumps(Program()) + bytes(64))
+    with pytest.raises(UserError, match="a program that runs"):
+        load_model(str(tmp_path / "weights"))
 
 
 def test_rows_are_read_from_the_file_in_any_order_and_in_pieces(tmp_path):

@@ -55,7 +55,7 @@ def choose_embeddings(folder: Path, tensors: Mapping[str, StoredMatrix], config:
     kept = dict(_readable(matrices, notes))
     if not kept:
         raise UserError(f"{folder}: {'; '.join(notes)}")
-    notes += _unmeasured(tensors, matrices)
+    notes += unmeasured(tensors, matrices)
     return Embeddings(kept, has_bias, notes)
 
 
@@ -67,7 +67,7 @@ def _readable(matrices: Mapping[str, StoredMatrix], notes: list[str]) -> Iterato
             notes.append(f"{role} embedding left out: {error}")
 
 
-def _unmeasured(tensors: Mapping[str, StoredMatrix], matrices: Mapping[str, StoredMatrix]) -> list[str]:
+def unmeasured(tensors: Mapping[str, StoredMatrix], matrices: Mapping[str, StoredMatrix]) -> list[str]:
     """A note on further tensors with a row for each token."""
     rows = {matrix.shape[0] for matrix in matrices.values()}
     known = {matrix.name for matrix in matrices.values()}

@@ -1,25 +1,32 @@
 """Files with embedding matrices: safetensors, NumPy arrays and word vectors, whose rows are read from the file on demand.
 
+A file's first bytes tell its format, or else its suffix.
 Nothing is unpickled or executed. A further format is a reader and its line in FORMATS.
 """
 
+import gzip
 import json
 import math
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from raretokens.errors import UserError
+from raretokens.tools.measure import word_vectors
 
 DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
 DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 MAX_HEADER = 100 << 20  # bytes; safetensors allows no more
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")  # suffixes of weights that are not read
+COPIED = 4096  # rows at once
 MAX_GAP = 8  # rows that are read along rather than skipped
 
 
@@ -59,7 +66,7 @@ class StoredMatrix:
         if len(self.shape) != 2 or min(self.shape) < 1:
             raise UserError(f"{place}: shape {self.shape}; an embedding matrix has rows and columns")
         if os.path.getsize(self.path) < self.start + math.prod(self.shape) * DTYPES[self.dtype].itemsize:
-            raise UserError(f"{self.path}: is cut off")
+            raise UserError(f"{self.path}: is cut off before the end of {self.name or 'the matrix'}")
         return self
 
 
@@ -73,7 +80,8 @@ class FileContents(NamedTuple):
 
     tensors: dict[str, StoredMatrix]
     words: list[str] | None = None  # of the rows, in word vectors
-    folder: tempfile.TemporaryDirectory | None = None  # holds the numbers for as long as it is referenced
+    folder: Any = None  # temporary folders that hold the numbers for as long as they are referenced
+    notes: Sequence[str] = ()  # what was assumed
 
 
 def read_safetensors(path: Path) -> FileContents:
@@ -82,69 +90,143 @@ def read_safetensors(path: Path) -> FileContents:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(MAX_HEADER, size - 8):
             raise UserError(f"{path}: not a safetensors file, or cut off")
-        header = json.loads(file.read(length))
-    header.pop("__metadata__", None)
-    return FileContents(
-        {
-            name: StoredMatrix(path, 8 + length + entry["data_offsets"][0], tuple(entry["shape"]), entry["dtype"], name)
-            for name, entry in header.items()
-        }
-    )
+        try:
+            header = json.loads(file.read(length))
+            return FileContents(
+                {
+                    name: StoredMatrix(path, 8 + length + entry["data_offsets"][0], tuple(entry["shape"]), entry["dtype"], name)
+                    for name, entry in header.items()
+                    if name != "__metadata__"
+                }
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+            raise UserError(f"{path}: not a safetensors file: its header does not describe tensors") from None
 
 
 def read_npy(path: Path) -> FileContents:
     """A two-dimensional array of floats; any other is refused, so also objects, which would be unpickled."""
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, EOFError, SyntaxError) as error:
+        raise UserError(f"{path}: should be rows x width of float16, float32 or float64 ({error})") from None
+    code = next((code for code, known in DTYPES.items() if known == array.dtype.newbyteorder("<") and code != "BF16"), None)
+    if code is None or array.ndim != 2:
+        raise UserError(
+            f"{path}: {array.shape} of {array.dtype}: should be rows x width of float16, float32 or float64"
+        )
+    notes = []
+    if array.shape[0] < array.shape[1]:
+        shape = f"{array.shape[0]} rows of width {array.shape[1]}"
+        notes.append(f"{path.name} has {shape}; transpose it if its columns are the tokens")
+    if array.flags.c_contiguous and array.dtype == DTYPES[code]:
+        return FileContents({"": StoredMatrix(path, array.offset, array.shape, code)}, notes=notes)
+    folder = tempfile.TemporaryDirectory()  # by column, or of the other byte order: written once more, by row
+    with open(f"{folder.name}/rows", "wb") as rows:
+        for start in range(0, len(array), COPIED):
+            rows.write(np.ascontiguousarray(array[start : start + COPIED], DTYPES[code]).tobytes())
+    return FileContents({"": StoredMatrix(Path(folder.name) / "rows", 0, array.shape, code)}, None, folder, notes)
+
+
+def read_words(path: Path) -> FileContents:
+    """Word vectors, as text or binary."""
+    found = word_vectors.read_binary(path) if _is_word2vec(path) else word_vectors.read_text(path)
+    shape = len(found.words), found.width
+    return FileContents(
+        {"": StoredMatrix(Path(found.folder.name) / "rows", 0, shape, "F32")}, found.words, found.folder, found.notes
+    )
+
+
+def _is_word2vec(path: Path) -> bool:
+    """Whether a file begins as word2vec's binary form: rows and width, then bytes that are no line of text."""
     with open(path, "rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, is_fortran, dtype = read(file)
-        except ValueError as error:
-            raise UserError(f"{path}: not a NumPy array ({error})") from None
-        code = next((code for code, known in DTYPES.items() if known == dtype and code != "BF16"), None)
-        if code is None or len(shape) != 2 or is_fortran:
-            raise UserError(
-                f"{path}: {shape} of {dtype}: should be rows x width of float16, float32 or float64, by row"
-            )
-        return FileContents({"": StoredMatrix(path, file.tell(), shape, code)})
+        declared, line = word_vectors.declared_shape(file.readline(100)), file.readline(1 << 20)
+    if declared is None or word_vectors.parse_line(line, declared[1]) is not None:
+        return False
+    try:
+        return any(ord(character) < 32 and not character.isspace() for character in line.decode())
+    except UnicodeDecodeError:
+        return True
 
 
-def read_word_vectors(path: Path) -> FileContents:
-    """A word and its numbers on each line, as word2vec, GloVe and gensim write them; rows and width may stand before them."""
+def read_gzip(path: Path) -> FileContents:
+    """Any other format, compressed: unpacked into a temporary folder."""
     folder = tempfile.TemporaryDirectory()
-    words, width, declared = [], 0, None
-    with (
-        open(path, encoding="utf-8", newline="\n", errors="replace") as text,
-        open(f"{folder.name}/rows", "wb") as rows,
-    ):
-        for number, line in enumerate(text, start=1):
-            word, *values = line.rstrip(" \r\n").split(" ")
-            if number == 1 and len(values) == 1 and word.isdigit() and values[0].isdigit():
-                declared = int(word)
-                continue
-            width = width or len(values)
-            try:
-                row = np.array(values, np.float32)
-            except ValueError:
-                row = np.empty(0)
-            if len(row) != width or not width:
-                raise UserError(f"{path}: line {number}: should be a word and {width or 'its'} numbers")
-            words.append(word)
-            rows.write(row.tobytes())
-    if declared not in (None, len(words)) or not words:
-        raise UserError(f"{path}: {len(words)} rows, but {declared or 'at least 1'} should be there")
-    return FileContents({"": StoredMatrix(Path(folder.name) / "rows", 0, (len(words), width), "F32")}, words, folder)
+    inner = Path(folder.name) / path.stem
+    try:
+        with gzip.open(path) as packed, open(inner, "wb") as file:
+            shutil.copyfileobj(packed, file, 1 << 20)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be unpacked ({error})") from None
+    found = read_file(inner)
+    return found._replace(folder=(folder, found.folder))
+
+
+def read_zip(path: Path) -> FileContents:
+    """Arrays of NumPy (.npz), of which one may hold the words; a zip file of anything else is refused."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            names = packed.namelist()
+            if any(name.endswith(".pkl") for name in names):  # of torch
+                refuse(path)
+            if not all(name.endswith(".npy") for name in names):
+                raise UserError(f"{path}: a zip file of {', '.join(names[:4])}; unpack it, and measure one of its files")
+            folder = tempfile.TemporaryDirectory()
+            files = [Path(packed.extract(name, folder.name)) for name in names]
+    except (zipfile.BadZipFile, OSError) as error:
+        raise UserError(f"{path}: cannot be unpacked ({error})") from None
+    found: dict[str, FileContents] = {}
+    words: list[list[str]] = []
+    for file in files:
+        try:
+            found[file.stem] = read_npy(file)
+        except UserError:
+            words += _read_strings(file)
+    if not found:
+        raise UserError(f"{path}: no array of rows x width of float16, float32 or float64 among {', '.join(names[:8])}")
+    tensors = {name: replace(one.tensors[""], name=name) for name, one in found.items()}
+    rows = {tensor.shape[0] for tensor in tensors.values()}
+    return FileContents(
+        tensors,
+        next((some for some in words if {len(some)} == rows), None),
+        (folder, *(one.folder for one in found.values())),
+        [note for one in found.values() for note in one.notes],
+    )
+
+
+def _read_strings(file: Path) -> list[list[str]]:
+    """The array of a file, if it is a list of words."""
+    try:
+        array = np.load(file, allow_pickle=False)
+    except ValueError:  # objects
+        return []
+    return [array.tolist()] if array.ndim == 1 and array.dtype.kind == "U" else []
 
 
 def refuse(path: Path) -> FileContents:
     raise UserError(
         f"{path}: not read: such a file is a program that runs when it is opened; save the model as safetensors "
-        "(save_pretrained(folder, safe_serialization=True))"
+        "(save_pretrained(folder, safe_serialization=True)), and vectors of gensim by save_word2vec_format()"
     )
 
 
+def name_way_out(path: Path) -> FileContents:
+    with open(path, "rb") as file:
+        head = file.read(40)
+    raise UserError(f"{path}: " + next(line for begin, line in OTHERS.items() if head.startswith(begin)))
+
+
+OTHERS = {  # first bytes of formats that are not read: what they are, and the way out
+    b"GGUF": "a GGUF file of llama.cpp; measure the safetensors folder that it was converted from",
+    b"\x08": "an ONNX file; measure the safetensors folder that it was exported from",
+    b"\xba\x16\x4f\x2f": "a model of fastText; measure its .vec file, or save its vectors by gensim's save_word2vec_format()",
+    b"version https://git-lfs": "only a pointer to the file in Git LFS; git lfs pull downloads it",
+    b"BZh": "compressed by bzip2; unpack it first",
+    b"\xfd7zXZ": "compressed by xz; unpack it first",
+}
+
+
 class Format(NamedTuple):
-    """A file format, known by its suffix, or else by the first bytes of the file."""
+    """A file format, known by the first bytes of the file, or else by its suffix."""
 
     suffixes: tuple[str, ...]
     has_signature: Callable[[bytes], bool]
@@ -157,23 +239,28 @@ FORMATS = (
         lambda head: head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER,
         read_safetensors,
     ),
+    Format((), lambda head: head.startswith(tuple(OTHERS)), name_way_out),
     Format((".npy",), lambda head: head.startswith(b"\x93NUMPY"), read_npy),
-    Format(
-        (*PICKLED, ".model", ".kv"),
-        lambda head: head.startswith((b"\x80", b"PK\x03\x04", b"\x89HDF")),  # pickle, zip archives of torch, HDF5
-        refuse,
-    ),
-    Format((".txt", ".vec"), lambda head: True, read_word_vectors),
+    Format((".gz",), lambda head: head.startswith(b"\x1f\x8b"), read_gzip),
+    Format((".npz", ".zip"), lambda head: head.startswith(b"PK\x03\x04"), read_zip),  # also torch's
+    Format((), lambda head: head.startswith((b"\x80", b"\x89HDF")), refuse),  # pickle, HDF5
+    Format((), lambda head: word_vectors.declared_shape(head.partition(b"\n")[0]) is not None, read_words),
+    Format((*PICKLED, ".model", ".kv", ".wordvectors"), lambda head: False, refuse),
+    Format((".txt", ".vec"), lambda head: True, read_words),
 )
-SUFFIXES = {suffix: known for known in FORMATS for suffix in known.suffixes}
+SUFFIXES = {suffix: known for known in reversed(FORMATS) for suffix in known.suffixes}
 
 
 def read_file(path: Path) -> FileContents:
     """Find the matrices of a file. Raises UserError if its format is refused, or the file does not follow it."""
     with open(path, "rb") as file:
-        head = file.read(16)
-    found = SUFFIXES.get(path.suffix) or next(known for known in FORMATS if known.has_signature(head))
-    return found.read(path)
+        head = file.read(40)
+    if not head:
+        raise UserError(f"{path}: is empty")
+    known = next(known for known in FORMATS if known.has_signature(head))
+    if known is FORMATS[-1]:
+        known = SUFFIXES.get(path.suffix, known)
+    return known.read(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The model to measure: a model folder, a file, or a run of the pipeline; its embeddings, tokenizer and text layout."""
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,15 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import BOS, EOS, PAD, UNK
 from raretokens.tools import trained_run
-from raretokens.tools.measure.embeddings import INPUT_NAMES, MATRIX, TIED, choose_embeddings, setting, tensor_named
+from raretokens.tools.measure.embeddings import (
+    INPUT_NAMES,
+    MATRIX,
+    TIED,
+    choose_embeddings,
+    setting,
+    tensor_named,
+    unmeasured,
+)
 from raretokens.tools.measure.formats import PICKLED, SUFFIXES, StoredMatrix, read_file, read_json, refuse
 from raretokens.tools.measure.notes import optional
 from raretokens.tools.measure.tokenizers import (
@@ -46,7 +53,7 @@ class Model:
     notes: list[str] = field(default_factory=list)  # what was assumed, and what is not measured
     has_two_vocabularies: bool = False  # of encoder and decoder; the tokenizer is the encoder's
     run: TrainedRun | None = None
-    folder: tempfile.TemporaryDirectory | None = None  # that holds the embedding
+    folder: Any = None  # temporary folders that hold the embedding
 
     def token(self, row: int) -> str | None:
         """Return the token of a row; None if it has none."""
@@ -66,8 +73,9 @@ def load_model(name: str) -> Model:
         return _load_folder(path)
     if path.is_file():
         contents = read_file(path)
-        matrix = _single_embedding(contents.tensors, path)
-        return Model(path.stem, path, {MATRIX: matrix}, row_names=contents.words, folder=contents.folder)
+        matrices = {MATRIX: _single_embedding(contents.tensors, path)}
+        notes = [*contents.notes, *unmeasured(contents.tensors, matrices)]
+        return Model(path.stem, path, matrices, row_names=contents.words, notes=notes, folder=contents.folder)
     if path.suffix in SUFFIXES or path.is_absolute() or not trained_run.matches(name):
         near = trained_run.nearest_run(name)
         raise UserError(f"{name}: no such file, model folder or run" + (f"; the nearest run is {near}" if near else ""))
@@ -123,8 +131,11 @@ def _load_folder(folder: Path) -> Model:
     tensors = _read_tensors(folder, notes)
     found = choose_embeddings(folder, tensors, config)
     tokenizer = None
-    with optional("tokens and --text", notes):
-        tokenizer = load_tokenizer(folder, config, notes)
+    if _shares_rows(tensors):
+        notes.append("tokens left out: several share a row (mapping), so rows have no token and no frequency")
+    else:
+        with optional("tokens", notes):
+            tokenizer = load_tokenizer(folder, config, notes)
     specials = special_ids(config, _read_settings(folder / "tokenizer_config.json", notes), tokenizer)
     rows = min(matrix.shape[0] for matrix in found.matrices.values())
     for name, id in specials.items():
@@ -150,6 +161,15 @@ def _load_folder(folder: Path) -> Model:
         has_two_vocabularies=_has_two_vocabularies(folder, config),
         notes=[*found.notes, *notes],
     )
+
+
+def _shares_rows(tensors: Mapping[str, StoredMatrix]) -> bool:
+    """Whether the row of a token is not that of its id (model2vec's quantised vocabularies)."""
+    mapping = tensors.get("mapping")
+    if mapping is None or len(mapping.shape) != 1 or mapping.dtype not in ("I64", "I32"):
+        return False
+    rows = np.fromfile(mapping.path, f"<i{int(mapping.dtype[1:]) // 8}", mapping.shape[0], offset=mapping.start)
+    return not np.array_equal(rows, np.arange(len(rows)))
 
 
 def _has_two_vocabularies(folder: Path, config: dict[str, Any]) -> bool:

@@ -1,0 +1,161 @@
+"""Word vectors as word2vec, GloVe, fastText and gensim write them: as text or as word2vec's binary form.
+
+The numbers are unpacked into a temporary file; the words stay in memory. Of a word that stands twice the first row counts, as in
+gensim.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from raretokens.errors import UserError
+
+FIRST_LINES = 1000  # which give the width
+MAX_WORD = 10_000  # bytes
+
+
+class WordVectors(NamedTuple):
+    words: list[str]
+    width: int
+    folder: tempfile.TemporaryDirectory  # its file `rows` has the numbers, float32
+    notes: list[str]
+
+
+class Writer:
+    """The rows of words that are new, in a temporary file."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.words: dict[str, None] = {}
+        self.duplicates = self.damaged = 0
+        self.rows = open(f"{self.folder.name}/rows", "wb")  # noqa: SIM115
+
+    def add(self, word: bytes, row: np.ndarray) -> None:
+        name = word.decode("utf-8", "replace")
+        self.damaged += "\ufffd" in name
+        if name in self.words:
+            self.duplicates += 1
+            return
+        self.words[name] = None
+        self.rows.write(row.astype("<f4", copy=False).tobytes())
+
+    def finish(self, path: Path, width: int, declared: int | None) -> WordVectors:
+        self.rows.close()
+        found, notes = len(self.words) + self.duplicates, []
+        if not found:
+            raise UserError(f"{path}: no word vectors in it")
+        if declared not in (None, found):
+            notes.append(f"the first line of {path.name} declares {declared} rows, but {found} follow: these are measured")
+        if self.duplicates:
+            notes.append(f"{self.duplicates} rows of words that stand twice are left out: the first row counts")
+        if self.damaged:
+            notes.append(f"{self.damaged} words are not UTF-8")
+        return WordVectors(list(self.words), width, self.folder, notes)
+
+
+def read_text(path: Path) -> WordVectors:
+    """A word and its numbers on each line; rows and width may stand before them.
+
+    The last `width` fields are the row, so a word may contain blanks, or be one. Fields end at a blank or a tab.
+    """
+    with open(path, "rb") as file:
+        declared, width = _find_shape(path, file)
+        writer = Writer()
+        for number, line in _lines(file):
+            if number == 1 and declared is not None:
+                continue
+            parsed = parse_line(line, width)
+            if parsed is None:
+                raise UserError(f"{path}: line {number}: should be a word and {width} numbers, with blanks or tabs between them")
+            writer.add(*parsed)
+    return writer.finish(path, width, declared)
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Number and content of each line that is not empty."""
+    for number, line in enumerate(file, start=1):
+        line = line.rstrip(b"\r\n")
+        if line.strip():
+            yield number, line
+
+
+def _find_shape(path: Path, file: BinaryIO) -> tuple[int | None, int]:
+    """Rows that the first line declares, and the width."""
+    lines = [line for _, line in islice(_lines(file), FIRST_LINES)]
+    file.seek(0)
+    if not lines:
+        raise UserError(f"{path}: no word vectors in it")
+    declared = declared_shape(lines[0])
+    if declared and (declared[1] == 1 or not lines[1:] or len(lines[1].split()) > 2):
+        if lines[1:] and len(lines[1].split()) < declared[1]:
+            raise UserError(f"{path}: line 2: should be a word and {declared[1]} numbers, as line 1 declares")
+        return declared
+    width = Counter(_count_numbers(line) for line in lines).most_common(1)[0][0]
+    if width < 1:
+        raise UserError(f"{path}: line 1: should be a word and its numbers")
+    return None, width
+
+
+def declared_shape(line: bytes) -> tuple[int, int] | None:
+    """Rows and width, if a line has these two numbers alone."""
+    fields = line.split()
+    return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(field.isdigit() for field in fields) else None
+
+
+def _count_numbers(line: bytes) -> int:
+    """Numbers at the end of a line, without the word, which may be a number or a blank itself."""
+    fields = line.split()
+    count = 0
+    while count < len(fields) and _numbers(fields[-1 - count]) is not None:
+        count += 1
+    return count - (count == len(fields) and line[:1] not in (b" ", b"\t"))
+
+
+def parse_line(line: bytes, width: int) -> tuple[bytes, np.ndarray] | None:
+    """The word and its row; None if the last fields are no numbers."""
+    line = line.rstrip(b" \t\r\n")
+    for separator in (b"\t", b" ", None):  # None: several blanks between numbers, or blanks and tabs
+        word, *fields = line.rsplit(separator, width) or [b""]
+        row = _numbers(b" ".join(fields)) if len(fields) == width else None
+        if row is not None and len(row) == width:
+            return word.rstrip(b" ") or word, row
+    return None
+
+
+def _numbers(text: bytes) -> np.ndarray | None:
+    try:
+        return np.array(text.split(), np.float64).astype(np.float32)
+    except ValueError:
+        return None
+
+
+def read_binary(path: Path) -> WordVectors:
+    """word2vec's binary form: rows and width, then for each row the word, a blank and float32 numbers."""
+    with open(path, "rb") as file:
+        declared, width = map(int, file.readline().split())
+        writer = Writer()
+        for _ in range(declared):
+            word = _read_word(path, file)
+            row = file.read(4 * width)
+            if word is None or len(row) < 4 * width:
+                break  # the head of a larger file
+            writer.add(word, np.frombuffer(row, "<f4"))
+    return writer.finish(path, width, declared)
+
+
+def _read_word(path: Path, file: BinaryIO) -> bytes | None:
+    """The word up to its blank; None at the end of the file."""
+    word = bytearray()
+    while (byte := file.read(1)) != b" ":
+        if not byte:
+            return bytes(word) or None
+        if byte != b"\n" or word:  # a line feed may stand after a row
+            word += byte
+        if len(word) > MAX_WORD:
+            raise UserError(f"{path}: no word of word2vec's binary form after byte {file.tell() - MAX_WORD}")
+    return bytes(word)

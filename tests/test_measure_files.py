@@ -1,0 +1,176 @@
+"""Generated files of vectors: what is measured is what was written, or one line names the format and the way out."""
+
+import gzip
+import json
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from raretokens.errors import UserError
+from raretokens.tools.measure.measurement import Options, measure_model
+from raretokens.tools.measure.model import Model, load_model
+from raretokens.tools.measure.word_similarity import read_similarity_sets
+
+RANDOM = np.random.default_rng(0)
+WORDS = [". . .", "at name@domain.com", "3", "1 2", "nan", "inf", "-", "naïve", "猫", "\u00a0", "a\u00a0b", '"', "e5", "x=1 y"]
+
+
+def vectors(rows: int = 60) -> tuple[list[str], np.ndarray]:
+    words = [*WORDS, *(f"w{place}" for place in range(rows - len(WORDS)))]
+    width = RANDOM.integers(2, 9)
+    return [words[place] for place in RANDOM.permutation(rows)], RANDOM.normal(size=(rows, width)).astype(np.float32)
+
+
+def lines(words: list[str], rows: np.ndarray, separator: str = " ") -> list[str]:
+    return [separator.join([word, *map(str, row)]) for word, row in zip(words, rows, strict=True)]
+
+
+def check(path: Path, words: list[str] | None, rows: np.ndarray) -> Model:
+    found = load_model(str(path))
+    (stored,) = found.embeddings.values()
+    assert stored.shape == rows.shape
+    assert np.array_equal(stored.read(np.arange(len(rows))), rows)
+    assert found.row_names == words
+    (one,) = measure_model(found, Options(), print)
+    assert one.facts["measured rows"] == len(rows) and "isotropy" in one.metrics
+    return found
+
+
+@pytest.mark.parametrize("separator", [" ", "\t"])
+@pytest.mark.parametrize("header", [None, 0, 1, -3, 1000])
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n"])
+def test_text_is_read_whatever_its_header_and_its_ends_say(tmp_path, separator, header, end):
+    words, rows = vectors()
+    first = [] if header is None else [f"{len(words) + header} {rows.shape[1]}"]
+    trailing = " " if end == "\n" else ""  # fastText ends lines so
+    content = "\n".join([*first, *(line + trailing for line in lines(words, rows, separator))]) + end
+    (tmp_path / "vectors.txt").write_bytes(content.encode())
+    found = check(tmp_path / "vectors.txt", words, rows)
+    assert ("declares" in "".join(found.notes)) == (header not in (None, 0))
+    with gzip.open(tmp_path / "vectors.txt.gz", "wb") as file:
+        file.write(content.encode())
+    check(tmp_path / "vectors.txt.gz", words, rows)
+
+
+def test_numbers_may_be_aligned_and_a_tab_may_end_the_word(tmp_path):
+    words, rows = [f"w{place}" for place in range(20)], RANDOM.normal(size=(20, 4)).astype(np.float32)
+    forms = {"aligned": "{}  {}  {} {}   {}", "tab": "{}\t{} {} {} {}"}
+    for name, form in forms.items():
+        (tmp_path / name).write_text("\n".join(form.format(word, *row) for word, row in zip(words, rows, strict=True)))
+        check(tmp_path / name, words, rows)
+
+
+@pytest.mark.parametrize("word", ["", " ", "  "])
+def test_a_blank_is_a_word_with_a_row(tmp_path, word):
+    words, rows = vectors()
+    words[7] = word
+    (tmp_path / "vectors.txt").write_text("\n".join(lines(words, rows)))
+    found = check(tmp_path / "vectors.txt", words, rows)
+    (one,) = measure_model(found, Options(), print)
+    assert "undertrained" not in one.metrics  # no row is known to be unused
+
+
+def test_the_first_of_duplicates_counts_as_in_gensim(tmp_path):
+    gensim = pytest.importorskip("gensim")
+    words, rows = [f"w{place}" for place in range(40)], RANDOM.normal(size=(40, 6)).astype(np.float32)
+    words[30:] = words[:10]
+    path = tmp_path / "vectors.txt"
+    path.write_text("40 6\n" + "\n".join(lines(words, rows)))
+    right = gensim.models.KeyedVectors.load_word2vec_format(str(path))
+    found = check(path, right.index_to_key[:30], right.vectors[:30])
+    assert "10 rows of words that stand twice" in "".join(found.notes)
+    pairs = [(f"w{place}", f"w{place + 15}", float(RANDOM.random())) for place in range(12)]
+    (tmp_path / "people.tsv").write_text("".join(f"{one}\t{other}\t{score}\n" for one, other, score in pairs))
+    (one,) = measure_model(found, Options(similarity_sets=read_similarity_sets([tmp_path / "people.tsv"])), print)
+    spearman = right.evaluate_word_pairs(str(tmp_path / "people.tsv"), case_insensitive=False)[1][0]
+    assert one.metrics["spearman"][0]["people"] == pytest.approx(100 * spearman)
+
+
+@pytest.mark.parametrize("name", ["vectors.bin", "vectors.w2v", "vectors", "vectors.bin.gz"])
+def test_the_binary_form_of_word2vec_is_read(tmp_path, name):
+    gensim = pytest.importorskip("gensim")
+    words, rows = [f"w{place}" for place in range(50)], RANDOM.normal(size=(50, 20)).astype(np.float32)
+    vectors = gensim.models.KeyedVectors(20)
+    vectors.add_vectors(words, rows)
+    vectors.save_word2vec_format(str(tmp_path / name), binary=True)
+    check(tmp_path / name, words, rows)
+    with (gzip.open if name.endswith(".gz") else open)(tmp_path / name, "rb") as file:
+        content = file.read()
+    # the original tool ends rows with a line feed; and the head of a larger file
+    rows_of_original = b"".join(word.encode() + b" " + row.tobytes() + b"\n" for word, row in zip(words, rows, strict=True))
+    (tmp_path / "original.bin").write_bytes(b"900 20\n" + rows_of_original)
+    assert "declares 900 rows" in "".join(check(tmp_path / "original.bin", words, rows).notes)
+    (tmp_path / "cut.bin").write_bytes(content[:-30])
+    assert "declares 50 rows, but 49 follow" in "".join(check(tmp_path / "cut.bin", words[:49], rows[:49]).notes)
+
+
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8", ">f4", ">f8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_are_read_in_any_order_of_bytes_and_of_rows(tmp_path, dtype, order):
+    rows = RANDOM.normal(size=(300, 7)).astype(dtype)
+    right = rows.astype(np.float64 if rows.itemsize == 8 else np.float32)
+    np.save(tmp_path / "vectors.npy", np.asarray(rows, order=order))
+    check(tmp_path / "vectors.npy", None, right)
+    np.savez(tmp_path / "alone.npz", np.asarray(rows, order=order))
+    check(tmp_path / "alone.npz", None, right)
+    words = [f"w{place}" for place in range(300)]
+    np.savez_compressed(tmp_path / "words.npz", vectors=rows, words=np.array(words), counts=np.arange(300))
+    check(tmp_path / "words.npz", words, right)
+
+
+def test_the_tensor_of_model2vec_is_known_and_shared_rows_have_no_tokens(tmp_path):
+    from tokenizers import Tokenizer, models
+
+    rows = RANDOM.normal(size=(30, 6)).astype(np.float32)
+    tokenizer = Tokenizer(models.WordLevel({f"w{place}": place for place in range(30)}, unk_token="w0"))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "model2vec", "architectures": ["StaticModel"]}))
+    save_file({"embeddings": rows}, tmp_path / "model.safetensors")
+    for path in (tmp_path, tmp_path / "model.safetensors"):
+        (stored,) = load_model(str(path)).embeddings.values()
+        assert np.array_equal(stored.read(np.arange(30)), rows)
+    assert load_model(str(tmp_path)).token(3) == "w3"
+    shared = {"embeddings": rows, "weights": np.ones(40), "mapping": np.arange(40) % 30}
+    save_file(shared, tmp_path / "model.safetensors")
+    found = load_model(str(tmp_path))
+    assert found.token(3) is None and "several share a row" in "".join(found.notes)
+
+
+REFUSED = {
+    "model.gguf": (b"GGUF\3\0\0\0" + bytes(90), "GGUF file of llama.cpp; measure the safetensors folder"),
+    "model.onnx": (b"\x08\x07\x12\x07pytorch" + bytes(90), "an ONNX file"),
+    "cc.en.300.bin": (b"\xba\x16\x4f\x2f\x0c\0\0\0" + bytes(90), "a model of fastText; measure its .vec file"),
+    "model.safetensors": (b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 123\n", "git lfs pull"),
+    "vectors.kv": (pickle.dumps({"a": 1}), "of gensim by save_word2vec_format"),
+    "pytorch_model.bin": (b"PK\x03\x04" + bytes(64), "cannot be unpacked"),
+    "empty.safetensors": (b"", "is empty"),
+    "list.safetensors": ((9).to_bytes(8, "little") + b"[1, 2, 3]" + bytes(64), "header does not describe tensors"),
+    "broken.safetensors": ((40).to_bytes(8, "little") + b"{not json" + b" " * 60, "header does not describe tensors"),
+    "numbers.safetensors": ((8).to_bytes(8, "little") + b'{"a": 1}' + bytes(64), "header does not describe tensors"),
+    "ragged.txt": (b"a 1 2\nb 1\n", "line 2: should be a word and 2 numbers"),
+    "short.vec": (b"2 5\na 1 2\nb 1 2\n", "line 2: should be a word and 5 numbers, as line 1 declares"),
+    "prose.txt": (b"Once upon a time\nthere was\n", "line 1: should be a word and its numbers"),
+    "blank.txt": (b"\n\n", "no word vectors in it"),
+    "cut.txt.gz": (gzip.compress(b"a 1 2\n" * 99)[:-12], "cannot be unpacked"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_one_line_with_the_way_out(tmp_path, name):
+    content, reason = REFUSED[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=reason) as error:
+        load_model(str(tmp_path / name))
+    assert "\n" not in str(error.value)
+
+
+def test_zip_files_of_torch_and_of_texts_are_told_apart(tmp_path):
+    for name, reason in (("archive/data.pkl", "a program that runs"), ("glove.6B.50d.txt", "unpack it, and measure one of")):
+        with zipfile.ZipFile(tmp_path / "file.zip", "w") as packed:
+            packed.writestr(name, b"the 1 2\n")
+        with pytest.raises(UserError, match=reason):
+            load_model(str(tmp_path / "file.zip"))
