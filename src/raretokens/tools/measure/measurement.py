@@ -131,7 +131,7 @@ def measure_embedding(
     metrics: Metrics = {}
     for part, compute in parts.items():
         report(part)
-        with optional(part, notes, report):
+        with optional(part, notes, report), np.errstate(all="ignore"):  # what is not finite is noted below
             metrics |= compute()
     if is_streamed:
         size = stored.shape[1], len(members(groups)["total"])

@@ -142,7 +142,8 @@ def _load_folder(folder: Path) -> Model:
         if id is not None and id >= rows:
             specials[name] = None
             notes.append(f"{name}_token_id {id} is ignored: the embedding has {rows} rows, from 0")
-    own = config.get("raretokens", {})  # of an exported run
+    own = config.get("raretokens")  # of an exported run
+    own = own if isinstance(own, dict) else {}
     end = specials["eos"] if own.get("lines_end_in_eos") else None
     begin = end if end is not None else specials["bos"] if specials["bos"] is not None else specials["eos"]
     lengths = (setting(config, key) for key in ("max_position_embeddings", "n_positions", "max_seq_len"))

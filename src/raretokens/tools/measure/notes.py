@@ -13,6 +13,8 @@ def first_line(error: BaseException) -> str:
     if "trust_remote_code" in str(error):  # transformers' several lines on it ask to run it
         return "it needs code of its own folder, which is not run"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and lines[0].endswith(":"):
+        return " ".join(lines[:2])
     return lines[0] if lines else type(error).__name__
 
 

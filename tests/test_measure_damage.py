@@ -1,0 +1,182 @@
+"""Generated damage: whatever is wrong with a part of a model folder, the geometry is given, and a line says what is left out."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+hf = pytest.importorskip("transformers")
+
+from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+
+from raretokens.errors import UserError  # noqa: E402
+from raretokens.tools.measure import output, streaming  # noqa: E402
+from raretokens.tools.measure.measurement import Measurement, Options, measure_model  # noqa: E402
+from raretokens.tools.measure.model import load_model  # noqa: E402
+from raretokens.tools.measure.texts import Texts  # noqa: E402
+
+RANDOM = np.random.default_rng(0)
+ROWS = 40
+JUNK = (None, -1, ROWS, 10**12, 1.5, True, "x", "", [], [0, 1], {}, {"a": None})
+LEFT_OUT = "perplexity, Uniq and continuations left out: "
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """An intact model with a tokenizer, and a text."""
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("model")
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8, "vocab_size": ROWS}
+    config = hf.LlamaConfig(**shape, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    hf.LlamaForCausalLM(config).save_pretrained(path)
+    tokenizer = Tokenizer(models.WordLevel({f"w{place}": place for place in range(ROWS)}, unk_token="w3"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(path / "tokenizer.json"))
+    words = RANDOM.zipf(1.3, 900) % ROWS
+    (path / "text.txt").write_text(" ".join(f"w{word}" for word in words))
+    return path
+
+
+def copy(folder: Path, into: Path) -> Path:
+    into.mkdir()
+    for path in folder.iterdir():
+        (into / path.name).write_bytes(path.read_bytes())
+    return into
+
+
+def measured(folder: Path) -> list[Measurement]:
+    text = folder / "text.txt"
+    return measure_model(load_model(str(folder)), Options(Texts(text, text)), print)
+
+
+def notes(found: list[Measurement]) -> str:
+    return "\n".join(note for one in found for note in one.notes)
+
+
+def geometry(found: list[Measurement]) -> dict[str, float]:
+    """What no damage beside the matrices may move: the singular values, over all rows but <pad>."""
+    return {one.embedding: one.metrics["singular_value"][0]["2"] for one in found}
+
+
+def test_an_intact_folder_has_everything_and_no_note(folder):
+    found = measured(folder)
+    assert "ppl" in found[-1].metrics and notes(found) == ""
+
+
+def test_a_damaged_setting_costs_at_most_the_parts_that_need_it(folder, tmp_path):
+    settings = json.loads((folder / "config.json").read_text())
+    tried = [(key, value) for key in [*settings, "text_config", "raretokens"] for value in JUNK]
+    for number, place in enumerate(RANDOM.choice(len(tried), 120, replace=False)):
+        key, value = tried[place]
+        one = copy(folder, tmp_path / str(number))
+        (one / "config.json").write_text(json.dumps(settings | {key: value}))
+        found = measured(one)
+        assert all({"isotropy", "norm_by_frequency", "singular_value"} <= set(part.metrics) for part in found), (key, value)
+        assert [part.embedding for part in found] in (["input", "output"], ["input and output (tied)"]), (key, value)
+        assert "ppl" in found[-1].metrics or LEFT_OUT in notes(found), (key, value)
+
+
+def files_of(config: dict) -> dict[str, bytes]:
+    return {
+        "config.json": json.dumps([config]).encode(),
+        "config.json ": b"{not json",
+        "tokenizer_config.json": b"[]",
+        "generation_config.json": b"[1",
+        "tokenizer.json": b'{"model": 1}',
+        "special_tokens_map.json": b"\xff",
+        "added_tokens.json": b'{"new": 39}',
+        "text.txt": "café\n".encode("utf-16"),
+        "text.txt ": b"\xe9t\xe9\n" * 9,
+        "text.txt  ": b"",
+    }
+
+
+def test_a_damaged_file_costs_at_most_the_parts_that_need_it(folder, tmp_path):
+    right = geometry(measured(folder))
+    for name, content in files_of(json.loads((folder / "config.json").read_text())).items():
+        one = copy(folder, tmp_path / name.replace(" ", "_"))
+        (one / name.strip()).write_bytes(content)
+        found = measured(one)
+        assert geometry(found).keys() == right.keys() and all("isotropy" in part.metrics for part in found), name
+        assert "ppl" in found[-1].metrics or "left out: " in notes(found), name
+
+
+def test_stale_sizes_and_special_ids_are_noted(folder, tmp_path):
+    settings = json.loads((folder / "config.json").read_text())
+    for number, (change, note, has_perplexity) in enumerate([
+        ({"vocab_size": ROWS - 1}, f"config.json makes the input embedding {ROWS - 1} x 8, but the file has {ROWS} x 8", False),
+        ({"vocab_size": ROWS + 1}, f"config.json makes the input embedding {ROWS + 1} x 8, but the file has {ROWS} x 8", False),
+        ({"bos_token_id": ROWS}, f"bos_token_id {ROWS} is ignored: the embedding has {ROWS} rows", True),
+        ({"pad_token_id": ROWS}, f"pad_token_id {ROWS} is ignored: the embedding has {ROWS} rows", False),
+        ({"pad_token_id": -1}, "", True),
+    ]):  # fmt: skip
+        one = copy(folder, tmp_path / str(number))
+        (one / "config.json").write_text(json.dumps(settings | change))
+        found = measured(one)
+        assert note in notes(found) and ("ppl" in found[-1].metrics) == has_perplexity, change
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_rows_with_nan_or_inf_are_left_out_and_the_others_measured(folder, tmp_path, is_streamed, monkeypatch):
+    monkeypatch.setattr(streaming, "MAX_WORK", 0 if is_streamed else streaming.MAX_WORK)
+    table = RANDOM.normal(0.3, 1, (200, 8)).astype(np.float32)
+    save_file({"table": table[20:]}, tmp_path / "kept.safetensors")
+    (right,) = measure_model(load_model(str(tmp_path / "kept.safetensors")), Options(), print)
+    table[:10, 3], table[10:20, 1] = np.nan, -np.inf
+    order = RANDOM.permutation(200)
+    save_file({"table": table[order]}, tmp_path / "damaged.safetensors")
+    (one,) = measure_model(load_model(str(tmp_path / "damaged.safetensors")), Options(), print)
+    assert one.facts["measured rows"] == 180 and "rows with NaN or Inf are left out: 20 (ids " in notes([one])
+    for metric in ("isotropy", "mean_cosine", "effective_rank", "iso_score"):
+        assert one.metrics[metric][0] == pytest.approx(right.metrics[metric][0], rel=1e-4), metric
+
+
+@pytest.mark.parametrize("table", [
+    np.zeros((50, 8)), np.ones((50, 8)), RANDOM.normal(size=(1, 8)), RANDOM.normal(size=(2, 8)), RANDOM.normal(size=(50, 1)),
+    np.full((9, 4), np.nan), RANDOM.normal(size=(50, 8)) * 1e30,
+], ids=["zeros", "ones", "one row", "two rows", "width 1", "all NaN", "large"])  # fmt: skip
+def test_a_degenerate_matrix_has_the_metrics_that_exist_and_json_that_others_read(tmp_path, table):
+    save_file({"table": table.astype(np.float32)}, tmp_path / "table.safetensors")
+    found = measure_model(load_model(str(tmp_path / "table.safetensors")), Options(is_sorted=True), print)
+    output.write(found, tmp_path / "page", is_compared=False)
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    (tree,) = json.loads((tmp_path / "page/measure.json").read_text(), parse_constant=refuse)
+    assert tree["metrics"] or tree["notes"]
+    assert all(note in (tmp_path / "page/index.html").read_text() for note in tree["notes"] if "'" not in note)
+
+
+def test_missing_shards_cost_only_their_tensors(folder, tmp_path):
+    tensors = load_file(folder / "model.safetensors")
+    left = {"lm_head.weight": ["input"], "model.embed_tokens.weight": ["output"], "model.norm.weight": ["input", "output"]}
+    for missing, roles in left.items():
+        one = copy(folder, tmp_path / missing)
+        (one / "model.safetensors").unlink()
+        index = {name: f"model-{place}.safetensors" for place, name in enumerate(tensors)}
+        for name, file in index.items():
+            if name != missing:
+                save_file({name: tensors[name]}, one / file, {"format": "pt"})
+        (one / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+        found = measured(one)
+        assert [part.embedding for part in found] == roles
+        assert f"the index names {index[missing]}, but no such file is in the folder" in notes(found) and LEFT_OUT in notes(found)
+
+
+def test_of_a_quantised_output_embedding_it_is_said(folder, tmp_path):
+    one = copy(folder, tmp_path / "gptq")
+    tensors = load_file(one / "model.safetensors")
+    del tensors["lm_head.weight"]
+    save_file(tensors | {"lm_head.qweight": np.zeros((4, ROWS), np.int32)}, one / "model.safetensors", {"format": "pt"})
+    assert "output embedding left out: the files have no lm_head.weight" in notes(measured(one))
+    save_file(tensors | {"lm_head.weight": np.zeros((ROWS, 8), np.int8)}, one / "model.safetensors", {"format": "pt"})
+    assert "output embedding left out" in notes(measured(one)) and "stored as I8" in notes(measured(one))
+    save_file({"lm_head.weight": np.zeros((ROWS, 8), np.int8)}, one / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match="stored as I8"):
+        load_model(str(one))
