@@ -13,7 +13,7 @@ from tiny.run_sheet import CORPORA, DECLARED, LM, REVERSE, WORDS, draws, line, s
 
 from raretokens.errors import UserError
 from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import PrintedTable
+from raretokens.papers.declarations import ReportedTable
 from raretokens.papers.load import written_out
 from raretokens.papers.table import Table
 from raretokens.pipeline.config import load
@@ -46,19 +46,19 @@ def at(cells: list[Cell], row: str, column: str) -> Cell:
 
 @pytest.mark.parametrize("scored", ["empty", "full"])
 @pytest.mark.parametrize("name", DECLARED.tables)
-def test_every_printed_cell_stands_in_the_table_once(name, scored, request):
+def test_every_reported_cell_stands_in_the_table_once(name, scored, request):
     cells = list(csv.DictReader(io.StringIO(to_csv(of(name, request.getfixturevalue(scored))))))
-    printed = PrintedTable(PRINTED, DECLARED.tables[name].printed).cells
+    reported = ReportedTable(PRINTED, DECLARED.tables[name].reported).cells
     words = {
         cell.key: f"{group.partition(':')[2]}: {cell.text}" if group.startswith("semantic") else cell.text
-        for (_, _, group), cell in printed.items()
+        for (_, _, group), cell in reported.items()
     }
-    found = [(cell["printed"], cell["paper"]) for cell in cells if cell["printed"]]
+    found = [(cell["reported_cell"], cell["reported"]) for cell in cells if cell["reported_cell"]]
     assert Counter(found) == Counter(words.items())
     assert len({(cell["row"], cell["column"]) for cell in cells}) == len(cells)
     for cell in cells:
         assert bool(cell["reason"]) == (cell["status"] == "not run"), cell
-        if scored == "empty" and cell["paper"]:
+        if scored == "empty" and cell["reported"]:
             assert cell["status"] in ("not run", "quoted"), cell
 
 
@@ -102,7 +102,7 @@ def test_runs_of_words_and_of_the_reverse_direction_keep_apart(full):
             assert bool(runs & set(REVERSE)) == (name == "cosreg-2"), name
     for cell in of("cosreg-2", full):
         assert all(run.startswith("reverse") == cell.column.startswith("De-En") for run in cell.runs.split()), cell
-    assert at(of("cosreg-2", full), "reverse-other", "De-En").status == "ours only"
+    assert at(of("cosreg-2", full), "reverse-other", "De-En").status == "not reported"
 
 
 def test_a_quoted_number_is_marked_cell_by_cell(full, empty):
@@ -118,7 +118,7 @@ def test_a_quoted_number_is_marked_cell_by_cell(full, empty):
 def test_a_total_that_cannot_be_is_flagged(name, full):
     cells = of(name, full)
     text = to_markdown(DECLARED.tables[name], cells)
-    assert "(18920 ‡)" in text and "* Human, Uniq Total: in print: suspicious: the groups add to 18290" in text
+    assert "(18920 ‡)" in text and "* Human, Uniq Total: note on the reported number: suspicious: the groups add to 18290" in text
     assert r"(18920\textdaggerdbl)" in to_latex(DECLARED.tables[name], cells, name)
 
 
@@ -134,7 +134,7 @@ def test_what_ran_is_marked_where_it_is_not_as_printed(full):
     assert status["Learning rate", "Empirical Study"] == "match"
     assert status["Optimizer", "Empirical Study"] == "match"
     assert status["alpha for UL", "Language Modeling"] == "match"  # the default of the objective
-    assert status["alpha for UL", "Empirical Study"] == ""  # a dash in print
+    assert status["alpha for UL", "Empirical Study"] == ""  # a dash in the paper
     text = to_markdown(DECLARED.tables["agg-11"], cells)
     assert "| # of layers | **6** (6) | 6 (≠ 24) | **6** (6-6) | **6** (6-6) |" in text
     assert at(cells, "Dropout", "Machine Translation Base").runs == "nmt/base-agg"
@@ -156,7 +156,7 @@ def test_the_text_of_the_scale_stands_beside_the_printed_one_or_alone(full):
     write(full["lm"].folder.parent, "lm", "human", score(5.0))
     cells = of("frage-5", full)
     assert list(dict.fromkeys(cell.column for cell in cells)) == ["Penn Treebank", "WikiText-2", "bible"]
-    assert [cell.ours for cell in cells if cell.column != "bible"] == [""] * 10
+    assert [cell.measured for cell in cells if cell.column != "bible"] == [""] * 10
     words = {"train": 2_075_677, "types": 33_278, "oov": 2.57, "with_line_ends": {"train": 2_088_628, "valid": 217_646}}
     scores = world(full["lm"].folder.parent / "wikitext", {}, {})
     write(full["lm"].folder.parent / "wikitext", "lm", "human", {"metrics": {"corpus": words}})
@@ -174,7 +174,7 @@ def test_the_text_of_the_scale_stands_beside_the_printed_one_or_alone(full):
 def test_bleu_has_its_interval_with_one_seed_and_its_range_with_more(tmp_path, full):
     cells = of("agg-6", full)
     assert (at(cells, "AGG", "Base sacreBLEU").spread, at(cells, "AGG", "Base").spread) == ("1.25", "")
-    assert (at(cells, "AGG", "Base to MLE").ours, at(cells, "AGG", "Base p").ours) == ("4.00", "0.005")
+    assert (at(cells, "AGG", "Base to MLE").measured, at(cells, "AGG", "Base p").measured) == ("4.00", "0.005")
     for name, bleu, seed in (("base-agg", 20.0, 1), ("base-agg-2", 21.0, 2)):
         write(tmp_path, "nmt", name, {"seed": seed, "metrics": {"bleu": {"sacrebleu": bleu, "interval": 0.9}}})
     for name, seed in (("base-mle", 1), ("base-mle-2", 2)):
@@ -185,21 +185,21 @@ def test_bleu_has_its_interval_with_one_seed_and_its_range_with_more(tmp_path, f
     lines = {name: line(of, tokens="nmt") for name, of in objectives.items()}
     two = world(tmp_path, {}, lines | {f"{name}-2": one.replaced(seed=2) for name, one in lines.items()})
     cells = of("agg-6", two)
-    assert (at(cells, "AGG", "Base sacreBLEU").ours, at(cells, "AGG", "Base sacreBLEU").spread) == ("20.50", "0.50")
-    assert (at(cells, "AGG", "Base to MLE").ours, at(cells, "AGG", "Base p").ours) == ("1.00", "0.300")
+    assert (at(cells, "AGG", "Base sacreBLEU").measured, at(cells, "AGG", "Base sacreBLEU").spread) == ("20.50", "0.50")
+    assert (at(cells, "AGG", "Base to MLE").measured, at(cells, "AGG", "Base p").measured) == ("1.00", "0.300")
 
 
 def test_neighbours_are_compared_without_the_marks_of_either(full):
     cells = of("agps-12", full)
-    assert at(cells, "optimum, AGPS", "rank 2").status == "match"  # optimal, printed first
+    assert at(cells, "optimum, AGPS", "rank 2").status == "match"  # optimal, reported first
     cells = of("frage-11", full)
-    assert at(cells, "internet, original", "semantic 1").ours == "web: 1"
-    assert at(cells, "internet, original", "semantic 2").ours == "computer: 14"
-    assert at(cells, "citizenship*, original", "semantic 1").ours == "citizen: 3"
+    assert at(cells, "internet, original", "semantic 1").measured == "web: 1"
+    assert at(cells, "internet, original", "semantic 2").measured == "computer: 14"
+    assert at(cells, "citizenship*, original", "semantic 1").measured == "citizen: 3"
     assert "is no single piece" in at(cells, "citizenship*, original", "semantic 2").reason
-    assert at(cells, "citizenship*, original", "semantic 1").paper == "citizen*: 10745"
+    assert at(cells, "citizenship*, original", "semantic 1").reported == "citizen*: 10745"
     assert at(of("frage-12", full), "citizens, with FRAGE", "rank 2").status == "not run"
-    assert at(of("agg-13", full), "optimum, AGG", "shared").ours == "1 of 5"
+    assert at(of("agg-13", full), "optimum, AGG", "shared").measured == "1 of 5"
 
 
 def test_a_table_needs_its_own_rows_and_nothing_else(full):
@@ -235,7 +235,7 @@ def test_a_mistake_in_a_table_is_named():
     path = Path("tables/AGG.yaml")
     with pytest.raises(UserError, match="AGG.yaml: agg-1: no list of columns 'geometri'; the nearest is geometry"):
         written_out(path, {"agg-1": {"extras": ["geometri"]}}, {"geometry": []})
-    part = {"title": "t", "paper": "p", "place": "p", "printed": "p", "task": "lm"}
+    part = {"title": "t", "paper": "p", "place": "p", "reported": "p", "task": "lm"}
     sided = {"title": "B", "metric": "chrf", "side": "En-De"}
     with pytest.raises(ValueError, match="sides are En-De"):
         Table(**part, columns=[sided], rows=[{"title": "r", "runs": {"EnDe": ["a"]}}])

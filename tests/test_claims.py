@@ -27,12 +27,12 @@ def test_every_claim_has_its_printed_effect_or_says_why_not():
     empty = Scores("lm", {}, Path("nowhere"))
     assert len(DECLARED.claims) >= 40
     for name, declared in DECLARED.claims.items():
-        verdict = judge(name, declared, empty, DECLARED)  # raises where a printed reference does not exist
+        verdict = judge(name, declared, empty, DECLARED)  # raises where a reported reference does not exist
         assert verdict.outcome == "not run", name
-        if verdict.reported is not None:  # and the papers support what they conclude, the printed control taken away
+        if verdict.reported is not None:  # and the papers support what they conclude, the reported control taken away
             assert lies(declared, verdict.reported), name
         else:
-            assert declared.unprinted, name
+            assert declared.unreported, name
 
 
 def lies(declared: Claim, effect: float) -> bool:
@@ -47,7 +47,7 @@ def test_both_printed_and_unprinted_or_a_value_with_two_sides_is_refused(tmp_pat
     tree = yaml.safe_load((PRINTED / "claims/AGG.yaml").read_text())
     (tmp_path / "claims").mkdir()
     for change, said in (
-        ({"unprinted": "drawn"}, "declare what is printed for each side, or in `unprinted` why it is not"),
+        ({"unreported": "drawn"}, "declare what is reported for each side, or in `unreported` why it is not"),
         ({"effect": "value"}, "a value stands alone"),
     ):
         mistaken = {"agg-raises-isotropy": {**tree["agg-raises-isotropy"], **change}}
@@ -63,41 +63,41 @@ def test_both_printed_and_unprinted_or_a_value_with_two_sides_is_refused(tmp_pat
 @pytest.mark.parametrize(
     ("a", "b", "declared", "expected"),
     [
-        ([0.9, 0.8, 0.85], [0.5, 0.5, 0.5], AGAINST, "holds"),
-        ([0.5, 0.5, 0.5], [0.9, 0.8, 0.85], AGAINST, "does not hold"),
-        ([0.9, 0.52, 0.51], [0.5, 0.5, 0.5], AGAINST, "undecided"),  # all seeds agree, the interval covers 0
-        ([0.9, 0.9], [0.5, 0.5], AGAINST, "undecided"),  # two seeds have no interval
-        ([0.9], [0.5], AGAINST, "undecided"),
-        ([0.51, 0.50, 0.52], [0.5, 0.5, 0.5], SAME, "holds"),
-        ([0.71, 0.70, 0.72], [0.5, 0.5, 0.5], SAME, "does not hold"),
-        ([0.56, 0.50, 0.53], [0.5, 0.5, 0.5], SAME, "undecided"),
+        ([0.9, 0.8, 0.85], [0.5, 0.5, 0.5], AGAINST, "reproduced"),
+        ([0.5, 0.5, 0.5], [0.9, 0.8, 0.85], AGAINST, "contradicted"),
+        ([0.9, 0.52, 0.51], [0.5, 0.5, 0.5], AGAINST, "inconclusive"),  # all seeds agree, the interval covers 0
+        ([0.9, 0.9], [0.5, 0.5], AGAINST, "inconclusive"),  # two seeds have no interval
+        ([0.9], [0.5], AGAINST, "inconclusive"),
+        ([0.51, 0.50, 0.52], [0.5, 0.5, 0.5], SAME, "reproduced"),
+        ([0.71, 0.70, 0.72], [0.5, 0.5, 0.5], SAME, "contradicted"),
+        ([0.56, 0.50, 0.53], [0.5, 0.5, 0.5], SAME, "inconclusive"),
     ],
 )
 def test_a_table_s_metric_is_decided_by_three_seeds_alone(tmp_path, a, b, declared, expected):
     verdict = judged(tmp_path, declared, three("a", a) | three("b", b))
     assert (verdict.outcome, verdict.is_of_few_seeds) == (expected, False)
-    assert bool(verdict.reason) == (expected == "undecided")
+    assert bool(verdict.reason) == (expected == "inconclusive")
 
 
 @pytest.mark.parametrize(
-    ("printed", "effect", "expect", "smaller"),
+    ("reported", "effect", "expect", "smaller"),
     [(0.5, "difference", "higher", True), (0.2, "difference", "higher", False), (-0.5, "difference", "lower", True),
      (-0.2, "difference", "lower", False), (2.0, "ratio", "higher", True), (0.9, "ratio", "lower", False)],
 )  # fmt: skip
 def test_what_decides_nothing_says_where_no_interval_reaches_print(
-    tmp_path, monkeypatch, printed, effect, expect, smaller
+    tmp_path, monkeypatch, reported, effect, expect, smaller
 ):
     """Differences of -0.2 to 0.3, ratios of 0.6 to 1.7, and the test set beside them."""
-    monkeypatch.setattr("raretokens.evidence.verdict.reported_effect", lambda claim, declared: printed)
+    monkeypatch.setattr("raretokens.evidence.verdict.reported_effect", lambda claim, declared: reported)
     values = three("a", [0.6, 0.4, 0.55]) | three("b", [0.5, 0.5, 0.5])
     declared = AGAINST.replaced(effect=effect, expect=expect, than=1.0 if effect == "ratio" else 0.0)
     verdict = judged(tmp_path, declared, values)
-    assert (verdict.outcome, verdict.reported) == ("undecided", printed)
-    assert verdict.reason.endswith("; none reaches the printed effect") == smaller
+    assert (verdict.outcome, verdict.reported) == ("inconclusive", reported)
+    assert verdict.reason.endswith("; no interval reaches the reported effect") == smaller
     (tmp_path / "drawn").mkdir()
     random = np.random.default_rng(0)
     wide = {run: value + random.normal(0, 1.0, 400) for run, value in values.items()}
-    assert judged(tmp_path / "drawn", declared, values, drawn=wide).reason == "an interval covers where the claim turns"
+    assert judged(tmp_path / "drawn", declared, values, drawn=wide).reason == "an interval contains the threshold"
 
 
 def test_the_interval_over_seeds_is_student_s_of_the_paired_effects(tmp_path):
@@ -113,7 +113,7 @@ LENDERS = three("mle", [5.0, 5.1, 4.9]) | three("c", [5.3, 5.6, 5.2]) | three("d
 
 @pytest.mark.parametrize(
     ("shift", "expected", "one_seed"),
-    [(0.0, "undecided", False), (0.1, "undecided", False), (0.6, "holds", True), (-0.6, "does not hold", True)],
+    [(0.0, "inconclusive", False), (0.1, "inconclusive", False), (0.6, "reproduced", True), (-0.6, "contradicted", True)],
 )
 def test_one_seed_is_decided_by_its_test_set_and_by_how_much_the_seeds_of_other_rows_differ(
     tmp_path, shift, expected, one_seed
@@ -131,7 +131,7 @@ def test_one_seed_is_decided_by_its_test_set_and_by_how_much_the_seeds_of_other_
     reach = stdtrit(8 * 2 / (2 + 3), 0.975) * most
     assert verdict.effect.seed_interval == pytest.approx((shift - reach, shift + reach), abs=1e-3)
     text = to_markdown([verdict], DECLARED)
-    assert ("**<br>one seed |" in text) == one_seed and "lent seeds [" in text
+    assert ("**<br>one seed |" in text) == one_seed and "pooled seed variance [" in text
 
 
 def test_one_seed_decides_nothing_where_no_row_says_how_much_seeds_differ(tmp_path):
@@ -140,10 +140,10 @@ def test_one_seed_decides_nothing_where_no_row_says_how_much_seeds_differ(tmp_pa
     }
     verdict = judged(tmp_path, TO_MLE, {"a": 9.0, "mle": 5.0}, drawn=drawn)
     assert verdict.effect.test_interval.low > 3 and (verdict.outcome, verdict.effect.seed_interval) == (
-        "undecided",
+        "inconclusive",
         None,
     )
-    assert verdict.reason == "1 of 3 seeds, and no row of the same model says how much seeds differ"
+    assert verdict.reason == "1 of 3 seeds, and no other runs of this model have a seed variance to pool"
 
 
 @pytest.mark.parametrize("change", [{"model": "big"}, {"tokens": "words"}, {"reverse": True}])
@@ -152,16 +152,16 @@ def test_rows_of_another_model_lend_nothing(tmp_path, change):
                    | {run: {"metrics": {"isotropy": {"total": value}}} for run, value in {"a": 9.0, "b": 5.0}.items()},
                    {run: int(run[-1]) for run in LENDERS if "-" in run})  # fmt: skip
     declared = claim(TO_MLE.left.model_dump(), {"runs": ["b"], "metric": "isotropy.total"})
-    assert judge("c", declared, scores, DECLARED).outcome == "holds"
+    assert judge("c", declared, scores, DECLARED).outcome == "reproduced"
     del scores.repetitions
     scores.lines |= {run: scores.lines[run].replaced(**change) for run in ("a", "b")}
-    assert judge("c", declared, scores, DECLARED).reason.endswith("no row of the same model says how much seeds differ")
+    assert judge("c", declared, scores, DECLARED).reason.endswith("no other runs of this model have a seed variance to pool")
 
 
 def test_a_ratio_to_nothing_decides_nothing_and_says_so(tmp_path):
     ratio = AGAINST.replaced(effect="ratio", than=1.0)
     verdict = judged(tmp_path, ratio, three("a", [1.0, 2.0, 3.0]) | three("b", [0.0, 0.0, 0.0]))
-    assert (verdict.outcome, verdict.reason) == ("undecided", "an effect without end")
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "the effect is not finite")
 
 
 def test_a_number_of_one_run_is_lent_what_that_of_other_rows_varies(tmp_path):
@@ -172,7 +172,7 @@ def test_a_number_of_one_run_is_lent_what_that_of_other_rows_varies(tmp_path):
     assert verdict.effect.seed_interval == pytest.approx((0.5 - reach, 0.5 + reach), abs=1e-3)
 
 
-@pytest.mark.parametrize(("first", "second", "expected"), [(-1.0, 0.1, "undecided"), (-1.0, -0.9, "does not hold")])
+@pytest.mark.parametrize(("first", "second", "expected"), [(-1.0, 0.1, "inconclusive"), (-1.0, -0.9, "contradicted")])
 def test_two_seeds_that_disagree_decide_nothing(tmp_path, first, second, expected):
     """However alike those of six other rows are: its own two lend as well."""
     lenders = {run: value for name in "cdefgh" for run, value in three(name, [5.3, 5.3, 5.31]).items()}
@@ -187,9 +187,9 @@ def test_a_draw_without_a_number_or_a_side_that_was_not_drawn_decides_nothing(tm
     broken = {**drawn, "a-2": np.full(400, np.nan)}
     lacking = {run: column for run, column in drawn.items() if run != "b-3"}
     for name, (columns, expected) in {
-        "whole": (drawn, "holds"),
-        "nan": (broken, "undecided"),
-        "none": (lacking, "undecided"),
+        "whole": (drawn, "reproduced"),
+        "nan": (broken, "inconclusive"),
+        "none": (lacking, "inconclusive"),
     }.items():
         (tmp_path / name).mkdir()
         assert judged(tmp_path / name, AGAINST, values, drawn=columns).outcome == expected
@@ -199,7 +199,7 @@ def test_seeds_and_test_set_must_agree(tmp_path):
     random = np.random.default_rng(0)
     values = three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5])
     drawn = {run: value + random.normal(0, 1.0, 400) for run, value in values.items()}
-    assert judged(tmp_path, AGAINST, values, drawn=drawn).outcome == "undecided"
+    assert judged(tmp_path, AGAINST, values, drawn=drawn).outcome == "inconclusive"
 
 
 def test_a_control_s_effect_is_taken_away(tmp_path):
@@ -210,7 +210,7 @@ def test_a_control_s_effect_is_taken_away(tmp_path):
     declared = Claim.model_validate({**AGAINST.model_dump(), "control": control})
     values = three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]) | three("c", [0.9, 0.9, 0.9])
     verdict = judged(tmp_path, declared, values | three("d", [0.3, 0.41, 0.35]))
-    assert (verdict.outcome, round(verdict.effect.value, 4)) == ("does not hold", -0.1967)
+    assert (verdict.outcome, round(verdict.effect.value, 4)) == ("contradicted", -0.1967)
 
 
 def test_the_precondition_of_a_claim_comes_before_its_verdict(tmp_path):
@@ -219,7 +219,7 @@ def test_the_precondition_of_a_claim_comes_before_its_verdict(tmp_path):
     needing = AGAINST.model_copy(update={"needs": ["enough"]})
     scores = {run: {"metrics": {"isotropy": {"total": value}}} for run, value in {"a": 0.9, "b": 0.5}.items()}
     verdict = judge("c", needing, world(tmp_path, scores), declared)
-    assert (verdict.outcome, verdict.reason) == ("not testable here", "too little")
+    assert (verdict.outcome, verdict.reason) == ("not testable", "too little")
 
 
 B_LIES = {"run": ["b"], "metric": "isotropy.total"}  # at 0.5
@@ -256,7 +256,7 @@ def test_no_effect_at_all_rarely_holds(tmp_path):
         for run, declared in scores.lines.items():
             value = declared.seed + random.normal()  # seeds have an effect of their own, alike in both runs
             scores.cache[run] = {"seed": declared.seed, "metrics": {"isotropy": {"total": value}}}
-        held += judge("c", AGAINST, scores, DECLARED).outcome == "holds"
+        held += judge("c", AGAINST, scores, DECLARED).outcome == "reproduced"
     assert held <= 0.06 * 500
 
 
@@ -270,7 +270,7 @@ def test_no_effect_at_all_is_rarely_decided_from_one_seed(tmp_path, spreads):
         for run, declared in scores.lines.items():
             value = declared.seed + spreads.get(declared.objective, 1.0) * random.normal()
             scores.cache[run] = {"seed": declared.seed, "metrics": {"isotropy": {"total": value}}}
-        decided += judge("c", TO_MLE, scores, DECLARED).outcome != "undecided"
+        decided += judge("c", TO_MLE, scores, DECLARED).outcome != "inconclusive"
     assert decided <= 0.06 * 500
 
 
@@ -296,7 +296,7 @@ def test_a_side_may_be_read_off_a_curve(tmp_path, at, value):
     scores = world(tmp_path, {"mle": {"options": [["until", 120]]}}, curves=text)
     declared = claim({"runs": ["mle"], "metric": "isotropy.rare", "at": at}, effect="value", than=0.5)
     verdict = judge("c", declared, scores, DECLARED)
-    assert (verdict.effect.value, verdict.outcome) == (value, "undecided")
+    assert (verdict.effect.value, verdict.outcome) == (value, "inconclusive")
     other = claim({"runs": ["mle"], "metric": "inner_product.rare", "at": at}, effect="value", than=0.5)
     assert judge("c", other, scores, DECLARED).outcome == "not run"
 
@@ -314,7 +314,7 @@ def test_every_seed_is_compared_with_what_needs_no_model(tmp_path):
     (tmp_path / "lm/human.json").write_text(json.dumps({**human, "seed": None}))
     del scores.lines["human"]
     verdict = judge("c", DECLARED.claims["agg-surpasses-human-rare-types"].replaced(needs=[]), scores, DECLARED)
-    assert (verdict.outcome, verdict.effect.value, verdict.effect.seeds, verdict.reported) == ("undecided", 22, 2, 45)
+    assert (verdict.outcome, verdict.effect.value, verdict.effect.seeds, verdict.reported) == ("inconclusive", 22, 2, 45)
 
 
 def test_rare_words_among_the_neighbours_are_counted(tmp_path):
@@ -336,7 +336,7 @@ def test_nothing_over_nothing_is_no_effect(tmp_path):
     declared = DECLARED.claims["agg-predicts-more-rare-types"].replaced(needs=[])
     for kind, ours in (("difference", 0), ("ratio", 1)):
         verdict = judge("c", declared.model_copy(update={"effect": kind}), scores, DECLARED)
-        assert (verdict.outcome, verdict.effect.value, verdict.effect.left) == ("undecided", ours, 0)
+        assert (verdict.outcome, verdict.effect.value, verdict.effect.left) == ("inconclusive", ours, 0)
 
 
 def test_the_interval_of_drawn_test_sets_is_their_percentiles_about_the_whole_one():

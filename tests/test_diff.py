@@ -16,13 +16,13 @@ from raretokens.report.revision import Revision
 from raretokens.tools.cli import main
 
 ROOT = Path(__file__).parents[1]
-HEADER = "row,column,metric,paper,ours,spread,delta,runs,status,note\n"
+HEADER = "row,column,metric,reported,measured,spread,delta,runs,status,note\n"
 TABLE = HEADER + "MLE,I(W),isotropy.total,0.293,0.700,,,mle,differs,\nMLE,PPL,ppl.total,20.77,100.00,,,mle,differs,\n"
 HUMAN = HEADER + "Human,Uniq Rare,uniq.rare,300,295,,,human,differs,\n"
 CLAIMS = """\
 claim,metric,verdict,left,right,seeds_low,seeds_high
-agg-raises-isotropy,isotropy.total,holds,0.97,0.68,0.28,0.30
-agg-lowers-rare-perplexity,ppl.rare,holds,9,10,0.1,0.9
+agg-raises-isotropy,isotropy.total,reproduced,0.97,0.68,0.28,0.30
+agg-lowers-rare-perplexity,ppl.rare,reproduced,9,10,0.1,0.9
 """
 FIGURE = "panel,run,group,x,y\n" + "".join(f"AGG,AGG,,{i},{1000 - i}\n" for i in range(100))
 SWEEP = "panel,run,group,x,y\n(a) rare types,alpha 0.03,,0.03,1\n(a) rare types,alpha 0.04,,0.04,2\n"
@@ -93,35 +93,35 @@ def test_unchanged_reports_pass(world):
         ("tables/agg-1.csv", "100.00", "101.50", 0, "0.02 rel"),
         ("tables/agg-1.csv", "100.00", "103.00", 1, "**out**"),
         ("tables/agg-1.csv", ",100.00,", ",,", 1, "| MLE | PPL | 100.00 |  |"),
-        ("tables/agg-1.csv", "20.77", "20.78", 1, "| MLE | PPL (printed) | 20.77 | 20.78 | +0.01 | exact | **out** |"),
+        ("tables/agg-1.csv", "20.77", "20.78", 1, "| MLE | PPL (reported) | 20.77 | 20.78 | +0.01 | exact | **out** |"),
         ("tables/agg-1.csv", "MLE,PPL,ppl.total,20.77,100.00,,,mle,differs,\n", "", 1, "| MLE | PPL | present |  |"),
         ("tables/agg-3.csv", ",295,", ",296,", 1, "| Human | Uniq Rare | 295 | 296 | +1 | exact | **out** |"),
-        ("claims.csv", "holds", "undecided", 1, "| verdict | holds | undecided |"),
+        ("claims.csv", "reproduced", "inconclusive", 1, "| verdict | reproduced | inconclusive |"),
         (
             "claims.csv",
-            "holds,0.97,",
-            "undecided,0.96,",
+            "reproduced,0.97,",
+            "inconclusive,0.96,",
             0,
-            "| verdict | holds | undecided |  | both sides within theirs |",
+            "| verdict | reproduced | inconclusive |  | both sides within theirs |",
         ),
         (
             "claims.csv",
-            "holds,9,10,0.1,0.9",
-            "undecided,9,10,-0.1,1.1",
+            "reproduced,9,10,0.1,0.9",
+            "inconclusive,9,10,-0.1,1.1",
             0,
-            "| verdict | holds | undecided |  | intervals within 2 times their width |",
+            "| verdict | reproduced | inconclusive |  | intervals within 2 times their width |",
         ),
-        ("claims.csv", "holds,9,10,0.1,0.9", "undecided,9,10,-0.5,1.2", 1, "| verdict | holds | undecided |"),
-        ("claims.csv", "holds,9,10,0.1,0.9", "undecided,9,10,,", 1, "| verdict | holds | undecided |"),
-        ("claims.csv", "holds,9,10,0.1,0.9", "does not hold,9,10,0.2,0.9", 1, "| holds | does not hold |"),
-        ("claims.csv", "holds,0.97,", "undecided,0.90,", 1, "| left | 0.97 | 0.90 | -0.07 | 0.03 abs | **out** |"),
+        ("claims.csv", "reproduced,9,10,0.1,0.9", "inconclusive,9,10,-0.5,1.2", 1, "| verdict | reproduced | inconclusive |"),
+        ("claims.csv", "reproduced,9,10,0.1,0.9", "inconclusive,9,10,,", 1, "| verdict | reproduced | inconclusive |"),
+        ("claims.csv", "reproduced,9,10,0.1,0.9", "contradicted,9,10,0.2,0.9", 1, "| reproduced | contradicted |"),
+        ("claims.csv", "reproduced,0.97,", "inconclusive,0.90,", 1, "| left | 0.97 | 0.90 | -0.07 | 0.03 abs | **out** |"),
         ("figures/agg-figure-4.csv", "AGG,AGG,,99,901\n", "", 1, "| 100 points | 99 points |"),
         ("figures/agg-figure-4.csv", "AGG,AGG,,50,950", "AGG,AGG,,50,951", 0, "mean shift / range"),
         ("figures/agg-figure-5.csv", "0.03,1", "0.03,2", 0, "| (a) rare types alpha 0.03 | y | 1 | 2 | +1 |"),
         ("figures/agg-figure-5.csv", "0.03,1", "0.03,90", 1, "8 abs | **out** |"),
         ("tables/agg-1.csv", "0.700", "nan", 1, "| MLE | I(W) | 0.700 | nan | +nan | 0.03 abs | **out** |"),
         ("tables/agg-1.csv", "100.00", "inf", 1, "**out**"),
-        ("claims.csv", "holds,0.97,", "holds,nan,", 1, "| left | 0.97 | nan |"),
+        ("claims.csv", "reproduced,0.97,", "reproduced,nan,", 1, "| left | 0.97 | nan |"),
         ("figures/agg-figure-4.csv", "AGG,AGG,,50,950", "AGG,AGG,,50,nan", 1, "| mean shift / range | 0 | nan |"),
         ("figures/agg-figure-5.csv", "0.03,1", "0.03,nan", 1, "8 abs | **out** |"),
     ],

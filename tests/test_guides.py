@@ -78,7 +78,7 @@ def test_a_metric_is_three_files_and_scores_every_run_again(built):
     number = score(built, "lm/mle")["metrics"]["rare_length"]
     assert number > 0 and ["rare_length", "norm:2|rows:no-pad-no-fillers"] in score(built, "lm/mle")["signatures"]
     assert "rare_length" in score(built, "nmt/base-mle")["metrics"]
-    shown = {cell["row"]: cell["ours"] for cell in cells(built, "agg-3") if cell["column"] == "rare to frequent length"}
+    shown = {cell["row"]: cell["measured"] for cell in cells(built, "agg-3") if cell["column"] == "rare to frequent length"}
     assert shown["MLE"] == f"{number:.3f}"
 
 

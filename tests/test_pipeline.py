@@ -50,7 +50,7 @@ def test_every_run_is_scored_and_in_the_tables(built):
         assert json.loads((built / "reports/runs" / f"{name}.json").read_text())["metrics"]
     scored = json.loads((built / "reports/runs/lm/mle.json").read_text())["metrics"]["ppl"]
     cells = list(csv.DictReader((built / "reports/tables/agg-3.csv").read_text().splitlines()))
-    shown = {cell["metric"]: cell["ours"] for cell in cells if cell["row"] == "MLE"}
+    shown = {cell["metric"]: cell["measured"] for cell in cells if cell["row"] == "MLE"}
     assert {name: float(shown[f"ppl.{name}"]) for name in scored} == pytest.approx(scored, abs=0.01)
     assert (built / "reports/index.md").exists()
 

@@ -1,4 +1,4 @@
-"""Every number that the papers print has a home, and is compared with a number of ours only as far as that is fair."""
+"""Every number that the papers print has a home, and is compared with a number of not reported as far as that is fair."""
 
 import csv
 import io
@@ -13,12 +13,12 @@ from tiny.run_sheet import CORPORA, DECLARED, every_metric, line, world, write
 
 from raretokens import csv_files
 from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import PrintedTable, is_suspicious, number
+from raretokens.papers.declarations import ReportedTable, is_suspicious, number
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, page
 from raretokens.report.cells import Cell, is_same
-from raretokens.report.summary import printed_counts
+from raretokens.report.summary import reported_counts
 from raretokens.report.tables import table_cells, to_csv, to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]
@@ -26,8 +26,8 @@ FILES = sorted((ROOT / "data/paper").glob("*.csv"))
 KEY = ("row", "column", "group")
 
 
-def cells(name: str, scores: dict[str, Scores], at_print: bool = True) -> list[Cell]:
-    return table_cells(DECLARED, DECLARED.tables[name], scores, CORPORA, at_print)
+def cells(name: str, scores: dict[str, Scores], at_paper_scale: bool = True) -> list[Cell]:
+    return table_cells(DECLARED, DECLARED.tables[name], scores, CORPORA, at_paper_scale)
 
 
 def at(inside: list[Cell], row: str, column: str) -> Cell:
@@ -51,47 +51,47 @@ def seeds(tmp_path) -> dict[str, Scores]:
     return world(tmp_path, sheet, {})
 
 
-def test_each_printed_cell_stands_in_one_table_and_none_is_made_up(scores):
+def test_each_reported_cell_stands_in_one_table_and_none_is_made_up(scores):
     """Read anew from the files on both sides, cell by cell."""
     tables = defaultdict(list)
     for name, table in DECLARED.tables.items():
         lines = csv.DictReader(io.StringIO(to_csv(cells(name, scores))))
-        tables[table.printed] += [(cell["printed"], cell["paper"]) for cell in lines if cell["printed"]]
+        tables[table.reported] += [(cell["reported_cell"], cell["reported"]) for cell in lines if cell["reported_cell"]]
     assert set(tables) == {path.stem for path in FILES}
     total = Counter()
     for path in FILES:
-        printed = list(csv.DictReader(path.open(encoding="utf-8")))
+        reported = list(csv.DictReader(path.open(encoding="utf-8")))
         shown = {
             " > ".join(cell[key] for key in KEY): re.sub("^semantic.:", "", cell["group"]) + ": " + cell["value"]
             if cell["group"].startswith("semantic")
             else cell["value"]
-            for cell in printed
+            for cell in reported
         }
         assert Counter(tables[path.stem]) == Counter(shown.items()), path.stem
-        assert len(shown) == len(printed)
-        total["text" if path.stem.endswith("_text_facts") else "table"] += len(printed)
+        assert len(shown) == len(reported)
+        total["text" if path.stem.endswith("_text_facts") else "table"] += len(reported)
     assert total == {"table": 744, "text": 44}
 
 
 def test_counts_are_out_of_all_that_is_printed(scores, tmp_path):
     inside = {name: cells(name, scores) for name in DECLARED.tables}
-    counts = printed_counts(DECLARED, inside)
+    counts = reported_counts(DECLARED, inside)
     tables, text = counts["tables"], counts["text"]
-    assert (tables.files, tables.printed, tables.dashes) == (40, 744, 28)
-    assert (text.files, text.printed, text.dashes) == (4, 44, 0)
-    both = [cell for name in inside for cell in inside[name] if cell.ours and cell.paper and cell.printed]
-    assert tables.ours + text.ours == len(both)
+    assert (tables.files, tables.reported, tables.dashes) == (40, 744, 28)
+    assert (text.files, text.reported, text.dashes) == (4, 44, 0)
+    both = [cell for name in inside for cell in inside[name] if cell.measured and cell.reported and cell.reported_cell]
+    assert tables.measured + text.measured == len(both)
     assert bool(both) == bool(scores["lm"].lines)
-    few = printed_counts(DECLARED.replaced(tables={}), {})
-    assert (few["tables"].printed, few["text"].printed, few["tables"].ours) == (744, 44, 0)
+    few = reported_counts(DECLARED.replaced(tables={}), {})
+    assert (few["tables"].reported, few["text"].reported, few["tables"].measured) == (744, 44, 0)
     build.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
-    assert "**0 of 744** printed numbers of 40 tables" in (tmp_path / "index.md").read_text()
+    assert "**0 of 744** reported numbers of 40 tables" in (tmp_path / "index.md").read_text()
     assert "<strong>0</strong> of 744 have one of ours" in (tmp_path / "index.html").read_text()
 
 
 @pytest.mark.parametrize("name", ["cosreg-1", "frage-2", "frage-4", "frage-7"])
 def test_what_has_not_run_says_why(name, tmp_path):
-    inside = [cell for cell in cells(name, world(tmp_path, {}, {})) if cell.paper]
+    inside = [cell for cell in cells(name, world(tmp_path, {}, {})) if cell.reported]
     assert {cell.status for cell in inside} <= {"not run", "quoted"}
     assert all(cell.reason for cell in inside if cell.status == "not run")
     if name == "frage-2":
@@ -106,14 +106,14 @@ def test_a_run_of_a_new_task_fills_its_table_without_another_word(tmp_path):
     write(tmp_path, "skipgram", "sg-enwik9-frage", {"seed": 1, "metrics": every_metric(72.0)})
     lines = {name: line(tokens="skipgram") for name in ("sg-enwik9-mle", "sg-enwik9-frage")}
     inside = cells("frage-1", {"skipgram": Scores("skipgram", lines, tmp_path / "skipgram")})
-    inside = [cell for cell in inside if cell.paper]
-    assert [cell.ours for cell in inside] == ["70.00"] * 3 + ["72.00"] * 3
+    inside = [cell for cell in inside if cell.reported]
+    assert [cell.measured for cell in inside] == ["70.00"] * 3 + ["72.00"] * 3
     assert {cell.direction for cell in inside if cell.row == "with FRAGE"} == {"same"}
 
 
 def test_rows_of_a_table_average_the_seeds_that_most_of_them_have(seeds):
     inside = cells("agg-10", seeds)
-    shown = {cell.row: (cell.ours, cell.runs, cell.remark) for cell in inside if cell.column == "PPL"}
+    shown = {cell.row: (cell.measured, cell.runs, cell.remark) for cell in inside if cell.column == "PPL"}
     fewer = "seed 1 alone; other rows average seeds 1, 2"
     assert shown["MLE"] == ("132.00", "mle mle-2", "")
     assert shown["AGG"] == ("145.00", "agg agg-2", "")
@@ -125,14 +125,14 @@ def test_rows_of_a_table_average_the_seeds_that_most_of_them_have(seeds):
 def test_a_seed_that_most_rows_lack_is_left_out(seeds):
     lines = {name: one for name, one in seeds["lm"].lines.items() if name != "agg-2"}
     inside = cells("agg-10", {"lm": Scores("lm", lines, seeds["lm"].folder)})
-    shown = {cell.row: (cell.ours, cell.runs, cell.remark) for cell in inside if cell.column == "PPL"}
+    shown = {cell.row: (cell.measured, cell.runs, cell.remark) for cell in inside if cell.column == "PPL"}
     assert shown["MLE"] == ("130.00", "mle", "seed 2 left out: most rows lack it")
     assert shown["AGG"] == ("140.00", "agg", "") and shown["mine"] == ("90.00", "mine", "")
 
 
 def test_a_row_below_that_has_fewer_seeds_says_so(seeds):
     inside = cells("agg-3", seeds)
-    shown = {cell.row: (cell.ours, cell.remark) for cell in inside if cell.column == "PPL Total"}
+    shown = {cell.row: (cell.measured, cell.remark) for cell in inside if cell.column == "PPL Total"}
     assert (shown["MLE"], shown["AGG"]) == (("132.00", ""), ("145.00", ""))
     assert shown["mine"] == ("90.00", "seed 1 alone; other rows average seeds 1, 2")
 
@@ -142,33 +142,33 @@ def test_rows_without_a_common_seed_say_which_they_have(seeds):
     lines["agg"] = lines.pop("agg-2")
     write(seeds["lm"].folder.parent, "lm", "agg", {"seed": 2, "metrics": {"ppl": {"total": 150.0}}})
     inside = cells("agg-3", {"lm": Scores("lm", lines, seeds["lm"].folder)})
-    remarks = {cell.row: cell.remark for cell in inside if cell.column == "PPL Total" and cell.ours}
+    remarks = {cell.row: cell.remark for cell in inside if cell.column == "PPL Total" and cell.measured}
     assert remarks == {
         row: f"seed {seed} alone: no seed is that of most rows" for row, seed in (("MLE", 1), ("AGG", 2))
     }
 
 
 def test_only_the_printed_scale_can_match(tmp_path):
-    printed = {"mle": 0.3, "freeze": 0.7}
-    for name, value in printed.items():
+    reported = {"mle": 0.3, "freeze": 0.7}
+    for name, value in reported.items():
         write(tmp_path, "lm", name, {"seed": 1, "metrics": {"isotropy": {"total": value, "rare": 1 - value}}})
-    there = world(tmp_path, {name: line(name) for name in printed}, {})
+    there = world(tmp_path, {name: line(name) for name in reported}, {})
     table = DECLARED.tables["agg-1"]
-    for at_print, status in ((True, "match"), (False, "other scale")):
-        inside = cells("agg-1", there, at_print)
+    for at_paper_scale, status in ((True, "match"), (False, "other scale")):
+        inside = cells("agg-1", there, at_paper_scale)
         total, rare = at(inside, "Freeze", "I(W) Total"), at(inside, "Freeze", "I(W) Rare")
         assert (total.status, total.direction, rare.direction) == (status, "same", "opposite")
         assert at(inside, "MLE", "I(W) Total").direction == ""
         text, tex = to_markdown(table, inside), to_latex(table, inside, "agg-1")
-        assert ("**0.700** (0.739)" in text, "0.700 ⇈ (0.739)" in text) == (at_print, not at_print)
+        assert ("**0.700** (0.739)" in text, "0.700 ⇈ (0.739)" in text) == (at_paper_scale, not at_paper_scale)
         assert "0.300 ⇅ (0.831)" in text and r"0.300 $\uparrow\downarrow$ (0.831)" in tex
 
 
 def test_the_printed_scale_is_that_of_the_papers_corpora():
     papers = sheet_of(load(ROOT / "scales/paper/params.yaml")).corpora
-    assert DECLARED.is_printed("paper", papers)
-    assert not DECLARED.is_printed("paper", {**papers, "lm": "my-text"})
-    assert not DECLARED.is_printed("demo", CORPORA) and not DECLARED.is_printed("my-scale", CORPORA)
+    assert DECLARED.is_paper_scale("paper", papers)
+    assert not DECLARED.is_paper_scale("paper", {**papers, "lm": "my-text"})
+    assert not DECLARED.is_paper_scale("demo", CORPORA) and not DECLARED.is_paper_scale("my-scale", CORPORA)
 
 
 def test_a_row_is_compared_with_its_own_baseline(tmp_path):
@@ -176,7 +176,7 @@ def test_a_row_is_compared_with_its_own_baseline(tmp_path):
     for name, bleu in numbers.items():
         write(tmp_path, "nmt", name, {"seed": 1, "metrics": {"bleu": {"tokenised": bleu}}})
     inside = cells("frage-3", world(tmp_path, {}, {name: line(tokens="nmt") for name in numbers}), False)
-    ways = {cell.row: cell.direction for cell in inside if cell.column == "WMT En-De" and cell.ours}
+    ways = {cell.row: cell.direction for cell in inside if cell.column == "WMT En-De" and cell.measured}
     assert list(ways.values()) == ["", "same", "", "opposite"]
 
 
@@ -194,7 +194,7 @@ def test_effective_alpha_is_shown_where_it_is_scaled(tmp_path):
     write(tmp_path, "nmt", "base-agg", {"seed": 1, "metrics": {}, "options": options})
     inside = cells("agg-11", world(tmp_path, {}, {"base-agg": line("agg", tokens="nmt")}))
     cell = at(inside, "alpha for AGG", "Machine Translation Base")
-    assert (cell.ours, cell.status, cell.remark) == ("0.0048", "differs", "0.08 times alpha_scale 0.06")
+    assert (cell.measured, cell.status, cell.remark) == ("0.0048", "differs", "0.08 times alpha_scale 0.06")
 
 
 def test_adam_s_betas_are_what_the_run_lists(tmp_path):
@@ -203,7 +203,7 @@ def test_adam_s_betas_are_what_the_run_lists(tmp_path):
     write(tmp_path, "nmt", "big-agps", {**listed, "parameters": []})
     there = world(tmp_path, {}, {name: line("agps", tokens="nmt") for name in ("base-agps", "big-agps")})
     found = [at(cells(name, there), "Adam's betas (in the text)", column) for name, column in BETAS]
-    assert [(cell.ours, cell.status, cell.printed) for cell in found] == [
+    assert [(cell.measured, cell.status, cell.reported_cell) for cell in found] == [
         ("0.9/0.999", "match", ""),
         ("0.9/0.98", "differs", ""),
     ]
@@ -219,10 +219,10 @@ def test_differences_of_runs_in_the_running_text(tmp_path):
     lines = {name: line(tokens="nmt") for name in numbers}
     row = "BLEU gains base / big, text 4.1.1"
     cell = at(cells("agps-text", world(tmp_path, {}, lines), False), row, "fact")
-    assert (cell.ours, cell.paper, cell.status, cell.direction) == ("1.00 / —", "1.31 / 1.18", "other scale", "")
+    assert (cell.measured, cell.reported, cell.status, cell.direction) == ("1.00 / —", "1.31 / 1.18", "other scale", "")
     write(tmp_path, "nmt", "big-agps", {"seed": 1, "metrics": {"bleu": {"tokenised": 31.5}}})
     there = world(tmp_path, {}, {**lines, "big-agps": line(tokens="nmt")})
-    assert (at(cells("agps-text", there, False), row, "fact").ours) == "1.00 / 1.50"
+    assert (at(cells("agps-text", there, False), row, "fact").measured) == "1.00 / 1.50"
     cell = at(cells("agps-text", there), row, "fact")
     assert (cell.status, cell.direction) == ("match", "same")  # each within 0.4
 
@@ -232,16 +232,16 @@ def test_implied_shares_give_the_printed_perplexities(name):
     table = DECLARED.tables[name]
     implied = next({group: float(share) for group, share in row.implied.items()} for row in table.rows if row.implied)
     assert sum(implied.values()) == pytest.approx(1.0, abs=1e-9)
-    printed = PrintedTable(ROOT / "data/paper", table.printed)
+    reported = ReportedTable(ROOT / "data/paper", table.reported)
     for row in (row.title for row in table.rows if not row.data):
-        numbers = {group: printed.cells[row, "PPL", group].value for group in (*implied, "Total")}
+        numbers = {group: reported.cells[row, "PPL", group].value for group in (*implied, "Total")}
         mean = sum(share * math.log(numbers[group]) for group, share in implied.items())
         assert math.exp(mean) == pytest.approx(numbers["Total"], rel=1e-3)
 
 
 def test_the_share_of_the_test_tokens_stands_beside_the_implied_one(scores):
     inside = [cell for cell in cells("agg-1", scores) if cell.row == "Share of the test tokens"]
-    assert [(cell.column, cell.paper, cell.metric, cell.printed) for cell in inside] == [
+    assert [(cell.column, cell.reported, cell.metric, cell.reported_cell) for cell in inside] == [
         (f"PPL {group}", share, f"token_share.{group.lower()}", "")
         for group, share in (("Freq", "0.9145"), ("Med", "0.0835"), ("Rare", "0.0020"))
     ]

@@ -30,14 +30,14 @@ def isotropy(total: float, seed: int = 1) -> dict:
 
 
 def test_a_whole_table_as_csv_and_markdown(tmp_path):
-    printed = {"MLE": ("0.377", ""), "AGG": ("0.813", "odd"), "SC": ("0.5", "quoted"), "Static": ("0.752", "")}
-    rows = [f"X,1,{row},I(W),Total,{value},ratio,up,{note}\n" for row, (value, note) in printed.items()]
+    reported = {"MLE": ("0.377", ""), "AGG": ("0.813", "odd"), "SC": ("0.5", "quoted"), "Static": ("0.752", "")}
+    rows = [f"X,1,{row},I(W),Total,{value},ratio,up,{note}\n" for row, (value, note) in reported.items()]
     (tmp_path / "x_table1.csv").write_text("paper,table,row,column,group,value,unit,direction,note\n" + "".join(rows))
     table = Table(
         title="Isotropy",
         paper="X",
         place="table 1",
-        printed="x_table1",
+        reported="x_table1",
         task="lm",
         columns=[
             {"title": "I(W)", "column": "I(W)", "group": "Total", "metric": "isotropy.total"},
@@ -69,13 +69,13 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
     }
     cells = cells_of(table, scores(tmp_path, files, sheet), DECLARED.replaced(folder=tmp_path))
     assert to_csv(cells) == (
-        "row,column,metric,paper,ours,spread,delta,runs,status,reason,note,direction,remark,printed\n"
+        "row,column,metric,reported,measured,spread,delta,runs,status,reason,note,direction,remark,reported_cell\n"
         "MLE,I(W),isotropy.total,0.377,0.420,0.020,+0.043,mle mle-2,match,,,,,MLE > I(W) > Total\n"
         "AGG,I(W),isotropy.total,0.813,0.620,0.020,-0.193,agg agg-2,differs,,odd,same,,AGG > I(W) > Total\n"
         "SC,I(W),isotropy.total,0.5,,,,,quoted,,quoted,,,SC > I(W) > Total\n"
         "Static,I(W),isotropy.total,0.752,,,,,not run,no run named agg-static on the run sheet,,,,Static > I(W) > Total\n"
         "mine,I(W),isotropy.total,,,,,,not run,mine has no isotropy.total,,,,\n"
-        "mine,Uniq,uniq.rare,,7,,,mine,ours only,,,,,\n"
+        "mine,Uniq,uniq.rare,,7,,,mine,not reported,,,,,\n"
         "later-2,I(W),isotropy.total,,,,,,not run,later-2 has no scores yet,,,,\n"
         "later-2,Uniq,uniq.rare,,,,,,not run,later-2 has no scores yet,,,,\n"
     )
@@ -89,7 +89,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "| mine | — | 7 |\n"
         "| later-2 | — | — |\n\n"
         f"{LEGEND} mine, later-2: {ADDED}\n\n"
-        "* AGG, I(W): in print: odd\n" + "* Static: no run named agg-static on the run sheet\n"
+        "* AGG, I(W): note on the reported number: odd\n" + "* Static: no run named agg-static on the run sheet\n"
         "* mine: mine has no isotropy.total\n"
         "* later-2: later-2 has no scores yet\n"
     )
@@ -98,14 +98,14 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
 def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number(tmp_path):
     human = {"metrics": {"uniq": {"freq": 10844, "rare": 299, "total": 18290}}}
     cells = cells_of("agg-3", scores(tmp_path, {"human": human}, {}))
-    status = {cell.column: (cell.status, cell.reason) for cell in cells if cell.row == "Human" and cell.paper}
+    status = {cell.column: (cell.status, cell.reason) for cell in cells if cell.row == "Human" and cell.reported}
     assert status == {
         "Uniq Freq": ("match", ""),
         "Uniq Med": ("not run", "human has no uniq.med"),
         "Uniq Rare": ("differs", ""),  # exact: no training is involved
         "Uniq Total": ("differs", ""),
     }
-    assert "* Human, Uniq Total: in print: suspicious: the groups add to 18290" in to_markdown(
+    assert "* Human, Uniq Total: note on the reported number: suspicious: the groups add to 18290" in to_markdown(
         DECLARED.tables["agg-3"], cells
     )
 
@@ -114,7 +114,7 @@ def test_a_run_whose_name_has_no_size_stands_in_one_column(tmp_path):
     mine = {"metrics": {"bleu": {"tokenised": 3.0}}}
     world = scores(tmp_path, {"mine": mine}, {"mine": line("m", model="big", tokens="nmt")}, "nmt")
     cells = cells_of("agg-6", world)
-    assert [(cell.row, cell.column) for cell in cells if cell.ours] == [("mine", "Big")]
+    assert [(cell.row, cell.column) for cell in cells if cell.measured] == [("mine", "Big")]
 
 
 def test_neighbours_show_what_is_shared_with_print_and_which_are_rare(tmp_path):

@@ -19,10 +19,10 @@ COST, CONTROL, RARE = "agg-keeps-total-perplexity", "agg-keeps-perplexity-among-
 
 @pytest.fixture
 def claims(tmp_path) -> scales.Claims:
-    """Small: the cost does not hold, the control and the rare perplexity hold; demo: the latter does not; all else not run."""
+    """Small: the cost contradicted, the control and the rare perplexity hold; demo: the latter does not; all else not run."""
     found = {
-        "scales/small": {COST: ("does not hold", 1.06), CONTROL: ("holds", 1.004), RARE: ("holds", 0.3)},
-        ".": {RARE: ("does not hold", 1.2)},
+        "scales/small": {COST: ("contradicted", 1.06), CONTROL: ("reproduced", 1.004), RARE: ("reproduced", 0.3)},
+        ".": {RARE: ("contradicted", 1.2)},
     }
     for folder, verdicts in found.items():
         reports = tmp_path / folder / "reports"
@@ -46,19 +46,20 @@ def test_the_largest_scale_leads_and_what_disagrees_comes_first(claims):
     assert list(claims) == ["small", "demo"]
     theirs = [claim for claim in DECLARED.claims.values() if not claim.is_ours and claim.paper in PAPERS]
     assert scales.in_words(claims, DECLARED) == (
-        "Of 2 conclusions that the small scale can test, 1 holds, 1 does not and 0 are undecided; 0 cannot be tested by it, "
+        "Of 2 conclusions that the small scale can test, 1 is reproduced, 1 is contradicted and 0 are inconclusive; "
+        "0 cannot be tested by it, "
         f"{len(theirs) - ALIKE - 2} have no runs or no number. "
         "What two papers conclude alike counts once; others overlap, so the counts are no sample.\n"
-        "Of 1 readings, controls and experiments of ours, 1 holds, 0 do not and 0 are undecided. "
-        "Of 0 conclusions of later papers, 0 hold, 0 do not and 0 are undecided."
+        "Of 1 our interpretations, controls and experiments, 1 is reproduced, 0 are contradicted and 0 are inconclusive. "
+        "Of 0 conclusions of later papers, 0 are reproduced, 0 are contradicted and 0 are inconclusive."
     )
     parts = scales.to_markdown(claims, DECLARED, []).split("\n## ")
-    failing, doubted, turned = (part for part in parts if part.startswith("What "))
+    failing, doubted, turned = (part for part in parts if part.startswith(("Contradicted", "Reproduced", "Different")))
     (row,) = [line for line in failing.splitlines() if line.startswith("| AGG")]
-    assert "x 1.06 [x 1.06, x 1.06] seeds, [x 1.05, x 1.07] test set **does not hold**, 3 seeds" in row
+    assert "x 1.06 [x 1.06, x 1.06] seeds, [x 1.05, x 1.07] test set **contradicted**, 3 seeds" in row
     assert "of targets that are not rare x 1.004); rare targets" in row, "the control's effect stands in the reason"
     assert (
-        doubted.startswith("What holds at the small scale and shows less") and "studies/rare-bias-small.csv" in doubted
+        doubted.startswith("Reproduced at the small scale, with a caveat") and "studies/rare-bias-small.csv" in doubted
     )
     assert [line.split(" | ")[0] for line in turned.splitlines()[4:]] == [f"| {DECLARED.claims[RARE].statement}"]
 

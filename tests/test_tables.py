@@ -1,4 +1,4 @@
-"""Tables from scores made by hand; the project's own declarations against the printed numbers."""
+"""Tables from scores made by hand; the project's own declarations against the reported numbers."""
 
 import json
 import shutil
@@ -55,11 +55,11 @@ def test_a_score_of_other_parameters_is_left_out_and_named(world):
     """As after `alpha: 0.05` and a table alone, which trains the first seed and finds the second one as it was."""
     lines = {**world.lines, "mle-2": world.lines["mle-2"].replaced(parameters_hash="other")}
     mle = by_place(cells_of("agg-1", Scores("lm", lines, world.folder)))["MLE", "PPL Rare"]
-    assert (mle.ours, mle.runs) == ("800.00", "mle")
+    assert (mle.measured, mle.runs) == ("800.00", "mle")
     assert "mle-2 left out: scored with other parameters" in mle.remark
     lines["mle"] = lines["mle"].replaced(parameters_hash="other")
     cell = by_place(cells_of("agg-1", Scores("lm", lines, world.folder)))["MLE", "PPL Rare"]
-    assert (cell.ours, cell.reason) == ("", "mle has scores of other parameters")
+    assert (cell.measured, cell.reason) == ("", "mle has scores of other parameters")
 
 
 def test_a_number_of_a_part_of_a_text_says_so(world):
@@ -74,7 +74,7 @@ def test_a_number_of_a_part_of_a_text_says_so(world):
 def test_a_cell_is_the_mean_over_seeds_beside_the_printed_number(world):
     cells = by_place(cells_of("agg-1", world))
     mle = cells["MLE", "PPL Rare"]
-    assert (mle.ours, mle.spread, mle.paper, mle.delta, mle.runs) == ("810.00", "10.00", "813.76", "-3.76", "mle mle-2")
+    assert (mle.measured, mle.spread, mle.reported, mle.delta, mle.runs) == ("810.00", "10.00", "813.76", "-3.76", "mle mle-2")
     assert mle.status == "match"
     assert cells["Freeze", "I(W) Total"].status == "match"  # 0.70 against 0.739, within 0.08
     assert cells["MLE", "PPL Total"].status == "match"  # 21.00 against 20.77, within 2 %
@@ -98,7 +98,7 @@ def test_rows_average_the_seeds_of_most_rows_and_differ_from_the_baseline_over_s
         cells[row]
         for row in ("Transformer (Vaswani et al., 2017)", "CosReg (Gao et al., 2019)", "Adv MLE (Wang et al., 2019)")
     )
-    assert (baseline.ours, cosreg.ours, adversarial.ours) == ("23.00", "22.67", "21.00")
+    assert (baseline.measured, cosreg.measured, adversarial.measured) == ("23.00", "22.67", "21.00")
     assert "seed 1 alone; other rows average seeds 1, 2, 3" in adversarial.remark and not cosreg.remark
     assert (cosreg.direction, adversarial.direction) == ("opposite", "same")  # 21 is more than 20, of the same seed
 
@@ -117,10 +117,10 @@ def test_a_size_that_trains_for_another_time_says_so(tmp_path):
 
 def test_other_runs_follow_and_rows_without_a_run_say_why(world):
     cells = by_place(cells_of("agg-2", world))
-    assert cells["mine", "PPL Rare"].status == "ours only"
+    assert cells["mine", "PPL Rare"].status == "not reported"
     assert cells["Freeze (b)", "PPL Rare"].status == "not run"
     assert cells["Freeze (b)", "PPL Rare"].reason == "no run named lm6-freeze-b or freeze-b on the run sheet"
-    assert cells["Freeze (b)", "PPL Rare"].paper == "65.76"
+    assert cells["Freeze (b)", "PPL Rare"].reported == "65.76"
     rows = list(dict.fromkeys(row for row, _ in cells))
     assert rows == [
         "MLE",

@@ -61,7 +61,7 @@ def executed(function: Callable[[], object]) -> set[str]:
 def test_a_claim_reaches_its_verdict_on_the_way_that_is_described(monkeypatch):
     monkeypatch.chdir(ROOT / "scales/small")
     declared = load.load_declarations(ROOT / "data/paper")
-    declared._printed.clear()
+    declared._reported.clear()
     scores = AllScores(run_sheet(load_parameters()), Path("reports/runs"))["lm"]
     name = "agg-lowers-rare-perplexity"
 

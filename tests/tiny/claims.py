@@ -24,7 +24,7 @@ def world(folder: Path, scores: dict[str, dict], seeds: dict[str, int] | None = 
 
 def claim(left: dict, right: dict | None = None, **more) -> Claim:
     base = {"tables": [3], "statement": "s", "task": "lm", "effect": "difference", "expect": "higher"}
-    return Claim(left=left, right=right, **{**base, "unprinted": "drawn", **more})
+    return Claim(left=left, right=right, **{**base, "unreported": "drawn", **more})
 
 
 def three(name: str, values: list[float]) -> dict[str, float]:

@@ -167,7 +167,7 @@ class Comparison:
         return interval and Interval(*(float(from_additive(self.kind, end)) for end in interval))
 
     def direction(self, low: float, high: float) -> Literal["lower", "higher", "same"] | None:
-        """Where all intervals (of texts alone: all effects) lie beside these two bounds; None where they do not agree."""
+        """Side of the two bounds on which all intervals (of texts alone: all effects) lie; None where they do not agree."""
         low, high = (float(to_additive(self.kind, bound)) for bound in (low, high))
         points = [Interval(effect, effect) for effect in map(float, self.additive_effects)]
         intervals = points if self.is_untrained else self.intervals
@@ -200,7 +200,7 @@ class Comparison:
     def pooled_variance(self) -> SeedVariance | None:
         """The largest seed variance of this effect among runs of the same model and text with two seeds or more, or None.
 
-        A comparison with fewer than three seeds borrows it. It says nothing about a method whose own seeds differ more still, so
+        A comparison with fewer than three seeds uses it. It says nothing about a method whose own seeds differ more still, so
         a verdict says how few seeds there are. Where two runs are compared, the other one is maximum likelihood. Its seeds enter
         every difference, so that k runs of n seeds have not k (n - 1) degrees of freedom but, with equal variances,
         4 k (n - 1) / (k + 3) (Satterthwaite). A number of one run has as many: runs with a common seed share their

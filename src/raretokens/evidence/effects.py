@@ -53,12 +53,12 @@ def from_additive(kind: EffectKind, effects: Any) -> Any:
 
 def reported_effect(claim: Claim, declared: Declarations) -> float | None:
     """The effect that the paper reports, or None."""
-    if claim.unprinted:
+    if claim.unreported:
         return None
-    cells = [side.printed for side in claim.all_sides.values()]
+    cells = [side.reported for side in claim.all_sides.values()]
     if None in cells:  # the paper does not report the control
-        cells = [side.printed for side in claim.sides.values()]
-    numbers = [declared.printed(file).mean(row, column, group) for file, row, column, group in cells]
+        cells = [side.reported for side in claim.sides.values()]
+    numbers = [declared.reported(file).mean(row, column, group) for file, row, column, group in cells]
     return None if None in numbers else combined_effect(claim.effect, numbers)
 
 

@@ -20,7 +20,7 @@ from raretokens.papers.task_names import TASKS
 WORDS: dict[Outcome, str] = {
     Outcome.REPRODUCED: "better",
     Outcome.CONTRADICTED: "worse",
-    Outcome.INCONCLUSIVE: "undecided",
+    Outcome.INCONCLUSIVE: "inconclusive",
     Outcome.NOT_TESTABLE: "not testable",
 }
 LEAST = 0.01  # smallest relative change that improves or degrades a metric
@@ -38,7 +38,7 @@ class Change:
     metric: str
     title: str
     effect: Effect
-    verdict: str  # better, worse, undecided or not testable
+    verdict: str  # better, worse, inconclusive or not testable
     logit_bias: float | None  # rare-token perplexity: the ratio that the logit-bias baseline reaches at most
 
     @property
@@ -74,12 +74,13 @@ def changes(declared: Declarations, scores: dict[str, Scores]) -> list[Change]:
 
 
 def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) -> Iterator[Change]:
-    for title, (metric, kind, needs) in TASKS[scores.task].compared.items():
+    for metric, kind, needs in TASKS[scores.task].compared.values():
         sides = {name: Side(runs=[one], metric=metric) for name, one in (("left", run), ("right", baseline))}
         comparison = Comparison(kind, sides, scores)
         if not comparison.seed_effects:
             continue
-        better: Literal["higher", "lower"] = "higher" if declared.metric(metric).direction == "up" else "lower"
+        shown = declared.metric(metric)
+        better: Literal["higher", "lower"] = "higher" if shown.direction == "up" else "lower"
         obstacle = unmet([declared.preconditions[need] for need in needs], comparison)
         neutral = 1.0 if kind == "ratio" else 0.0
         yield Change(
@@ -88,7 +89,7 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
             baseline=baseline,
             objective=scores.lines[run].objective,
             metric=metric,
-            title=title,
+            title=shown.title,
             effect=comparison.effect,
             verdict=WORDS[decide(comparison, better, (neutral, neutral), obstacle)[0]],
             logit_bias=logit_bias_bound(run, baseline, scores) if metric == EXPLAINED_BY_BIAS else None,

@@ -2,7 +2,7 @@
 
 A claim is decided where every interval of its effect, over seeds and over the test set, lies on one side of its threshold. A
 claim of no change is decided where they all lie inside its margin, or all outside. With fewer than three seeds the seed variance
-is borrowed from other runs of the same model, and the verdict says how few seeds there are.
+is pooled from other runs of the same model, and the verdict says how few seeds there are.
 """
 
 import math
@@ -21,16 +21,17 @@ from raretokens.papers.declarations import Declarations
 class Outcome(StrEnum):
     """What fails or was left out comes before what is reproduced."""
 
-    CONTRADICTED = "does not hold"
-    NOT_TESTABLE = "not testable here"
+    CONTRADICTED = "contradicted"
+    NOT_TESTABLE = "not testable"
     NOT_RUN = "not run"
-    INCONCLUSIVE = "undecided"
-    REPRODUCED = "holds"
+    INCONCLUSIVE = "inconclusive"
+    REPRODUCED = "reproduced"
 
 
+NO_POOL = "no other runs of this model have a seed variance to pool"
 DECIDED = (Outcome.REPRODUCED, Outcome.CONTRADICTED)
-COVERED = "an interval covers where the claim turns"
-SMALLER = f"{COVERED}; none reaches the printed effect"
+COVERED = "an interval contains the threshold"
+SMALLER = f"{COVERED}; no interval reaches the reported effect"
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def decide(
 ) -> tuple[Outcome, str]:
     """The outcome and, where it decides nothing, why.
 
-    expected: lower, higher or same, beside the bounds. obstacle: why the runs cannot test it.
+    expected: lower, higher or same, compared with the bounds. obstacle: why the runs cannot test it.
     """
     effects = comparison.seed_effects
     if not effects:
@@ -87,10 +88,9 @@ def decide(
     if obstacle:
         return Outcome.NOT_TESTABLE, obstacle
     if not all(map(math.isfinite, effects.values())):
-        return Outcome.INCONCLUSIVE, "an effect without end"
+        return Outcome.INCONCLUSIVE, "the effect is not finite"
     if comparison.seed_interval is None and not comparison.is_untrained:
-        missing = "no row of the same model says how much seeds differ"
-        return Outcome.INCONCLUSIVE, f"{len(effects)} of {FEWEST_SEEDS} seeds, and {missing}"
+        return Outcome.INCONCLUSIVE, f"{len(effects)} of {FEWEST_SEEDS} seeds, and {NO_POOL}"
     direction = comparison.direction(*bounds)
     if direction is None:
         return Outcome.INCONCLUSIVE, COVERED
@@ -114,7 +114,7 @@ def _is_smaller(claim: Claim, comparison: Comparison, reported: float) -> bool:
     intervals = comparison.intervals
     if claim.margin is not None or not intervals:
         return False
-    if claim.control and any(side.printed is None for side in claim.all_sides.values()):
+    if claim.control and any(side.reported is None for side in claim.all_sides.values()):
         return False
     far, turn = (float(to_additive(claim.effect, number)) for number in (reported, claim.threshold))
     return all(interval.is_below(far) if far > turn else interval.is_above(far) for interval in intervals)

@@ -1,1 +1,1 @@
-"""What the papers declare: printed tables, claims, figures, metrics and scales, read from data/paper and checked."""
+"""What the papers declare: reported tables, claims, figures, metrics and scales, read from data/paper and checked."""

@@ -12,7 +12,7 @@ from raretokens.schema import Section
 
 Moment = Literal["first", "last", "lowest", "highest", "until"]
 EffectKind = Literal["ratio", "difference", "value"]
-OWN = {"reading": "a reading of ours", "control": "a control of ours", "experiment": "an experiment of ours"}
+OWN = {"interpretation": "our interpretation", "control": "our control", "experiment": "our experiment"}
 
 
 class Side(Section):
@@ -22,8 +22,8 @@ class Side(Section):
     metric: str = Field(description="path in the score file; with `at`, series.group (or series) of the run's points")
     at: Annotated[float, Field(ge=0, le=1)] | Moment | None = Field(None, description="where the curve is read off")
     data: bool = Field(False, description="a run that needs no model")
-    printed: tuple[str, str, str, str] | None = Field(
-        None, description="file, row, column and group of the printed number; group *: the mean of all"
+    reported: tuple[str, str, str, str] | None = Field(
+        None, description="file, row, column and group of the reported number; group *: the mean of all"
     )
 
 
@@ -51,7 +51,7 @@ class Precondition(Section):
     most: float | None = Field(None, description="the number must be at most this")
     above: Reference | None = Field(None, description="the number must be above that of this run")
     below: Reference | None = Field(None, description="the number must be below that of this run")
-    reason: str = Field(description="why the claim cannot be tested otherwise; shown beside the verdict")
+    reason: str = Field(description="why the claim cannot be tested otherwise; shown with the verdict")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -65,8 +65,8 @@ class Precondition(Section):
 class Claim(Section):
     file: str = Field("", description="its name without .yaml; never written")
     paper: str = Field("", description="as reports call it; absent: the file's name")
-    kind: Literal["conclusion", "reading", "control", "experiment"] = Field(
-        "conclusion", description="what the paper concludes, else our reading of its numbers, control or experiment"
+    kind: Literal["conclusion", "interpretation", "control", "experiment"] = Field(
+        "conclusion", description="a conclusion of the paper, our interpretation of its numbers, our control or our experiment"
     )
     tables: list[int] = Field([], description="of the paper, by number")
     figures: list[int] = Field([], description="of the paper, by number")
@@ -77,7 +77,7 @@ class Claim(Section):
     right: Side | None = Field(None, description="what it is compared with; absent: left itself is the effect")
     effect: EffectKind = Field(description="left divided by right, left minus right, or left")
     expect: Literal["lower", "higher", "same"] = Field(
-        description="where the effect should lie: beside `than`, or at it"
+        description="where the effect should lie: lower or higher than `than`, or the same"
     )
     than: float | None = Field(None, description="of the effect; absent: 1 for a ratio, else 0")
     margin: float | None = Field(
@@ -89,8 +89,8 @@ class Claim(Section):
         None, description="of the few that the papers stand or fall with: its name in headline.json"
     )
     why: str = Field("", description="what evidence says about why it fails; {claim} stands for that claim's effect")
-    but: str = Field("", description="what speaks against reading more into it where it holds; {claim} as in why")
-    unprinted: str | None = Field(None, description="why the paper prints no such effect")
+    but: str = Field("", description="a caveat where it is reproduced; {claim} as in why")
+    unreported: str | None = Field(None, description="why the paper prints no such effect")
 
     @property
     def sides(self) -> dict[str, Side]:
@@ -104,7 +104,7 @@ class Claim(Section):
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a control, an experiment or a reading of ours: no conclusion of the paper."""
+        """Whether it is our interpretation, control or experiment instead of a conclusion of the paper."""
         return self.kind != "conclusion"
 
     @property
@@ -123,7 +123,7 @@ class Claim(Section):
         """What is compared and how: equal for two papers that conclude the same about one number."""
         measured = {"task", "left", "right", "effect", "expect", "than", "margin", "control"}
         sides = ("left", "right")
-        return self.model_dump_json(include=measured, exclude={side: {"printed"} for side in sides})
+        return self.model_dump_json(include=measured, exclude={side: {"reported"} for side in sides})
 
     @property
     def threshold(self) -> float:
@@ -152,8 +152,8 @@ class Claim(Section):
             raise ValueError("a control has the sides of its claim")
         if (self.right is None) != (self.effect == "value"):
             raise ValueError("a value stands alone; a ratio and a difference need left and right")
-        if (self.unprinted is None) != all(side.printed for side in self.sides.values()):
-            raise ValueError("declare what is printed for each side, or in `unprinted` why it is not")
+        if (self.unreported is None) != all(side.reported for side in self.sides.values()):
+            raise ValueError("declare what is reported for each side, or in `unreported` why it is not")
         return self
 
 

@@ -46,7 +46,7 @@ class Metric(Section):
     unit: str = Field(description="of the number, and of the difference of two")
     digits: int = Field(description="shown after the point")
     direction: Literal["up", "down"] = Field(description="of the better value")
-    match: Tolerance = Field(description="against the printed number, of one run at the paper's scale")
+    match: Tolerance = Field(description="against the reported number, of one run at the paper's scale")
     drift: Tolerance = Field(description="in the report diff: the same code on another machine")
     drifts: dict[TaskName, Tolerance] = Field(
         {}, description="task -> drift, where last bits decide more of its training"
@@ -65,8 +65,8 @@ class Scale(Section):
     """What readers should know about the reports of a scale: data/paper/scales.yaml."""
 
     corpora: dict[TaskName, str] = Field(description="task -> text; with other texts nothing is said")
-    printed: bool = Field(
-        False, description="its sizes and texts are the papers', so that a number may match the printed one"
+    reported: bool = Field(
+        False, description="its sizes and texts are the papers', so that a number may match the reported one"
     )
     text: str = Field(description="what the texts are")
     shows: str = Field(description="what the reports of this scale can show")
@@ -98,10 +98,10 @@ def is_suspicious(note: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Printed:
+class Reported:
     """A cell of a table as the paper reports it."""
 
-    text: str  # as printed; may be a word (nearest neighbours) or empty (a dash)
+    text: str  # as reported; may be a word (nearest neighbours) or empty (a dash)
     note: str
     key: str = ""  # row > column > group; empty where the paper has no such cell
 
@@ -110,10 +110,10 @@ class Printed:
         return number(self.text)
 
 
-NOTHING = Printed("", "")
+NOTHING = Reported("", "")
 
 
-class PrintedTable:
+class ReportedTable:
     """Cells of one table by (row, column, group)."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -122,12 +122,12 @@ class PrintedTable:
             raise UserError(f"{self.path}: no such file; a table or a claim names it")
         lines = csv_files.read_csv(self.path)[COLUMNS].itertuples(index=False, name=None)
         self.cells = {
-            (row, column, group): Printed(value, note, " > ".join((row, column, group)))
+            (row, column, group): Reported(value, note, " > ".join((row, column, group)))
             for row, column, group, value, note in lines
         }
         self.rows = list(dict.fromkeys(row for row, _, _ in self.cells))
 
-    def get(self, row: str, column: str | None, group: str | None) -> Printed | None:
+    def get(self, row: str, column: str | None, group: str | None) -> Reported | None:
         """The cell, or None where the paper has no such column; an unknown row is an empty cell."""
         if column is None:
             return None
@@ -137,7 +137,7 @@ class PrintedTable:
         return self.cells.get((row, column, group))
 
     def mean(self, row: str, column: str, group: str) -> float | None:
-        """The printed number; for the group *, the mean over all groups of that row and column."""
+        """The reported number; for the group *, the mean over all groups of that row and column."""
         if group != "*":
             return self._cell(row, column, group).value
         numbers = [
@@ -145,7 +145,7 @@ class PrintedTable:
         ]
         return sum(numbers) / len(numbers) if numbers else None
 
-    def _cell(self, row: str, column: str, group: str) -> Printed:
+    def _cell(self, row: str, column: str, group: str) -> Reported:
         cell = self.get(row, column, group)
         if cell is None:
             raise UserError(f"{self.path}: no row {row!r}; it has {', '.join(self.rows)}")
@@ -155,31 +155,31 @@ class PrintedTable:
 class Declarations(Section):
     """Metrics, tables, claims, preconditions, figures and scales by name."""
 
-    folder: Path  # data/paper; the printed numbers lie there too
+    folder: Path  # data/paper; the reported numbers lie there too
     metrics: dict[str, Metric]
     tables: dict[str, Table]
     claims: dict[str, Claim]
     preconditions: dict[str, Precondition] = {}
     figures: dict[str, Figure]
     scales: dict[str, Scale]
-    _printed: dict[Path, PrintedTable] = PrivateAttr(default_factory=dict)  # each read once
+    _reported: dict[Path, ReportedTable] = PrivateAttr(default_factory=dict)  # each read once
 
-    def printed(self, name: str) -> PrintedTable:
+    def reported(self, name: str) -> ReportedTable:
         """The reported numbers of a file of the folder."""
         path = self.folder / name
-        if path not in self._printed:
-            self._printed[path] = PrintedTable(self.folder, name)
-        return self._printed[path]
+        if path not in self._reported:
+            self._reported[path] = ReportedTable(self.folder, name)
+        return self._reported[path]
 
     def runs(self, task: str) -> set[str]:
         """Names of the runs of a task in any table or figure."""
         in_tables = (table.runs for table in self.tables.values() if table.task == task)
         return set().union(*in_tables, *(figure.runs(task) for figure in self.figures.values()))
 
-    def is_printed(self, scale: str, corpora: dict[str, str]) -> bool:
+    def is_paper_scale(self, scale: str, corpora: dict[str, str]) -> bool:
         """Whether a scale has the papers' model configs and texts: at others no number can match the reported one."""
         about = self.scales.get(scale)
-        return bool(about and about.printed and about.corpora == corpora)
+        return bool(about and about.reported and about.corpora == corpora)
 
     def table(self, name: str) -> Table:
         if name not in self.tables:

@@ -101,12 +101,12 @@ Tree = dict[str, Any]  # of a column, a side or a table, as the file has it
 def written_out(path: Path, tables: Any, lists: dict[str, list[Tree]]) -> Any:
     """Tables with their short forms expanded; the schema refuses what is left.
 
-    path: tables/<paper>.yaml. A table `agg-1` is printed in agg_table1.csv and is of the usual task, unless it says otherwise.
+    path: tables/<paper>.yaml. A table `agg-1` is reported in agg_table1.csv and is of the usual task, unless it says otherwise.
     """
     if not isinstance(tables, dict):
         return tables
     return {
-        name: _table(f"{path}: {name}", {"paper": path.stem, "printed": name.replace("-", "_table"), **table}, lists)
+        name: _table(f"{path}: {name}", {"paper": path.stem, "reported": name.replace("-", "_table"), **table}, lists)
         if isinstance(table, dict)
         else table
         for name, table in tables.items()

@@ -13,8 +13,8 @@ class Column(Section):
 
     title: str = Field(description="head of the column")
     metric: str = Field(description="path in the score file, as metrics.yaml declares it")
-    column: str | None = Field(None, description="of the printed table; absent: the paper has no such column")
-    group: str | None = Field(None, description="of the printed table, inside the column")
+    column: str | None = Field(None, description="of the reported table; absent: the paper has no such column")
+    group: str | None = Field(None, description="of the reported table, inside the column")
     size: str | None = Field(None, description="fills {size} in the names of runs")
     side: str | None = Field(None, description="which of a row's runs stand here, where it has some for each side")
     reverse: bool = Field(False, description="runs of the reverse direction")
@@ -26,15 +26,15 @@ class Column(Section):
 class RunRow(Section):
     """A row of a table of runs."""
 
-    title: str = Field(description="as printed")
+    title: str = Field(description="as reported")
     runs: list[str] | dict[str, list[str]] = Field([], description="names that are tried in order; or side -> these")
     data: bool = Field(False, description="a row that needs no model; it is compared exactly")
     size: str | None = Field(None, description="the only size of columns that it fills")
     absent: str | None = Field(None, description="why it cannot run, or why its runs are on no run sheet")
     baseline: str | None = Field(None, description="the row that it is to be compared with; absent: the first of runs")
-    aside: str | None = Field(None, description="said beside the title")
+    aside: str | None = Field(None, description="added to the title in parentheses")
     remark: str | None = Field(None, description="on its numbers, below the table")
-    only: str | None = Field(None, description="the only column of the printed table that it fills")
+    only: str | None = Field(None, description="the only column of the reported table that it fills")
     instead: dict[str, str] = Field({}, description="first part of a column's metric -> what stands for it in this row")
     implied: dict[str, str] = Field({}, description="group -> what print implies without saying it; remark says how")
 
@@ -65,7 +65,7 @@ LISTS = ("parameters.", "options.", "signatures.", "points.")  # of a score file
 class Subject(Section):
     """A column of a table of facts."""
 
-    title: str = Field(description="as printed")
+    title: str = Field(description="as reported")
     runs: list[str] = Field([], description="names that are tried in order")
     task: TaskName | None = Field(None, description="if not the table's")
     corpus: str | None = Field(None, description="the only text that it is about")
@@ -84,8 +84,8 @@ class Part(Section):
 class Fact(Section):
     """A row of a table of facts."""
 
-    title: str = Field(description="as printed")
-    column: str | None = Field(None, description="of the printed table, where its group names the subject")
+    title: str = Field(description="as reported")
+    column: str | None = Field(None, description="of the reported table, where its group names the subject")
     path: str = Field(
         "",
         description="parameters.<name>, options.<name> or signatures.<metric>.<key> of the score file, points.<series>, "
@@ -96,8 +96,8 @@ class Fact(Section):
         None, description="of a parameter or an option that the score file does not list"
     )
     times: str | None = Field(None, description="option that multiplies it")
-    percent: bool = Field(False, description="a share that is printed in percent")
-    result: bool = Field(False, description="no setting: it can be the printed one at the printed scale alone")
+    percent: bool = Field(False, description="a share that is reported in percent")
+    result: bool = Field(False, description="no setting: it can be the reported one at the reported scale alone")
     chosen: bool = Field(False, description="from a grid, by the validation text: another machine may choose otherwise")
     share_of: str | None = Field(None, description="metric that it is a percentage of")
     parts: list[Part] = Field([], description="the runs of each of several numbers; or differences of two runs")
@@ -139,7 +139,7 @@ class Table(Section):
     title: str = Field(description="what it is about")
     paper: str = Field(description="the file's name")
     place: str = Field(description="in the paper")
-    printed: str = Field(description="file of data/paper with the printed numbers, without .csv")
+    reported: str = Field(description="file of data/paper with the reported numbers, without .csv")
     task: TaskName = Field(description="of its runs; lm where nothing is said")
     columns: list[Column] = Field([], description="columns, or names of lists of columns.yaml")
     neighbours: int = Field(0, description="instead of columns: so many nearest neighbours of each query")
@@ -170,7 +170,7 @@ class Table(Section):
     @property
     def is_of_text(self) -> bool:
         """Whether the paper reports the numbers in its text, not in a table."""
-        return self.printed.endswith(TEXT)
+        return self.reported.endswith(TEXT)
 
     @property
     def token(self) -> str:

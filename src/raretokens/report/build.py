@@ -71,7 +71,7 @@ def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> li
 
 
 def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]) -> list[Cell]:
-    return table_cells(declared, table, scores, sheet.corpora, declared.is_printed(sheet.scale, sheet.corpora))
+    return table_cells(declared, table, scores, sheet.corpora, declared.is_paper_scale(sheet.scale, sheet.corpora))
 
 
 def _index(overview: dict[str, Any]) -> str:

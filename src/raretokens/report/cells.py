@@ -1,4 +1,4 @@
-"""A cell of a table: the printed number, ours, and how they compare, as text."""
+"""Cells of a table: the reported number, the measured one, and how they compare, as text."""
 
 import math
 import re
@@ -34,7 +34,7 @@ def _rounded(number: str, places: int) -> str:
     return f"{value:,.{max(places, 0)}f}"
 
 
-Status = Literal["match", "differs", "other scale", "ours only", "quoted", "not run", ""]
+Status = Literal["match", "differs", "other scale", "not reported", "quoted", "not run", ""]
 Direction = Literal["same", "opposite", ""]
 
 
@@ -43,90 +43,91 @@ class Cell:
     row: str
     column: str
     metric: str
-    paper: str
-    ours: str
+    reported: str
+    measured: str
     spread: str = ""
     delta: str = ""
     runs: str = ""
     status: Status = ""
     reason: str = ""  # why it was not run
-    note: str = ""  # on the printed number; of a neighbour, its frequency group
-    direction: Direction = ""  # of the difference to the row's baseline, beside the printed one
+    note: str = ""  # on the reported number; of a neighbour, its frequency group
+    direction: Direction = ""  # of the difference to the row's baseline, compared with the reported one
     remark: str = ""  # on our number
-    printed: str = ""  # row > column > group of the printed cell; empty where the paper has none
+    reported_cell: str = ""  # row > column > group in the paper's table; empty where the paper has no such cell
 
     @property
     def quoted(self) -> bool:
-        return bool(self.paper) and is_quoted(self.note)
+        return bool(self.reported) and is_quoted(self.note)
 
     @property
     def suspicious(self) -> bool:
-        return bool(self.paper) and is_suspicious(self.note)
+        return bool(self.reported) and is_suspicious(self.note)
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Ours and its spread, as tables show them; the CSV has all digits."""
-        return (self.ours, self.spread) if self.metric == "facts" else significant(self.ours, self.spread)
+        """Measured number and spread, as tables show them; the CSV has all digits."""
+        pair = self.measured, self.spread
+        return pair if self.metric == "facts" else significant(*pair)
 
     @property
     def is_rare(self) -> bool:
-        """Whether it holds a neighbour of the rare group."""
+        """Whether it is a neighbour of the rare group."""
         return self.metric == "neighbours" and self.note == "rare"
 
 
-def compared(ours: str, paper: object, same: bool, comparable: bool = True) -> Status:
-    """Status of a cell by what it holds: nothing of ours, nothing in print, or both.
+def compared(measured: str, reported: object, same: bool, comparable: bool = True) -> Status:
+    """Return the status of a cell with a measured number, a reported one, or both.
 
-    comparable: whether ours can be the printed one, as it cannot at another scale.
+    comparable: whether the measured number can equal the reported one, which another scale rules out.
     """
-    if not ours:
+    if not measured:
         return "not run"
-    if not paper:
-        return "ours only"
+    if not reported:
+        return "not reported"
     if not comparable:
         return "other scale"
     return "match" if same else "differs"
 
 
-def direction(ours: float, paper: float) -> Direction:
+def direction(measured: float, reported: float) -> Direction:
     """Of two differences to a baseline; none where either is nothing."""
-    if not ours * paper:
+    if not measured * reported:
         return ""
-    return "same" if ours * paper > 0 else "opposite"
+    return "same" if measured * reported > 0 else "opposite"
 
 
 TWICE = re.compile(r"(?P<number>[\d.]+)\s*-\s*(?P<again>\d+)")
-BETWEEN = re.compile(r"\s*[;/]\s*")  # several numbers of one printed cell
-ROUNDED = 0.03  # what a number printed with k or M may be off: 32k stands for 32,768
+BETWEEN = re.compile(r"\s*[;/]\s*")  # several numbers of one reported cell
+ROUNDED = 0.03  # what a number reported with k or M may be off: 32k stands for 32,768
 
 
 def is_same(text: str, value: Any, within: float) -> bool:
-    """Whether a value is the printed one; within: of numbers without a unit."""
+    """Whether a value is the reported one; within: of numbers without a unit."""
     twice = TWICE.fullmatch(text)
     if twice and twice["number"] == twice["again"]:
         text = twice["number"]
-    printed, form = number(text), NUMBER.fullmatch(text)
-    if printed is None or not form or isinstance(value, str):
+    reported, form = number(text), NUMBER.fullmatch(text)
+    if reported is None or not form or isinstance(value, str):
         return text == str(value)
-    return abs(printed - value) <= max(within, ROUNDED * printed if form["unit"] else 1e-9)
+    return abs(reported - value) <= max(within, ROUNDED * reported if form["unit"] else 1e-9)
 
 
 def ways(text: str, values: list[Any]) -> Direction:
-    """Whether all numbers of a cell have the sign of the printed ones, or all the other sign."""
-    printed = [number(part) for part in parts(text)]
-    if len(printed) != len(values) or None in (*printed, *values):
+    """Whether all numbers of a cell have the sign of the reported ones, or all the other sign."""
+    reported = [number(part) for part in parts(text)]
+    if len(reported) != len(values) or None in (*reported, *values):
         return ""
-    found = {direction(value, paper or 0.0) for value, paper in zip(values, printed, strict=True)}
+    found = {direction(value, paper or 0.0) for value, paper in zip(values, reported, strict=True)}
     return found.pop() if len(found) == 1 else ""
 
 
 def parts(text: str) -> list[str]:
-    """The numbers of a printed cell."""
+    """The numbers of a reported cell."""
     return BETWEEN.split(text)
 
 
 def joined(numbers: list[str], like: str) -> str:
-    """Numbers as one cell, with the marks between them that the printed cell has."""
+    """Numbers as one cell, with the marks between them that the reported cell has."""
     between = BETWEEN.findall(like)
     missing = ["; "] * len(numbers)
     return "".join(

@@ -22,22 +22,23 @@ from raretokens.report.effect_text import (
     seeds_text,
 )
 
-HEAD = "| verdict | claim | effect here | in print | effect of | where |"
+HEAD = "| verdict | claim | measured effect | reported effect | effect of | place |"
 RULE = "|---|---|---|---|---|---|"
 LEGEND = """\
-An effect is the first run's metric over the second's (ratio), less it (difference), or the metric itself (value): the mean over
-seeds. In brackets 95 % intervals: over seeds (Student's t of the paired effects, three seeds or more), and over the test set of
-these runs (blocks of text, sentences or word pairs drawn again, the same for both runs). *One seed* and *two seeds*: how much
-seeds differ is taken from the row of the same model and text whose seeds differ most (*lent seeds*).
+An effect is the first run's metric divided by the second's (ratio), minus the second's (difference), or the metric (value).
+It is the mean over seeds. Brackets contain 95 % intervals. The interval over seeds is Student's t interval of the paired effects
+of three seeds or more. The interval over the test set is a bootstrap of its blocks, sentences or word pairs, the same for both
+runs. With fewer than three seeds, the interval uses the largest seed variance of other runs of the same model and text (*pooled
+seed variance*).
 """
 MEANINGS = {
-    Outcome.CONTRADICTED: "every interval lies on the other side of where the claim turns, or outside the margin of no change",
-    Outcome.NOT_TESTABLE: "the runs lack what the claim presupposes",
-    Outcome.NOT_RUN: "a run or a metric has no number",
-    Outcome.INCONCLUSIVE: "an interval covers where the claim turns, or nothing says how much seeds differ",
-    Outcome.REPRODUCED: "every interval lies where the claim says",
+    Outcome.CONTRADICTED: "every interval lies on the other side of the threshold, or outside the margin of no change",
+    Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs",
+    Outcome.NOT_RUN: "a run or a metric is missing",
+    Outcome.INCONCLUSIVE: "an interval contains the threshold, or no seed variance is known",
+    Outcome.REPRODUCED: "every interval lies on the side of the threshold of the claim, or inside its margin of no change",
 }
-OURS = "readings, controls and experiments of ours"
+OURS = "our interpretations, controls and experiments"
 
 
 COLUMNS: dict[str, Callable[[Verdict], str]] = {
@@ -51,11 +52,11 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
     "left": lambda verdict: number_text(verdict.effect.left, 6),
     "right": lambda verdict: number_text(verdict.effect.right, 6),
     **{name: (lambda verdict, show=show: show(verdict.effect)) for name, show in EFFECT_COLUMNS.items()},
-    "printed": lambda verdict: number_text(verdict.reported),
+    "reported": lambda verdict: number_text(verdict.reported),
     "kind": lambda verdict: verdict.claim.effect,
     "seeds": lambda verdict: str(verdict.effect.seeds),
     "runs": lambda verdict: " / ".join(verdict.runs),
-    "note": lambda verdict: verdict.claim.unprinted or "",
+    "note": lambda verdict: verdict.claim.unreported or "",
 }
 
 
@@ -93,12 +94,12 @@ def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
             kind=claim.effect,
             left=number("left"),
             right=number("right"),
-            value=number("ours"),
+            value=number("measured"),
             seed_interval=interval("seeds"),
             test_interval=interval("test"),
             seeds=int(row.seeds),
         ),
-        reported=number("printed"),
+        reported=number("reported"),
         runs=tuple(filter(None, row.runs.split(" / "))),
     )
 
@@ -106,7 +107,7 @@ def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
 def to_markdown(verdicts: list[Verdict], declared: Declarations) -> str:
     """What fails stands first, then what was left out."""
     meanings = [f"* *{outcome}*: {meaning}" for outcome, meaning in MEANINGS.items()]
-    lines = ["# What the papers conclude, and whether it holds here", "", _counts(verdicts), "", LEGEND, *meanings]
+    lines = ["# Conclusions of the papers and their verdicts", "", _counts(verdicts), "", LEGEND, *meanings]
     for paper in dict.fromkeys(verdict.claim.paper for verdict in verdicts):
         own = [one for kind in Outcome for one in verdicts if (one.claim.paper, one.outcome) == (paper, kind)]
         lines += ["", f"## {paper}", "", _counts(own), "", HEAD, RULE]
@@ -119,7 +120,7 @@ def _counts(verdicts: list[Verdict]) -> str:
 
 
 def in_words(verdicts: list[Verdict]) -> str:
-    """How many there are of each verdict, what fails and what is left out first; what is no conclusion of a paper apart."""
+    """How many there are of each verdict, what fails and what is left out first; our own claims are counted apart."""
     parts = [[one for one in verdicts if one.claim.is_ours == ours] for ours in (False, True)]
     theirs, ours = (", ".join(_counted(part)) for part in parts)
     apart = f"; of {len(parts[1])} {OURS} {ours}" if parts[1] else ""
@@ -142,7 +143,7 @@ def _line(verdict: Verdict, declared: Declarations) -> str:
         "<br>".join(filter(None, [f"**{verdict.outcome}**", few_seeds_text(verdict)])),
         f"{claim.statement}{f' (*{verdict.reason}*)' if verdict.reason else ''}",
         "<br>".join(filter(None, [number_text(verdict.effect.value), *intervals])),
-        number_text(verdict.reported) or f"*{claim.unprinted or ''}*",
+        number_text(verdict.reported) or f"*{claim.unreported or ''}*",
         f"{_effect_name(verdict, declared)}{_runs(verdict)}",
         claim.place,
     ]
@@ -160,9 +161,9 @@ def _effect_name(verdict: Verdict, declared: Declarations) -> str:
 
 
 def main_claims(verdicts: list[Verdict]) -> str:
-    """CSV: a line for each claim that is declared as a main one, for readers of nothing else."""
+    """Return the main claims as CSV, a line each."""
     rows = [_main_columns(verdict) for verdict in verdicts if verdict.claim.main]
-    return csv_files.to_csv(rows, ["conclusion", "paper", "in print", "here", "95 % interval", "verdict"])
+    return csv_files.to_csv(rows, ["conclusion", "paper", "reported", "measured", "95 % interval", "verdict"])
 
 
 def headline(verdicts: list[Verdict]) -> dict[str, float]:
@@ -185,15 +186,15 @@ def _main_columns(verdict: Verdict) -> dict[str, str]:
     return {
         "conclusion": claim.statement,
         "paper": f"{claim.paper} {claim.place}",
-        "in print": effect_text(kind, verdict.reported),
-        "here": effect_text(kind, verdict.effect.value),
+        "reported": effect_text(kind, verdict.reported),
+        "measured": effect_text(kind, verdict.effect.value),
         "95 % interval": next(iter(intervals), ""),  # over seeds, else over the test set
         "verdict": f"{verdict.outcome}{few}{reason}",
     }
 
 
 def verdict_counts(verdicts: list[Verdict]) -> str:
-    """CSV: a line for each paper's conclusions, for what is of ours, and for all; what fails or was left out stands first."""
+    """Return verdict counts as CSV, a line for each paper's conclusions, one for our own claims and one for all."""
     papers = [OURS if verdict.claim.is_ours else verdict.claim.paper for verdict in verdicts]
     kinds = [str(verdict.outcome) for verdict in verdicts]
     table = pd.crosstab(papers, kinds, rownames=["paper"], colnames=[None], margins=True, margins_name="all")

@@ -1,4 +1,4 @@
-"""The reports beside those of a git revision, cell by cell, with each metric's tolerance."""
+"""The reports compared with those of a git revision, cell by cell, with each metric's tolerance."""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ import pandas as pd
 
 from raretokens import csv_files
 from raretokens.errors import UserError
+from raretokens.evidence.verdict import Outcome
 from raretokens.papers.declarations import ANY, EXACT, Declarations, Tolerance
 from raretokens.report.revision import Revision
 from raretokens.report.tables import escaped
@@ -18,7 +19,7 @@ NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 MERGE_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
 CLAIMS = "claims.csv"
 INTERVALS = (("seeds_low", "seeds_high"), ("test_low", "test_high"))
-WIDER = 2.0  # how much wider or narrower an interval may become, for which other rows lend how much seeds differ
+WIDER = 2.0  # how much wider or narrower an interval may become, for which other runs give the pooled seed variance
 
 
 class Move(NamedTuple):
@@ -131,9 +132,9 @@ def table_moves(place: str, before: str, now: str, declared: Declarations) -> It
         if not old or not new:
             yield _presence_move(place, row, column, bool(old), bool(new))
             continue
-        if old["paper"] != new["paper"]:
-            yield Move(place, row, f"{column} (printed)", old["paper"], new["paper"], "exact", True)
-        yield from number_moves(place, row, column, old["ours"], new["ours"], _drift(place, new, declared))
+        if old["reported"] != new["reported"]:
+            yield Move(place, row, f"{column} (reported)", old["reported"], new["reported"], "exact", True)
+        yield from number_moves(place, row, column, old["measured"], new["measured"], _drift(place, new, declared))
 
 
 def _drift(place: str, line: dict[str, str], declared: Declarations) -> Tolerance:
@@ -164,7 +165,7 @@ def claim_moves(place: str, before: str, now: str, declared: Declarations) -> It
         yield from numbers
         if old["verdict"] != new["verdict"]:
             why = "both sides within theirs" if numbers and not any(move.out for move in numbers) else ""
-            if not numbers and "undecided" in (old["verdict"], new["verdict"]) and _intervals_moved(old, new):
+            if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]) and _intervals_moved(old, new):
                 why = f"intervals within {WIDER:g} times their width"
             yield Move(place, name, "verdict", old["verdict"], new["verdict"], why, not why)
 

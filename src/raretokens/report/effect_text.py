@@ -41,7 +41,7 @@ def _end(interval: Interval | None, end: int) -> str:
 
 
 EFFECT_COLUMNS: dict[str, Callable[[Effect], str]] = {  # of a CSV file
-    "ours": lambda effect: number_text(effect.value),
+    "measured": lambda effect: number_text(effect.value),
     "seeds_low": lambda effect: _end(effect.seed_interval, 0),
     "seeds_high": lambda effect: _end(effect.seed_interval, 1),
     "test_low": lambda effect: _end(effect.test_interval, 0),
@@ -51,7 +51,7 @@ EFFECT_COLUMNS: dict[str, Callable[[Effect], str]] = {  # of a CSV file
 
 def named_intervals(effect: Effect) -> dict[str, Interval]:
     """What an interval is over -> the interval."""
-    over_seeds = "lent seeds" if effect.has_few_seeds else "seeds"
+    over_seeds = "pooled seed variance" if effect.has_few_seeds else "seeds"
     both = {over_seeds: effect.seed_interval, "test set": effect.test_interval}
     return {name: interval for name, interval in both.items() if interval}
 

@@ -6,35 +6,35 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import NOTHING, Declarations, Metric, Printed, PrintedTable
+from raretokens.papers.declarations import NOTHING, Declarations, Metric, Reported, ReportedTable
 from raretokens.papers.table import LISTS, Fact, Part, Subject, Table
 from raretokens.report.cells import Cell, compared, is_same, joined, parts, ways
 
 
-class Ours(NamedTuple):
+class Measured(NamedTuple):
     value: Any = None  # a list of several numbers
     run: str = ""  # <task>/<run>
     reason: str = ""  # of no value
     remark: str = ""
 
 
-def ours_of(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absent: str) -> Ours:
+def measured_fact(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absent: str) -> Measured:
     """corpus: the scale's text; why_absent: why runs are on no run sheet."""
     names, texts = fact.names(subject), {fact.corpus, subject.corpus} - {None}
     if not names and (absent := subject.absent or fact.absent):
-        return Ours(reason=absent)
+        return Measured(reason=absent)
     if texts - {corpus}:
-        return Ours(reason=f"the text of this scale is {corpus}")
+        return Measured(reason=f"the text of this scale is {corpus}")
     if fact.parts:
         return _several(fact, subject, scores, why_absent)
     is_count = bool(fact.corpus or fact.share_of)  # of the text, which needs no model
     data = subject.data or is_count or any(name in scores.baselines for name in names)
     run = scores.choose(names, data=data)
     if run is None or not scores.read(run):
-        return Ours(reason=_why_no_run(names, run, data, subject.absent or why_absent))
+        return Measured(reason=_why_no_run(names, run, data, subject.absent or why_absent))
     value, remark = _value(fact, fact.path.replace("{part}", subject.part), run, scores)
     reason = "" if value is not None else fact.absent or f"{run} names no {fact.path}"
-    return Ours(value, f"{scores.task}/{run}", reason, remark if value is not None else "")
+    return Measured(value, f"{scores.task}/{run}", reason, remark if value is not None else "")
 
 
 def _why_no_run(names: list[str], run: str | None, data: bool, why_absent: str) -> str:
@@ -43,13 +43,13 @@ def _why_no_run(names: list[str], run: str | None, data: bool, why_absent: str) 
     return f"{run or ' or '.join(names)} has no scores yet"
 
 
-def _several(fact: Fact, subject: Subject, scores: Scores, why_absent: str) -> Ours:
+def _several(fact: Fact, subject: Subject, scores: Scores, why_absent: str) -> Measured:
     values = [_part(fact, part, scores) for part in fact.parts]
     if all(value is None for value in values):
         runs = [run for part in fact.parts for run in (scores.choose(part.runs),) if run]
-        return Ours(reason=_why_no_run(fact.names(subject), next(iter(runs), None), False, why_absent))
+        return Measured(reason=_why_no_run(fact.names(subject), next(iter(runs), None), False, why_absent))
     runs = [scores.choose(names) for part in fact.parts for names in (part.runs, part.less) if names]
-    return Ours(values, " ".join(dict.fromkeys(f"{scores.task}/{run}" for run in runs if run)))
+    return Measured(values, " ".join(dict.fromkeys(f"{scores.task}/{run}" for run in runs if run)))
 
 
 def _part(fact: Fact, part: Part, scores: Scores) -> Any:
@@ -98,9 +98,9 @@ class Place:
     declared: Declarations
     table: Table
     scores: dict[str, Scores]
-    printed: PrintedTable
+    reported: ReportedTable
     corpora: dict[str, str]
-    at_print: bool  # whether the scale is the printed one, which only what is measured needs
+    at_paper_scale: bool  # whether the scale is the reported one, which only what is measured needs
 
 
 def fact_cells(place: Place) -> Iterator[Cell]:
@@ -108,10 +108,10 @@ def fact_cells(place: Place) -> Iterator[Cell]:
     for fact in place.table.facts:
         for subject in _subjects(place.table, place.corpora.get(place.table.task, "")):
             task = fact.task or subject.task or place.table.task
-            paper = _paper(fact, subject, place.printed)
-            ours = ours_of(fact, subject, place.scores[task], place.corpora.get(task, ""), place.table.absent)
-            if ours.value is not None or paper.text or paper.key:
-                yield _cell(place, fact, subject.title, paper, ours)
+            paper = _paper(fact, subject, place.reported)
+            found = measured_fact(fact, subject, place.scores[task], place.corpora.get(task, ""), place.table.absent)
+            if found.value is not None or paper.text or paper.key:
+                yield _cell(place, fact, subject.title, paper, found)
 
 
 def _subjects(table: Table, corpus: str) -> list[Subject]:
@@ -121,31 +121,31 @@ def _subjects(table: Table, corpus: str) -> list[Subject]:
     return [*table.subjects, Subject(title=corpus, corpus=corpus, runs=table.subjects[0].runs, data=True)]
 
 
-def _paper(fact: Fact, subject: Subject, printed: PrintedTable) -> Printed:
+def _paper(fact: Fact, subject: Subject, reported: ReportedTable) -> Reported:
     """What the table prints, or what the paper says elsewhere."""
     key = (fact.title, fact.column, subject.title) if fact.column else (fact.title, subject.title, "hyperparameter")
-    return Printed(fact.implied, "") if fact.implied else printed.cells.get(key, NOTHING)
+    return Reported(fact.implied, "") if fact.implied else reported.cells.get(key, NOTHING)
 
 
-def _cell(place: Place, fact: Fact, column: str, paper: Printed, ours: Ours) -> Cell:
+def _cell(place: Place, fact: Fact, column: str, paper: Reported, found: Measured) -> Cell:
     row = fact.title if fact.column in (None, "all") else f"{fact.title}, {fact.column}"
-    cell = Cell(row, column, fact.metric, paper.text, "", note=paper.note, printed=paper.key)
-    if ours.value is None:
-        return replace(cell, status="not run" if paper.text else "", reason=ours.reason if paper.text else "")
+    cell = Cell(row, column, fact.metric, paper.text, "", note=paper.note, reported_cell=paper.key)
+    if found.value is None:
+        return replace(cell, status="not run" if paper.text else "", reason=found.reason if paper.text else "")
     metric = place.declared.metric(fact.metric)
-    values = ours.value if isinstance(ours.value, list) else [ours.value]
+    values = found.value if isinstance(found.value, list) else [found.value]
     texts = [_text(value, metric if fact.metric != "facts" else None) for value in values]
     same = _is_same(paper.text, values, metric.match.abs or 0.0)
-    status = compared("ours", paper.text, same, place.at_print or not fact.is_measured)
+    status = compared("measured", paper.text, same, place.at_paper_scale or not fact.is_measured)
     way = ways(paper.text, values) if fact.is_difference else ""
-    about = {"runs": ours.run, "status": status, "remark": ours.remark, "direction": way}
-    return replace(cell, ours=joined(texts, paper.text), **about)
+    about = {"runs": found.run, "status": status, "remark": found.remark, "direction": way}
+    return replace(cell, measured=joined(texts, paper.text), **about)
 
 
 def _is_same(paper: str, values: list[Any], within: float) -> bool:
-    """Whether all numbers of a cell are the printed ones."""
-    printed = parts(paper) if len(values) > 1 else [paper]
-    return len(printed) == len(values) and None not in values and all(map(is_same, printed, values, repeat(within)))
+    """Whether all numbers of a cell are the reported ones."""
+    reported = parts(paper) if len(values) > 1 else [paper]
+    return len(reported) == len(values) and None not in values and all(map(is_same, reported, values, repeat(within)))
 
 
 def _text(value: Any, metric: Metric | None) -> str:

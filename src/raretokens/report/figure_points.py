@@ -18,7 +18,7 @@ MEAN, SEED, PRINT, TURN = "", "seed", "print", "turn"  # groups of the points
 
 def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.DataFrame:
     """group, x (update) and y as text: the mean over seeds, each seed where there are several, and as horizontal lines what
-    is printed and where the claim turns. Empty where a side has no curve.
+    is reported and where the claim turns. Empty where a side has no curve.
 
     A verdict is of the end of training; this shows whether it would have been another one earlier, and where it is going.
     """

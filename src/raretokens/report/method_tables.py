@@ -1,4 +1,4 @@
-"""What each method buys and costs, as tables for Markdown and for the page."""
+"""What each method improves and degrades, as tables."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,17 +11,16 @@ from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, number_te
 MARKS = {"better": "▲", "worse": "▼"}
 FEW_MARKS = {"better": "△", "worse": "▽"}  # with fewer than three seeds
 ABOUT = """\
-Each run beside the one of maximum likelihood with the same model, text and seeds: the ratio (x) or the difference of a metric.
-▲ better, ▼ worse: every interval that there is, over seeds and over the test set, lies on that side; no mark: they do not, or
-nothing says how much seeds differ, or what maximum likelihood itself has is no more than noise. △ and ▽ are of one seed or two:
-how much seeds differ is taken from the row of the same model whose seeds differ most. *buys* and *costs* name the three largest
-changes that are marked, by their share of the number, where that is 1 % or more.
+Each run is compared with maximum likelihood on the same model, text and seeds. A cell is the ratio (x) or the difference of a
+metric. ▲ is better and ▼ is worse: every 95 % interval, over seeds and over the test set, excludes no change. △ and ▽ use the
+pooled seed variance, because the run has fewer than three seeds. Unmarked differences are inconclusive or not testable.
+*Improves* and *degrades* list the three largest marked changes of 1 % or more, relative to the number.
 
-*A constant* in brackets, beside the perplexity of rare targets: what maximum likelihood comes to at most, with one constant on
-the logits of all rare types that gives them the probability which the run gives them; where it was computed it is 3 to 22 %
-less than that (`studies/rare-bias-small.csv`). Where it is no more than the run's own, the run has learnt nothing of rare types
-that this number shows, and does not *buy* it. Where it is more, a constant might still do as much, and *buys* says so.
-Distinct rare types a constant buys too; of that there is a study alone (`studies/rare-bias-types-small.csv`).
+The *logit-bias baseline* adds one constant to the logits of all rare types after maximum-likelihood training. The constant gives
+rare types the same mean probability as the run does. The number in parentheses is an upper bound of its ratio of rare-token
+perplexity. Where we computed the ratio, it is 3 to 22 % lower (`studies/rare-bias-small.csv`). Where the bound is not above the
+run's ratio, the run does not *improve* rare-token perplexity beyond this baseline. The baseline also raises the number of
+distinct predicted rare types (`studies/rare-bias-types-small.csv`).
 """
 
 
@@ -34,7 +33,7 @@ class Table(NamedTuple):
 COLUMNS: dict[str, Callable[[Change], str]] = {
     "task": lambda change: change.task,
     "run": lambda change: change.run,
-    "beside": lambda change: change.baseline,
+    "baseline": lambda change: change.baseline,
     "objective": lambda change: change.objective,
     "metric": lambda change: change.metric,
     "title": lambda change: change.title,
@@ -42,7 +41,7 @@ COLUMNS: dict[str, Callable[[Change], str]] = {
     **{name: (lambda change, show=show: show(change.effect)) for name, show in EFFECT_COLUMNS.items()},
     "verdict": lambda change: change.verdict,
     "seeds": lambda change: str(change.effect.seeds),
-    "constant": lambda change: number_text(change.logit_bias),
+    "logit_bias_baseline": lambda change: number_text(change.logit_bias),
 }
 
 
@@ -59,12 +58,12 @@ def tables(found: list[Change]) -> dict[str, Table]:
         titles = list(dict.fromkeys(change.title for change in own))
         runs = dict.fromkeys(change.run for change in own)
         rows = [_cells([change for change in own if change.run == run], titles) for run in runs]
-        made[TASKS[task].title] = Table(task, ["run", "seeds", *titles, "buys", "costs"], rows)
+        made[TASKS[task].title] = Table(task, ["run", "seeds", *titles, "improves", "degrades"], rows)
     return made
 
 
 def to_markdown(found: list[Change]) -> str:
-    lines = ["# What each method buys and costs", "", ABOUT]
+    lines = ["# What each method improves and degrades", "", ABOUT]
     for title, table in tables(found).items():
         lines += [f"## {title}", "", *map(_row, [table.head, ["---"] * len(table.head), *table.rows]), ""]
     return "\n".join(lines)
@@ -75,12 +74,12 @@ def _cells(of_run: list[Change], titles: list[str]) -> list[str]:
     by_title = {change.title: change for change in of_run}
     shown = [_shown(by_title[title]) if title in by_title else "" for title in titles]
     marked = [change for change in of_run if change.improves], [change for change in of_run if change.degrades]
-    sums = [", ".join(_largest(changes)) or "nothing sure" for changes in marked]
+    sums = [", ".join(_largest(changes)) or "nothing certain" for changes in marked]
     return [of_run[0].run, str(max(change.effect.seeds for change in of_run)), *shown, *sums]
 
 
 def _shown(change: Change) -> str:
-    bias = f"(a constant: {effect_text(change.effect.kind, change.logit_bias)})" if change.logit_bias else ""
+    bias = f"(logit-bias baseline: {effect_text(change.effect.kind, change.logit_bias)})" if change.logit_bias else ""
     return " ".join(filter(None, [effect_text(change.effect.kind, change.effect.value), mark(change), bias]))
 
 
@@ -92,7 +91,7 @@ def _largest(changes: list[Change]) -> list[str]:
     ordered = sorted(changes, key=lambda change: -change.share)
     return [
         f"{change.title} {effect_text(change.effect.kind, change.effect.value)}"
-        f"{' (or a constant)' if change.logit_bias and change.improves else ''}"
+        f"{' (or the logit-bias baseline)' if change.logit_bias and change.improves else ''}"
         for change in ordered[:3]
     ]
 

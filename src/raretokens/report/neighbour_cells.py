@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import NOTHING, Printed, PrintedTable
+from raretokens.papers.declarations import NOTHING, Reported, ReportedTable
 from raretokens.papers.table import RunRow, Table
 from raretokens.report.cells import Cell, compared
 
 SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word; the papers print their pieces without it
-SEMANTIC = "semantic"  # beginning of a printed group: words that are near in meaning, with their ranks (FRAGE)
+SEMANTIC = "semantic"  # beginning of a reported group: words that are near in meaning, with their ranks (FRAGE)
 
 
 def word(piece: str) -> str:
@@ -42,28 +42,28 @@ class RunLists:
         return cls(row.title, run or "", reason, dict(score.get("neighbours", [])), ranks)
 
 
-def neighbour_cells(table: Table, scores: Scores, printed: PrintedTable, at_print: bool) -> Iterator[Cell]:
-    """Printed queries first, then ours. A word is a match where the paper has it among the same run's neighbours."""
-    with_ranks = any(group.startswith(SEMANTIC) for *_, group in printed.cells)
+def neighbour_cells(table: Table, scores: Scores, reported: ReportedTable, at_paper_scale: bool) -> Iterator[Cell]:
+    """Yield the reported queries, then those of the runs. A match is among the reported neighbours of the same run."""
+    with_ranks = any(group.startswith(SEMANTIC) for *_, group in reported.cells)
     runs = [RunLists.of(row, scores, with_ranks) for row in table.rows]
-    ours = [query for kind in ("near", "ranks") for run in runs for query in getattr(run, kind)]
-    queries = {bare(query): query for _, query, _ in printed.cells}
-    for query in [*queries, *dict.fromkeys(query for query in ours if query not in queries)]:
+    listed = [query for kind in ("near", "ranks") for run in runs for query in getattr(run, kind)]
+    queries = {bare(query): query for _, query, _ in reported.cells}
+    for query in [*queries, *dict.fromkeys(query for query in listed if query not in queries)]:
         for run in runs:
-            paper = _printed_groups(printed, run.title, queries.get(query, query))
+            paper = _reported_groups(reported, run.title, queries.get(query, query))
             row = f"{queries.get(query, query)}, {run.title}"
-            for column, paper_text, our_text, about in _columns(query, run, paper, table.neighbours, at_print):
-                yield Cell(row, column, "neighbours", paper_text, our_text, runs=run.run, **about)
+            for column, paper_text, own_text, about in _columns(query, run, paper, table.neighbours, at_paper_scale):
+                yield Cell(row, column, "neighbours", paper_text, own_text, runs=run.run, **about)
 
 
-def _printed_groups(printed: PrintedTable, title: str, query: str) -> dict[str, Printed]:
-    return {group: cell for (row, column, group), cell in printed.cells.items() if (row, column) == (title, query)}
+def _reported_groups(reported: ReportedTable, title: str, query: str) -> dict[str, Reported]:
+    return {group: cell for (row, column, group), cell in reported.cells.items() if (row, column) == (title, query)}
 
 
 def _columns(
-    query: str, run: RunLists, paper: dict[str, Printed], count: int, at_print: bool
+    query: str, run: RunLists, paper: dict[str, Reported], count: int, at_paper_scale: bool
 ) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Column, printed text, our text and further fields of each cell of a row."""
+    """Column, reported text, text of the run and further fields of each cell of a row."""
     listed = run.near.get(query)
     absent = "is no single piece of this vocabulary" if listed == [] else "is not asked for at this scale"
     reason, near = run.reason or f"{query} {absent}", (listed or [])[:count]
@@ -73,25 +73,25 @@ def _columns(
         cell, about = words[rank] if rank < len(words) else NOTHING, {"status": "not run", "reason": reason}
         piece, _, group = near[rank] if rank < len(near) else ("", 0, "")
         if piece:
-            about = {"status": compared(piece, words, bare(word(piece)) in known, at_print), "note": group}
-        yield f"rank {rank + 1}", cell.text, word(piece), {**about, "printed": cell.key}
+            about = {"status": compared(piece, words, bare(word(piece)) in known, at_paper_scale), "note": group}
+        yield f"rank {rank + 1}", cell.text, word(piece), {**about, "reported_cell": cell.key}
     semantic = {group.partition(":")[2]: cell for group, cell in paper.items() if group.startswith(SEMANTIC)}
-    yield from _semantic_columns(semantic, run.ranks.get(query, []), reason, at_print)
+    yield from _semantic_columns(semantic, run.ranks.get(query, []), reason, at_paper_scale)
     if words and near:
         both = known & {bare(piece) for piece, _, _ in near}
-        yield "shared", "", f"{len(both)} of {len(words)}", {"status": "ours only"}
+        yield "shared", "", f"{len(both)} of {len(words)}", {"status": "not reported"}
 
 
 def _semantic_columns(
-    printed: dict[str, Printed], ours: list[list], reason: str, at_print: bool
+    reported: dict[str, Reported], own: list[list], reason: str, at_paper_scale: bool
 ) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Ranks of words that are near in meaning: the printed ones, then ours (FRAGE)."""
-    papers = {bare(text): (text, cell) for text, cell in printed.items()}
-    ranks = {bare(text): "" if rank is None else str(rank) for text, rank in ours}
+    """Ranks of words that are near in meaning: the reported ones, then those of the run (FRAGE)."""
+    papers = {bare(text): (text, cell) for text, cell in reported.items()}
+    ranks = {bare(text): "" if rank is None else str(rank) for text, rank in own}
     for number, name in enumerate(dict.fromkeys([*papers, *ranks]), 1):
         label, paper = papers.get(name, (name, NOTHING))
         rank = ranks.get(name, "")
-        about = {"status": compared(rank, paper.text, rank == paper.text, at_print), "printed": paper.key}
+        about = {"status": compared(rank, paper.text, rank == paper.text, at_paper_scale), "reported_cell": paper.key}
         if not rank:
             about["reason"] = f"{name} is no single piece of this vocabulary" if name in ranks else reason
         yield f"semantic {number}", _pair(label, paper.text), _pair(name, rank), about

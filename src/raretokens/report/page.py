@@ -25,7 +25,7 @@ MARKS = {
     "match": "✓",
     "differs": "≠",
     "other scale": "·",
-    "ours only": "○",
+    "not reported": "○",
     "quoted": "†",
     "not run": "—",
 }  # a shape, for who sees no colour
@@ -105,7 +105,7 @@ def table_section(name: str, declared: Declarations, cells: list[Cell]) -> dict[
             {"title": title, "path": paths[title], "metric": declared.known_metric(paths[title])} for title in grid.columns
         ],
         "rows": grid.rows,
-        "run": sum(any(cell and cell.ours for cell in row) for row in grid.rows.values()),
+        "run": sum(any(cell and cell.measured for cell in row) for row in grid.rows.values()),
         "statuses": Counter(cell.status for cell in cells if cell.status),
         "remarks": remarks(table, cells) | ({ADDED: grid.added} if grid.added else {}),
     }

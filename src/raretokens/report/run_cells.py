@@ -7,7 +7,7 @@ from functools import cached_property
 
 from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores, Value
-from raretokens.papers.declarations import EXACT, NOTHING, Declarations, Metric, Printed, PrintedTable, is_quoted
+from raretokens.papers.declarations import EXACT, NOTHING, Declarations, Metric, Reported, ReportedTable, is_quoted
 from raretokens.papers.table import Column, RunRow, Table
 from raretokens.report.cells import Cell, Direction, Status, compared, direction
 
@@ -78,12 +78,12 @@ class Place:
     declared: Declarations
     table: Table
     scores: Scores
-    printed: PrintedTable
-    at_print: bool  # whether the scale is the printed one
+    reported: ReportedTable
+    at_paper_scale: bool  # whether the scale is the reported one
 
 
 def run_cells(place: Place) -> list[Cell]:
-    """Row by row; a place without a number, a printed one and a reason has no cell."""
+    """Row by row; a place without a number, a reported one and a reason has no cell."""
     table, rows = place.table, run_rows(place.declared, place.table, place.scores)
     columns = [(column, common_seeds(table.rows, column, place.scores)) for column in table.columns]
     grid = {row.title: [Crossing(place, row, column, common) for column, common in columns] for row in rows}
@@ -92,12 +92,12 @@ def run_cells(place: Place) -> list[Cell]:
         for inside in grid.values()
         for number, crossing in enumerate(inside)
     ]
-    return [cell for cell in cells if cell.paper or cell.ours or cell.printed or cell.status == "not run"]
+    return [cell for cell in cells if cell.reported or cell.measured or cell.reported_cell or cell.status == "not run"]
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where a row and a column meet: what is printed there, and what we have."""
+    """Where a row and a column meet: what is reported there, and what we have."""
 
     place: Place
     row: RunRow
@@ -117,10 +117,10 @@ class Crossing:
         return self.place.scores.choose(self.row.names(self.column), data=self.row.data)
 
     @cached_property
-    def printed(self) -> Printed:
-        paper = self.place.printed.get(self.row.title, self.column.column, self.column.group) or NOTHING
+    def reported(self) -> Reported:
+        paper = self.place.reported.get(self.row.title, self.column.column, self.column.group) or NOTHING
         is_implied = self.column.group in self.row.implied and self.row.names(self.column)
-        return Printed(self.row.implied[self.column.group], "") if is_implied else paper
+        return Reported(self.row.implied[self.column.group], "") if is_implied else paper
 
     @cached_property
     def used_seeds(self) -> Seeds | None:
@@ -139,23 +139,23 @@ class Crossing:
         runs = [other for other in column if not other.row.data and other.row.names(other.column)]
         named = [other for other in runs if other.row.title == self.row.baseline]
         baseline = next(iter(named or runs), None)
-        if baseline is None or any(None in (one.value, one.printed.value) for one in (self, baseline)):
+        if baseline is None or any(None in (one.value, one.reported.value) for one in (self, baseline)):
             return ""
         # Over the seeds that both have, where there are any.
         of_both = set(self.value.seeds) & set(baseline.value.seeds) or None
-        ours, others = (one.value.for_seeds(of_both) if of_both else one.value for one in (self, baseline))
-        return direction(ours.mean - others.mean, self.printed.value - baseline.printed.value)
+        own, others = (one.value.for_seeds(of_both) if of_both else one.value for one in (self, baseline))
+        return direction(own.mean - others.mean, self.reported.value - baseline.reported.value)
 
     def cell(self, way: Direction) -> Cell:
-        value, paper = self.value, self.printed
+        value, paper = self.value, self.reported
         reason = self._reason() if value is None and self._is_expected() else ""
         status = self._status(reason)
         return Cell(
             row=self.row.title,
             column=self.column.title,
             metric=self.path,
-            paper=paper.text,
-            ours=self._shown(value.mean if value else None),
+            reported=paper.text,
+            measured=self._shown(value.mean if value else None),
             spread=self._shown(self._spread()),
             delta=f"{value.mean - paper.value:+.{self.metric.digits}f}" if value and paper.value is not None else "",
             runs=" ".join(value.runs) if value else "",
@@ -164,14 +164,14 @@ class Crossing:
             note=paper.note,
             direction=way,
             remark="; ".join(filter(None, self._remarks())) if value else "",
-            printed=paper.key,
+            reported_cell=paper.key,
         )
 
     def _is_expected(self) -> bool:
         """Whether a missing number is worth a word: one that the paper has, or any of a run that was not scored yet."""
-        if self.printed.text:
+        if self.reported.text:
             return True
-        if self.row.title in self.place.printed.rows or self.run not in self.place.scores.lines:
+        if self.row.title in self.place.reported.rows or self.run not in self.place.scores.lines:
             return False
         if self.place.scores.read(self.run) is None:
             return True
@@ -179,11 +179,12 @@ class Crossing:
 
     def _status(self, reason: str) -> Status:
         if self.value is None:
-            return "" if not reason else "quoted" if is_quoted(self.printed.note) else "not run"
-        if self.printed.value is None:
-            return "ours only"
+            return "" if not reason else "quoted" if is_quoted(self.reported.note) else "not run"
+        if self.reported.value is None:
+            return "not reported"
         match = EXACT if self.row.data and not self.row.implied else self.metric.match
-        return compared("ours", self.printed.text, match.allows(self.printed.value, self.value.mean), self.place.at_print)
+        is_same = match.allows(self.reported.value, self.value.mean)
+        return compared("measured", self.reported.text, is_same, self.place.at_paper_scale)
 
     def _reason(self) -> str:
         """Why there is no number."""
@@ -205,13 +206,13 @@ class Crossing:
             yield _seeds_remark(scores.seeds(run, self.path), self.used_seeds, self.common)
         if not self.row.data and (outdated := scores.outdated_runs(run)):
             yield f"{', '.join(outdated)} left out: scored with other parameters"
-        # A number of a part of a text says so, since those beside it are of all of it.
+        # A number of a part of a text says so, since the others are of all of it.
         if first := scores.fact(run, f"signatures.{self.path.rpartition('.')[0]}.first"):
             yield f"of the first {int(first):,} tokens of each text"
-        # A printed size that trains for another time than the table's first says so, that nobody takes length for size.
+        # A reported size that trains for another time than the table's first says so, that nobody takes length for size.
         first_column = self.place.table.columns[0]
         of_first = scores.choose(self.row.names(first_column))
-        if self.printed.text and of_first:
+        if self.reported.text and of_first:
             here, there = (scores.fact(name, "parameters.steps") for name in (run, of_first))
             if here and there and here != there:
                 yield f"{self.column.title} has {here:,} updates, {first_column.title} {there:,}"

@@ -1,4 +1,4 @@
-"""Every claim at every scale, beside print: where scales and print disagree comes first, with what the evidence says about why.
+"""Every claim at every scale, compared with the paper; disagreements come first, with their reasons.
 
 It is made from the claims.csv of each scale's reports alone, so that it can be made anew from a checkout, without any run.
 """
@@ -18,8 +18,8 @@ from raretokens.report.effect_text import effect_text, named_intervals, seeds_te
 ABOUT = """\
 # The evidence at every scale
 
-Each conclusion of the papers, its effect in print and at each scale that was run, and the verdict there. A scale decides by the
-intervals that [the claims page of the demo](../reports/claims.md) explains; *3 seeds* and so on says of how many runs an effect
+Each conclusion of the papers, its effect in the paper and at each scale that was run, and the verdict there. A scale decides by
+the intervals that [the claims page of the demo](../reports/claims.md) explains; *3 seeds* and so on says of how many runs an effect
 is the mean. What disagrees stands first, with the reason as far as it is known; [studies](../studies) are scripts that ask the
 trained models for it. Scales that are not named here have not been run. Conclusions overlap: papers repeat one another, and some
 state one number twice, once stronger; so counts of them are no sample.
@@ -54,11 +54,11 @@ def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str
     failing = [name for name in outcomes if outcomes[name].get(largest) == Outcome.CONTRADICTED]
     doubted = [name for name in outcomes if outcomes[name].get(largest) == Outcome.REPRODUCED and declared.claims[name].but]
     lines = [ABOUT, _counts(claims), *(line for text in spent for line in ("", text))]
-    lines += section(f"What does not hold at the {largest} scale", failing, "why")
-    lines += section(f"What holds at the {largest} scale and shows less than it seems to", doubted, "but")
+    lines += section(f"Contradicted at the {largest} scale", failing, "why")
+    lines += section(f"Reproduced at the {largest} scale, with a caveat", doubted, "but")
     for other in others:
         turned = [name for name, own in outcomes.items() if {own.get(other), own.get(largest)} == set(DECIDED)]
-        lines += section(f"What the {other} scale decides otherwise than the {largest} scale", turned)
+        lines += section(f"Different verdicts at the {other} and the {largest} scale", turned)
     for paper in dict.fromkeys(claim.paper for claim in declared.claims.values()):
         lines += section(paper, [name for name, claim in declared.claims.items() if claim.paper == paper])
     return "\n".join([*lines, ""])
@@ -81,7 +81,7 @@ def in_words(claims: Claims, declared: Declarations) -> str:
     return (
         f"Of {_decided(theirs, f'conclusions that the {largest} scale can test')}; {untested}. "
         "What two papers conclude alike counts once; others overlap, so the counts are no sample.\n"
-        f"Of {_decided(ours, 'readings, controls and experiments of ours')}. "
+        f"Of {_decided(ours, 'our interpretations, controls and experiments')}. "
         f"Of {_decided(later, 'conclusions of later papers')}."
     )
 
@@ -94,16 +94,16 @@ def _decided(verdicts: list[Verdict], what: str) -> str:
              for kind in DECIDED}  # fmt: skip
     tested = sum(counts[kind] for kind in (*DECIDED, Outcome.INCONCLUSIVE))
     smaller = sum(one.reason == SMALLER for one in verdicts)
-    apart = f" (of {smaller} no interval reaches the printed effect)" if smaller else ""
+    apart = f" (of {smaller} no interval reaches the reported effect)" if smaller else ""
     undecided = _counted(counts[Outcome.INCONCLUSIVE], Outcome.INCONCLUSIVE)
     return f"{tested} {what}, {', '.join(shown.values())} and {undecided}{apart}"
 
 
 def _counted(count: int, outcome: Outcome) -> str:
     verbs = {
-        Outcome.REPRODUCED: ("holds", "hold"),
-        Outcome.CONTRADICTED: ("does not", "do not"),
-        Outcome.INCONCLUSIVE: ("is undecided", "are undecided"),
+        Outcome.REPRODUCED: ("is reproduced", "are reproduced"),
+        Outcome.CONTRADICTED: ("is contradicted", "are contradicted"),
+        Outcome.INCONCLUSIVE: ("is inconclusive", "are inconclusive"),
     }
     return f"{count} {verbs[outcome][count != 1]}"
 
@@ -132,7 +132,7 @@ def _counts(claims: Claims) -> str:
 
 def _head(columns: list[str]) -> str:
     return "\n".join(
-        f"| {' | '.join(row)} |" for row in (["claim", "where", "in print", *columns], ["---"] * (3 + len(columns)))
+        f"| {' | '.join(row)} |" for row in (["claim", "where", "reported", *columns], ["---"] * (3 + len(columns)))
     )
 
 
@@ -155,7 +155,7 @@ def _shown(verdict: Verdict | None) -> str:
         for name, (low, high) in named_intervals(verdict.effect).items()
     ]
     told = verdict.reason if verdict.outcome in (Outcome.NOT_TESTABLE, Outcome.NOT_RUN) else ""
-    told = "no interval reaches print" if verdict.reason == SMALLER else told
+    told = "no interval reaches the reported effect" if verdict.reason == SMALLER else told
     reason = f" ({told})" if told else ""
     effect = effect_text(kind, verdict.effect.value)
     return f"{effect}{','.join(intervals)} **{verdict.outcome}**{seeds_text(verdict.effect)}{reason}".strip()

@@ -1,4 +1,4 @@
-"""What both index pages tell of a scale."""
+"""Summary of a scale: what index.md shows."""
 
 import platform
 from collections import Counter
@@ -40,7 +40,7 @@ def summary(
         "corpora": sheet.corpora,
         "texts": _texts(scores),
         "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **{name: _version(name) for name in PACKAGES}},
-        "printed": printed_counts(declared, cells),
+        "reported": reported_counts(declared, cells),
         "tables": [_line(name, declared, inside) for name, inside in cells.items()],
         "figures": [
             {"id": name, "picture": f"{name}.{picture_kind(figure.panels)}", **figure.model_dump()}
@@ -75,7 +75,7 @@ def _line(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, Any
         "paper": table.paper,
         "place": table.place,
         "rows": len({cell.row for cell in cells}),
-        "run": len({cell.row for cell in cells if cell.ours}),
+        "run": len({cell.row for cell in cells if cell.measured}),
         "statuses": ", ".join(f"{count} {status}" for status, count in statuses.items()),
     }
 
@@ -90,21 +90,21 @@ def _version(package: str) -> str:
 @dataclass(frozen=True)
 class Counts:
     files: int
-    printed: int
+    reported: int
     dashes: int  # of them
-    ours: int  # have one of ours beside them
+    measured: int  # have a measured number
     statuses: Counter[str]
     directions: Counter[str]
 
 
-def printed_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, Counts]:
+def reported_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, Counts]:
     """`tables` and `text` (numbers of the running text)."""
-    found: dict[str, dict[str, Cell]] = {}  # printed file -> printed cell -> the first of ours
+    found: dict[str, dict[str, Cell]] = {}  # reported file -> reported cell -> the first cell
     for name, inside in cells.items():
-        own = found.setdefault(declared.tables[name].printed, {})
+        own = found.setdefault(declared.tables[name].reported, {})
         for cell in inside:
-            if cell.printed:
-                own.setdefault(cell.printed, cell)
+            if cell.reported_cell:
+                own.setdefault(cell.reported_cell, cell)
     files = [path.stem for path in sorted(declared.folder.glob("*.csv"))]
     parts = {
         "tables": [name for name in files if not name.endswith(TEXT)],
@@ -114,13 +114,13 @@ def printed_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dict
 
 
 def _file_counts(declared: Declarations, files: list[str], found: dict[str, dict[str, Cell]]) -> Counts:
-    printed = [cell for name in files for cell in declared.printed(name).cells.values()]
+    reported = [cell for name in files for cell in declared.reported(name).cells.values()]
     cells = [cell for name in files for cell in found.get(name, {}).values()]
     return Counts(
         len(files),
-        len(printed),
-        sum(not cell.text for cell in printed),
-        sum(bool(cell.ours and cell.paper) for cell in cells),
+        len(reported),
+        sum(not cell.text for cell in reported),
+        sum(bool(cell.measured and cell.reported) for cell in cells),
         Counter(cell.status for cell in cells if cell.status),
         Counter(cell.direction for cell in cells if cell.direction),
     )

@@ -17,27 +17,30 @@ from raretokens.report.neighbour_cells import neighbour_cells
 from raretokens.report.summary import environment
 
 LEGEND = (
-    "Ours (printed). ± is half the range over seeds; of sacreBLEU with one seed, half its bootstrap 95 % interval. "
-    "**Bold**: within the printed number's tolerance, at the printed scale. ⇈ the difference to the first row of runs (or to "
-    "the row's own baseline) has the printed sign, ⇅ the other one. † quoted in print from elsewhere. ‡ doubtful in print. "
-    "— not run."
+    "Each cell is the measured number, followed by the reported one in parentheses. ± is half the range over seeds. For "
+    "sacreBLEU with one seed, ± is half the bootstrap 95 % interval. **Bold** numbers match the reported one within its tolerance, at the "
+    "paper's scale. ⇈ means that the difference to the baseline has the reported sign, ⇅ that it has the opposite sign. The "
+    "baseline is the first row of runs, unless the row names another one. † The paper quotes this number from another paper. "
+    "‡ The reported number is doubtful. — Not run."
 )
 NEIGHBOURS = (
-    "Ours (printed), nearest first. **Bold**: among the printed neighbours of the same query and run, at the printed scale. "
-    "*Italic*: of the rare group. In print * marks a rare word or a word of the other language. — not run."
+    "Each cell is the measured neighbour, nearest first, followed by the reported one in parentheses. **Bold** neighbours are "
+    "among the reported ones of the same query and run, at the paper's scale. *Italic* neighbours belong to the rare group. The papers "
+    "mark a rare word, or a word of the other language, with *. — Not run."
 )
 FACTS = (
-    "Ours (printed). **Bold**: as printed (32k stands for 32,768). ≠ not as printed. ‡ doubtful in print. — not run."
+    "Each cell is the measured value, followed by the reported one in parentheses. **Bold** values equal the reported ones; 32k "
+    "stands for 32,768. ≠ The values differ. ‡ The reported value is doubtful. — Not run."
 )
-TEXT = f"{FACTS} ⇈ the sign of the printed result, ⇅ the other one."
-ADDED = "no rows of this table in print, but runs of the run sheet, for comparison."
+TEXT = f"{FACTS} ⇈ The result has the reported sign. ⇅ The result has the opposite sign."
+ADDED = "the paper's table has no such rows; they are further runs, for comparison."
 WAYS = {"same": "⇈", "opposite": "⇅"}
 
 
 @dataclass(frozen=True)
 class Grid:
     columns: list[str]
-    rows: dict[str, list[Cell | None]]  # title, and what is said beside it -> a cell or None for each column
+    rows: dict[str, list[Cell | None]]  # title, and the addition in parentheses -> a cell or None for each column
     added: list[str]  # rows that the paper's table does not have
 
     @classmethod
@@ -59,10 +62,10 @@ class Marks:
     """How a kind of text writes them."""
 
     escaped: Callable[[str], str]
-    missing: str  # instead of a number of ours
-    differs: str  # before a printed fact
-    ways: dict[str, str]  # direction of a difference -> the sign after ours, unless ours matches
-    quoted: str  # after a printed number
+    missing: str  # instead of a measured number
+    differs: str  # before a reported fact
+    ways: dict[str, str]  # direction of a difference -> the sign after the measured number, unless it matches
+    quoted: str  # after a reported number
     suspicious: str
     spread: str  # between a number and its spread
     italic: str  # of a neighbour of the rare group; %s is the text
@@ -73,27 +76,27 @@ def marked(cell: Cell | None, marks: Marks) -> str:
     if cell is None:
         return ""
     paper = ""
-    if cell.paper:
+    if cell.reported:
         before = marks.differs if cell.metric == "facts" and cell.status == "differs" else ""
         after = marks.quoted if cell.quoted else marks.suspicious if cell.suspicious else ""
-        paper = f"({before}{marks.escaped(cell.paper)}{after})"
-    if cell.ours:
-        return f"{_ours(cell, marks)} {paper}".strip()
+        paper = f"({before}{marks.escaped(cell.reported)}{after})"
+    if cell.measured:
+        return f"{_measured(cell, marks)} {paper}".strip()
     return f"{marks.missing} {paper}".strip() if paper or cell.status == "not run" else ""
 
 
-def _ours(cell: Cell, marks: Marks) -> str:
+def _measured(cell: Cell, marks: Marks) -> str:
     number, spread = cell.shown
-    ours = marks.escaped(number) + (f"{marks.spread}{spread}" if spread else "")
+    text = marks.escaped(number) + (f"{marks.spread}{spread}" if spread else "")
     if cell.is_rare:
-        ours = marks.italic % ours
+        text = marks.italic % text
     if cell.status == "match":
-        return marks.bold % ours
-    return f"{ours} {marks.ways[cell.direction]}" if cell.direction else ours
+        return marks.bold % text
+    return f"{text} {marks.ways[cell.direction]}" if cell.direction else text
 
 
 def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:
-    """Remark -> the rows that it holds for; the reasons of a table of facts, where a run is a column, hold for columns."""
+    """Remark -> its rows; in a table of facts, where a run is a column, reasons belong to columns."""
     places: dict[str, list[str]] = defaultdict(list)
     rows = {row: [cell for cell in cells if cell.row == row] for row in dict.fromkeys(cell.row for cell in cells)}
     reasons_by_column = table.facts and not table.is_of_text
@@ -103,7 +106,7 @@ def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:
     for row, inside in rows.items():
         for field in ("remark",) if reasons_by_column else ("reason", "remark"):
             _add(places, row, _said(inside, "column", field))
-        _add(places, row, _printed_notes(inside))
+        _add(places, row, _reported_notes(inside))
     return places
 
 
@@ -120,27 +123,27 @@ def _said(inside: list[Cell], across: str, field: str) -> Iterator[tuple[str, li
         yield text, [] if len(some) == len(told) else some
 
 
-def _printed_notes(inside: list[Cell]) -> Iterator[tuple[str, list[str]]]:
-    """Notes on printed numbers that tell more than the legend's †."""
-    printed = [cell for cell in inside if cell.paper and cell.metric != "neighbours"]
-    for note in dict.fromkeys(cell.note for cell in printed if cell.note and (not cell.quoted or ";" in cell.note)):
-        some = [cell.column for cell in printed if cell.note == note]
-        yield f"in print: {note}", [] if len(some) == len(printed) > 1 else some
+def _reported_notes(inside: list[Cell]) -> Iterator[tuple[str, list[str]]]:
+    """Notes on reported numbers that tell more than the legend's †."""
+    reported = [cell for cell in inside if cell.reported and cell.metric != "neighbours"]
+    for note in dict.fromkeys(cell.note for cell in reported if cell.note and (not cell.quoted or ";" in cell.note)):
+        some = [cell.column for cell in reported if cell.note == note]
+        yield f"note on the reported number: {note}", [] if len(some) == len(reported) > 1 else some
 
 
 def table_cells(
-    declared: Declarations, table: Table, scores: dict[str, Scores], corpora: dict[str, str], at_print: bool = True
+    declared: Declarations, table: Table, scores: dict[str, Scores], corpora: dict[str, str], at_paper_scale: bool = True
 ) -> list[Cell]:
     """All cells of a table, row by row.
 
-    corpora: the scale's text of each task. at_print: whether the scale is the printed one; else no number can match.
+    corpora: the scale's text of each task. at_paper_scale: whether the scale is the reported one; else no number can match.
     """
-    printed = declared.printed(table.printed)
+    reported = declared.reported(table.reported)
     if table.facts:
-        return list(fact_cells.fact_cells(fact_cells.Place(declared, table, scores, printed, corpora, at_print)))
+        return list(fact_cells.fact_cells(fact_cells.Place(declared, table, scores, reported, corpora, at_paper_scale)))
     if table.neighbours:
-        return list(neighbour_cells(table, scores[table.task], printed, at_print))
-    return run_cells.run_cells(run_cells.Place(declared, table, scores[table.task], printed, at_print))
+        return list(neighbour_cells(table, scores[table.task], reported, at_paper_scale))
+    return run_cells.run_cells(run_cells.Place(declared, table, scores[table.task], reported, at_paper_scale))
 
 
 HEADER = [field.name for field in fields(Cell)]

@@ -23,8 +23,8 @@ function cardLines(button) {
   return [
     ["row", cell.parentElement.cells[0].textContent], ["column", head.textContent.replace(/ [↑↓]$/, "")],
     ["metric", head.title.split("\n")[0]], ["status", cell.dataset.s], ["ours", full || text(".o")], ["spread", full ? "" : text(".e")],
-    ["printed", text(".p")?.slice(1, -1)], ["ours less printed", delta],
-    ["direction", { same: "as in print", opposite: "against print" }[way]],
+    ["reported", text(".p")?.slice(1, -1)], ["ours less reported", delta],
+    ["direction", { same: "as in the paper", opposite: "against print" }[way]],
     ["runs", runs && runLinks(runs, article.dataset.task)], ["reason", reason], ["remark", [note, remark].filter(Boolean).join("; ")],
   ].filter(([, content]) => content);
 }
