@@ -58,7 +58,8 @@ def test_verdicts_are_counted_for_each_paper_and_all(tmp_path):
     conclusion = {name: AGAINST.replaced(paper=name) for name in "AB"}
     many = [replace(one, claim=declared, outcome=Outcome(outcome)) for declared, outcome in
             ((conclusion["B"], "reproduced"), (conclusion["B"].replaced(kind="interpretation"), "reproduced"),
-             (conclusion["A"], "not run"),             (conclusion["B"], "inconclusive"), (conclusion["B"], "reproduced"))]  # fmt: skip
+             (conclusion["A"], "not run"),
+             (conclusion["B"], "inconclusive"), (conclusion["B"], "reproduced"))]  # fmt: skip
     assert verdict_counts(many).split("\n") == [
         "paper,contradicted,not testable,not run,inconclusive,reproduced,claims", "B,0,0,0,1,2,3", "A,0,0,1,0,0,1",
         '"our interpretations, controls and experiments",0,0,0,0,1,1', "all,0,0,1,1,3,5", "",

@@ -18,8 +18,8 @@ from raretokens.report.effect_text import effect_text, named_intervals, seeds_te
 ABOUT = """\
 # The evidence at every scale
 
-Each conclusion of the papers, its effect in the paper and at each scale that was run, and the verdict there. A scale decides by
-the intervals that [the claims page of the demo](../reports/claims.md) explains; *3 seeds* and so on says of how many runs an effect
+Each conclusion of the papers, its effect in the paper and at each scale that was run, and the verdict there.
+A scale decides by the intervals that [the claims page of the demo](../reports/claims.md) explains; *3 seeds* and so on says of how many runs an effect
 is the mean. What disagrees stands first, with the reason as far as it is known; [studies](../studies) are scripts that ask the
 trained models for it. Scales that are not named here have not been run. Conclusions overlap: papers repeat one another, and some
 state one number twice, once stronger; so counts of them are no sample.
