@@ -18,11 +18,10 @@ from raretokens.report.effect_text import effect_text, named_intervals, seeds_te
 ABOUT = """\
 # The evidence at every scale
 
-Each conclusion of the papers, its effect in the paper and at each scale that was run, and the verdict there.
-A scale decides by the intervals that [the claims page of the demo](../reports/claims.md) explains; *3 seeds* and so on says of how many runs an effect
-is the mean. What disagrees stands first, with the reason as far as it is known; [studies](../studies) are scripts that ask the
-trained models for it. Scales that are not named here have not been run. Conclusions overlap: papers repeat one another, and some
-state one number twice, once stronger; so counts of them are no sample.
+Each row is a conclusion with its reported effect, and with its measured effect and verdict at each scale. [The claims page of the
+demo](../reports/claims.md) explains the intervals that decide a verdict. Contradicted conclusions come first, with the reason
+where it is known. The [studies](../studies) are scripts that look for such reasons in the trained models. Conclusions overlap, so their
+counts are no sample.
 """
 Claims = dict[str, dict[str, Verdict]]  # scale, the largest first -> the verdicts of its claims.csv, by claim
 

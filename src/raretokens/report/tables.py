@@ -19,9 +19,9 @@ from raretokens.report.summary import environment
 LEGEND = (
     "Each cell is the measured number, followed by the reported one in parentheses. ± is half the range over seeds. For "
     "sacreBLEU with one seed, ± is half the bootstrap 95 % interval. **Bold** numbers match the reported one within its "
-    "tolerance, at the paper's scale. ⇈ means that the difference to the baseline has the reported sign, ⇅ that it has the opposite sign. The "
-    "baseline is the first row of runs, unless the row names another one. † The paper quotes this number from another paper. "
-    "‡ The reported number is doubtful. — Not run."
+    "tolerance, at the paper's scale. ⇈ means that the difference to the baseline has the reported sign, ⇅ that it has the "
+    "opposite sign. The baseline is the first row of runs, unless the row names another one. † The paper quotes this number "
+    "from another paper. ‡ The reported number is doubtful. — Not run."
 )
 NEIGHBOURS = (
     "Each cell is the measured neighbour, nearest first, followed by the reported one in parentheses. **Bold** neighbours are "

@@ -17,7 +17,7 @@ from raretokens.files import write_text
 from raretokens.papers.task_names import TASKS
 from raretokens.report.cells import Cell
 from raretokens.report.figures import picture_kind
-from raretokens.report.summary import environment, printed_counts
+from raretokens.report.summary import environment, reported_counts
 from raretokens.report.tables import WAYS, Grid, Marks, marked, remarks
 from raretokens.site.charts import curves_chart, loss_chart
 from raretokens.site.claims import ClaimView
@@ -110,7 +110,7 @@ class Pages:
             papers=scale.papers,
             counts=csv_files.read_csv(self._reports / "verdicts.csv"),
             outcomes=[str(outcome) for outcome in reversed(Outcome)],
-            printed=printed_counts(declared, cells),
+            reported=reported_counts(declared, cells),
             runs=run_views(scale),
             tasks=TASKS,
             figures={name: (figure, picture_kind(figure.panels)) for name, figure in own.items()},
@@ -169,7 +169,7 @@ class Pages:
             for place in places
             if place.kind != "figure"
             for cell in self.scale.cells(place.name)
-            if cell.paper and cell.status
+            if cell.reported and cell.status
         ]
         self._add("numbers", "numbers", rows=rows)
 
@@ -204,7 +204,7 @@ def run_link(task: str, run: str, top: str) -> str:
 
 def order(cell: Cell) -> str:
     """What a column sorts by: the measured number without its spread."""
-    return cell.ours.replace(",", "") if cell else ""
+    return cell.measured.replace(",", "") if cell else ""
 
 
 def _head_note(metric: Any, token: str) -> str:
@@ -242,7 +242,7 @@ def shown(cell: Cell | None) -> str:
     """A cell in HTML; the reported number, in parentheses, on a line of its own."""
     text = marked(cell, MARKS)
     number, between, reported = text.partition(" (")
-    if cell is None or not cell.paper or not between:
+    if cell is None or not cell.reported or not between:
         return text
     return f'{number} <span class="reported">({reported}</span>'
 
