@@ -20,8 +20,8 @@ ABOUT = """\
 
 Each row is a conclusion with its reported effect, and with its measured effect and verdict at each scale. [The claims page of the
 demo](../reports/claims.md) explains the intervals that decide a verdict. Contradicted conclusions come first, with the reason
-where it is known. The [studies](../studies) are scripts that look for such reasons in the trained models. Conclusions overlap, so their
-counts are no sample.
+where it is known. The [studies](../studies) are scripts that look for such reasons in the trained models. Conclusions overlap, so
+their counts are no sample.
 """
 Claims = dict[str, dict[str, Verdict]]  # scale, the largest first -> the verdicts of its claims.csv, by claim
 
