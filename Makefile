@@ -1,5 +1,5 @@
 # The two commands of the README are `make demo` and `make test`; both create the environment if it is missing.
-export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PATH := $(abspath $(or $(VENV),.venv))/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 # Byte code is kept, as in stages/run, where a machine is set up to keep none.
 export PYTHONDONTWRITEBYTECODE :=

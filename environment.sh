@@ -1,6 +1,7 @@
 #!/bin/sh
 # Creates .venv from requirements.lock: the CPU build of torch where there is no NVIDIA GPU, the CUDA build where there is.
-# Does nothing if .venv already matches the lock. PYTHON names another interpreter than python3.
+# Does nothing if .venv already matches the lock. PYTHON names another interpreter than python3, VENV another folder than .venv;
+# TORCH=cuda takes the CUDA build where no GPU is seen, as where a container is built.
 set -eu
 cd "$(dirname "$0")"
 venv=${VENV:-.venv}
@@ -8,8 +9,8 @@ stamp=$venv/requirements.lock
 cmp -s requirements.lock "$stamp" && exit 0
 
 echo "environment: creating $venv (about half a minute, and the download of about 700 MB)"
-"${PYTHON:-python3}" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' ||
-    { echo "error: Python 3.11 or 3.12 is needed; PYTHON=... names one" >&2; exit 1; }
+"${PYTHON:-python3}" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' ||
+    { echo "error: Python 3.11, 3.12 or 3.13 is needed; PYTHON=... names one" >&2; exit 1; }
 "${PYTHON:-python3}" -m venv "$venv"
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check uv==0.13.8
 
@@ -22,7 +23,7 @@ UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$(setting index-url)}
 install() { "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" "$@"; }
 
 torch=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' requirements.lock)
-if ! command -v nvidia-smi >/dev/null 2>&1; then
+if [ "${TORCH:-}" != cuda ] && ! command -v nvidia-smi >/dev/null 2>&1; then
     install "torch==$torch+cpu" 2>/dev/null || install --torch-backend=cpu "torch==$torch" ||
         echo "environment: no CPU build of torch $torch can be reached; taking the package index's own build" >&2
 else

@@ -1,9 +1,12 @@
 """What strangers meet first: the pages of the root folder, the forms of issues, the metadata of a release."""
 
+import ast
 import csv
 import json
 import re
+import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import jsonschema
@@ -71,10 +74,10 @@ def test_both_files_of_metadata_and_the_changelog_describe_the_same_release():
     ]
     project = tomllib.loads(read("pyproject.toml"))
     assert project["project"]["license"] == citation["license"]
+    assert project["project"]["keywords"] == citation["keywords"]
+    fallback = project["tool"]["hatch"]["version"]["fallback-version"]
     newest = re.search(r"^## (\d+\.\d+\.\d+)", read("CHANGELOG.md"), re.MULTILINE)[1]
-    assert (
-        newest == citation["version"] == codemeta["version"] == project["tool"]["hatch"]["version"]["fallback-version"]
-    )
+    assert newest == citation["version"] == codemeta["version"] == fallback.removesuffix(".dev0")
     assert citation.get("date-released") == codemeta.get("dateModified")
 
 
@@ -121,3 +124,35 @@ def test_a_number_of_the_paper_is_that_of_the_report_it_names():
     assert f"takes {float(gated[9]) * 100:.0f} % of the peak memory" in body
     (noticed,) = (row for row in rows("benchmarks/mutation-noticed.csv") if row[0] == "all")
     assert f"{noticed[2]} of {noticed[1]}" in body
+
+
+def test_every_imported_library_is_declared():
+    """In the dependencies or in an extra; a library that a declared one requires counts."""
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    declared = {canonical(line) for group in project["optional-dependencies"].values() for line in group}
+    declared |= {canonical(line) for line in project["dependencies"]}
+    brought = declared | {
+        canonical(line)
+        for name in declared
+        if next(metadata.distributions(name=name), None)
+        for line in metadata.requires(name) or ()
+        if "extra ==" not in line
+    }
+    owners = metadata.packages_distributions()
+    missing = {
+        name
+        for file in (ROOT / "src").rglob("*.py")
+        for name in imported(ast.parse(file.read_text(encoding="utf-8")))
+        if not brought & {canonical(owner) for owner in owners.get(name, [name])}
+    }
+    assert missing == set()
+
+
+def canonical(requirement: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
+
+
+def imported(tree: ast.AST) -> set[str]:
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+    return {module.split(".")[0] for module in modules} - set(sys.stdlib_module_names) - {"raretokens"}
