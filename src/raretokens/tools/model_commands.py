@@ -30,8 +30,8 @@ def _shares(text: str) -> list[float]:
 
 
 @command(
-    argument("models", nargs="+", metavar="MODEL", help="a folder of transformers, a .safetensors, .npy or word-vector text "
-             "file, or a run of the pipeline (lm/mle, from the folder of a scale)"),
+    argument("models", nargs="+", metavar="MODEL", help="a folder of transformers, a .safetensors, .npy, .npz or "
+             "word-vector file (also .gz), or a run of the pipeline (lm/mle, from the folder of a scale)"),
     argument("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
              "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt"),
     argument("--test", type=Path, help="text that causal models read; default: the counted text"),
@@ -47,7 +47,7 @@ def _shares(text: str) -> list[float]:
 )  # fmt: skip
 def measure(arguments: argparse.Namespace) -> None:
     """Measure the embeddings of models. An embedding is read from its file block by block; no code of a model folder is run,
-    nothing is unpickled or downloaded."""
+    nothing is unpickled or downloaded. What is assumed or left out is noted on standard error and on the page."""
     from raretokens.tools.measure import output
     from raretokens.tools.measure.measurement import Options, measure_model
     from raretokens.tools.measure.model import load_model
