@@ -162,6 +162,8 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
             {"task": "nmt", "corpus": "own", "baseline": "x", "languages": {"source": "Czech", "target": "en"}},
             "corpora.nmt.languages.source: 'Czech' is not allowed: should be a language code, such as de or zh-CN",
         ),
+        ("own", {"lm-train": "~/train.txt"}, "own.lm-train: '~/train.txt' is not allowed: DVC does not expand ~; write '/"),
+        ("own", {"lm-train": "s3://a/b"}, "own.lm-train: 's3://a/b' is not allowed: should be the path of a local file"),
         ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than steps ("),
         ("nmt/models/base/heads", 5, "nmt.models.base.heads: 5; width 96 must be a multiple of twice that"),
     ],

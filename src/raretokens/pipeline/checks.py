@@ -5,6 +5,7 @@ Each check yields one line per mistake: key, value, what is allowed.
 
 import re
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 from raretokens import tasks
@@ -32,6 +33,8 @@ def mistakes(parameters: Parameters) -> Lines:
         yield from _missing("sources", name, known_sources(), "known")
     if repeated := sorted({name for name in parameters.sources if parameters.sources.count(name) > 1}):
         yield f"sources: {', '.join(repeated)} stands there twice"
+    for name, file in parameters.own.items():
+        yield from _own_file(f"own.{name}", file)
     for name, corpus in parameters.corpora.items():
         yield from _corpus(f"corpora.{name}", corpus, parameters)
     for name in parameters.tokens:
@@ -53,6 +56,14 @@ def _missing(key: str, name: str, known: Collection[str], what: str) -> Lines:
 
 
 # Corpora, tokens and alignments
+
+
+def _own_file(key: str, file: str) -> Lines:
+    """A line where DVC, which hashes the file, would look for another one than the stage that reads it."""
+    if file.startswith("~"):
+        yield f"{key}: {file!r} is not allowed: DVC does not expand ~; write {str(Path(file).expanduser())!r}"
+    elif not file.strip() or "://" in file or "${" in file:
+        yield f"{key}: {file!r} is not allowed: should be the path of a local file"
 
 
 def _corpus(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Lines:

@@ -31,7 +31,7 @@ def own_file(name: str) -> Path:
     files = read_yaml(paths.PARAMETERS).get("own") or {}
     if name not in files:
         raise UserError(f"own.{name}: not in params.yaml; there are {', '.join(files) or 'none'}")
-    return Path(files[name]).expanduser()
+    return Path(files[name])
 
 
 def machine() -> "Machine":

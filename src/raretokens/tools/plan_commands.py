@@ -137,18 +137,28 @@ def try_runs(arguments: argparse.Namespace) -> None:
 def show_alpha(arguments: argparse.Namespace) -> None:
     if not 0 < arguments.share < 1:
         raise UserError(f"--share: {arguments.share:g} is not allowed: should lie between 0 and 1")
-    parameters, console = load(), Console(width=110, highlight=False)
-    for job in _one_of_each_kind(parameters, arguments.runs):
+    console, jobs = Console(width=110, highlight=False), [*_one_of_each_kind(load(), arguments.runs)]
+    encoded = [job for job in jobs if (paths.tokens(job.run.tokens) / VOCABULARY).exists()]
+    for job in encoded:
         counts, steps = _target_counts(job)
         run, size = job.run, f"{job.training.tokens_per_step:,} tokens"
         title = f"{run.tokens}, steps of {size} ({run.task}, {run.model})"
-        rows = Table("alpha x alpha_scale", "rare types", "rare target tokens", box=SIMPLE_HEAD, title=title)
+        printed = Table("alpha x alpha_scale", "rare types", "rare target tokens", box=SIMPLE_HEAD, title=title)
+        rows: dict[tuple[str, ...], str | None] = {}  # several shares may have the same threshold
         for share in sorted({*SHARES, arguments.share}):
             threshold = threshold_for(share, counts, steps, len(SPECIALS))
             types, tokens = rare_share(counts, steps, threshold, len(SPECIALS))
-            alpha = f"{threshold:.3g}" if threshold > 1e-9 else "above 0"
-            rows.add_row(alpha, f"{types:.1%}", f"{tokens:.2%}", style="bold" if share == arguments.share else None)
-        console.print(rows)
+            row = f"{threshold:.3g}" if threshold > 1e-9 else "above 0", f"{types:.1%}", f"{tokens:.2%}"
+            rows[row] = "bold" if share == arguments.share else rows.get(row)
+        for row, style in rows.items():
+            printed.add_row(*row, style=style)
+        console.print(printed)
+    names = list(dict.fromkeys(job.run.tokens for job in jobs if job not in encoded))
+    line = f"no tokens yet of {', '.join(names)}; dvc repro {' '.join(f'encode@{name}' for name in names)}"
+    if not encoded:
+        raise UserError(line)
+    if names:
+        print(line, file=sys.stderr)
 
 
 def describe_rare_share(job: TrainJob) -> str:
@@ -178,8 +188,6 @@ def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[Trai
 def _target_counts(job: TrainJob) -> tuple[np.ndarray, int]:
     """Target counts of the types that text can use, and the training steps of an epoch."""
     folder = paths.tokens(job.run.tokens)
-    if not (folder / VOCABULARY).exists():
-        raise UserError(f"{folder}: no such text yet; dvc repro encode@{job.run.tokens}")
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     vocabulary = vocabulary.reversed() if job.run.reverse else vocabulary
     updates, _ = tasks.load(job.run.task).training_data(job, folder)

@@ -40,6 +40,7 @@ def refresh(arguments: argparse.Namespace) -> None:
 
 
 def show_verification(arguments: argparse.Namespace) -> None:
+    load()
     found = verify()
     print(f"{Path.cwd().name}: {found}")
     sys.exit(bool(found.changed))
@@ -63,6 +64,7 @@ def adopt_code(arguments: argparse.Namespace) -> None:
 
 
 def write_trained(arguments: argparse.Namespace) -> None:
+    load()
     rows = trained.table()
     write_text(trained.FILE, csv_files.to_csv(rows.to_dict("records"), trained.COLUMNS))
     hours = sum(float(one) for one in rows.hours if one)

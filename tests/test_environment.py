@@ -1,0 +1,158 @@
+"""Scripts in the shell, whatever the caller's environment is: environment.sh with an installer that is faked, and stages/*."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# What environment.sh calls. `-m venv` makes an environment whose scripts name it by its path, as the real one does.
+PYTHON = r"""#!/bin/sh
+here=$(cd "$(dirname "$0")" && pwd -P)
+case "$*" in
+"-c "*) exit 0 ;;
+"-m venv "*)
+    mkdir -p "$3/bin" "$3/lib/python3.11/site-packages"
+    cp "$0" "$3/bin/python"
+    echo "VIRTUAL_ENV=\"$(cd "$3" && pwd -P)\"" > "$3/bin/activate" ;;
+"-m pip config list") ;;
+"-m pip install "*)
+    [ "${PIP_USER:-0}" = 0 ] || { echo "Can not perform a '--user' install" >&2; exit 1; }
+    cp "$FAKES/uv" "$here/uv" ;;
+"-I -c "*) [ "$(cat "$here/../lib/python3.11/site-packages/raretokens.pth" 2>/dev/null)" = "$(pwd -P)" ] ;;
+*) exit 9 ;;
+esac
+"""
+UV = r"""#!/bin/sh
+packages=$(dirname "$0")/../lib/python3.11/site-packages
+echo "$*" >> "$FAKES/calls"
+case "$*" in
+*editable*) pwd -P > "$packages/raretokens.pth" ;;
+*"-r requirements.lock"*) [ -d "$packages"/torch-*.dist-info ] || mkdir -p "$packages/torch-2.13.0.dist-info" ;;
+*+cpu*) [ ! -e "$FAKES/no-cpu-build" ] && rm -rf "$packages"/torch-* && mkdir -p "$packages/torch-2.13.0+cpu.dist-info" ;;
+*cublas*) [ ! -e "$FAKES/no-cublas" ] && mkdir -p "$packages/nvidia_cublas_cu12-12.9.dist-info" ;;
+*--torch-backend=cpu*) [ ! -e "$FAKES/no-cpu-build" ] ;;
+*"--reinstall-package torch"*) rm -rf "$packages"/torch-*; mkdir -p "$packages/torch-2.13.0.dist-info" ;;
+esac
+"""
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    fakes, made = tmp_path / "fakes", tmp_path / "checkout"
+    fakes.mkdir()
+    made.mkdir()
+    script(fakes / "python", PYTHON)
+    script(fakes / "uv", UV)
+    for file in ("environment.sh", "requirements.lock"):
+        shutil.copy(ROOT / file, made)
+    monkeypatch.setenv("FAKES", str(fakes))
+    monkeypatch.setenv("PYTHON", str(fakes / "python"))
+    for name in ("VENV", "UV_FIND_LINKS", "UV_DEFAULT_INDEX", "PIP_USER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", f"{fakes}:/usr/bin:/bin")
+    return made
+
+
+def made(checkout: Path) -> tuple[str, str, list[str]]:
+    """Call environment.sh; return standard output, standard error, and the installations."""
+    calls = Path(os.environ["FAKES"]) / "calls"
+    calls.unlink(missing_ok=True)
+    done = subprocess.run([checkout / "environment.sh"], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr, calls.read_text().splitlines() if calls.exists() else []
+
+
+def test_an_environment_that_matches_is_left_alone(checkout):
+    assert "creating or completing .venv" in made(checkout)[0]
+    assert made(checkout) == ("", "", [])
+    with open(checkout / "requirements.lock", "a") as lock:
+        lock.write("# newer\n")
+    assert any("-r requirements.lock" in call for call in made(checkout)[2])
+    assert made(checkout) == ("", "", [])
+
+
+@pytest.mark.parametrize("move", [shutil.copytree, shutil.move])
+def test_a_checkout_that_was_copied_or_moved_gets_its_own_environment(checkout, move):
+    made(checkout)
+    other = checkout.with_name("checkout-2")
+    move(str(checkout), str(other), **({"symlinks": True} if move is shutil.copytree else {}))
+    said, _, calls = made(other)
+    assert "made in another folder" in said and any("--editable ." in call for call in calls)
+    assert str(other / ".venv") in (other / ".venv/bin/activate").read_text()
+    assert made(other) == ("", "", []) and not (other / ".venv.part").exists()
+
+
+def test_a_copy_keeps_its_environment_where_no_other_can_be_made(checkout, monkeypatch):
+    made(checkout)
+    other = Path(shutil.copytree(checkout, checkout.with_name("checkout-2"), symlinks=True))
+    script(Path(os.environ["FAKES"]) / "uv", "#!/bin/sh\nexit 2\n")
+    done = subprocess.run([other / "environment.sh"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert str(checkout / ".venv") in (other / ".venv/bin/activate").read_text()
+
+
+@pytest.mark.parametrize("missing", ["no-cpu-build", "no-cublas"])
+def test_what_could_not_be_installed_is_tried_again(checkout, missing):
+    fakes = Path(os.environ["FAKES"])
+    (fakes / missing).touch()
+    if missing == "no-cublas":
+        script(fakes / "nvidia-smi", "#!/bin/sh\n")
+    for _ in range(2):
+        assert "; the next call tries again" in made(checkout)[1]
+    (fakes / missing).unlink()
+    said = made(checkout)
+    assert said[1] == "" and any("+cpu" in call or "cublas" in call for call in said[2])
+    assert made(checkout) == ("", "", [])
+
+
+def test_a_gpu_that_comes_later_gets_the_cuda_build(checkout):
+    made(checkout)
+    script(Path(os.environ["FAKES"]) / "nvidia-smi", "#!/bin/sh\n")
+    assert any("--reinstall-package torch" in call for call in made(checkout)[2])
+    assert made(checkout) == ("", "", [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PIP_USER", "1"), ("CDPATH", "/tmp:/"), ("PYTHONPATH", "/nowhere"), ("PIP_TARGET", "/nowhere")]
+)
+def test_settings_of_the_caller_stop_nothing(checkout, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    made(checkout)
+    assert made(checkout) == ("", "", [])
+
+
+@pytest.mark.parametrize("name", ["run", "cluster", "parallel"])
+def test_stages_start_their_own_checkout_whatever_cdpath_is(tmp_path, name):
+    """A relative path to the script is looked up in CDPATH by `cd`, which prints where it went."""
+    (tmp_path / "else/stages").mkdir(parents=True)
+    (tmp_path / "params.yaml").write_text("seed: [")
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin/dvc", "#!/bin/sh\nexit 3\n")
+    (tmp_path / "stages").mkdir()
+    for one in (ROOT / "stages").iterdir():
+        shutil.copy(one, tmp_path / "stages")
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    variables = os.environ | {"CDPATH": f"{tmp_path}/else", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    arguments = {"run": ["1", "jobs"], "cluster": ["--print"], "parallel": []}[name]
+    done = subprocess.run([f"stages/{name}", *arguments], cwd=tmp_path, env=variables, capture_output=True, text=True)
+    if name == "parallel":
+        assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+    else:
+        assert done.stderr.startswith("error: params.yaml: not YAML: ") and done.stdout == ""
+
+
+@pytest.mark.parametrize("command", [["stages/parallel"], ["stages/cluster"], ["stages/run", "1", "jobs"]])
+def test_a_start_in_another_folder_is_one_line(tmp_path, command):
+    done = subprocess.run([ROOT / command[0], *command[1:]], cwd=tmp_path, capture_output=True, text=True)
+    expected = "error: params.yaml: no such file; run from the folder of a scale (the top level or scales/*)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
+    assert not any(tmp_path.iterdir())
