@@ -320,6 +320,7 @@ def test_rows_are_read_from_the_file_in_any_order_and_in_pieces(tmp_path):
     (["lm/pieces", "--test", "data/corpus/lm/test.txt"], "--test: needs --text"),
     (["lm/pieces", "--text", "nowhere.txt"], "nowhere.txt: no such text"),
     (["lm/peices"], "lm/peices: no such file, model folder or run; the nearest run is lm/pieces"),
+    (["nothere"], "nothere: no such file, model folder or run; the nearest run is "),
     (["nowhere.npy"], "nowhere.npy: no such file, model folder or run"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(scale, monkeypatch, arguments, message):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from raretokens.errors import UserError
 from raretokens.evaluation.geometry import all_but_top_geometry, frequency_geometry, row_geometry
@@ -33,7 +34,7 @@ class Options:
     """What is measured, and how."""
 
     texts: Texts | None = None
-    fractions: list[float] | None = None  # of the types that are frequent, medium and rare
+    fractions: list[float] | None = None  # of the token types that are frequent, medium and rare
     is_sorted: bool = False  # ids follow frequency
     similarity_sets: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
     max_tokens: int | None = None  # of the text that is read
@@ -75,11 +76,14 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
         one = measure_embedding(model, role, arrangement, report, options.similarity_sets)
         if counts is not None and not has_counts:
             add_note(f"{role} embedding: no frequencies, since it has a vocabulary of its own", one.notes, report)
+        elif counts is not None and (beyond := int(counts[stored.shape[0] :].sum())):
+            rows = stored.shape[0]
+            add_note(f"{role} embedding: {beyond} tokens of the text have ids beyond its {rows} rows", one.notes, report)
         measurements.append(one)
     if options.texts and model.tokenizer is not None:
         last = next((one for one in measurements if "output" in one.embedding), measurements[-1])
         with optional("perplexity, Uniq and continuations", notes, report):
-            metrics, last.bootstrap = _measure_text(model, options, last.row_groups, report)
+            metrics, last.bootstrap = _measure_text(model, options, last, report)
             last.metrics.update(_drop_missing(metrics, last.notes, report))
     for one in measurements:
         one.notes[:0] = notes
@@ -95,14 +99,19 @@ def _count_text(model: Model, texts: Texts, notes: list[str], report: Report) ->
     return None
 
 
-def _measure_text(model: Model, options: Options, groups: np.ndarray, report: Report) -> tuple[Metrics, Replicates]:
+def _measure_text(model: Model, options: Options, one: Measurement, report: Report) -> tuple[Metrics, Replicates]:
     reading = predictions.Reading(**model.reading | options.reading).within(model.max_positions)
     if reading.context >= reading.window:
         raise UserError(f"--context: {reading.context} is not allowed: should be below the window of {reading.window}")
     causal = predictions.load_causal_model(model, reading)
+    if causal.dtype != torch.float32:
+        name = str(causal.dtype).removeprefix("torch.")
+        add_note(f"the model reads the text in {name}, as its weights are stored", one.notes, report)
+    if model.begin is None:
+        add_note("no start token is known: id 0 stands before the text", one.notes, report)
     report("text")
     ids = read_ids(model.tokenizer, options.texts.read, model.line_end, options.max_tokens)
-    return predictions.measure_text(model, causal, ids, groups, reading)
+    return predictions.measure_text(model, causal, ids, one.row_groups, reading)
 
 
 def measure_embedding(
@@ -133,6 +142,9 @@ def measure_embedding(
         report(part)
         with optional(part, notes, report), np.errstate(all="ignore"):  # what is not finite is noted below
             metrics |= compute()
+    for name in [*(sets or {})] if "similarity_pairs" in metrics else ():
+        if name not in metrics["similarity_pairs"][0]:
+            add_note(f"word similarity of {name}: no pair has rows for both words", notes, report)
     if is_streamed:
         size = stored.shape[1], len(members(groups)["total"])
         metrics = {

@@ -53,7 +53,7 @@ class Reading(NamedTuple):
 class CausalModel(Protocol):
     """A model that predicts the next token."""
 
-    types: int  # width of the logits
+    vocab_size: int  # width of the logits
     dtype: torch.dtype  # of its arithmetic
 
     def logits(self, ids: Tensor, first: int) -> Tensor: ...
@@ -63,7 +63,7 @@ def measure_text(
     model: Model, causal: CausalModel, text: np.ndarray, groups: np.ndarray, reading: Reading
 ) -> tuple[Metrics, Replicates]:
     """Return the metrics of a text, and their values on bootstrapped texts. groups: frequency group of each id."""
-    rows = min(len(groups), causal.types)
+    rows = min(len(groups), causal.vocab_size)
     if len(text) and text.max() >= rows:
         raise UserError(f"the tokenizer gives id {text.max()}, but the model has only {rows} rows, from 0")
     logprob, prediction, _ = _read_text(model, causal, text, reading)
@@ -84,7 +84,7 @@ def _read_text(model: Model, causal: CausalModel, text: np.ndarray, reading: Rea
     begin = model.begin if model.begin is not None else 0
     ends = Ends(begin, model.line_end if model.line_end is not None else begin, model.special_ids[PAD])
     total = sum(sequence.length * len(starts) for sequence, starts in windows(len(text), reading).items())
-    at_once = max(1, min(4096, MAX_LOGITS // causal.types))
+    at_once = max(1, min(4096, MAX_LOGITS // causal.vocab_size))
     with tqdm(total=total, unit=" tokens", unit_scale=True, desc=f"{model.name}: reading", mininterval=1) as bar:
         return predict_text(causal.logits, text, reading, ends, bar.update, at_once)
 
@@ -128,10 +128,10 @@ class PipelineModel:
         from raretokens.models.registry import build, load_weights
 
         assert model.run is not None
-        run, self.types = model.run.run, next(iter(model.embeddings.values())).shape[0]
+        run, self.vocab_size = model.run.run, next(iter(model.embeddings.values())).shape[0]
         longest = max(reading.window, reading.block, 1 + reading.prefix + reading.length)
         self.device, self.dtype = choose_device(), torch.float32
-        self.model: nn.Module = build(run["architecture"], run["shape"], self.types, longest)
+        self.model: nn.Module = build(run["architecture"], run["shape"], self.vocab_size, longest)
         load_weights(self.model, model.run.model)
         self.model.to(self.device).eval()
 
@@ -156,9 +156,9 @@ def load_causal_model(model: Model, reading: Reading) -> CausalModel:
 def check_causal(causal: CausalModel, max_positions: int | None) -> None:
     """Raise UserError if changing later tokens moves the logits of earlier positions."""
     length = min(PROBE, max_positions or PROBE)
-    first = torch.from_numpy(np.random.default_rng(0).integers(0, causal.types, (4, length)))
+    first = torch.from_numpy(np.random.default_rng(0).integers(0, causal.vocab_size, (4, length)))
     other, seen = first.clone(), length // 3
-    other[:, seen:] = (first[:, seen:] + 1 + causal.types // 3) % causal.types
+    other[:, seen:] = (first[:, seen:] + 1 + causal.vocab_size // 3) % causal.vocab_size
     before, after = (causal.logits(ids, 0)[:, :seen].float() for ids in (first, other))
     moved, scale = float((before - after).abs().max()), float(before.abs().max())
     if not moved <= scale * (1e-4 if causal.dtype == torch.float32 else 0.03):  # rounding depends on what is batched

@@ -13,7 +13,7 @@ from raretokens.tokenization.vocabulary import FILLER, FREQ, PAD, SPECIALS, Voca
 from raretokens.tools.measure.formats import StoredMatrix
 from raretokens.tools.measure.model import Model
 
-FRACTIONS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}  # of the types: AGG's groups
+FRACTIONS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}  # of the token types: AGG's groups
 UNGROUPED = 3  # code of used rows if no frequency groups are declared
 BLOCK = 4096  # rows
 
@@ -85,7 +85,7 @@ def arrange_rows(
     Args:
         role: of the embedding, a key of model.embeddings.
         counts: of each id, from a text; without them those of the model's training text, if they are known.
-        fractions: shares of the types that are frequent, medium and rare; else the model's own groups, or FRACTIONS.
+        fractions: shares of the token types that are frequent, medium and rare; else the model's own groups, or FRACTIONS.
         is_sorted: ids follow frequency, which gives groups without counts.
         excluded: rows that get no place.
     """

@@ -169,7 +169,7 @@ class TransformersModel:
             )
         self.device = choose_device()
         self.model.to(self.device).eval()
-        self.types = self.model.get_output_embeddings().weight.shape[0]
+        self.vocab_size = self.model.get_output_embeddings().weight.shape[0]
         self.takes_mask = "attention_mask" in inspect.signature(self.model.forward).parameters
         self.dtype = self.model.dtype
 

@@ -13,6 +13,7 @@ from raretokens.evaluation.metrics.rows import members
 from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.metrics.spectrum import all_but_top
 from raretokens.evaluation.score_files import Metrics
+from raretokens.tokenization.vocabulary import UNK
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.row_order import Arrangement
 
@@ -45,14 +46,16 @@ def measure_similarity(
 ) -> Metrics:
     """Spearman's correlation x 100 with human scores; pairs with a word that has no row are left out.
 
-    matrix: rows in the order of the arrangement (an array, or OrderedRows).
+    matrix: rows in the order of the arrangement (an array, or OrderedRows). Raises UserError if no pair is left.
     """
+    if arrangement.is_foreign or (model.tokenizer is None and model.row_names is None):
+        raise UserError("no tokens of the rows are known")
     words = {word for pairs in sets.values() for pair in pairs for word in pair[:2]}
     places, form = _find_places(model, arrangement.rows, sorted(words))
     known = {name: [pair for pair in pairs if places[pair[0]] and places[pair[1]]] for name, pairs in sets.items()}
     known = {name: pairs for name, pairs in known.items() if pairs}
     if not known:
-        return {}
+        raise UserError(f"no pair of {', '.join(sets)} has rows for both words")
     share = {name: len(pairs) / len(sets[name]) for name, pairs in known.items()}
     metrics: Metrics = {"similarity_pairs": (share, f"share-with-a-row|form:{form}")}
     for prefix, variant, how in _variants(matrix, arrangement):
@@ -73,7 +76,7 @@ def _variants(matrix: Any, arrangement: Arrangement) -> Iterator[tuple[str, Any,
 
 
 def _find_places(model: Model, rows: np.ndarray, words: list[str]) -> tuple[dict[str, list[int]], str]:
-    """Places of the subword tokens of each word, none if one of them has no row; and the form in which words were encoded."""
+    """Places of the subword tokens of each word, none if one is unknown or has no row; and the form of the encoded words."""
     place_of = {int(row): place for place, row in enumerate(rows) if row >= 0}
     if model.tokenizer is not None:
         first = model.tokenizer.encode([" a"])[0]
@@ -83,5 +86,6 @@ def _find_places(model: Model, rows: np.ndarray, words: list[str]) -> tuple[dict
     else:
         row_of = {name: row for row, name in enumerate(model.row_names or [])}
         encoded, form = [[row_of[word]] if word in row_of else [] for word in words], "word"
+    place_of.pop(model.special_ids[UNK], None)
     placed = [[place_of.get(row, -1) for row in ids] for ids in encoded]
     return {word: [] if -1 in places else places for word, places in zip(words, placed, strict=True)}, form
