@@ -14,6 +14,7 @@ pytest.importorskip("transformers", reason="optional: pip install 'raretokens[tr
 from tiny import fine_tuning as tiny  # noqa: E402
 
 from raretokens import Loop, UserError  # noqa: E402
+from raretokens.transformers.model_loss import try_model  # noqa: E402
 from raretokens.transformers.output_embedding import OutputEmbedding  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -228,10 +229,10 @@ def test_models_that_do_something_else_are_refused(tmp_path):
     labels = row.pop("labels")
     model = tiny.model("gemma2")
     model.config.final_logit_softcapping = 2.0
-    assert OutputEmbedding(model).shifts_labels(row, labels) is True
+    assert try_model(OutputEmbedding(model), row, labels) == (True, 0, 0.0)
     table = OutputEmbedding(model)
     model.config.final_logit_softcapping, capped = None, 3.0
-    assert table.shifts_labels(row, labels) is True  # nobody caps
+    assert try_model(table, row, labels).shifts_labels is True  # nobody caps
     forward = model.forward
 
     def changed(**given):
@@ -241,10 +242,11 @@ def test_models_that_do_something_else_are_refused(tmp_path):
 
     model.forward = changed
     with pytest.raises(UserError, match="its logits are not those of its output embedding"):
-        table.shifts_labels(row, labels)
-    model.forward = lambda **given: forward(**given) | {"loss": torch.tensor(500.0)}
-    with pytest.raises(UserError, match="its own loss is 500 where the likelihood of the labels is"):
-        table.shifts_labels(row, labels)
+        try_model(table, row, labels)
+    for more in (0.001, 500.0):
+        model.forward = lambda more=more, **given: (lambda outputs: outputs | {"loss": outputs.loss + more})(forward(**given))
+        with pytest.raises(UserError, match="where the likelihood of the labels is .* it has terms that an objective would drop"):
+            try_model(table, row, labels)
     with pytest.raises(UserError, match="GPT2Model: has no output embedding"):
         OutputEmbedding(tiny.model("gpt2").transformer)
     with pytest.raises(ValueError, match="the embedding matrix is 40 x 16, its facts are of 40 x 8"):

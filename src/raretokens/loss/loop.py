@@ -14,6 +14,7 @@ What a training loop that is not ours tells an objective, and when.
 One process or several, with or without Accelerate, any number of micro-batches: the update is the same.
 """
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -49,6 +50,9 @@ class Loop:
         input_embedding: where the model looks up ids, if the embeddings are not tied.
         accelerator: that of Accelerate, if its backward() is called. It divides by its accumulation steps; the loss undoes that.
 
+    A frozen embedding (requires_grad is False) stays as it is: gates, penalty, optimizer rule and the end of an update have
+    nothing to act on, and a warning says so.
+
     Raises ValueError where the objective's facts are of another shape than the embedding.
     """
 
@@ -70,12 +74,23 @@ class Loop:
         self.factor = 1 if accelerator is None else accelerator.gradient_accumulation_steps
         self.left = self.micro_batches = 0  # of the update: without a loss so far, and all
         self.processes, self.targets = 1, 1
+        if self.is_frozen:
+            warnings.warn(
+                "the output embedding is frozen (requires_grad is False): the objective acts through its loss alone, without "
+                "gates, penalty or optimizer rule",
+                stacklevel=2,
+            )
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the embedding is no weight that trains."""
+        return not self.embedding.requires_grad
 
     def optimizer(self, parameters: Iterable[Any], **adam: Any) -> torch.optim.Optimizer:
         """The objective's optimizer: AdamW, or a rule of its own for the embedding matrix.
 
         parameters: weights or groups of them, as torch's optimizers take them, the embedding among them; adam: lr, betas, eps,
-        weight_decay. Raises ValueError where the embedding matrix is missing.
+        weight_decay. Raises ValueError where an embedding matrix that is not frozen is missing.
         """
         given = list(parameters)
         groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
@@ -85,7 +100,7 @@ class Loop:
             for is_embedding in (True, False):
                 chosen = [weight for weight in weights if (weight is self.embedding) == is_embedding]
                 split += [{**group, "params": chosen, "embedding": is_embedding}] if chosen else []
-        if not any(group["embedding"] for group in split):
+        if not self.is_frozen and not any(group["embedding"] for group in split):
             raise ValueError("the embedding matrix is not among the optimizer's parameters")
         return self.objective.optimizer(split, **adam)
 
@@ -121,7 +136,7 @@ class Loop:
             hidden, self.embedding, targets, head=self.head, inputs=inputs, input_embedding=self.input_embedding
         )
         loss = summed.loss * (self.processes / self.targets)
-        if not self.left:
+        if not self.left and not self.is_frozen:
             with torch.autocast(self.embedding.device.type, enabled=False):
                 penalty = self.objective.penalty(self.embedding)
             loss = loss if penalty is None else loss + penalty
@@ -140,6 +155,9 @@ class Loop:
         """
         if self.left:
             raise RuntimeError(f"{self.left} of the update's {self.micro_batches} micro-batches had no loss")
+        if self.is_frozen:
+            yield
+            return
         with keep_frozen_rows(self.objective, self.embedding):
             yield
         self.objective.end_update(self.embedding)

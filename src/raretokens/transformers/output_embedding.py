@@ -1,9 +1,4 @@
-"""The output embedding of a model of transformers: the states before it, its logits, and perplexity by frequency group.
-
-What a class does of its own is tried on a batch rather than known: that its logits follow from the states before the output
-embedding, and whether its loss compares labels with the position before them. A model that does something else is refused, never
-trained wrongly.
-"""
+"""The output embedding of a model of transformers: the states before it, its logits, and perplexity by frequency group."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +13,6 @@ from raretokens.loss.facts import Facts
 from raretokens.loss.terms import Head
 
 IGNORED = -100  # label of a position without a target, in all of transformers
-LARGE, TOLERANCE = 100.0, 2.0  # of logits when a model is tried: a cap of 30 shows there, rounding of bfloat16 does not
 MAX_POSITIONS = 1024  # whose logits are in memory at once
 GROUP_NAMES = ("freq", "med", "rare")
 FREQUENT = 3 / 8  # of the types that are not rare: 30, 50 and 20 % of all, if the usual fifth is rare
@@ -30,11 +24,9 @@ class OutputEmbedding:
     def __init__(self, model: Any) -> None:
         self.model, self.name = model, type(model).__name__
         found = getattr(model, "get_output_embeddings", lambda: None)()
-        weight = getattr(found, "weight", None)
+        weight, kind = getattr(found, "weight", None), None if found is None else type(found).__name__
         if not isinstance(weight, nn.Parameter) or weight.dim() != 2 or not weight.is_floating_point():
-            raise UserError(
-                f"{self.name}: has no output embedding of types x width: get_output_embeddings() is {found!r}"
-            )
+            raise UserError(f"{self.name}: has no output embedding of types x width: get_output_embeddings() gives {kind}")
         self.module: Any = found
 
     @property
@@ -66,69 +58,22 @@ class OutputEmbedding:
             seen.append(given[0])
             return None if is_whole else (given[0][:, -1:],)
 
-        with self._hooked(record):
+        with self.hooked(record):
             outputs = forward(**inputs)
-        self._check_seen(seen)
-        return seen[0], outputs
+        return self.only(seen), outputs
 
-    @torch.no_grad()
-    def shifts_labels(self, inputs: Mapping[str, Any], labels: Tensor) -> bool:
-        """Whether the model's own loss compares a label with the position before it; tried on two sequences of a batch.
-
-        Raises UserError if its logits are not what `head` says, or its loss is not their likelihood.
-        """
-        rows = (labels != IGNORED).sum(1).argsort(descending=True)[:2]
-        sample = {
-            name: value[rows] if isinstance(value, Tensor) and len(value) == len(labels) else value
-            for name, value in inputs.items()
-        }
-        labels, seen, was_training = labels[rows], [], self.model.training
-
-        def enlarge(_module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            highest = linear(given[0].float(), self.weight.float()).abs().max()
-            seen.append(given[0] * (LARGE / highest.clamp(min=1e-6)).to(given[0].dtype))
-            return (seen[-1],)
-
-        self.model.eval()
-        try:
-            with self._hooked(enlarge):
-                outputs = self.model(**sample, labels=labels)
-        finally:
-            self.model.train(was_training)
-        self._check_seen(seen)
-        return self._check_likelihood(logits(self.head, seen[0], self.weight), labels, outputs)
-
-    def _check_likelihood(self, expected: Tensor, labels: Tensor, outputs: Any) -> bool:
-        given, loss = outputs.get("logits"), outputs.get("loss")
-        if given is None or loss is None or given.shape != expected.shape:
-            raise UserError(f"{self.name}: should give logits of all positions and a loss of the labels")
-        difference = float((given.float() - expected).abs().max())
-        if not difference < TOLERANCE:
-            raise UserError(
-                f"{self.name}: its logits are not those of its output embedding, {self.head._replace(bias=None)}: where the "
-                f"highest is {LARGE:g} they differ by {difference:.3g}; only a bias, a scale and a soft-cap are supported"
-            )
-        means = {
-            True: float(cross_entropy(expected[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)),
-            False: float(cross_entropy(expected.flatten(0, 1), labels.flatten(), ignore_index=IGNORED)),
-        }
-        nearest = min(means, key=lambda shifts: abs(means[shifts] - float(loss)))
-        if not abs(means[nearest] - float(loss)) < TOLERANCE:
-            raise UserError(
-                f"{self.name}: its own loss is {float(loss):.4g} where the likelihood of the labels is {means[True]:.4g} "
-                f"(of the next position) or {means[False]:.4g} (of their own): it has terms that an objective would drop"
-            )
-        return nearest
-
-    def _check_seen(self, seen: list[Tensor]) -> None:
+    def only(self, seen: list[Tensor]) -> Tensor:
+        """The states that the output embedding met. Raises UserError if it met none, several, or others."""
         if len(seen) != 1 or seen[0].dim() != 3:
             shapes = [tuple(states.shape) for states in seen]
             raise UserError(
                 f"{self.name}: its output embedding met states {shapes}; should be once, sequences x positions x d"
             )
+        return seen[0]
 
     @contextmanager
-    def _hooked(self, hook: Callable[..., Any]) -> Iterator[None]:
+    def hooked(self, hook: Callable[..., Any]) -> Iterator[None]:
+        """With a hook before the output embedding."""
         handle = self.module.register_forward_pre_hook(hook)
         try:
             yield
@@ -157,9 +102,12 @@ def target_nll(head: Head, hidden: Tensor, weight: Tensor, targets: Tensor, igno
 
 
 def group_of_types(facts: Facts) -> Tensor:
-    """Frequency group of each type (N, int64): 0, 1 and 2 for frequent, medium and rare; the rare types are the facts'."""
+    """Frequency group of each type (N, int64): 0, 1 and 2 for frequent, medium and rare; the rare types are the facts'.
+
+    Fillers and padding, which are no targets, take no place among the types.
+    """
     code = torch.full_like(facts.counts, 2)
-    rest = (~facts.rare).nonzero().squeeze(1)
+    rest = (facts.used & ~facts.rare).nonzero().squeeze(1)
     rest = rest[facts.counts[rest].argsort(descending=True, stable=True)]
     code[rest] = (torch.arange(len(rest), device=rest.device) >= round(FREQUENT * len(rest))).to(code.dtype)
     return code

@@ -12,6 +12,7 @@ from transformers.utils import logging
 from raretokens.errors import UserError
 from raretokens.loss.loop import Loop
 from raretokens.loss.objective import Objective
+from raretokens.transformers.model_loss import ModelLoss, try_model
 from raretokens.transformers.output_embedding import (
     IGNORED,
     OutputEmbedding,
@@ -32,10 +33,10 @@ class ObjectiveTrainer(Trainer):
     """A Trainer that minimises an objective, of a causal or sequence-to-sequence model with an output embedding.
 
     Batches need `labels`, -100 where there is no target. The loss of a training step is the mean over its targets in all
-    micro-batches and processes. Counts, frozen rows, penalty, step end and optimizer are the objective's, and its state is saved
-    with each checkpoint. An input embedding that is not the output embedding trains as any other weight. Evaluation gives the
-    mean -log p of a target as `eval_loss`, and its exponential by frequency group as `eval_ppl_total`, `_freq`, `_med` and
-    `_rare`.
+    micro-batches and processes. If the model's own loss has a balancing loss of routers (output_router_logits), its mean over the
+    micro-batches is added. Counts, frozen rows, penalty, step end and optimizer are the objective's, and its state is saved with
+    each checkpoint. An input embedding that is not the output embedding trains as any other weight. Evaluation gives the mean
+    -log p of a target as `eval_loss`, and its exponential by frequency group as `eval_ppl_total`, `_freq`, `_med` and `_rare`.
 
     Args:
         objective: an objective whose facts have the rows of the output embedding.
@@ -54,7 +55,7 @@ class ObjectiveTrainer(Trainer):
         looked_up = getattr(self.output.model.get_input_embeddings(), "weight", None)
         self.loop = Loop(objective, self.output.weight, input_embedding=looked_up)  # Trainer has an `objective` of its own
         self.groups = group_of_types(objective.facts)
-        self.shifts_labels: bool | None = None  # a label is compared with the position before it; None: not tried yet
+        self.model_loss: ModelLoss | None = None  # not tried yet
         _check_settings(self, self._has_own_optimizer())
         self._objective_step, self._is_whole = ExitStack(), False
         self._evaluation_sums: list[Tensor] = []  # of each batch
@@ -97,6 +98,8 @@ class ObjectiveTrainer(Trainer):
             if torch.is_grad_enabled():
                 looked_up = [given[name] for name in ("input_ids", "decoder_input_ids") if name in given]
                 loss = self.loop.loss(states, targets, looked_up)
+                if self.model_loss.auxiliary:  # its mean over the micro-batches of the step
+                    loss = loss + outputs["aux_loss"] * (self.model_loss.auxiliary / self.loop.micro_batches)
             else:
                 loss = self._evaluation_loss(states, targets)
         return (loss, outputs) if return_outputs else loss
@@ -114,14 +117,14 @@ class ObjectiveTrainer(Trainer):
                     f"{self.output.name}: the batches need decoder_input_ids: the model cannot make them from labels"
                 )
             given["decoder_input_ids"] = prepare(labels=labels)
-        if self.shifts_labels is None:
+        if self.model_loss is None:
             with self.accelerator.autocast():
-                self.shifts_labels = self.output.shifts_labels(given, labels)
+                self.model_loss = try_model(self.output, given, labels)
         return given, labels
 
     def _targets(self, labels: Tensor) -> Tensor:
         """Targets of the first positions of the states (sequences x positions); padding as in the facts."""
-        targets = labels[:, 1:] if self.shifts_labels else labels
+        targets = self.model_loss.targets(labels)
         return targets.masked_fill(targets == IGNORED, self.loop.objective.facts.pad)
 
     # Evaluation: the likelihood of every target by its group.
@@ -162,6 +165,8 @@ class ObjectiveTrainer(Trainer):
     # Optimizer, log, checkpoints.
 
     def create_optimizer(self, *model: nn.Module) -> torch.optim.Optimizer:
+        if self.optimizer is None:
+            _check_float16(self.output.model)
         if self.optimizer is None and self._has_own_optimizer():
             decaying = set(self.get_decay_parameter_names(self.output.model))
             weights = [(name, weight) for name, weight in self.output.model.named_parameters() if weight.requires_grad]
@@ -204,6 +209,15 @@ class _AfterStep(TrainerCallback):
 
     def on_optimizer_step(self, *_arguments: Any, **_settings: Any) -> None:
         self.trainer.end_step()
+
+
+def _check_float16(model: nn.Module) -> None:
+    """Raise UserError where AdamW's second moments would underflow: squares of most gradients are 0 in float16."""
+    names = [name for name, weight in model.named_parameters() if weight.requires_grad and weight.dtype == torch.float16]
+    if names:
+        raise UserError(
+            f"{names[0]}: trainable weights in float16 become NaN under AdamW; load the model in float32 and set fp16 or bf16"
+        )
 
 
 def _check_settings(trainer: Trainer, has_own_optimizer: bool) -> None:

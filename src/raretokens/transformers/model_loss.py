@@ -1,0 +1,172 @@
+"""What a model of transformers makes of its logits and labels, tried on a batch rather than known by its class.
+
+The model runs twice on two sequences: as it is, and with states so large that a soft-cap shows. In both its logits must follow
+from the states before the output embedding, by no other trainable weights, and its loss must be the mean likelihood of the
+labels, plus a balancing loss of routers that can be carried. A model that does something else is refused, never trained wrongly.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear, pad
+
+from raretokens.errors import UserError
+from raretokens.transformers.output_embedding import IGNORED, OutputEmbedding, logits
+
+LARGE = 100.0  # of the highest logit when a soft-cap is looked for: a cap of 30 shows there
+OF_LOGITS, OF_LOGITS_HALF = 1e-4, 2e-2  # tolerance of logits, as a share of the highest: in float32, in 16 bits
+OF_LOSS = 2e-5  # tolerance of a loss of float32, as a share of it: both are means of the same logits
+COEFFICIENTS = ("router_aux_loss_coef", "aux_loss_coef")  # names in configurations
+
+
+class ModelLoss(NamedTuple):
+    """How a model's own loss follows from its logits."""
+
+    shifts_labels: bool  # a label is compared with the position before it
+    prefix: int  # positions that the model puts before those of the labels, such as virtual tokens of prompt tuning
+    auxiliary: float  # factor of outputs.aux_loss, the balancing loss of routers
+
+    def targets(self, labels: Tensor) -> Tensor:
+        """Targets of the first positions of the states (sequences x positions)."""
+        labels = pad(labels, (self.prefix, 0), value=IGNORED)
+        return labels[:, 1:] if self.shifts_labels else labels
+
+
+class _Run(NamedTuple):
+    states: Tensor
+    outputs: Any
+
+
+def try_model(output: OutputEmbedding, inputs: Mapping[str, Any], labels: Tensor) -> ModelLoss:
+    """Return how the model's loss follows from its logits.
+
+    Args:
+        inputs: of a batch, without labels.
+        labels: of the batch. Where too few of them are targets, others are made up.
+
+    Raises:
+        UserError: if its logits are not what `output.head` says, or its loss has terms that cannot be carried.
+    """
+    rows = (labels != IGNORED).sum(1).argsort(descending=True)[:2]
+    sample = {
+        name: value[rows] if isinstance(value, Tensor) and len(value) == len(labels) else value
+        for name, value in inputs.items()
+    }
+    labels = _enough(labels[rows], sample.get("attention_mask"), len(output.weight))
+    with torch.enable_grad():
+        runs = [_run(output, sample, labels)]
+        _check_weights(output, runs[0])
+    with torch.no_grad():
+        runs += [_run(output, sample, labels, LARGE)]
+        return _how(output, runs, labels)
+
+
+def _how(output: OutputEmbedding, runs: list[_Run], labels: Tensor) -> ModelLoss:
+    prefix = runs[0].states.shape[1] - labels.shape[1]
+    if prefix < 0:
+        raise UserError(f"{output.name}: gives logits of {-prefix} positions fewer than there are labels")
+    for run in runs:
+        _check_logits(output, run, labels)
+    both = {shifts: ModelLoss(shifts, prefix, 0.0) for shifts in (True, False)}
+    shifts = min(both, key=lambda one: abs(_mean(runs[1], both[one], labels) - float(runs[1].outputs["loss"])))
+    known = [both[shifts]._replace(auxiliary=factor) for factor in (*_coefficients(output.model), 0.0)]
+    for found in known:
+        if all(_explains(found, run, labels) for run in runs):
+            return found
+    means = [f"{_mean(runs[0], one, labels):.6g}" for one in both.values()]
+    raise UserError(
+        f"{output.name}: its own loss is {float(runs[0].outputs['loss']):.6g} where the likelihood of the labels is {means[0]} "
+        f"(of the next position) or {means[1]} (of their own): it has terms that an objective would drop"
+    )
+
+
+def _enough(labels: Tensor, mask: Tensor | None, types: int) -> Tensor:
+    """The labels; made-up ones where a model that shifts them would have no target."""
+    if (labels[:, 1:] != IGNORED).any():
+        return labels
+    places = torch.arange(labels.numel(), device=labels.device).view_as(labels)
+    made = (7 * places + 3) % types
+    return made if mask is None or mask.shape != labels.shape else made.masked_fill(mask == 0, IGNORED)
+
+
+def _run(output: OutputEmbedding, sample: Mapping[str, Any], labels: Tensor, large: float | None = None) -> _Run:
+    """The model on a sample, in evaluation; large: the highest logit before bias, scale and soft-cap. States have no gradient."""
+    seen: list[Tensor] = []
+
+    def record(_module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        states = given[0].detach()
+        if large is not None:
+            highest = linear(states.float(), output.weight.float()).abs().max()
+            states = states * (large / highest.clamp(min=1e-6)).to(states.dtype)
+        seen.append(states)
+        return (states,)
+
+    was_training = output.model.training
+    output.model.eval()
+    try:
+        with output.hooked(record):
+            outputs = output.model(**sample, labels=labels)
+    finally:
+        output.model.train(was_training)
+    return _Run(output.only(seen), outputs)
+
+
+def _check_weights(output: OutputEmbedding, run: _Run) -> None:
+    """Raise UserError if other trainable weights than the embedding and its bias stand between states and logits."""
+    given, known = run.outputs.get("logits"), (output.weight, getattr(output.module, "bias", None))
+    named = output.model.named_parameters()
+    others = {name: one for name, one in named if one.requires_grad and not any(one is other for other in known)}
+    if given is None or not given.requires_grad or not others:
+        return
+    gradients = torch.autograd.grad(given.float().sum(), list(others.values()), allow_unused=True)
+    if reached := [name for name, gradient in zip(others, gradients, strict=True) if gradient is not None]:
+        raise UserError(
+            f"{output.name}: its logits depend on weights that an objective would not train: {', '.join(reached)}; LoRA of the "
+            "output embedding and a bias outside of its module are not supported"
+        )
+
+
+def _check_logits(output: OutputEmbedding, run: _Run, labels: Tensor) -> None:
+    given, expected = run.outputs.get("logits"), logits(output.head, run.states, output.weight).detach()
+    if given is None or run.outputs.get("loss") is None or given.shape != expected.shape:
+        raise UserError(f"{output.name}: should give logits of all positions and a loss of the labels")
+    is_half = min(map(_precision, (given.dtype, run.states.dtype, output.weight.dtype))) < 32
+    is_half |= torch.is_autocast_enabled(given.device.type)
+    highest, difference = float(expected.abs().max()), float((given.detach().float() - expected).abs().max())
+    if not difference <= (OF_LOGITS_HALF if is_half else OF_LOGITS) * max(highest, 1.0):
+        raise UserError(
+            f"{output.name}: its logits are not those of its output embedding, {output.head._replace(bias=None)}: where the "
+            f"highest is {highest:.3g} they differ by {difference:.3g}; only a bias, a scale and a soft-cap are supported"
+        )
+
+
+def _precision(dtype: torch.dtype) -> int:
+    return torch.finfo(dtype).bits
+
+
+def _mean(run: _Run, how: ModelLoss, labels: Tensor, dtype: torch.dtype = torch.float32) -> float:
+    """Mean -log p of the targets by the model's own logits, computed in that type."""
+    targets = how.targets(labels)
+    given = run.outputs["logits"][:, : targets.shape[1]].to(dtype)
+    return float(cross_entropy(given.flatten(0, 1), targets.flatten(), ignore_index=IGNORED))
+
+
+def _explains(how: ModelLoss, run: _Run, labels: Tensor) -> bool:
+    """Whether that is the model's loss, up to rounding: many compute it in float32, some in the type of the logits."""
+    loss, auxiliary = run.outputs["loss"], run.outputs.get("aux_loss")
+    if how.auxiliary and auxiliary is None:
+        return False
+    more = how.auxiliary * float(auxiliary) if how.auxiliary else 0.0
+    expected = [_mean(run, how, labels, dtype) + more for dtype in (torch.float32, run.outputs["logits"].dtype)]
+    share = max(OF_LOSS, torch.finfo(loss.dtype).eps)
+    return any(abs(float(loss) - one) <= share * max(abs(one), 1.0) for one in expected)
+
+
+def _coefficients(model: nn.Module) -> list[float]:
+    """Factors of the balancing loss that the model or its configuration names."""
+    config = getattr(model, "config", None)
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    found = (getattr(place, name, None) for place in (model, text, config) for name in COEFFICIENTS)
+    return [float(value) for value in dict.fromkeys(found) if isinstance(value, int | float) and value]
