@@ -144,13 +144,13 @@ def test_progress_is_reported(encoded, tmp_path, capsys):
 def test_a_text_that_does_not_fit_is_refused_with_what_to_change(encoded, tmp_path, monkeypatch):
     pairs = encoded(random_pairs(20, 1))
     monkeypatch.setattr(alignment.psutil, "virtual_memory", lambda: type("", (), {"available": 100.0}))
-    with pytest.raises(UserError, match=r"alignments\.<name>\.pairs"):
+    with pytest.raises(UserError, match=r"alignments\.<name>\.max_pairs"):
         count_links(pairs, pairs.numbers(), tmp_path)
 
 
 def test_training_at_the_paper_s_scale_fits_16_GB():
     """4.5 million pairs have 250 million tokens."""
-    pairs = read_yaml(ROOT / "scales/paper/params.yaml")["alignments"]["nmt"]["pairs"]
+    pairs = read_yaml(ROOT / "scales/paper/params.yaml")["alignments"]["nmt"]["max_pairs"]
     assert alignment.expected_memory(pairs, 56 * pairs, 40_624) < 16e9
 
 

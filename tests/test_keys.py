@@ -32,7 +32,7 @@ OTHER: dict[str, Any] = {
     "mirror": "elsewhere", "corpus": "own", "baseline": "another", "scale": "another", "activation": "gelu",
     "length_penalty_form": "gnmt", "compute_type": "int8", "objective": "cosreg", "init_from": "mos-mle", "name": "adam",
     "option_from": "lm.models.demo.attention_dropout", "validate_every": 7, "validation_tokens": 7, "keep": 7, "tokenise": False,
-    "sentences": 7, "pairs": 7, "batches": 7, "tokens": 7, "extra_tests": ["test_2017_flickr"],
+    "sentences": 7, "max_pairs": 7, "batches": 7, "tokens": 7, "extra_tests": ["test_2017_flickr"],
     "fractions": [0.4, 0.4, 0.2], "betas": [0.8, 0.9],
 }  # fmt: skip
 
@@ -116,7 +116,7 @@ SCORES = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-c
         "corpora.lm.corpus": {"prepare", "score-lm", "score-recurrent", "score-skipgram"},
         "tokens.lm.groups.fractions": {"train-lm", "predict-lm", "score-lm", "baseline"},
         "tokens.skipgram.vocabulary.min_count": {"encode", "score-skipgram"},
-        "alignments.nmt.pairs": {"align", "score-nmt"},
+        "alignments.nmt.max_pairs": {"align", "score-nmt"},
         "lm.training.peak_lr": {"train-lm", "score-lm"},
         "lm.evaluation.window": {"predict-lm", "score-lm"},
         "lm.evaluation.continuation.prefix": {"predict-lm", "score-lm", "baseline"},

@@ -15,7 +15,7 @@ RENAMED_KEYS: dict[str, str] = {
     "sizes": "models", "size": "model", "knob": "option_from", "after": "init_from", "curves": "projection_steps",
     "named": "neighbour_ranks", "updates": "steps", "tokens_per_update": "tokens_per_step", "least_count": "min_count",
     "slowness_penalty": "temporal_activation_penalty", "at_once": "average_from_start", "lm.probe": "evaluation",
-    "drawn": "shared_negatives",
+    "drawn": "shared_negatives", "pairs": "max_pairs",
 }  # fmt: skip
 # What folders, stages and runs are called: nothing in it means something to a shell or leaves a folder.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 # Former key of a job -> present key. "training.updates" is that key inside `training` alone; it goes before "updates".
-KEYS: dict[str, str] = {"probe": "evaluation", "drawn": "shared_negatives"}
+KEYS: dict[str, str] = {"probe": "evaluation", "drawn": "shared_negatives", "pairs": "max_pairs", "pieces": "tokens"}
 # Key (present name) -> former value -> present value, of values of jobs that are names: {"architecture": {"cnn": "conv"}}.
 VALUES: dict[str, dict[str, str]] = {}
 # Former key of a score file or column of a CSV or TSV file -> present one.

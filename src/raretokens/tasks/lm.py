@@ -78,7 +78,7 @@ class Baseline(Section):
     name: str
     task: str
     corpus: str
-    pieces: str  # folder of token files
+    tokens: str  # folder of token files
     words: str | None  # folder of token files of the same text
     groups: Groups  # of the subword tokens
     continuation: Continuation
@@ -106,8 +106,8 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
     """Return None where no token files cut the text into subword tokens."""
     tokens = [name for name, declared in parameters.tokens.items() if declared.corpus == corpus]
-    pieces = [name for name in tokens if not _is_words(parameters, name)]
-    if not pieces:
+    subwords = [name for name in tokens if not _is_words(parameters, name)]
+    if not subwords:
         return None
     trained = {
         line.tokens for line in parameters.lines("lm").values()
@@ -116,9 +116,9 @@ def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Bas
         name=parameters.corpora[corpus].baseline,
         task="lm",
         corpus=corpus,
-        pieces=pieces[0],
-        words=next((name for name in tokens if name not in pieces and name in trained), None),
-        groups=parameters.tokens[pieces[0]].groups,
+        tokens=subwords[0],
+        words=next((name for name in tokens if name not in subwords and name in trained), None),
+        groups=parameters.tokens[subwords[0]].groups,
         continuation=settings.evaluation.continuation,
     )
 
@@ -257,7 +257,7 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
     from raretokens.evaluation.metrics import bootstrap, predictions, text
     from raretokens.evaluation.score_files import write_baseline
 
-    folder, words = token_files / job.pieces, token_files / (job.words or job.pieces)
+    folder, words = token_files / job.tokens, token_files / (job.words or job.tokens)
     vocabulary, targets = Vocabulary.read(folder / VOCABULARY), tokens(folder, "test")
     groups, settings = vocabulary.frequency_groups(job.groups), job.continuation
     word_vocabulary = Vocabulary.read(words / VOCABULARY)

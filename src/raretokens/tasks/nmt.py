@@ -91,7 +91,7 @@ class Baseline(Section):
 
     name: str
     task: str
-    pieces: str  # folder of token files
+    tokens: str  # folder of token files
     texts: Texts
 
 
@@ -117,7 +117,7 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
         threads=parameters.threads,
     )
     yield "translate", translate
-    aligned = parameters.alignments[run.tokens].pairs
+    aligned = parameters.alignments[run.tokens].max_pairs
     yield "score-nmt", Score(**score, neighbour_ranks=settings.neighbour_ranks, texts=texts, aligned=aligned)
 
 
@@ -125,7 +125,7 @@ def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Bas
     """Return None where no token files cut the text."""
     tokens = next((name for name, declared in parameters.tokens.items() if declared.corpus == corpus), None)
     name, texts = parameters.corpora[corpus].baseline, _texts(parameters, settings.decoding, corpus)
-    return Baseline(name=name, task="nmt", pieces=tokens, texts=texts) if tokens else None
+    return Baseline(name=name, task="nmt", tokens=tokens, texts=texts) if tokens else None
 
 
 def _texts(parameters: Parameters, decoding: Decoding, corpus: str) -> Texts:
@@ -191,7 +191,7 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
     from raretokens.evaluation.metrics import text
     from raretokens.evaluation.score_files import write_baseline
 
-    folder, corpus = token_files / job.pieces, corpora / job.texts.corpus
+    folder, corpus = token_files / job.tokens, corpora / job.texts.corpus
     pairs = {split: facts["lines"] for split, facts in splits(folder).items()}
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     metrics = {

@@ -1,6 +1,6 @@
 """Word alignment of the training sentences by fast_align (Dyer et al., 2013), as sil-thot implements it, for AlignSim.
 
-The model is trained in both directions on evenly spaced sentence pairs (`alignments.<name>.pairs`; empty: all of them).
+The model is trained in both directions on evenly spaced sentence pairs (`alignments.<name>.max_pairs`; empty: all of them).
 The trained models then link all sentence pairs, symmetrised by grow-diag-final-and (Koehn et al., 2005). The library's sums
 depend on the order in which its threads meet: the links are the same from run to run with OMP_NUM_THREADS=1.
 """
@@ -62,7 +62,7 @@ class SentencePairs:
 def align(job: AlignJob, tokens: Path, into: Path) -> None:
     """Write links.npz, the link counts by token type of the training sentences, and meta.json, how they were made."""
     pairs = SentencePairs(Bitext(tokens, "train"), read_meta(tokens)["vocabulary"])
-    counts = count_links(pairs, pairs.numbers(job.pairs), into)
+    counts = count_links(pairs, pairs.numbers(job.max_pairs), into)
     with atomic_write(into / "links.npz") as part, open(part, "wb") as file:
         save_npz(file, counts)
     meta = {
@@ -170,5 +170,5 @@ def check_memory(needed: float) -> None:
     if needed > free:
         raise UserError(
             f"alignment: training takes about {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free; "
-            "train on fewer pairs (alignments.<name>.pairs), or on a machine with more"
+            "train on fewer pairs (alignments.<name>.max_pairs), or on a machine with more"
         )

@@ -63,4 +63,4 @@ class EncodeJob(Section):
 
 
 class AlignJob(Strict):
-    pairs: PositiveInt | None = None  # sentence pairs that the aligner is trained on, evenly spaced; None: all
+    max_pairs: PositiveInt | None = None  # sentence pairs that the aligner is trained on, evenly spaced; None: all

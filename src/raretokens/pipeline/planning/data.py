@@ -108,7 +108,7 @@ def needs(parameters: Parameters) -> Iterator[Need]:
     for name, alignment in parameters.alignments.items():
         every, found = expected_size(parameters.corpus_of(name).corpus).get("pairs"), _text_or_none(parameters, name)
         if every and found and found.tokens:
-            yield aligned(name, every, found.tokens, found.rows, min(alignment.pairs or every, every))
+            yield aligned(name, every, found.tokens, found.rows, min(alignment.max_pairs or every, every))
         else:
             yield Need(f"align@{name}", math.nan, math.nan, math.nan)
 

@@ -127,7 +127,7 @@ def data_shortfalls(needs: Iterable[Need], free: Resources) -> Iterator[str]:
     """A line for each stage before training that has yet to run and for which the memory does not suffice."""
     for need in needs:
         if not _is_done(need.stage) and CERTAIN * need.memory > free.host:
-            way = "; align fewer pairs (alignments.<name>.pairs), or" if need.stage.startswith("align") else ";"
+            way = "; align fewer pairs (alignments.<name>.max_pairs), or" if need.stage.startswith("align") else ";"
             lacks = f"needs about {_gb(need.memory)} of memory, {_gb(free.host)} are free"
             yield f"{need.stage}: {lacks}{way} take a machine with more"
 
