@@ -1,0 +1,177 @@
+"""The documentation site, built from docs/ and the committed reports: no warning, no dead link, nothing loaded from elsewhere."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RARE_CLAIM = "results/small/agg/table-3.html#claim-agg-lowers-rare-perplexity"
+
+
+class Page(HTMLParser):
+    """Identifiers and addresses of a page."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.sources: list[str] = []
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            elif name == "href" and value and tag in ("a", "link"):
+                (self.sources if tag == "link" else self.links).append(value)
+            elif name == "src" and value:
+                self.sources.append(value)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """Fails where Sphinx warns."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", folder / "doctrees", "docs", folder / "html"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(site) -> dict[Path, Page]:
+    return {file: Page(file) for file in site.rglob("*.html")}
+
+
+def test_every_link_leads_somewhere(site, pages):
+    for file, page in pages.items():
+        for link in page.links:
+            target = urlparse(link)
+            if target.scheme:
+                continue
+            path = (file.parent / unquote(target.path)).resolve() if target.path else file
+            assert path.exists(), (file, link)
+            if target.fragment and path in pages and path.name not in ("genindex.html", "search.html"):
+                assert unquote(target.fragment) in pages[path].ids, (file, link)
+
+
+def test_no_page_needs_the_network(pages):
+    for file, page in pages.items():
+        assert [source for source in page.sources if urlparse(source).scheme not in ("", "data")] == [], file
+
+
+def test_every_table_figure_and_claim_has_its_place_once(site, pages):
+    small = site / "results/small"
+    for kind in ("table", "figure"):
+        for file in (ROOT / f"scales/small/reports/{kind}s").glob("*.csv"):
+            paper, *_, number = file.stem.split("-")
+            page = "text" if number == "text" else f"{kind}-{number}"
+            assert paper == "raretokens" or small / f"{paper}/{page}.html" in pages, file
+    rows = (ROOT / "scales/small/reports/claims.csv").read_text().splitlines()[1:]
+    inside = [page for file, page in pages.items() if file.is_relative_to(small)]
+    found = Counter(name for page in inside for name in page.ids if name.startswith("claim-"))
+    assert found == {f"claim-{row.split(',')[0]}": 1 for row in rows}
+
+
+def test_all_pages_are_in_the_contents(site, pages):
+    """Nothing is reached by search alone: the contents beside each page lead to all pages."""
+    contents = {(site / urlparse(link).path).resolve() for link in pages[site / "index.html"].links if urlparse(link).path}
+    assert {file for file in pages if file.name not in ("genindex.html", "search.html", "py-modindex.html")} <= contents
+
+
+@pytest.fixture
+def shown(browser, site):
+    """Open a page in a window of some width and colours. What the page complains of fails the test."""
+    complaints, windows = [], []
+
+    def show(page: str, width: int = 1400, scheme: str = "light"):
+        window = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        windows.append(window)
+        window.on("pageerror", lambda error: complaints.append(str(error)))
+        window.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        window.on("request", lambda asked: complaints.append(asked.url) if asked.url.startswith("http") else None)
+        window.goto(f"{site.as_uri()}/{page}")
+        return window
+
+    yield show
+    for window in windows:
+        window.close()
+    assert complaints == []
+
+
+def test_a_heading_sorts_its_column_and_a_cell_finds_its_sources(shown):
+    window = shown("results/small/agg/table-3.html")
+    heading = window.locator("table.grid thead th").nth(3)
+    heading.locator(".dt-column-order").wait_for()
+    for _ in range(2):
+        heading.click()
+        direction = heading.get_attribute("aria-sort")
+        read = "rows => rows.map(row => parseFloat(row.cells[3].dataset.order)).filter(one => !isNaN(one))"
+        numbers = window.eval_on_selector_all("table.grid tbody tr", read)
+        assert len(numbers) > 3 and numbers == sorted(numbers, reverse=direction == "descending")
+    cell = window.locator("table.grid td[data-row='AGG'][data-column='PPL Rare']")
+    cell.click()
+    rows = window.locator("#sources tbody tr")
+    assert rows.count() == 1 and "agg agg-2 agg-3" in rows.inner_text().replace("\xa0", " ")
+
+
+def test_filters_leave_what_was_asked_for(shown):
+    window = shown("results/small/claims.html")
+    window.locator(".dtsp-searchPane >> text=/^FRAGE$/").first.click()
+    papers = window.eval_on_selector_all("table[data-table] tbody tr", "rows => rows.map(row => row.cells[1].textContent)")
+    assert papers and set(papers) == {"FRAGE"}
+
+
+def test_an_address_opens_its_claim_and_its_run(shown):
+    window = shown(RARE_CLAIM)
+    evidence = window.locator("details.claim[open] .evidence")
+    evidence.wait_for()
+    assert "858.11" in evidence.inner_text()
+    evidence.locator("a").first.click()
+    run = window.locator("details[id=run-agg][open]")
+    run.locator(".plot svg").wait_for()
+    assert "0.03" in run.locator(".facts").inner_text()
+
+
+BACKGROUND = """one => { for (let part = one; part; part = part.parentElement) {
+  const colour = getComputedStyle(part).backgroundColor;
+  if (!/rgba\\(.*, 0\\)$/.test(colour)) return [getComputedStyle(one).color, colour]; } }"""
+
+
+def contrast(colours: list[str]) -> float:
+    """WCAG 2.2's ratio of two colours written as rgb(r, g, b)."""
+
+    def luminance(colour: str) -> float:
+        parts = [float(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted(map(luminance, colours))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["index.html", RARE_CLAIM, "results/small/claims.html", "results/small/methods.html"])
+def test_pages_are_readable_in_both_colours_and_on_a_phone(shown, page, scheme):
+    window = shown(page, 380, scheme)
+    window.wait_for_load_state("networkidle")
+    assert window.evaluate("document.documentElement.scrollWidth") <= 380
+    for selector in ("p", "td", "th", ".reported", ".verdict", ".numbers", ".facts dt", "article a"):
+        parts = window.locator(f"[role=main] {selector}")
+        ratios = [contrast(parts.nth(i).evaluate(BACKGROUND)) for i in range(min(parts.count(), 12))]
+        assert not ratios or min(ratios) >= 4.5, (selector, ratios)
+
+
+def test_print_shows_what_is_folded(shown):
+    window = shown(RARE_CLAIM)
+    window.emulate_media(media="print")
+    window.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert window.evaluate("[...document.querySelectorAll('article details')].every(one => one.open)")
+    assert not window.locator(".sidebar-drawer").is_visible()
