@@ -34,13 +34,14 @@ async function enhanceTables() {
   if (!tables.length) return;
   // A browser imports no module from a file, but from a blob that holds the same text.
   const source = new Blob([window.dataTablesSource], { type: "text/javascript" });
-  const { ITable: DataTable } = await import(URL.createObjectURL(source));
+  const { default: DataTable } = await import(URL.createObjectURL(source));
   const made = new Map(tables.map((table) => [table, new DataTable(table, tableOptions(table))]));
   const sources = document.querySelector("#sources table");
   document.querySelector("table.grid")?.addEventListener("click", (event) => {
     const { row, column } = event.target.closest("td[data-row]")?.dataset ?? {};
     if (!row || !sources) return;
-    made.get(sources).columns().search("").columns(0).search(row, { exact: true }).columns(1).search(column, { exact: true }).draw();
+    const found = made.get(sources).search("");
+    found.column(0).search(row, { exact: true }).column(1).search(column, { exact: true }).draw();
     document.getElementById("sources").scrollIntoView({ behavior: "smooth" });
   });
   addEventListener("beforeprint", () => made.forEach((table) => table.page.len(-1).draw()));

@@ -223,7 +223,7 @@ NOT_METRICS = {"run", "update", "step", "family"}
 
 def _curves(file: Path) -> tuple[list[dict[str, Any]], list[str]] | None:
     """Points of all curves of a task in long form, and the names of the metrics."""
-    if not file.is_file():
+    if not file.is_file() or not file.stat().st_size:
         return None
     rows = csv_files.read_csv(file)
     metrics = [name for name in rows if name not in NOT_METRICS and (rows[name] != "").any()]

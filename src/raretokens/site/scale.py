@@ -1,5 +1,6 @@
 """The reports of one scale as the site reads them: the CSV and JSON files below reports/, with the declarations beside them."""
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +47,7 @@ class Scale:
     @classmethod
     def read(cls, folder: Path, root: Path) -> "Scale":
         """Read the scale of a folder; root is the folder of the code."""
-        sheet = run_sheet(load(folder / paths.PARAMETERS))
+        sheet = _as_scored(run_sheet(load(folder / paths.PARAMETERS)), folder / paths.SCORES)
         declared = load_declarations(root / paths.PRINTED)
         return cls(folder, sheet, declared, AllScores(sheet, folder / paths.SCORES))
 
@@ -96,3 +97,14 @@ class Scale:
 
 def _table_place(name: str, table: Table) -> Place:
     return Place(table.paper, "text" if table.is_of_text else "table", name, table.title, table.place)
+
+
+def _as_scored(sheet: Sheet, scores: Path) -> Sheet:
+    """The run sheet with the parameters of the score files: the site shows the reports that are there, whoever made them."""
+    runs = {}
+    for task, lines in sheet.runs.items():
+        files = {name: scores / task / f"{name}.json" for name in lines}
+        found = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items() if file.is_file()}
+        hashes = {name: score.get("parameters_hash", "") for name, score in found.items()}
+        runs[task] = {name: line.replaced(parameters_hash=hashes.get(name, "")) for name, line in lines.items()}
+    return sheet.replaced(runs=runs)
