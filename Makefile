@@ -12,6 +12,7 @@ help: ## what there is
 
 demo: environment ## train everything that is not trained yet, and write the reports
 	stages/parallel
+	@$(MAKE) --no-print-directory site STRICT=
 
 # One table: trains what its rows need, renders it alone and prints it. make table T=agg-3
 T ?= agg-3
@@ -25,9 +26,16 @@ test: environment lint ## lint and tests
 diff: environment ## every cell of the reports against a revision: make diff REV=main~3
 	python -m raretokens diff $(REV)
 
-site: environment ## build the documentation site: build/site/index.html
-	sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -d build/doctrees docs build/site
-	@echo "Open build/site/index.html"
+# A warning fails the build, but not that of the demo, whose parameters and reports are a user's.
+STRICT = --fail-on-warning --keep-going
+SITE = README.md $(wildcard docs/*.md docs/conf.py docs/_static/* data/paper/*.yaml data/paper/*/*.yaml src/raretokens/*.py \
+	src/raretokens/*/*.py src/raretokens/site/templates/* reports/*.csv reports/*.md scales/*/reports/*.csv scales/*/reports/*.md)
+site: environment build/site/index.html ## build the documentation site
+	@echo "Open build/site/index.html for the results and the documentation"
+
+build/site/index.html: $(SITE)
+	sphinx-build --quiet $(STRICT) -d build/doctrees docs build/site
+	@touch $@
 
 paper: environment ## build the paper on the software: paper/paper.pdf
 	uv run --quiet paper/build.py

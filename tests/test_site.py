@@ -136,7 +136,7 @@ def test_an_address_opens_its_claim_and_its_run(shown):
     assert "858.11" in evidence.inner_text()
     evidence.locator("a").first.click()
     run = window.locator("details[id=run-agg][open]")
-    run.locator(".plot svg").wait_for()
+    run.locator(".plot svg.marks").wait_for()
     assert "0.03" in run.locator(".facts").inner_text()
 
 

@@ -18,13 +18,12 @@ from raretokens.report import claims, method_tables
 from raretokens.report.cells import Cell
 from raretokens.report.figure_points import figure_points
 from raretokens.report.figures import write_figure
-from raretokens.report.page import page
 from raretokens.report.summary import environment, summary
 from raretokens.report.tables import table_cells, write_table
 
 
 def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
-    """Write tables, figures, claims, index (Markdown and HTML) and headline numbers; returns the verdict counts in words."""
+    """Write tables, figures, claims, index and headline numbers; returns the verdict counts in words."""
     scores = AllScores(sheet, reports / "runs")
     for folder in ("tables", "latex", "figures", "plots"):
         shutil.rmtree(reports / folder, ignore_errors=True)
@@ -47,10 +46,6 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     counts = claims.in_words(verdicts)
     overview = summary(sheet, declared, cells, scores, counts)
     write_text(reports / "index.md", _index(overview))
-    write_text(
-        reports / "index.html",
-        page(overview, declared, cells, verdicts, scores, method_tables.tables(compared), reports),
-    )
     write_text(reports / "headline.json", json.dumps(claims.headline(verdicts), indent=1) + "\n")
     return counts
 
