@@ -148,7 +148,9 @@ def test_an_output_embedding_in_the_file_of_a_tied_model_is_measured_as_transfor
     given = next(tensor for key, tensor in tensors.items() if key.endswith(names))
     for output, roles in ((given.clone(), 1), (0.1 * given + 0.5, 2)):  # the same again, and one that was trained apart
         save_file(tensors | {"lm_head.weight": output}, tmp_path / name / "model.safetensors", {"format": "pt"})
-        assert len(check(tmp_path / name, architecture).embeddings) == roles
+        found = check(tmp_path / name, architecture)
+        assert len(found.embeddings) == roles
+        assert ("config.json ties the embeddings, but" in "".join(found.notes)) == (roles == 2)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt-neox", "phi"])

@@ -99,6 +99,8 @@ def _by_roles(
                 f"config.json makes the {role} embedding {_times(roles.shapes[parameter])}, but the file has "
                 f"{_times(tensors[name].shape)}: the file's is measured"
             )
+    if (output := roles.parameters.get("output")) in roles.tied and [OUTPUT] in found.values():
+        notes.append(f"config.json ties the embeddings, but the file holds a {output} that differs: transformers loads both")
     if "output" not in roles.parameters:
         notes.append(f"{roles.architecture} has no output embedding")
     return {_title(of): tensors[name] for name, of in found.items()}, roles.has_output_bias

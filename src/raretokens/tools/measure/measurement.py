@@ -152,9 +152,9 @@ def measure_embedding(
         }
     report("under-trained rows")
     undertrained, candidates, points = {}, [], []
-    with optional("under-trained rows", notes, report):
+    with optional("under-trained rows", notes, report), np.errstate(all="ignore"):
         undertrained, candidates = _find_undertrained(model, matrix, arrangement)
-    with optional("figures", notes, report):
+    with optional("figures", notes, report), np.errstate(all="ignore"):
         points = list(_figure_points(matrix, arrangement))
     row_groups = np.full(stored.shape[0], FILLER, np.int8)
     row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]

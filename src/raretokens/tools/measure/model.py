@@ -65,7 +65,7 @@ class Model:
 
     def is_foreign(self, role: str) -> bool:
         """Whether the rows of an embedding are not the tokenizer's tokens: the decoder has another vocabulary."""
-        return self.has_two_vocabularies and role.startswith("decoder")
+        return self.has_two_vocabularies and role.startswith(("decoder", "output"))
 
 
 def load_model(name: str) -> Model:
@@ -176,8 +176,9 @@ def _shares_rows(tensors: Mapping[str, StoredMatrix]) -> bool:
 
 
 def _has_two_vocabularies(folder: Path, config: dict[str, Any]) -> bool:
-    is_shared = config.get("share_encoder_decoder_embeddings", True)
-    return is_shared is False or "tgt_vocab_size" in config or (folder / "target_vocab.json").is_file()
+    rows = config.get("vocab_size")
+    is_other = "tgt_vocab_size" in config or config.get("decoder_vocab_size", rows) != rows
+    return is_other or (folder / "target_vocab.json").is_file()
 
 
 def _read_settings(path: Path, notes: list[str]) -> dict[str, Any]:
@@ -211,6 +212,8 @@ def _read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
     ignored = [path.name for path in others if path not in files]
     if ignored and files:
         notes.append(f"not read, as transformers would not: {', '.join(ignored[:8])}")
+    if files and (folder / "adapter_config.json").is_file() and not single.is_file():
+        raise UserError(f"{folder}: holds an adapter alone; merge it into its model first (merge_and_unload() of peft)")
     if files:
         return {name: tensor for path in files for name, tensor in read_file(path).tensors.items()}
     if pickled := next((path for suffix in PICKLED for path in folder.glob(f"*{suffix}")), None):

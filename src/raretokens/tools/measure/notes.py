@@ -36,4 +36,4 @@ def optional(part: str, notes: list[str], report: Report = lambda note: None) ->
 
 def add_note(note: str, notes: list[str], report: Report) -> None:
     notes.append(note)
-    report(note)
+    report(f"note: {note}")

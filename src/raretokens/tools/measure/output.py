@@ -136,13 +136,15 @@ def _draw_cloud(one: Measurement, axis: Axes, name: str) -> None:
             )  # fmt: skip
 
 
-def _draw_spectra(measurements: Sequence[Measurement]) -> Figure:
+def _draw_spectra(measurements: Sequence[Measurement]) -> Figure | None:
+    if not any(one.points for one in measurements):
+        return None
     figure = Figure(figsize=(0.7 * WIDTH, HEIGHT + 0.6), dpi=110, layout="constrained")
     axis = figure.subplots()
     for number, one in enumerate(measurements):
         points = [(x, y) for series, _, x, y in one.points if series == "singular_values"]
         colour, _ = CURVES[number % len(CURVES)]
-        axis.plot(*zip(*points, strict=True), color=colour, linewidth=1.3, label=one.title)
+        axis.plot(*(zip(*points, strict=True) if points else ([], [])), color=colour, linewidth=1.3, label=one.title)
     axis.set(xlabel="rank", ylabel="over the largest", ylim=(0, None))
     figure.legend(loc="outside lower center", ncols=2)
     return figure
