@@ -144,6 +144,16 @@ def test_bfloat16_stays_near_float32(folder, task, other_accelerator):
         assert low["loss"] == pytest.approx(full["loss"], rel=5e-3)
 
 
+@pytest.mark.parametrize(("seconds", "warns"), [({torch.bfloat16: 2.5, torch.float32: 1.0}, True),
+                                               ({torch.bfloat16: 0.6, torch.float32: 1.0}, False)])  # fmt: skip
+def test_a_processor_that_is_slow_in_bfloat16_is_named(monkeypatch, seconds, warns):
+    assert run.product_seconds(torch.float32) > 0
+    monkeypatch.setattr(run, "product_seconds", seconds.__getitem__)
+    lines = run._slow("bfloat16", torch.device("cpu"))
+    expected = ["warning: a product in bfloat16 takes 2.5 times as long as in float32 on this processor"]
+    assert lines == (expected if warns else []) and run._slow("float32", torch.device("cpu")) == []
+
+
 # Writing machine code takes half a minute of processor time: RARETOKENS_COMPILE asks for it.
 @pytest.mark.parametrize("compiler", ["aot_eager", "inductor"] if "RARETOKENS_COMPILE" in os.environ else ["aot_eager"])
 def test_a_compiled_model_trains_the_same(folder, other_accelerator, monkeypatch, compiler):

@@ -1,5 +1,6 @@
 """One line of the run sheet, from token files to a trained model."""
 
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +25,8 @@ from raretokens.training.state import State, fingerprint
 
 COMPILER = "inductor"  # of torch.compile
 WEIGHTS = "model.safetensors"
+SLOWER = 1.2  # bfloat16 than float32, from where a run says so
+PRODUCTS = 4  # the first one compiles
 
 
 def train(
@@ -116,10 +119,24 @@ def process(precision: str, execution: Execution) -> Accelerator:
 
 
 def _slow(precision: str, device: torch.device) -> list[str]:
-    """A processor without instructions for bfloat16 carries it out in others, a word at a time."""
-    if precision != "bfloat16" or device.type != "cpu" or torch.cpu._is_avx512_bf16_supported():
+    """A line where bfloat16 is slower than float32 on this processor: its instructions alone do not say so."""
+    if precision != "bfloat16" or device.type != "cpu":
         return []
-    return ["warning: this processor has no avx512_bf16, precision bfloat16 may be 40 times slower than float32"]
+    ratio = product_seconds(torch.bfloat16) / product_seconds(torch.float32)
+    if ratio < SLOWER:
+        return []
+    return [f"warning: a product in bfloat16 takes {ratio:.1f} times as long as in float32 on this processor"]
+
+
+def product_seconds(dtype: torch.dtype) -> float:
+    """Return the processor seconds of a small matrix product: the fewest of a few."""
+    left, right = torch.ones(256, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)
+    seconds = []
+    for _ in range(PRODUCTS):
+        begun = time.process_time()
+        left @ right
+        seconds.append(time.process_time() - begun)
+    return max(min(seconds), 1e-9)
 
 
 def _vocabulary(tokens: Path, reverse: bool) -> Vocabulary:
