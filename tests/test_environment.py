@@ -1,4 +1,4 @@
-"""Scripts in the shell, whatever the caller's environment is: environment.sh with an installer that is faked, and stages/*."""
+"""Scripts and the first stage, wherever they are started: environment.sh with an installer that is faked, and stages/*."""
 
 import os
 import shutil
@@ -6,6 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from raretokens.errors import UserError
+from raretokens.pipeline.context import check_place
 
 ROOT = Path(__file__).parents[1]
 # What environment.sh calls. `-m venv` makes an environment whose scripts name it by its path, as the real one does.
@@ -156,3 +159,19 @@ def test_a_start_in_another_folder_is_one_line(tmp_path, command):
     expected = "error: params.yaml: no such file; run from the folder of a scale (the top level or scales/*)\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
     assert not any(tmp_path.iterdir())
+
+
+def test_folders_that_dvc_does_not_serve_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_place({"lm-train": "missing.txt"})
+    (tmp_path / "data").symlink_to("/usr")
+    check_place({})  # without git DVC goes there
+    (tmp_path / ".git").mkdir()
+    with pytest.raises(UserError, match="^data: is a symbolic link out of the git repository, where DVC tracks no files; "):
+        check_place({})
+    copy = tmp_path / ".dvc/tmp/exps/tmp1"
+    copy.mkdir(parents=True)
+    monkeypatch.chdir(copy)
+    check_place({"lm-train": str(ROOT / "README.md")})
+    with pytest.raises(UserError, match="^own.lm-train: text/train.txt: no such file in the copy .* absolute path$"):
+        check_place({"lm-train": "text/train.txt"})

@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +65,17 @@ def test_the_launch_command_starts_a_run_on_two_processes(folder):
     facts = json.loads((folder / "data/scratch/timing/lm-agg.json").read_text())
     assert facts["processes"] == 2 and facts["tokens_per_second"] > 0 and facts["peak_memory_bytes"] > 1e8
     assert not list((folder / "data/scratch/runs").iterdir())
+
+
+def test_alpha_is_of_every_text_that_is_encoded(folder, tmp_path):
+    command = [sys.executable, "-m", "raretokens", "alpha", "--share", "0.2"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and "lm, steps of 128 tokens (lm, demo)" in done.stdout
+    assert done.stderr.startswith("no tokens yet of ") and "encode@nmt" in done.stderr and "encode@lm" not in done.stderr
+    shutil.copy(folder / "params.yaml", tmp_path)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "encode@lm" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Context of the stages that does not affect results: machine settings, progress, refusals, and where files come from."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,29 @@ def own_file(name: str) -> Path:
     if name not in files:
         raise UserError(f"own.{name}: not in params.yaml; there are {', '.join(files) or 'none'}")
     return Path(files[name])
+
+
+def check_place(own: Mapping[str, str]) -> None:
+    """Check what DVC cannot do in this folder; own: the files of custom corpora.
+
+    Raises:
+        UserError: `data` is a symbolic link that leaves the git repository, or DVC has copied the project without a file that
+            is not in git.
+    """
+    here = Path.cwd()
+    repository = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+    if paths.DATA.is_symlink() and repository and not paths.DATA.resolve().is_relative_to(repository):
+        raise UserError(
+            f"{paths.DATA}: is a symbolic link out of the git repository, where DVC tracks no files; "
+            "put the whole checkout on the other disk, or mount a folder of that disk at data (mount --bind)"
+        )
+    if {".dvc", "tmp", "exps"} <= {*here.parts}:
+        for name, file in own.items():
+            if not Path(file).exists():
+                raise UserError(
+                    f"own.{name}: {file}: no such file in the copy that `dvc exp run --temp` works in, "
+                    "which has the files of git alone; write an absolute path"
+                )
 
 
 def machine() -> "Machine":
