@@ -106,4 +106,9 @@ def _filled(text: str, scale: Scale) -> str:
     for name, one in scale.verdicts.items():
         if one.effect.value is not None:
             effects[name] = page_text(one.claim.effect, one.effect.value)
-    return text.format_map(effects)
+    return _sentence(text.format_map(effects))
+
+
+def _sentence(text: str) -> str:
+    """A text with a capital at its start and a full stop at its end."""
+    return text[:1].upper() + text[1:].removesuffix(".") + "." if text else ""
