@@ -220,9 +220,8 @@ def test_a_loop_warns_of_a_frozen_embedding_and_leaves_it_out_of_the_optimizer()
     loop.step(optimizer)
     assert torch.equal(frozen, before) and other.grad.any()
     with pytest.raises(ValueError, match=r"^targets lie in -100\.\.3; allowed: 0\.\.4, and 0 for padding$"):
-        Loop(build("mle", facts(torch.arange(5), width=2, updates_per_epoch=1, pad=0)), other.new_ones(5, 2)).begin(
-            [torch.tensor([-100, 3])]
-        )
+        padded = facts(torch.arange(5), width=2, updates_per_epoch=1, pad=0)
+        Loop(build("mle", padded), nn.Parameter(torch.ones(5, 2))).begin([torch.tensor([-100, 3])])
 
 
 def test_float16_weights_are_refused_in_training_and_evaluated(tmp_path):
