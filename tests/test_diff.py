@@ -11,7 +11,7 @@ import yaml
 from tiny.run_sheet import DECLARED
 
 from raretokens.papers.declarations import EXACT, Tolerance
-from raretokens.report.diff import number_moves
+from raretokens.report.diff import figure_moves, number_moves
 from raretokens.report.revision import Revision
 from raretokens.tools.cli import main
 
@@ -224,4 +224,18 @@ def test_this_python_is_the_stages_python():
 def test_how_far_a_cell_may_move_is_its_task_s(metric, task, before, now, out):
     drift = DECLARED.metric(metric).drift_of(task)
     (move,) = number_moves("tables/x.csv", "row", "column", before, now, drift)
+    assert move.out == out
+
+
+@pytest.mark.parametrize("place", ["panel", "figure"])
+@pytest.mark.parametrize(("task", "out"), [("skipgram", False), ("lm", True)])
+def test_how_far_a_figure_s_point_may_move_is_its_task_s(place, task, out):
+    """A panel's task is its own, where it has one, and its figure's otherwise."""
+    figure = DECLARED.figures["agg-figure-5"]
+    changes = {"metric": "spearman.rw", "title": "x", "task": task if place == "panel" else None}
+    panel = figure.panels[0].model_copy(update=changes)
+    figure = figure.model_copy(update={"panels": [panel], "task": task if place == "figure" else "nmt"})
+    declared = DECLARED.model_copy(update={"figures": {"agg-figure-5": figure}})
+    before, now = ("panel,run,group,x,y\nx,a,,1," + y for y in ("6.30\n", "11.00\n"))
+    (move,) = figure_moves("figures/agg-figure-5.csv", before, now, declared)
     assert move.out == out
