@@ -88,9 +88,8 @@ def _to_csv(measurements: Sequence[Measurement]) -> str:
 
 
 def _template(name: str, is_page: bool) -> jinja2.Template:
-    loaders = [jinja2.PackageLoader("raretokens.tools.measure"), jinja2.PackageLoader("raretokens.report")]
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(loaders), autoescape=is_page, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.PackageLoader("raretokens.tools.measure"), autoescape=is_page, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.globals["number"] = format_number
