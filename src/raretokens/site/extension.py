@@ -72,7 +72,10 @@ def write_references(app: Sphinx) -> None:
     """Write the tables of docs/_generated, which pages of the reference include."""
     folder = Path(app.srcdir) / "_generated"
     folder.mkdir(exist_ok=True)
-    for name, text in {"objectives": reference.objectives_text(), "metrics": reference.metrics_text(ROOT / PRINTED)}.items():
+    for name, text in {
+        "objectives": reference.objectives_text(),
+        "metrics": reference.metrics_text(ROOT / PRINTED),
+    }.items():
         page = folder / f"{name}.md"
         if not page.is_file() or page.read_text(encoding="utf-8") != text:
             write_text(page, text)

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 import jinja2
 
 from raretokens import csv_files
-from raretokens.evidence.verdict import Outcome
 from raretokens.files import write_text
 from raretokens.papers.task_names import TASKS
 from raretokens.report.cells import Cell
@@ -21,7 +21,7 @@ from raretokens.report.summary import environment, reported_counts
 from raretokens.report.tables import WAYS, Grid, Marks, marked, remarks
 from raretokens.site.charts import curves_chart, loss_chart
 from raretokens.site.claims import ClaimView
-from raretokens.site.runs import common_signatures, run_views
+from raretokens.site.runs import RunView, common_signatures, run_views
 from raretokens.site.scale import Place, Scale
 
 MARKS = Marks(
@@ -95,8 +95,25 @@ class Pages:
         inside = str(path.relative_to(self._reports)) if path.is_relative_to(self._reports) else ""
         return os.path.relpath(self.folder / known[inside] if inside in known else path, here)
 
-    def _views(self, paper: str) -> list[ClaimView]:
-        return [ClaimView.of(one, self.scale) for one in self.scale.verdicts.values() if one.claim.paper == paper]
+    @cached_property
+    def _claim_views(self) -> dict[str, ClaimView]:
+        return {name: ClaimView.of(verdict, self.scale) for name, verdict in self.scale.verdicts.items()}
+
+    @cached_property
+    def _run_views(self) -> dict[str, list[RunView]]:
+        return run_views(self.scale)
+
+    def _of_paper(self, paper: str) -> list[ClaimView]:
+        return [view for view in self._claim_views.values() if view.claim.paper == paper]
+
+    def _of_place(self, place: Place) -> list[ClaimView]:
+        return [self._claim_views[one.name] for one in self.scale.claims_of(place)]
+
+    @cached_property
+    def _claim_pages(self) -> dict[str, str]:
+        """Claim -> its page, seen from the folder of the scale."""
+        homes = {name: self.scale.home(verdict) for name, verdict in self.scale.verdicts.items()}
+        return {name: f"{home.paper.lower()}/{home.page}" if home else "later" for name, home in homes.items()}
 
     def _overview(self) -> None:
         scale, declared = self.scale, self.scale.declared
@@ -108,10 +125,10 @@ class Pages:
             nested=not self.is_first,
             about=declared.scales.get(scale.name),
             papers=scale.papers,
-            counts=csv_files.read_csv(self._reports / "verdicts.csv"),
-            outcomes=[str(outcome) for outcome in reversed(Outcome)],
+            counts=[csv_files.read_csv(file) for file in self._counts if file.is_file()],
+            findings=self._own_text("findings.md", "index.md"),
             reported=reported_counts(declared, cells),
-            runs=run_views(scale),
+            runs=self._run_views,
             tasks=TASKS,
             figures={name: (figure, picture_kind(figure.panels)) for name, figure in own.items()},
             forest=(self._reports / "forest.svg").is_file(),
@@ -120,15 +137,22 @@ class Pages:
             ],
         )
 
+    @property
+    def _counts(self) -> list[Path]:
+        return [self._reports / "verdicts.csv", self._reports / "other-verdicts.csv"]
+
     def _paper(self, paper: str, places: list[Place]) -> None:
         name = paper.lower()
-        rows = [(place, [ClaimView.of(one, self.scale) for one in self.scale.claims_of(place)]) for place in places]
-        text = self._own_text(f"papers/{name}.md", f"{name}/index.md")
-        self._add(f"{name}/index", "paper", paper=paper, places=rows, text=text)
+        rows = [(place, self._of_place(place)) for place in places]
+        pages = {claim: os.path.relpath(page, name) for claim, page in self._claim_pages.items()}
+        head, *_ = self._own_text(f"papers/{name}.md", f"{name}/index.md").partition("\n## ")
+        self._add(
+            f"{name}/index", "paper", paper=paper, places=rows, head=head, claims=self._of_paper(paper), pages=pages
+        )
 
     def _place(self, place: Place) -> None:
         declared, page = self.scale.declared, f"{place.paper.lower()}/{place.page}"
-        claims = [ClaimView.of(one, self.scale) for one in self.scale.claims_of(place)]
+        claims = self._of_place(place)
         if place.kind == "figure":
             figure = declared.figures[place.name]
             self._add(page, "figure", place=place, figure=figure, kind=picture_kind(figure.panels), claims=claims)
@@ -149,17 +173,10 @@ class Pages:
         )
 
     def _claims(self) -> None:
-        views = [view for paper in self._all_papers() for view in self._views(paper)]
-        pages = {}
-        for name, verdict in self.scale.verdicts.items():
-            home = self.scale.home(verdict)
-            pages[name] = f"{home.paper.lower()}/{home.page}" if home else "later"
-        self._add("claims", "claims", claims=views, pages=pages)
-        later = {paper: self._views(paper) for paper in self._all_papers() if paper not in self.scale.papers}
+        papers = list(dict.fromkeys(view.claim.paper for view in self._claim_views.values()))
+        self._add("claims", "claims", claims=[*self._claim_views.values()], pages=self._claim_pages)
+        later = {paper: self._of_paper(paper) for paper in papers if paper not in self.scale.papers}
         self._add("later", "later", papers=later)
-
-    def _all_papers(self) -> list[str]:
-        return list(dict.fromkeys(one.claim.paper for one in self.scale.verdicts.values()))
 
     def _numbers(self) -> None:
         """Every reported number, beside what was measured."""
@@ -177,9 +194,8 @@ class Pages:
         self._add("methods", "methods", text=self._own_text("methods.md", "methods.md"), rows=_changes(self._reports))
 
     def _runs(self) -> None:
-        views = run_views(self.scale)
-        self._add("runs/index", "runs", tasks={task: TASKS[task].title for task in views})
-        for task, runs in views.items():
+        self._add("runs/index", "runs", tasks={task: TASKS[task].title for task in self._run_views})
+        for task, runs in self._run_views.items():
             charts = {run.name: json.dumps(loss_chart(run.loss)) for run in runs if run.loss}
             metrics = common_signatures(runs)
             curves = _curves(self._reports / f"plots/{task}.csv")
