@@ -77,9 +77,12 @@ def show_stages(_: argparse.Namespace) -> None:
 
 
 def list_stages(declared: dict[str, Any], parameters: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Name, number of runs, inputs and outputs of the stages that this scale has runs of."""
+    """Name, number of runs, inputs and outputs of the stages that this scale has runs of, continued runs included."""
     for name, stage in declared.items():
+        if name.endswith("-continued"):
+            continue
         each = _foreach_keys(stage["foreach"], parameters) if "foreach" in stage else [""]
+        each = [*each, *_foreach_keys(declared.get(f"{name}-continued", {}).get("foreach", ""), parameters)]
         if each:
             body = stage.get("do", stage)
             reads = [path for path in body.get("deps", []) if not path.startswith(("data/jobs/", "${root}"))]
