@@ -3,13 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from tiny.claims import AGAINST, judged, three
 from tiny.run_sheet import DECLARED
 
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Outcome, Verdict, judge
-from raretokens.report.claims import in_words, main_claims, read_csv, to_csv, to_markdown, verdict_counts
+from raretokens.report.claims import in_words, main_claims, other_counts, read_csv, to_csv, verdict_counts
+from raretokens.report.paper_pages import paper_page
 
 
 def changed(verdict: Verdict, **effect) -> Verdict:
@@ -25,59 +27,69 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
     rows = [
         verdict,
         replace(verdict, claim=AGAINST),
-        changed(verdict, seeds=1),
+        changed(verdict, seeds=1, seed_interval=Interval(0.1, 0.4)),
         changed(inconclusive, seed_interval=None, seeds=1, test_interval=Interval(0.2, 0.5)),
         changed(replace(ratio, reported=None), seed_interval=Interval(0.5, 2), value=1.25),
         changed(replace(value, outcome=Outcome.NOT_RUN), value=None),
     ]
     assert main_claims(rows).split("\n") == [
-        "conclusion,paper,reported,measured,95 % interval,verdict",
-        "s,P table 3,+0.5,+0.35,+0.1 to +0.6 (seeds),reproduced",
-        's,P table 3,+0.5,+0.35,+0.1 to +0.6 (pooled seed variance),"reproduced, one seed"',
-        "s,P table 3,+0.5,+0.35,+0.2 to +0.5 (test set),inconclusive: why",
-        "s,P table 3,,x 1.25,x 0.5 to x 2 (seeds),reproduced",
-        "s,P table 3,0.5,,0.1 to 0.6 (seeds),not run",
+        "conclusion,paper,reported,measured,95 % interval,verdict,size",
+        "s,P table 3,+0.5,+0.35,+0.1 to +0.6,reproduced,reaches the reported effect",
+        's,P table 3,+0.5,+0.35,+0.1 to +0.4,"reproduced, one seed",smaller than reported',
+        "s,P table 3,+0.5,+0.35,+0.2 to +0.5,inconclusive,",
+        "s,P table 3,,x 1.25,x 0.5 to x 2,reproduced,no reported number",
+        "s,P table 3,0.5,,0.1 to 0.6,not run,",
         "",
     ]
 
 
-def test_the_page_counts_verdicts_and_goes_paper_by_paper():
-    empty = Scores("lm", {}, Path("nowhere"))
-    text = to_markdown([judge(n, c, empty, DECLARED) for n, c in DECLARED.claims.items()], DECLARED)
-    count, ours = len(DECLARED.claims), sum(claim.is_ours for claim in DECLARED.claims.values())
-    none = "0 contradicted, 0 not testable, {} not run, 0 inconclusive, 0 reproduced"
-    apart = f"{none.format(count - ours)}; of {ours} our interpretations, controls and experiments {none.format(ours)}"
-    assert f"\n{count} claims; of the papers' own conclusions {apart}.\n" in text
-    headings = [line for line in text.split("\n") if line.startswith("## ")]
-    assert headings == [f"## {paper}" for paper in dict.fromkeys(claim.paper for claim in DECLARED.claims.values())]
-    assert "| *drawn in figure 2* |" in text
-
-
-def test_verdicts_are_counted_for_each_paper_and_all(tmp_path):
+def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
     one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
-    conclusion = {name: AGAINST.replaced(paper=name) for name in "AB"}
-    many = [replace(one, claim=declared, outcome=Outcome(outcome)) for declared, outcome in
-            ((conclusion["B"], "reproduced"), (conclusion["B"].replaced(kind="interpretation"), "reproduced"),
-             (conclusion["A"], "not run"),
-             (conclusion["B"], "inconclusive"), (conclusion["B"], "reproduced"))]  # fmt: skip
-    assert verdict_counts(many).split("\n") == [
-        "paper,contradicted,not testable,not run,inconclusive,reproduced,claims", "B,0,0,0,1,2,3", "A,0,0,1,0,0,1",
-        '"our interpretations, controls and experiments",0,0,0,0,1,1', "all,0,0,1,1,3,5", "",
-    ]  # fmt: skip
-
-
-def test_the_counts_name_every_verdict_and_what_fails_first(tmp_path):
-    verdict = judged(tmp_path, AGAINST, three("a", [0.5, 0.5, 0.5]) | three("b", [0.9, 0.8, 0.85]))
-    assert in_words([verdict]) == "1 contradicted, 0 not testable, 0 not run, 0 inconclusive, 0 reproduced"
-    few = changed(replace(verdict, outcome=Outcome.REPRODUCED), seeds=2)
-    assert in_words([few, verdict]).endswith("1 reproduced (1 of one seed or two)")
-    text = to_markdown([few, verdict], DECLARED)
-    ratio, difference = (
-        to_markdown([replace(verdict, claim=AGAINST.replaced(effect=kind))], DECLARED)
-        for kind in ("ratio", "difference")
+    ratio = replace(one, claim=AGAINST.replaced(effect="ratio", expect="lower"), reported=0.25)
+    assert ratio.fraction(0.5) == pytest.approx(0.5) and ratio.fraction(4.0) == pytest.approx(-1)
+    assert changed(ratio, value=0.1, seed_interval=Interval(0.05, 0.2)).size == "larger than reported"
+    assert changed(ratio, value=0.25, seed_interval=Interval(0.2, 0.3), test_interval=Interval(0.3, 0.4)).size == (
+        "reaches the reported effect"
     )
-    assert f"| {AGAINST.effect} of I(W)" in text and "(0 to 1)" in difference and "(0 to 1)" not in ratio
-    assert text.index("| **contradicted** |") < text.index("| **reproduced**<br>two seeds |")
+    same = replace(ratio, claim=ratio.claim.replaced(expect="same", margin=0.01))
+    assert (same.fraction(0.5), same.size) == (None, "no reported number")
+
+
+def test_conclusions_of_the_papers_are_counted_once_and_others_apart(tmp_path):
+    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+    agg, again = (AGAINST.replaced(paper=name) for name in ("AGG", "FRAGE"))
+    other = agg.replaced(margin=None, than=0.1)
+    outcomes = [(agg, "reproduced"), (again, "reproduced"), (other, "not run"), (agg.replaced(kind="control"), "reproduced"),
+                (agg.replaced(paper="Ember"), "inconclusive")]  # fmt: skip
+    many = [replace(one, claim=declared, outcome=Outcome(outcome)) for declared, outcome in outcomes]
+    head = "paper,reproduced,inconclusive,not run,not testable,contradicted,claims"
+    assert verdict_counts(many, DECLARED).split("\n") == [head, "AGG,1,0,1,0,0,2", "all,1,0,1,0,0,2", ""]
+    assert other_counts(many, DECLARED).split("\n") == [
+        head, "our controls,1,0,0,0,0,1", "conclusions of later papers,0,1,0,0,0,1", "all,1,1,0,0,0,2", "",
+    ]  # fmt: skip
+    words = in_words(many, DECLARED)
+    assert words.startswith("The 4 papers draw 2 conclusions, of which 1 could be tested. 1 is reproduced, 0 are contradicted")
+    assert words.endswith("The counts exclude 1 of our own interpretations, controls and experiments, and 1 of later papers.")
+
+
+def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once():
+    empty = Scores("lm", {}, Path("nowhere"))
+    verdicts = [judge(name, claim, empty, DECLARED) for name, claim in DECLARED.claims.items()]
+    for paper in DECLARED.papers:
+        text = paper_page(paper, verdicts, DECLARED, "small")
+        assert len([line for line in text.split("\n## ")[0].split("\n") if line.startswith("* ")]) == 5
+        own = [claim for claim in DECLARED.claims.values() if claim.paper == paper]
+        rows = [line for line in text.split("\n") if line.startswith("| ") and " --- " not in line]
+        assert len(own) - 1 <= len(rows) - text.count("| claim |") <= len(own), "what two papers conclude stands once"
+
+
+def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_path):
+    name = "agg-lowers-rare-perplexity"
+    empty = judge(name, DECLARED.claims[name], Scores("lm", {}, Path("nowhere")), DECLARED)
+    one = changed(replace(empty, outcome=Outcome.REPRODUCED), value=0.3, seeds=3, seed_interval=Interval(0.2, 0.4))
+    small, demo = (paper_page("AGG", [one], DECLARED, scale) for scale in ("small", "demo"))
+    assert f"<details><summary>{one.claim.statement}</summary>" in small and "Caveat: " in small and "Caveat: " not in demo
+    assert f"| {one.claim.statement} | x 0.3 | x 0.2 to x 0.4 | x 0.172 | smaller than reported | 3 | table 3 |" in demo
 
 
 def test_verdicts_are_read_back_as_they_were_written(tmp_path):

@@ -17,7 +17,7 @@ from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import judge, unmet
 from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.load import load_declarations
-from raretokens.report.claims import to_markdown
+from raretokens.report.effect_text import few_seeds_text, named_intervals
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -130,8 +130,7 @@ def test_one_seed_is_decided_by_its_test_set_and_by_how_much_the_seeds_of_other_
     most = effects.std(1, ddof=1).max()
     reach = stdtrit(8 * 2 / (2 + 3), 0.975) * most
     assert verdict.effect.seed_interval == pytest.approx((shift - reach, shift + reach), abs=1e-3)
-    text = to_markdown([verdict], DECLARED)
-    assert ("**<br>one seed |" in text) == one_seed and "pooled seed variance [" in text
+    assert (few_seeds_text(verdict) == "one seed") == one_seed and "pooled seed variance" in named_intervals(verdict.effect)
 
 
 def test_one_seed_decides_nothing_where_no_row_says_how_much_seeds_differ(tmp_path):

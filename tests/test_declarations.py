@@ -20,6 +20,7 @@ KINDS = {
     "## Preconditions": (claim.Precondition, claim.Reference),
     "## Figures": (figure.Figure, figure.Panel),
     "## Scales": (declarations.Scale,),
+    "## Papers and methods": (declarations.Paper, declarations.Method),
 }
 KEYS = [(heading, kind, key) for heading, kinds in KINDS.items() for kind in kinds for key in kind.model_fields]
 

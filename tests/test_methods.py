@@ -42,10 +42,11 @@ def test_a_change_is_marked_where_the_seeds_agree_on_its_side(tmp_path):
     assert (wide.verdict, same.verdict) == ("inconclusive", "inconclusive")
 
 
-def test_the_page_has_a_row_a_run_with_what_is_marked(tmp_path):
+def test_the_page_lists_what_is_certain_of_each_run(tmp_path):
     changes = methods.changes(DECLARED, world(tmp_path / "lm"))
-    (row,) = [text for text in method_tables.to_markdown(changes).splitlines() if text.startswith("| agg-1 ")]
-    assert row == "| agg-1 | 3 | x 1.1 ▼ | +0.0333 | nothing certain | perplexity x 1.1 |"
+    text = method_tables.to_markdown(changes, DECLARED)
+    assert "* `agg-1` (language models, 3 seeds)\n    * Improves: nothing certain.\n    * Degrades: perplexity x 1.1.\n" in text
+    assert DECLARED.methods["agg"].choose in text and "charts/methods-lm.svg" in text
     table = pd.read_csv(io.StringIO(method_tables.to_csv(changes)))
     assert list(table.verdict) == ["worse", "inconclusive", "inconclusive", "inconclusive"] and "share" not in table
 
@@ -62,7 +63,7 @@ def test_a_number_that_is_noise_without_the_method_is_neither_better_nor_worse(t
         "spearman.men": "worse",
         "spearman.ws353": "not testable",
     }
-    assert "| agg-1 | 3 | -10 ▼ | -10 | nothing certain | MEN, Spearman x 100 -10 |" in method_tables.to_markdown(changes)
+    assert "    * Degrades: MEN, Spearman x 100 -10.\n" in method_tables.to_markdown(changes, DECLARED)
 
 
 def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_path):
@@ -77,10 +78,10 @@ def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_
         drawn.to_csv(tmp_path / f"{name}.bootstrap.csv", index=False)
     changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
     assert [
-        (method_tables.mark(changes[run]), changes[run].degrades, changes[run].improves) for run in ("agg", "frage")
+        (changes[run].verdict, changes[run].degrades, changes[run].improves) for run in ("agg", "frage")
     ] == [
-        ("", False, False),
-        ("△", False, True),
+        ("inconclusive", False, False),
+        ("better", False, True),
     ]
 
 
@@ -91,9 +92,9 @@ def test_a_change_of_less_than_a_hundredth_is_marked_and_not_bought(tmp_path):
         value = ppl[its.objective] * (1 + its.seed / 100)
         (tmp_path / f"{name}.json").write_text(json.dumps({"seed": its.seed, "metrics": {"ppl": {"total": value}}}))
     changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
-    assert [(method_tables.mark(changes[run]), changes[run].degrades) for run in ("agg-1", "frage-1")] == [
-        ("▼", False),
-        ("▼", True),
+    assert [(changes[run].verdict, changes[run].degrades) for run in ("agg-1", "frage-1")] == [
+        ("worse", False),
+        ("worse", True),
     ]
 
 
@@ -119,9 +120,8 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     bound = changes["agg-1"].logit_bias
     assert exact <= bound < 1.1 * exact
     assert [changes[run].improves for run in ("agg-1", "frage-1")] == [False, True]
-    assert "(or the logit-bias baseline)" in method_tables.to_markdown(
-        list(changes.values())
-    )  # what is known is what it gives at most
+    text = method_tables.to_markdown(list(changes.values()), DECLARED)
+    assert f"the bound of the logit-bias baseline is x {bound:.3g}." in text
 
 
 def _of_rare(logits: np.ndarray, targets: np.ndarray, is_rare: np.ndarray) -> dict:

@@ -1,4 +1,4 @@
-"""The commands of the README: all of them are understood, and those that only look say nothing wrong in a fresh clone."""
+"""The commands of README.md and docs/reproduce.md: each is understood, and those that only look work in a fresh clone."""
 
 import os
 import re
@@ -19,7 +19,8 @@ from raretokens.tools.cli import build_parser
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+REPRODUCE = (ROOT / "docs/reproduce.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README + REPRODUCE, flags=re.DOTALL | re.MULTILINE)
 COMMANDS = [line.split(" #")[0].strip() for kind, block in BLOCKS if not kind for line in block.splitlines()]
 LOOKING = [
     "make help",
@@ -45,8 +46,9 @@ def test_every_command_is_understood(command):
         assert done.returncode == 0, done.stderr
     elif words[0] == "dvc":
         assert callable(parse_args(words[1:]).func)
-    elif words[:3] == ["python", "-m", "raretokens"]:
-        assert callable(build_parser(words[3:4]).parse_args(words[3:]).function)
+    elif "raretokens" in words[:3]:  # also as python -m raretokens
+        arguments = words[words.index("raretokens") + 1 :]
+        assert callable(build_parser(arguments[:1]).parse_args(arguments).function)
     else:
         script = place / words[0]
         assert os.access(script, os.X_OK)
@@ -66,7 +68,7 @@ def test_the_hours_of_the_small_scale_are_those_that_its_runs_took():
     ):
         runs = [run for run in declared.every_run() if (run.task, run.name) in some]
         took = sum(1.0 if one is None else one for one in hours(runs, small / "trained.csv"))
-        assert int(re.search(said, README)[1]) == pytest.approx(took / 2, rel=0.1, abs=0.5)
+        assert int(re.search(said, REPRODUCE)[1]) == pytest.approx(took / 2, rel=0.1, abs=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +90,10 @@ def test_a_command_that_looks_is_quiet_and_narrow_in_a_fresh_clone(clone, comman
     assert done.returncode == 0, done.stderr
     assert not re.search(r"warning|traceback|failed|errno", done.stdout + done.stderr, flags=re.IGNORECASE)
     assert [line for line in done.stdout.splitlines() if len(line) > WIDTH] == []
+
+
+def test_the_readme_is_short_and_its_sentences_are_too():
+    prose = re.sub(r"```.*?```|<!--.*?-->|^[|!#].*?$|\]\([^)]*\)|\([^)]*\)", "", README, flags=re.DOTALL | re.MULTILINE)
+    assert len(re.findall(r"[A-Za-z][\w'-]*", prose)) <= 900
+    sentences = [part for part in re.split(r"(?<=[.:?])\s+", prose) if len(part.split()) > 2]
+    assert sum(len(part.split()) for part in sentences) / len(sentences) <= 17

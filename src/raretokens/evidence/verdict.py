@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from raretokens.evidence.comparison import Comparison, Effect
 from raretokens.evidence.effects import reported_effect, to_additive
-from raretokens.evidence.intervals import FEWEST_SEEDS
+from raretokens.evidence.intervals import FEWEST_SEEDS, Interval
 from raretokens.evidence.scores import Scores
 from raretokens.papers.claim import Claim, Precondition, Reference
 from raretokens.papers.declarations import Declarations
@@ -34,6 +34,15 @@ COVERED = "an interval contains the threshold"
 SMALLER = f"{COVERED}; no interval reaches the reported effect"
 
 
+class Size(StrEnum):
+    """The measured effect compared with the reported one."""
+
+    REACHED = "reaches the reported effect"
+    SMALLER = "smaller than reported"
+    LARGER = "larger than reported"
+    NO_NUMBER = "no reported number"
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What came of a claim."""
@@ -51,9 +60,48 @@ class Verdict:
         """Whether it decides something by the pooled seed variance."""
         return self.outcome in DECIDED and self.effect.has_few_seeds
 
+    def fraction(self, number: float | None) -> float | None:
+        """Return a number of the effect as a fraction of the reported effect; of a ratio as a fraction of its logarithm.
+
+        None where there is no such effect: a claim of no change, and one whose control the paper does not report.
+        """
+        claim = self.claim
+        lacks_control = claim.control and any(side.reported is None for side in claim.all_sides.values())
+        if number is None or self.reported is None or claim.margin is not None or lacks_control:
+            return None
+        own, whole = (
+            float(to_additive(claim.effect, one) - to_additive(claim.effect, claim.neutral)) for one in (number, self.reported)
+        )
+        return own / whole if whole and math.isfinite(own) else None
+
+    @property
+    def main_interval(self) -> Interval | None:
+        """The interval over seeds, or without one that over the test set."""
+        return self.effect.seed_interval or self.effect.test_interval
+
+    @property
+    def size(self) -> Size | None:
+        """How the effect compares with the reported one by all its intervals; None where it was not measured."""
+        if self.fraction(self.effect.value) is None:
+            return Size.NO_NUMBER if self.effect.value is not None else None
+        intervals = [one for one in (self.effect.seed_interval, self.effect.test_interval) if one]
+        ends = [[self.fraction(end) or 0.0 for end in one] for one in intervals or [(self.effect.value,)]]
+        if all(max(pair) < 1 for pair in ends):
+            return Size.SMALLER
+        return Size.LARGER if all(min(pair) > 1 for pair in ends) else Size.REACHED
+
 
 def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict]:
     return [judge(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
+
+
+def conclusions(verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
+    """The verdicts that counts are about: each conclusion of the reproduced papers, once where two papers share it."""
+    once: dict[str, Verdict] = {}
+    for verdict in verdicts:
+        if not verdict.claim.is_ours and verdict.claim.paper in declared.papers:
+            once.setdefault(verdict.claim.comparison_key, verdict)
+    return list(once.values())
 
 
 def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict:
@@ -90,7 +138,7 @@ def decide(
     if not all(map(math.isfinite, effects.values())):
         return Outcome.INCONCLUSIVE, "the effect is not finite"
     if comparison.seed_interval is None and not comparison.is_untrained:
-        return Outcome.INCONCLUSIVE, f"{len(effects)} of {FEWEST_SEEDS} seeds, and {NO_POOL}"
+        return Outcome.INCONCLUSIVE, f"only {len(effects)} of {FEWEST_SEEDS} seeds were run, and {NO_POOL}"
     direction = comparison.direction(*bounds)
     if direction is None:
         return Outcome.INCONCLUSIVE, COVERED

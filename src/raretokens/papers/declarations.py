@@ -73,6 +73,22 @@ class Scale(Section):
     hides: str = Field(description="what they cannot")
 
 
+class Paper(Section):
+    """A reproduced paper: data/paper/papers.yaml."""
+
+    title: str = Field(description="full title")
+    authors: str = Field(description="of whom, with the year")
+    url: str = Field(description="address of the paper")
+    claim: str = Field(description="what it claims, in a sentence")
+
+
+class Method(Section):
+    """What readers should know about an objective: data/paper/methods.yaml."""
+
+    does: str = Field(description="what it does, in a sentence")
+    choose: str = Field(description="when to choose it, in a sentence")
+
+
 COLUMNS = ["row", "column", "group", "value", "note"]
 NUMBER = re.compile(r"(?P<digits>[\d.]+(?:e-?\d+)?)(?P<unit>[kKM]| million)?")
 UNITS = {None: 1.0, "k": 1e3, "K": 1e3, "M": 1e6, " million": 1e6}
@@ -162,6 +178,8 @@ class Declarations(Section):
     preconditions: dict[str, Precondition] = {}
     figures: dict[str, Figure]
     scales: dict[str, Scale]
+    papers: dict[str, Paper]
+    methods: dict[str, Method] = {}
     _reported: dict[Path, ReportedTable] = PrivateAttr(default_factory=dict)  # each read once
 
     def reported(self, name: str) -> ReportedTable:

@@ -9,7 +9,7 @@ from typing import Any
 
 from raretokens.errors import UserError, nearest
 from raretokens.papers.claim import Claim, Precondition
-from raretokens.papers.declarations import Declarations, Metric, Scale
+from raretokens.papers.declarations import Declarations, Method, Metric, Paper, Scale
 from raretokens.papers.figure import Figure
 from raretokens.papers.table import Column, Table
 from raretokens.papers.task_names import TASKS, USUAL
@@ -36,6 +36,8 @@ def load_declarations(folder: Path) -> Declarations:
         preconditions=_named(folder / "preconditions.yaml", Precondition),
         figures=load_figures(folder),
         scales=_named(folder / "scales.yaml", Scale),
+        papers=_named(folder / "papers.yaml", Paper),
+        methods=_named(folder / "methods.yaml", Method),
     )
     if unknown := unknown_names(declared):
         raise UserError("\n".join(f"{folder}/{line}" for line in unknown))

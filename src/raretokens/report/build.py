@@ -10,12 +10,13 @@ from raretokens.errors import UserError
 from raretokens.evidence import methods
 from raretokens.evidence.run_sheet import Sheet
 from raretokens.evidence.scores import AllScores, Scores
-from raretokens.evidence.verdict import judge_all
+from raretokens.evidence.verdict import Verdict, conclusions, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
-from raretokens.report import claims, method_tables
+from raretokens.report import claims, forest, method_tables, paper_pages
 from raretokens.report.cells import Cell
+from raretokens.report.effect_text import change_text, finding_text
 from raretokens.report.figure_points import figure_points
 from raretokens.report.figures import write_figure
 from raretokens.report.summary import environment, summary
@@ -25,7 +26,7 @@ from raretokens.report.tables import table_cells, write_table
 def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write tables, figures, claims, index and headline numbers; returns the verdict counts in words."""
     scores = AllScores(sheet, reports / "runs")
-    for folder in ("tables", "latex", "figures", "plots"):
+    for folder in ("tables", "latex", "figures", "plots", "papers", "charts"):
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
     cells = {name: _cells(table, sheet, declared, scores) for name, table in declared.tables.items()}
@@ -37,17 +38,33 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         write_text(reports / f"plots/{task}.csv", curves_of_all_runs(part, reports / "curves" / task))
     verdicts = judge_all(declared, scores)
     write_text(reports / "claims.csv", claims.to_csv(verdicts))
-    write_text(reports / "claims.md", claims.to_markdown(verdicts, declared))
-    write_text(reports / "verdicts.csv", claims.verdict_counts(verdicts))
+    write_text(reports / "verdicts.csv", claims.verdict_counts(verdicts, declared))
+    write_text(reports / "other-verdicts.csv", claims.other_counts(verdicts, declared))
     write_text(reports / "main.csv", claims.main_claims(verdicts))
     compared = methods.changes(declared, scores)
     write_text(reports / "methods.csv", method_tables.to_csv(compared))
-    write_text(reports / "methods.md", method_tables.to_markdown(compared))
-    counts = claims.in_words(verdicts)
+    write_text(reports / "methods.md", method_tables.to_markdown(compared, declared))
+    method_tables.write_charts(compared, reports / "charts")
+    _write_papers(verdicts, declared, sheet.scale, reports)
+    counts = claims.in_words(verdicts, declared)
+    write_text(reports / "findings.md", _findings(verdicts, compared))
     overview = summary(sheet, declared, cells, scores, counts)
     write_text(reports / "index.md", _index(overview))
     write_text(reports / "headline.json", json.dumps(claims.headline(verdicts), indent=1) + "\n")
     return counts
+
+
+def _write_papers(verdicts: list[Verdict], declared: Declarations, scale: str, reports: Path) -> None:
+    """The forest plot of the main claims, and the page and the forest plot of each paper."""
+    main = forest.fraction_rows(one for one in verdicts if one.claim.main)
+    forest.write_forest(main, reports / "forest.svg", f"Main conclusions of the papers at the {scale} scale")
+    for paper in declared.papers:
+        name = paper.lower()
+        rows = forest.fraction_rows(one for one in conclusions(verdicts, declared) if one.claim.paper == paper)
+        forest.write_forest(rows, reports / f"papers/{name}-forest.svg", f"Conclusions of {paper} at the {scale} scale")
+        page = paper_pages.paper_page(paper, verdicts, declared, scale)
+        write_text(reports / f"papers/{name}.md", page)
+    write_text(reports / "papers/later.md", paper_pages.later_page(verdicts, declared, scale))
 
 
 def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> str:
@@ -67,6 +84,15 @@ def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> li
 
 def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]) -> list[Cell]:
     return table_cells(declared, table, scores, sheet.corpora, declared.is_paper_scale(sheet.scale, sheet.corpora))
+
+
+def _findings(verdicts: list[Verdict], compared: list[methods.Change]) -> str:
+    """The findings that README includes, with the numbers of the main claims."""
+    main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
+    bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
+    jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True)
+    template = jinja.get_template("findings.md")
+    return template.render(of=main.__getitem__, bias=lambda run: bounds.get(run, "an unknown amount"))
 
 
 def _index(overview: dict[str, Any]) -> str:

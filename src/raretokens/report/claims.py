@@ -1,44 +1,37 @@
-"""Verdicts as CSV and Markdown: every claim, their counts, and the few main ones."""
+"""Verdicts as CSV: every claim, their counts, and the few main ones."""
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pandas as pd
 
 from raretokens import csv_files
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
-from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
+from raretokens.evidence.verdict import DECIDED, Outcome, Size, Verdict, conclusions
 from raretokens.files import round_digits
 from raretokens.papers.declarations import Declarations
-from raretokens.report.effect_text import (
-    EFFECT_COLUMNS,
-    effect_text,
-    few_seeds_text,
-    named_intervals,
-    number_text,
-    seeds_text,
-)
+from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, few_seeds_text, interval_text, number_text
 
-HEAD = "| verdict | claim | measured effect | reported effect | effect of | place |"
-RULE = "|---|---|---|---|---|---|"
-LEGEND = """\
-An effect is the first run's metric divided by the second's (ratio), minus the second's (difference), or the metric (value).
-It is the mean over seeds. Brackets contain 95 % intervals. The interval over seeds is Student's t interval of the paired effects
-of three seeds or more. The interval over the test set is a bootstrap of its blocks, sentences or word pairs, the same for both
-runs. With fewer than three seeds, the interval uses the largest seed variance of other runs of the same model and text (*pooled
-seed variance*).
-"""
 MEANINGS = {
+    Outcome.REPRODUCED: "every interval lies on the side of the threshold of the claim, or inside its margin of no change",
     Outcome.CONTRADICTED: "every interval lies on the other side of the threshold, or outside the margin of no change",
+    Outcome.INCONCLUSIVE: "an interval contains the threshold, or no seed variance is known",
     Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs",
     Outcome.NOT_RUN: "a run or a metric is missing",
-    Outcome.INCONCLUSIVE: "an interval contains the threshold, or no seed variance is known",
-    Outcome.REPRODUCED: "every interval lies on the side of the threshold of the claim, or inside its margin of no change",
 }
-OURS = "our interpretations, controls and experiments"
+PLURALS = {
+    Outcome.REPRODUCED: ("is reproduced", "are reproduced"),
+    Outcome.CONTRADICTED: ("is contradicted", "are contradicted"),
+    Outcome.INCONCLUSIVE: ("is inconclusive", "are inconclusive"),
+    Outcome.NOT_TESTABLE: ("is not testable", "are not testable"),
+    Outcome.NOT_RUN: ("was not run", "were not run"),
+}
+TESTED = (*DECIDED, Outcome.INCONCLUSIVE)
+OURS = "of our own interpretations, controls and experiments"
 
 
 COLUMNS: dict[str, Callable[[Verdict], str]] = {
@@ -47,7 +40,10 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
     "place": lambda verdict: verdict.claim.place,
     "statement": lambda verdict: verdict.claim.statement,
     "metric": lambda verdict: verdict.claim.left.metric,
+    "role": lambda verdict: verdict.claim.kind,
     "verdict": lambda verdict: verdict.outcome,
+    "size": lambda verdict: size_text(verdict),
+    "fraction": lambda verdict: number_text(verdict.fraction(verdict.effect.value), 3),
     "reason": lambda verdict: verdict.reason,
     "left": lambda verdict: number_text(verdict.effect.left, 6),
     "right": lambda verdict: number_text(verdict.effect.right, 6),
@@ -104,66 +100,54 @@ def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
     )
 
 
-def to_markdown(verdicts: list[Verdict], declared: Declarations) -> str:
-    """What fails stands first, then what was left out."""
-    meanings = [f"* *{outcome}*: {meaning}" for outcome, meaning in MEANINGS.items()]
-    lines = ["# Conclusions of the papers and their verdicts", "", _counts(verdicts), "", LEGEND, *meanings]
-    for paper in dict.fromkeys(verdict.claim.paper for verdict in verdicts):
-        own = [one for kind in Outcome for one in verdicts if (one.claim.paper, one.outcome) == (paper, kind)]
-        lines += ["", f"## {paper}", "", _counts(own), "", HEAD, RULE]
-        lines += [_line(verdict, declared) for verdict in own]
-    return "\n".join([*lines, ""])
+def in_words(verdicts: list[Verdict], declared: Declarations) -> str:
+    """Sentences that count the conclusions of the reproduced papers, and in one more what is not among them."""
+    counted = conclusions(verdicts, declared)
+    own = [one for one in verdicts if one.claim.is_ours]
+    later = [one for one in verdicts if not one.claim.is_ours and one.claim.paper not in declared.papers]
+    tested = sum(one.outcome in TESTED for one in counted)
+    of = Counter(one.outcome for one in counted)
+    few = sum(one.outcome == Outcome.REPRODUCED and one.is_of_few_seeds for one in counted)
+    return (
+        f"The {len(declared.papers)} papers draw {len(counted)} conclusions, of which {tested} could be tested. "
+        f"{_count(of, Outcome.REPRODUCED)}, {_count(of, Outcome.CONTRADICTED)} and {_count(of, Outcome.INCONCLUSIVE)}. "
+        f"{_count(of, Outcome.NOT_TESTABLE)} with these models, and {_count(of, Outcome.NOT_RUN)}. "
+        f"{sizes_in_words(counted)}\n"
+        + (f"Reproduced conclusions with fewer than three seeds: {few}. " if few else "")
+        + f"The counts exclude {len(own)} {OURS}, and {len(later)} of later papers."
+    )
 
 
-def _counts(verdicts: list[Verdict]) -> str:
-    return f"{len(verdicts)} claims; of the papers' own conclusions {in_words(verdicts)}."
+def _count(of: Counter[Outcome], outcome: Outcome) -> str:
+    return count_text(of[outcome], outcome)
 
 
-def in_words(verdicts: list[Verdict]) -> str:
-    """How many there are of each verdict, what fails and what is left out first; our own claims are counted apart."""
-    parts = [[one for one in verdicts if one.claim.is_ours == ours] for ours in (False, True)]
-    theirs, ours = (", ".join(_counted(part)) for part in parts)
-    apart = f"; of {len(parts[1])} {OURS} {ours}" if parts[1] else ""
-    return f"{theirs}{apart}"
+def count_text(count: int, outcome: Outcome) -> str:
+    """1 is reproduced, 2 are reproduced."""
+    return f"{count} {PLURALS[outcome][count != 1]}"
 
 
-def _counted(verdicts: list[Verdict]) -> Iterable[str]:
-    counts = Counter(one.outcome for one in verdicts)
-    few = Counter(one.outcome for one in verdicts if one.is_of_few_seeds)
-    return (f"{counts[kind]} {kind}{f' ({few[kind]} of one seed or two)' if few[kind] else ''}" for kind in Outcome)
-
-
-def _line(verdict: Verdict, declared: Declarations) -> str:
-    claim = verdict.claim
-    intervals = [
-        f"{name} [{number_text(low)}, {number_text(high)}]"
-        for name, (low, high) in named_intervals(verdict.effect).items()
-    ]
-    cells = [
-        "<br>".join(filter(None, [f"**{verdict.outcome}**", few_seeds_text(verdict)])),
-        f"{claim.statement}{f' (*{verdict.reason}*)' if verdict.reason else ''}",
-        "<br>".join(filter(None, [number_text(verdict.effect.value), *intervals])),
-        number_text(verdict.reported) or f"*{claim.unreported or ''}*",
-        f"{_effect_name(verdict, declared)}{_runs(verdict)}",
-        claim.place,
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def _runs(verdict: Verdict) -> str:
-    return f": {' / '.join(verdict.runs)}{seeds_text(verdict.effect)}" if verdict.runs else ""
-
-
-def _effect_name(verdict: Verdict, declared: Declarations) -> str:
-    kind, metric = verdict.claim.effect, declared.metric(verdict.claim.left.metric)
-    unit = f" ({metric.unit})" if kind == "difference" and metric.unit not in metric.title else ""
-    return f"{kind} of {metric.title}{unit}"
+def sizes_in_words(verdicts: list[Verdict]) -> str:
+    """How large the effects of reproduced conclusions are, compared with the reported ones."""
+    reproduced = [one for one in verdicts if one.outcome == Outcome.REPRODUCED]
+    fractions = [fraction for one in reproduced if (fraction := one.fraction(one.effect.value)) is not None]
+    if not fractions:
+        return "No reproduced conclusion has a reported number to compare with."
+    sizes = Counter(one.size for one in reproduced)
+    reached, smaller, larger = (
+        f"{sizes[kind]} {'is' if sizes[kind] == 1 else 'are'}" for kind in (Size.REACHED, Size.SMALLER, Size.LARGER)
+    )
+    return (
+        f"Of the {len(reproduced)} reproduced conclusions, {len(fractions)} have a reported effect, and the median measured "
+        f"effect is {median(fractions):.2f} of it. {smaller} smaller than reported, {larger} larger, "
+        f"and {reached} not distinguishable from the reported effect."
+    )
 
 
 def main_claims(verdicts: list[Verdict]) -> str:
     """Return the main claims as CSV, a line each."""
     rows = [_main_columns(verdict) for verdict in verdicts if verdict.claim.main]
-    return csv_files.to_csv(rows, ["conclusion", "paper", "reported", "measured", "95 % interval", "verdict"])
+    return csv_files.to_csv(rows, ["conclusion", "paper", "reported", "measured", "95 % interval", "verdict", "size"])
 
 
 def headline(verdicts: list[Verdict]) -> dict[str, float]:
@@ -177,30 +161,37 @@ def headline(verdicts: list[Verdict]) -> dict[str, float]:
 
 def _main_columns(verdict: Verdict) -> dict[str, str]:
     claim, kind = verdict.claim, verdict.claim.effect
-    few = f", {few_seeds_text(verdict)}" if verdict.is_of_few_seeds else ""
-    reason = "" if verdict.outcome in DECIDED or not verdict.reason else f": {verdict.reason}"
-    intervals = [
-        f"{effect_text(kind, low)} to {effect_text(kind, high)} ({name})"
-        for name, (low, high) in named_intervals(verdict.effect).items()
-    ]
     return {
         "conclusion": claim.statement,
         "paper": f"{claim.paper} {claim.place}",
         "reported": effect_text(kind, verdict.reported),
         "measured": effect_text(kind, verdict.effect.value),
-        "95 % interval": next(iter(intervals), ""),  # over seeds, else over the test set
-        "verdict": f"{verdict.outcome}{few}{reason}",
+        "95 % interval": interval_text(kind, verdict.main_interval),
+        "verdict": ", ".join(filter(None, [verdict.outcome, few_seeds_text(verdict)])),
+        "size": size_text(verdict),
     }
 
 
-def verdict_counts(verdicts: list[Verdict]) -> str:
-    """Return verdict counts as CSV, a line for each paper's conclusions, one for our own claims and one for all."""
-    papers = [OURS if verdict.claim.is_ours else verdict.claim.paper for verdict in verdicts]
-    kinds = [str(verdict.outcome) for verdict in verdicts]
-    table = pd.crosstab(papers, kinds, rownames=["paper"], colnames=[None], margins=True, margins_name="all")
-    ordered = table.reindex(
-        index=[*sorted(dict.fromkeys(papers), key=OURS.__eq__), "all"],
-        columns=[*map(str, Outcome), "all"],
-        fill_value=0,
-    )
-    return ordered.rename_axis("paper").rename(columns={"all": "claims"}).to_csv(lineterminator="\n")
+def size_text(verdict: Verdict) -> str:
+    """The size of a reproduced effect; that of others would mislead."""
+    return verdict.size or "" if verdict.outcome == Outcome.REPRODUCED else ""
+
+
+def verdict_counts(verdicts: list[Verdict], declared: Declarations) -> str:
+    """Return the counts of conclusions as CSV: a line for each reproduced paper and one for all."""
+    return _counts(conclusions(verdicts, declared), lambda one: one.claim.paper)
+
+
+def other_counts(verdicts: list[Verdict], declared: Declarations) -> str:
+    """Return the counts of what is no conclusion of a reproduced paper as CSV."""
+    kinds = {"interpretation": "our interpretations", "control": "our controls", "experiment": "our experiments"}
+    others = [one for one in verdicts if one.claim.is_ours or one.claim.paper not in declared.papers]
+    return _counts(others, lambda one: kinds.get(one.claim.kind, "conclusions of later papers"))
+
+
+def _counts(verdicts: list[Verdict], row_of: Callable[[Verdict], str]) -> str:
+    rows, columns = [row_of(one) for one in verdicts], [str(one.outcome) for one in verdicts]
+    table = pd.crosstab(rows, columns, margins=True, margins_name="all")
+    order = [*dict.fromkeys(rows), "all"], [*map(str, reversed(Outcome)), "all"]
+    ordered = table.reindex(index=order[0], columns=order[1], fill_value=0)
+    return ordered.rename_axis("paper", axis=0).rename(columns={"all": "claims"}).to_csv(lineterminator="\n")

@@ -36,6 +36,38 @@ def page_text(kind: EffectKind, value: float | None) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else f"+{text}"
 
 
+def interval_text(kind: EffectKind, interval: Interval | None) -> str:
+    """0.29 to 0.349, in the digits of the effect; empty without an interval."""
+    return f"{effect_text(kind, interval.low)} to {effect_text(kind, interval.high)}" if interval else ""
+
+
+def change_text(kind: EffectKind, value: float) -> str:
+    """A ratio as a change in percent with two digits, -68 %; a difference with three."""
+    if kind != "ratio":
+        return f"{value:+.3g}"
+    percent = 100 * (value - 1)
+    return f"{percent:+.2g} %" if abs(percent) >= 0.05 else "0 %"
+
+
+def finding_text(verdict: Verdict) -> str:
+    """-68 % (95 % CI -71 % to -65 %; paper: -83 %)."""
+    kind, interval = verdict.claim.effect, verdict.main_interval
+    if verdict.effect.value is None:
+        return "an unknown amount (not measured)"
+    inside = [f"95 % CI {' to '.join(change_text(kind, end) for end in interval)}"] if interval else []
+    inside += [f"paper: {change_text(kind, verdict.reported)}"] if verdict.reported is not None else []
+    about = "; ".join(inside)
+    return f"{change_text(kind, verdict.effect.value)}{f' ({about})' if about else ''}"
+
+
+def measured_text(verdict: Verdict) -> str:
+    """The effect with its interval and the reported effect: x 0.32 (95 % CI x 0.29 to x 0.35; paper: x 0.17)."""
+    kind = verdict.claim.effect
+    about = {"95 % CI": interval_text(kind, verdict.main_interval), "paper:": effect_text(kind, verdict.reported)}
+    inside = "; ".join(f"{name} {text}" for name, text in about.items() if text)
+    return f"{effect_text(kind, verdict.effect.value)}{f' ({inside})' if inside else ''}"
+
+
 def _end(interval: Interval | None, end: int) -> str:
     return number_text(interval and interval[end])
 
@@ -61,8 +93,6 @@ def few_seeds_text(verdict: Verdict) -> str:
     return FEW[verdict.effect.seeds] if verdict.is_of_few_seeds else ""
 
 
-def seeds_text(effect: Effect) -> str:
-    """`, 3 seeds`; empty where nothing was measured, or of texts alone."""
-    if effect.value is None or not effect.seeds:
-        return ""
-    return f", {effect.seeds} seed{'s' if effect.seeds != 1 else ''}"
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of a Markdown table."""
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]

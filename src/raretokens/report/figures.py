@@ -34,10 +34,15 @@ def write_figure(panels: list[PanelPoints], into: Path, name: str) -> None:
         size = (WIDTH if columns > 1 else 0.7 * WIDTH, rows * HEIGHTS[columns] + 0.3)
         canvas = Canvas(figsize=size, dpi=110, layout="constrained")
         draw(panels, canvas, rows, columns)
-        drawn, kind = io.BytesIO(), picture_kind(panel.panel for panel in panels)
-        canvas.savefig(drawn, format=kind, metadata=METADATA[kind])
+        save(canvas, into / f"{name}.{picture_kind(panel.panel for panel in panels)}")
+
+
+def save(canvas: Canvas, path: Path) -> None:
+    """Write a picture, in the format of its suffix, without what would differ each time."""
+    drawn, kind = io.BytesIO(), path.suffix[1:]
+    canvas.savefig(drawn, format=kind, metadata=METADATA[kind])
     picture = drawn.getvalue()
-    with atomic_write(into / f"{name}.{kind}") as part:
+    with atomic_write(path) as part:
         part.write_bytes(NEEDLESS.sub(b"", picture) if kind == "svg" else picture)
 
 

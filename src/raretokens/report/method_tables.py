@@ -1,33 +1,30 @@
-"""What each method improves and degrades, as tables."""
+"""What each method improves, degrades and costs: CSV, a page and charts."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
 
 from raretokens import csv_files
 from raretokens.evidence.methods import Change
+from raretokens.papers.declarations import Declarations
 from raretokens.papers.task_names import TASKS
+from raretokens.report import forest
 from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, number_text
 
-MARKS = {"better": "▲", "worse": "▼"}
-FEW_MARKS = {"better": "△", "worse": "▽"}  # with fewer than three seeds
-ABOUT = """\
-Each run is compared with maximum likelihood on the same model, text and seeds. A cell is the ratio (x) or the difference of a
-metric. ▲ is better and ▼ is worse: every 95 % interval, over seeds and over the test set, excludes no change. △ and ▽ use the
-pooled seed variance, because the run has fewer than three seeds. Unmarked differences are inconclusive or not testable.
-*Improves* and *degrades* list the three largest marked changes of 1 % or more, relative to the number.
+Each run is compared with maximum likelihood on the same model, text and seeds. A chart shows one metric: a marker is the ratio or
+the difference, and a line is its 95 % interval over seeds. Blue circles are better and orange crosses are worse: every interval,
+over seeds and over the test set, excludes no change. Grey markers are inconclusive or not testable. The lists name every certain
+change of 1 % or more, the largest first.
 
 The *logit-bias baseline* adds one constant to the logits of all rare types after maximum-likelihood training. The constant gives
-rare types the same mean probability as the run does. The number in parentheses is an upper bound of its ratio of rare-token
-perplexity. Where we computed the ratio, it is 3 to 22 % lower (`studies/rare-bias-small.csv`). Where the bound is not above the
-run's ratio, the run does not *improve* rare-token perplexity beyond this baseline. The baseline also raises the number of
-distinct predicted rare types (`studies/rare-bias-types-small.csv`).
+rare types the same mean probability as the run does. The green line of a run is an upper bound of the baseline's ratio of
+rare-token perplexity. Where we computed that ratio, it is 3 to 22 % lower (`studies/rare-bias-small.csv`). A run beats the
+baseline only where its marker lies left of the green line. The baseline also raises the number of distinct predicted rare types
+(`studies/rare-bias-types-small.csv`).
+
+Time and memory are those of a training step of a small model on a CPU, divided by maximum likelihood's
+(`benchmarks/step-cpu.csv`).
 """
-
-
-class Table(NamedTuple):
-    task: str
-    head: list[str]
-    rows: list[list[str]]
+COSTS = "demo/lm/demo"  # rows of benchmarks/step-cpu.csv
 
 
 COLUMNS: dict[str, Callable[[Change], str]] = {
@@ -50,51 +47,66 @@ def to_csv(found: list[Change]) -> str:
     return csv_files.to_csv(rows, list(COLUMNS))
 
 
-def tables(found: list[Change]) -> dict[str, Table]:
-    """Title of a task -> its table: a row for each run, a column for each metric."""
-    made = {}
-    for task in dict.fromkeys(change.task for change in found):
-        own = [change for change in found if change.task == task]
-        titles = list(dict.fromkeys(change.title for change in own))
-        runs = dict.fromkeys(change.run for change in own)
-        rows = [_cells([change for change in own if change.run == run], titles) for run in runs]
-        made[TASKS[task].title] = Table(task, ["run", "seeds", *titles, "improves", "degrades"], rows)
-    return made
-
-
-def to_markdown(found: list[Change]) -> str:
+def to_markdown(found: list[Change], declared: Declarations) -> str:
+    """A chart for each task, and for each method what it does, improves, degrades and costs, and when to choose it."""
     lines = ["# What each method improves and degrades", "", ABOUT]
-    for title, table in tables(found).items():
-        lines += [f"## {title}", "", *map(_row, [table.head, ["---"] * len(table.head), *table.rows]), ""]
+    for task in dict.fromkeys(change.task for change in found):
+        lines += [f"![{TASKS[task].title}: change of each metric by method](charts/methods-{task}.svg)", ""]
+    costs = _costs(declared)
+    for objective in dict.fromkeys(change.objective for change in found):
+        own = [change for change in found if change.objective == objective]
+        about = declared.methods.get(objective)
+        lines += [f"## {objective}", "", *([f"{about.does} {about.choose}", ""] if about else [])]
+        lines += [f"{costs[objective]}", ""] if objective in costs else []
+        for run in dict.fromkeys((change.task, change.run) for change in own):
+            lines += _list([change for change in own if (change.task, change.run) == run])
+        lines.append("")
     return "\n".join(lines)
 
 
-def _cells(of_run: list[Change], titles: list[str]) -> list[str]:
-    """A run's row: name, seeds, the effect of each metric, what it buys and what it costs."""
-    by_title = {change.title: change for change in of_run}
-    shown = [_shown(by_title[title]) if title in by_title else "" for title in titles]
-    marked = [change for change in of_run if change.improves], [change for change in of_run if change.degrades]
-    sums = [", ".join(_largest(changes)) or "nothing certain" for changes in marked]
-    return [of_run[0].run, str(max(change.effect.seeds for change in of_run)), *shown, *sums]
+def _costs(declared: Declarations) -> dict[str, str]:
+    """Objective -> a sentence on time and memory; empty where the repository has no such benchmark."""
+    file = declared.folder.absolute().parents[1] / "benchmarks/step-cpu.csv"
+    rows = csv_files.read_csv(file).to_dict("records") if file.is_file() else []
+    text = "A training step takes {time_to_mle} times the time and {memory_to_mle} times the memory."
+    return {row["objective"]: text.format_map(row) for row in rows if row["size"] == COSTS}
 
 
-def _shown(change: Change) -> str:
-    bias = f"(logit-bias baseline: {effect_text(change.effect.kind, change.logit_bias)})" if change.logit_bias else ""
-    return " ".join(filter(None, [effect_text(change.effect.kind, change.effect.value), mark(change), bias]))
+def _list(of_run: list[Change]) -> list[str]:
+    """A run with its certain changes, and the logit-bias baseline beside that of rare targets."""
+    first, seeds = of_run[0], max(change.effect.seeds for change in of_run)
+    lines = [f"* `{first.run}` ({TASKS[first.task].title.lower()}, {seeds} seed{'s' if seeds != 1 else ''})"]
+    parts = {"Improves": [one for one in of_run if one.improves], "Degrades": [one for one in of_run if one.degrades]}
+    for name, changed in parts.items():
+        ordered = sorted(changed, key=lambda change: -change.share)
+        shown = "; ".join(f"{one.title} {effect_text(one.effect.kind, one.effect.value)}" for one in ordered)
+        lines.append(f"    * {name}: {shown or 'nothing certain'}.")
+    for one in of_run:
+        if one.logit_bias is not None:
+            own, bias = (effect_text(one.effect.kind, number) for number in (one.effect.value, one.logit_bias))
+            lines.append(f"    * Rare-token perplexity is {own}, and the bound of the logit-bias baseline is {bias}.")
+    return lines
 
 
-def mark(change: Change) -> str:
-    return (FEW_MARKS if change.effect.has_few_seeds else MARKS).get(change.verdict, "")
+def write_charts(found: list[Change], folder: Path) -> None:
+    """methods-<task>.svg: a panel for each metric, a line for each run."""
+    for task in dict.fromkeys(change.task for change in found):
+        own = [change for change in found if change.task == task]
+        forest.write_panels(_panels(own), folder / f"methods-{task}.svg")
 
 
-def _largest(changes: list[Change]) -> list[str]:
-    ordered = sorted(changes, key=lambda change: -change.share)
-    return [
-        f"{change.title} {effect_text(change.effect.kind, change.effect.value)}"
-        f"{' (or the logit-bias baseline)' if change.logit_bias and change.improves else ''}"
-        for change in ordered[:3]
-    ]
+def _panels(own: list[Change]) -> list[forest.Panel]:
+    runs = list(dict.fromkeys(change.run for change in own))
+    panels = []
+    for title in dict.fromkeys(change.title for change in own):
+        rows = {change.run: _row_of(change) for change in own if change.title == title}
+        biases = {change.run: change.logit_bias for change in own if change.title == title}
+        kind = next(change.effect.kind for change in own if change.title == title)
+        panels.append(forest.Panel(title, kind, [(run, rows.get(run), biases.get(run)) for run in runs]))
+    return panels
 
 
-def _row(parts: list[str]) -> str:
-    return f"| {' | '.join(parts)} |"
+def _row_of(change: Change) -> forest.Row:
+    assert change.effect.value is not None
+    interval = change.effect.seed_interval or change.effect.test_interval
+    return forest.Row(change.run, change.effect.value, interval, forest.BETTER[change.verdict])

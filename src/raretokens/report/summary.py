@@ -34,6 +34,7 @@ def summary(
     return {
         "tasks": TASKS,
         "scale": sheet.scale,
+        "reproduced": list(declared.papers),
         "about": about,
         "own_text": about is not None
         and any(about.corpora.get(task, name) != name for task, name in sheet.corpora.items()),

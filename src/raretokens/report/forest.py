@@ -1,0 +1,204 @@
+"""Forest plots: effects with their intervals on one axis, as a fraction of the reported effect or as they are."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from raretokens.evidence.intervals import Interval
+from raretokens.evidence.verdict import Outcome, Verdict
+from raretokens.papers.claim import EffectKind
+from raretokens.report.figure_styles import STYLE
+from raretokens.report.figures import save
+
+# Okabe and Ito's colours; shapes tell the verdicts apart without them
+STYLES = {
+    "reproduced": ("#0072B2", "o"),
+    "contradicted": ("#D55E00", "X"),
+    "inconclusive": ("#6E6E6E", "D"),
+    "not testable": ("#B0B0B0", "v"),
+}
+BETTER = {"better": "reproduced", "worse": "contradicted", "inconclusive": "inconclusive", "not testable": "not testable"}
+QUESTIONS: dict[str, tuple[str, ...]] = {  # heading -> beginnings of metrics, the first that fits
+    "Rare tokens": ("ppl.rare", "uniq.rare", "rare_mass", "ppl_pointer.rare", "ppl_dynamic.rare"),
+    "Word similarity": ("spearman", "all_but_top.spearman"),
+    "Translation": ("bleu", "chrf", "paired", "alignsim"),
+    "All tokens": ("ppl", "uniq", "continuation", "valid_nll"),
+    "Classification": ("accuracy",),
+    "Neighbours and frequency": ("neighbours", "named_ranks", "frequency", "similarity"),
+    "Isotropy of the embedding matrix": ("",),
+}
+ORDER = ["Rare tokens", "All tokens", "Isotropy of the embedding matrix", "Word similarity", "Translation",
+         "Classification", "Neighbours and frequency"]  # fmt: skip
+GREEN = "#009E73"
+BIAS = "bound of the logit-bias baseline"
+LABEL = 58  # characters of a line of a label
+ROW, HEADING = 0.235, 0.34  # inches
+LIMITS = (-1.5, 2.5)  # of fractions; an arrow stands where an interval goes on
+
+
+class Row(NamedTuple):
+    """A line of a plot."""
+
+    label: str
+    value: float
+    interval: Interval | None
+    style: str  # key of STYLES
+
+
+def question(metric: str) -> str:
+    """The heading under which a metric stands."""
+    return next(title for title, starts in QUESTIONS.items() if metric.startswith(starts))
+
+
+def fraction_rows(verdicts: Iterable[Verdict]) -> dict[str, list[Row]]:
+    """Question -> rows of the claims that were measured and have a reported effect."""
+    found: dict[str, list[Row]] = {title: [] for title in ORDER}
+    for verdict in verdicts:
+        value = verdict.fraction(verdict.effect.value)
+        if value is None or verdict.outcome == Outcome.NOT_RUN:
+            continue
+        ends = [verdict.fraction(end) for end in verdict.main_interval or ()]
+        interval = Interval(*sorted(end for end in ends if end is not None)) if None not in ends and ends else None
+        title = question(verdict.claim.left.metric)
+        claim = verdict.claim
+        label = claim.statement if claim.paper in claim.statement else f"{claim.statement} ({claim.paper})"
+        found[title].append(Row(label, value, interval, verdict.outcome))
+    return {title: rows for title, rows in found.items() if rows}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What stands on the x axis."""
+
+    label: str
+    lines: Sequence[float]  # the first is drawn solid
+    limits: tuple[float, float]
+
+
+FRACTIONS = Axis("measured effect divided by the reported effect (0: no effect, 1: the paper)", (0, 1), LIMITS)
+
+
+def write_forest(groups: dict[str, list[Row]], path: Path, title: str) -> None:
+    """Write the forest plot of claims as an SVG; the same verdicts give the same bytes."""
+    groups = groups or {"No claim with a reported effect was measured": []}
+    labels = {row: textwrap.wrap(row.label, LABEL) for rows in groups.values() for row in rows}
+    lines = sum(max(1, 0.62 * len(label)) for label in labels.values())
+    height = ROW * lines + HEADING * len(groups) + 1.15
+    with rc_context(STYLE):
+        canvas = Canvas(figsize=(8.6, height), dpi=110)
+        axis = canvas.add_axes((0.49, 0.62 / height, 0.49, 1 - 1.1 / height))
+        y = 0.0
+        for heading, rows in groups.items():
+            y += HEADING / ROW
+            axis.text(-0.985, y - 0.35, heading, transform=axis.get_yaxis_transform(), fontweight="bold", va="center")
+            for row in rows:
+                step = max(1, 0.62 * len(labels[row]))
+                y += step / 2
+                axis.text(-0.985, y, "\n".join(labels[row]), transform=axis.get_yaxis_transform(), va="center", fontsize=7.6,
+                          linespacing=1.05)  # fmt: skip
+                draw_row(axis, row, y, FRACTIONS)
+                y += step / 2
+        finish(axis, y + 0.4, FRACTIONS)
+        canvas.suptitle(title, x=0.01, y=1 - 0.12 / height, ha="left", va="top", fontsize=10)
+        legend(canvas, {row.style for rows in groups.values() for row in rows}, {}, "the paper")
+        save(canvas, path)
+
+
+def draw_row(axis: Axes, row: Row, y: float, about: Axis) -> None:
+    """A marker at the value, a line over the interval, and an arrow where either leaves the axis."""
+    (colour, marker), (low, high) = STYLES[row.style], about.limits
+    ends = row.interval or Interval(row.value, row.value)
+    axis.plot([max(ends.low, low), min(ends.high, high)], [y, y], color=colour, linewidth=1.2, solid_capstyle="butt")
+    for is_out, end, arrow in ((ends.low < low, low, "<"), (ends.high > high, high, ">")):
+        if is_out:
+            axis.plot([end], [y], marker=arrow, color=colour, markersize=4, clip_on=False)
+    if low <= row.value <= high:
+        axis.plot([row.value], [y], marker=marker, color=colour, markersize=4.8, linestyle="")
+
+
+def finish(axis: Axes, bottom: float, about: Axis) -> None:
+    first, *others = about.lines
+    axis.axvline(first, color="0.55", linewidth=0.8, zorder=0)
+    for line in others:
+        axis.axvline(line, color=GREEN, linewidth=1.0, linestyle=(0, (4, 2)), zorder=0)
+    axis.set(xlim=about.limits, ylim=(bottom, 0), yticks=[], xlabel=about.label)
+    axis.spines["left"].set_visible(False)
+
+
+def legend(canvas: Canvas, used: set[str], names: dict[str, str], line: str) -> None:
+    """Shape and colour of each verdict that is shown; names: where they are called otherwise; line: what the green line is."""
+    entries = {
+        names.get(name, name): Line2D([], [], color=colour, marker=marker, linestyle="-", linewidth=1.2, markersize=5)
+        for name, (colour, marker) in STYLES.items()
+        if name in used
+    }
+    if line:
+        entries[line] = Line2D([], [], color=GREEN, linestyle="-" if line == BIAS else (0, (4, 2)), linewidth=1.2)
+    canvas.legend(list(entries.values()), list(entries), loc="lower left", ncols=len(entries), fontsize=7.6)
+
+
+class Panel(NamedTuple):
+    """One metric of several runs."""
+
+    title: str
+    kind: EffectKind
+    rows: list[tuple[str, Row | None, float | None]]  # run, its effect, the bound of the logit-bias baseline
+
+
+PANELS = 4  # in a row
+WIDE = 3.0  # of ratios: from here on the axis is logarithmic
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+
+
+def write_panels(panels: list[Panel], path: Path) -> None:
+    """Write small charts of equal height: a metric each, with a line for each run."""
+    names = [name for name, _, _ in panels[0].rows]
+    columns = min(PANELS, len(panels))
+    rows = -(-len(panels) // columns)
+    with rc_context(STYLE):
+        canvas = Canvas(figsize=(2.2 * columns + 1.3, rows * (0.15 * len(names) + 0.75) + 0.35), dpi=110, layout="constrained")
+        grid = canvas.subplots(rows, columns, squeeze=False, sharey=True)
+        for axis, panel in zip(grid.flat, panels, strict=False):
+            _draw_panel(axis, panel, names)
+        for axis in grid.flat[len(panels) :]:
+            axis.set_axis_off()
+        canvas.get_layout_engine().set(rect=(0, 0.3 / canvas.get_figheight(), 1, 1 - 0.3 / canvas.get_figheight()))
+        used = {row.style for panel in panels for _, row, _ in panel.rows if row}
+        has_bias = any(bias is not None for panel in panels for *_, bias in panel.rows)
+        legend(canvas, used, {own: name for name, own in BETTER.items()}, BIAS if has_bias else "")
+        save(canvas, path)
+
+
+def _draw_panel(axis: Axes, panel: Panel, names: list[str]) -> None:
+    neutral = 1.0 if panel.kind == "ratio" else 0.0
+    shown = [(place, row, bias) for place, (_, row, bias) in enumerate(panel.rows) if row]
+    values = [number for _, row, bias in shown for number in (row.value, bias) if number is not None] + [neutral]
+    is_wide = panel.kind == "ratio" and max(values) > WIDE * min(values)
+    reach = (max(values) - min(values)) or 0.1
+    limits = (0.8 * min(values), 1.25 * max(values)) if is_wide else (min(values) - 0.15 * reach, max(values) + 0.15 * reach)
+    about = Axis("ratio" if panel.kind == "ratio" else "difference", (neutral,), limits)
+    for place, row, bias in shown:
+        draw_row(axis, row, place, about)
+        if bias is not None:
+            axis.plot([bias, bias], [place - 0.4, place + 0.4], color=GREEN, linewidth=1.4)
+    finish(axis, len(names) - 0.3, about)
+    if is_wide:
+        axis.set_xscale("log")
+        axis.set_xticks([tick for tick in TICKS if about.limits[0] <= tick <= about.limits[1]])
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.tick_params("y", length=0)
+    axis.set_title(textwrap.fill(panel.title, 28), fontsize=8)
+    if not is_wide:
+        axis.locator_params(axis="x", nbins=4)
+    axis.tick_params("x", labelsize=7)
+    axis.xaxis.label.set_size(7)

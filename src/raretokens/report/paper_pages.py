@@ -1,0 +1,123 @@
+"""Results by paper: five sentences, a forest plot, and every claim with its verdict, its reason and its caveat."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from raretokens.evidence.verdict import DECIDED, Outcome, Verdict, conclusions
+from raretokens.papers.declarations import Declarations, Paper
+from raretokens.report.claims import MEANINGS, TESTED, count_text, size_text, sizes_in_words
+from raretokens.report.effect_text import (
+    effect_text,
+    few_seeds_text,
+    interval_text,
+    measured_text,
+    named_intervals,
+    table,
+)
+
+EXPLAINED = "small"  # the scale whose results the declared reasons and caveats are about
+HEAD = ["claim", "measured", "95 % interval", "reported", "size", "seeds", "place"]
+ABOUT = """\
+A measured effect is the first run's metric divided by the second's (x), or minus the second's (+ or -), as a mean over seeds. The
+interval is over seeds where there are several, else over the test set. With fewer than three seeds it uses the largest seed
+variance among runs of the same model (*pooled seed variance*). A verdict needs every interval, over seeds and over the test set.
+"""
+
+def paper_page(name: str, verdicts: list[Verdict], declared: Declarations, scale: str) -> str:
+    """Return the page of a reproduced paper."""
+    about, counted = declared.papers[name], [one for one in conclusions(verdicts, declared) if one.claim.paper == name]
+    own = [one for one in verdicts if one.claim.paper == name and one.claim.is_ours]
+    lines = [f"# {name}: results at the {scale} scale", "", f"[{about.title}]({about.url}) ({about.authors}).", ""]
+    lines += [f"* {sentence}" for sentence in summary(about, counted, scale)]
+    lines += ["", f"![Measured effects of {name} as a fraction of the reported ones]({name.lower()}-forest.svg)"]
+    lines += ["", "## Conclusions of the paper", "", ABOUT, *_by_verdict(counted, verdicts, declared, scale)]
+    if own:
+        lines += ["## Our interpretations, controls and experiments", "", *_by_verdict(own, verdicts, declared, scale)]
+    return "\n".join(lines)
+
+
+def later_page(verdicts: list[Verdict], declared: Declarations, scale: str) -> str:
+    """Return the page of claims of papers that are not reproduced."""
+    lines = ["# Later papers", "", "These papers propose later methods. Their tables are not reproduced.", ""]
+    for paper in dict.fromkeys(one.claim.paper for one in verdicts if one.claim.paper not in declared.papers):
+        own = [one for one in verdicts if one.claim.paper == paper]
+        lines += [f"## {paper}", "", *_by_verdict(own, verdicts, declared, scale)]
+    return "\n".join(lines)
+
+
+def summary(about: Paper, verdicts: list[Verdict], scale: str) -> list[str]:
+    """Five sentences: the claim, what was reproduced, contradicted and could not be decided, and why."""
+    of = {outcome: [one for one in verdicts if one.outcome == outcome] for outcome in Outcome}
+    reproduced, contradicted = of[Outcome.REPRODUCED], of[Outcome.CONTRADICTED]
+    tested = sum(len(of[outcome]) for outcome in TESTED)
+    left = [count_text(len(of[kind]), kind) for kind in (Outcome.INCONCLUSIVE, Outcome.NOT_TESTABLE, Outcome.NOT_RUN)]
+    return [
+        about.claim,
+        f"At the {scale} scale, {count_text(len(reproduced), Outcome.REPRODUCED)} of {tested} conclusions that could be tested"
+        f"{_example(reproduced)}. {sizes_in_words(verdicts)}",
+        f"{count_text(len(contradicted), Outcome.CONTRADICTED)}{_example(contradicted)}.",
+        f"{left[0]}, {left[1]} and {left[2]}.",
+        _why(verdicts),
+    ]
+
+
+def _example(verdicts: list[Verdict]) -> str:
+    """The main claim among them, else the first with a reported effect."""
+    reported = [one for one in verdicts if one.reported is not None and one.effect.value is not None]
+    chosen = next(iter([one for one in reported if one.claim.main] or reported), None)
+    return f". An example is *{chosen.claim.statement}*: {measured_text(chosen)}" if chosen else ""
+
+
+def _why(verdicts: list[Verdict]) -> str:
+    """The most frequent reasons of verdicts that decide nothing."""
+    undecided = [one for one in verdicts if one.outcome not in DECIDED]
+    if not undecided:
+        return "Every conclusion could be decided."
+    reasons = Counter(one.reason.split(";")[0] or MEANINGS[one.outcome] for one in undecided).most_common(2)
+    shown = " or that ".join(f"{reason} ({count} of {len(undecided)})" for reason, count in reasons)
+    return f"The most frequent reason is that {shown}."
+
+
+def _by_verdict(own: list[Verdict], verdicts: list[Verdict], declared: Declarations, scale: str) -> Iterator[str]:
+    """A table for each verdict, and below it the reasons and caveats."""
+    effects = dict.fromkeys(declared.claims, "not measured")
+    effects |= {one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts if one.effect.value is not None}
+    for outcome in reversed(Outcome):
+        found = [one for one in own if one.outcome == outcome]
+        if not found:
+            continue
+        yield f"### {str(outcome).capitalize()}: {len(found)}"
+        yield from ("", f"{MEANINGS[outcome].capitalize()}.", "", *table(HEAD, [_row(one) for one in found]), "")
+        for one in found:
+            if prose := list(_prose(one, effects, scale)):
+                yield from (f"<details><summary>{one.claim.statement}</summary>", "", " ".join(prose), "", "</details>", "")
+
+
+def _row(verdict: Verdict) -> list[str]:
+    claim, kind = verdict.claim, verdict.claim.effect
+    measured, reported = (effect_text(kind, number) for number in (verdict.effect.value, verdict.reported))
+    seeds = few_seeds_text(verdict) or str(verdict.effect.seeds or "")
+    interval = interval_text(kind, verdict.main_interval)
+    return [claim.statement, measured, interval, reported, size_text(verdict), seeds, claim.place]
+
+
+def _prose(verdict: Verdict, effects: dict[str, str], scale: str) -> Iterable[str]:
+    """Reason of the verdict, the other interval, why nothing is reported, and the declared reason or caveat."""
+    claim, kind = verdict.claim, verdict.claim.effect
+    if verdict.reason and verdict.outcome not in DECIDED:
+        yield sentence(f"Reason: {verdict.reason}")
+    intervals = named_intervals(verdict.effect)
+    if len(intervals) > 1:
+        shown = [f"{interval_text(kind, interval)} ({name})" for name, interval in intervals.items()]
+        yield f"The 95 % intervals are {' and '.join(shown)}."
+    if claim.unreported:
+        yield sentence(f"The paper reports no such effect: {claim.unreported}")
+    texts = {Outcome.REPRODUCED: claim.but, Outcome.CONTRADICTED: claim.why, Outcome.INCONCLUSIVE: claim.why}
+    text = texts.get(verdict.outcome)
+    if text and scale == EXPLAINED:
+        label = "Caveat" if verdict.outcome == Outcome.REPRODUCED else "Explanation"
+        yield sentence(f"{label}: {text.format_map(effects)}")
+
+
+def sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
