@@ -32,7 +32,7 @@ from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import run_sheet
 
 OUTCOMES = (*DECIDED, Outcome.INCONCLUSIVE)
-COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "undecided instead", "decided otherwise",
+COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "inconclusive instead", "opposite verdict",
            "means covered"]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from raretokens.papers.task_names import TASKS
 from raretokens.report import forest
 from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, number_text
 
+ABOUT = """\
 Each run is compared with maximum likelihood on the same model, text and seeds. A chart shows one metric: a marker is the ratio or
 the difference, and a line is its 95 % interval over seeds. Blue circles are better and orange crosses are worse: every interval,
 over seeds and over the test set, excludes no change. Grey markers are inconclusive or not testable. The lists name every certain

@@ -76,9 +76,9 @@ def _shown(verdict: Verdict) -> str:
 
 
 def in_words(claims: Claims, declared: Declarations) -> str:
-    """The counts of the largest scale."""
+    """The counts of the largest scale, without the line on claims that are counted apart."""
     largest, *_ = claims.values()
-    return claims_of_scale.in_words(list(largest.values()), declared)
+    return claims_of_scale.in_words(list(largest.values()), declared).splitlines()[0]
 
 
 def _spent(scale: str, rows: pd.DataFrame) -> str:
