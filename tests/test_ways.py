@@ -172,7 +172,7 @@ def test_a_token_reaches_its_cell_on_the_way_that_is_described(tiny):
 
     def is_number(value: Any) -> bool:
         if isinstance(value, Cell):
-            return value.ours == f"{number:.2f}"
+            return value.measured == f"{number:.2f}"
         return (
             str(number) in value
             if isinstance(value, str)
