@@ -44,7 +44,7 @@ def describe() -> Task:
         compared={
             "accuracy": ComparedMetric("accuracy.total"),
             "I(W)": ComparedMetric("isotropy.total"),
-            "told apart": ComparedMetric("frequency_probe.accuracy"),
+            "frequency-probe accuracy": ComparedMetric("frequency_probe.accuracy"),
         },
     )
 

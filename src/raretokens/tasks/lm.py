@@ -47,7 +47,7 @@ def describe() -> Task:
             "PPL freq": ComparedMetric("ppl.freq", "ratio"),
             "PPL med": ComparedMetric("ppl.med", "ratio"),
             "PPL rare": ComparedMetric("ppl.rare", "ratio"),
-            "PPL among others": ComparedMetric("ppl_excluding_rare.total", "ratio"),
+            "PPL excluding rare": ComparedMetric("ppl_excluding_rare.total", "ratio"),
             "Uniq": ComparedMetric("uniq.total"),
             "Uniq rare": ComparedMetric("uniq.rare"),
             "I(W)": ComparedMetric("isotropy.total"),

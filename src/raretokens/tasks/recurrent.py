@@ -51,7 +51,7 @@ def describe() -> Task:
             "Uniq": ComparedMetric("uniq.total"),
             "Uniq rare": ComparedMetric("uniq.rare"),
             "I(W)": ComparedMetric("isotropy.total"),
-            "told apart": ComparedMetric("frequency_probe.accuracy"),
+            "frequency-probe accuracy": ComparedMetric("frequency_probe.accuracy"),
         },
     )
 

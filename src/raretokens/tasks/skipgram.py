@@ -39,7 +39,7 @@ def describe() -> Task:
             "ws353": Headline("spearman.ws353", "WS353"),
             "rw": Headline("spearman.rw", "RW"),
             "iw": Headline("isotropy.total", "I(W)", 3),
-            "popularity": Headline("frequency_probe.accuracy", "told apart", 1),
+            "popularity": Headline("frequency_probe.accuracy", "frequency-probe accuracy", 1),
         },
         compared={
             "MEN": ComparedMetric("spearman.men", needs=("men-learnt",)),
@@ -47,7 +47,7 @@ def describe() -> Task:
             "RW": ComparedMetric("spearman.rw", needs=("rw-learnt",)),
             "SimLex": ComparedMetric("spearman.simlex"),
             "I(W)": ComparedMetric("isotropy.total"),
-            "told apart": ComparedMetric("frequency_probe.accuracy"),
+            "frequency-probe accuracy": ComparedMetric("frequency_probe.accuracy"),
         },
     )
 
