@@ -1,8 +1,4 @@
-"""Counts of the last updates, in one ring that is allocated once.
-
-Small tensors that live for an epoch, between large ones that come and go, would keep an allocator from giving anything back.
-
-AGG, adaptive gradient gating (Yu et al., 2022, section 4): rare types and their gates follow the counts of recent updates.
+"""AGG, adaptive gradient gating (Yu et al., 2022, section 4): rare types and their gates follow the counts of recent updates.
 
 A token type is rare while its mean number of appearances as a target, over the last K updates (one epoch), is below alpha.
 With a_k the appearances in that window and u the update, the gates of rare types are
@@ -14,7 +10,10 @@ As in the public code, the window includes the current update and is divided by 
 the whole update (every micro-batch and process), they are in the checkpoint, and validation does not touch them.
 
 UL + AGG (table 4) is one adaptive gate on the gradient of likelihood and unlikelihood together. No formula and no code is
-public; gating d(NLL + UL)/dz is our reading.
+public; gating d(NLL + UL)/dz is our interpretation.
+
+The counts of the last updates lie in one ring that is allocated once: small tensors that live for an epoch, between large ones
+that come and go, would keep an allocator from giving memory back.
 """
 
 from collections import deque

@@ -8,42 +8,29 @@ from pathlib import PurePath
 from typing import Any
 
 # Former key of a job -> present key. "training.updates" is that key inside `training` alone; it goes before "updates".
-KEYS: dict[str, str] = {"probe": "evaluation", "drawn": "shared_negatives", "pairs": "max_pairs", "pieces": "tokens"}
+KEYS: dict[str, str] = {}
 # Key (present name) -> former value -> present value, of values of jobs that are names: {"architecture": {"cnn": "conv"}}.
 VALUES: dict[str, dict[str, str]] = {}
 # Former key of a score file or column of a CSV or TSV file -> present one.
 COLUMNS: dict[str, str] = {}
 # First item of a pair in a list of a score file -> present one.
-PAIRS: dict[str, str] = {"drawn": "shared_negatives"}
+PAIRS: dict[str, str] = {}
 # Part of the name of a tensor in a saved state, between dots -> present one. Weights and snapshots keep their names.
 STATE: dict[str, str] = {}
 # Former stage -> present stage, as dvc.lock names it before an @.
-STAGES: dict[str, str] = {
-    "probe": "predict-lm",
-    "probe-continued": "predict-lm-continued",
-    "evaluate": "predict-recurrent",
-    "evaluate-continued": "predict-recurrent-continued",
-}
+STAGES: dict[str, str] = {}
 # Former start of a path below the folder of a scale -> present start; the longest that fits counts.
-PATHS: dict[str, str] = {
-    "data/jobs/probe/": "data/jobs/predict-lm/",
-    "data/jobs/evaluate/": "data/jobs/predict-recurrent/",
-    "data/probes/": "data/predictions/lm/",
-    "data/evaluations/": "data/predictions/recurrent/",
-    "data/hypotheses/": "data/predictions/nmt/",
-    "data/predictions/": "data/predictions/classify/",
-    "data/predictions/cnn": "data/predictions/images/cnn",
-}
+PATHS: dict[str, str] = {}
 # Former end of a path -> present end, such as {".drawn.csv": ".bootstrap.csv"}.
 ENDINGS: dict[str, str] = {}
-# Part of a former command in dvc.lock -> present part, such as {"1' probe ": "1' evaluate-prefixes "}.
-COMMANDS: dict[str, str] = {"' probe '": "' predict lm '", "' evaluate '": "' predict recurrent '"}
+# Part of a former command in dvc.lock -> present part, such as {"' probe '": "' predict lm '"}.
+COMMANDS: dict[str, str] = {}
 # Ends of the paths of outputs that no stage writes any more.
 DROPPED: tuple[str, ...] = ()
 # Present keys of jobs that former jobs do not have, and that change no value of an output.
 ADDED: tuple[str, ...] = ()
 # Former keys of jobs that present jobs do not have, and that changed no value of an output.
-REMOVED: tuple[str, ...] = ("output",)
+REMOVED: tuple[str, ...] = ()
 
 HASHES = ("parameters_hash",)  # keys of hashes of parameters; the hashes change with the names of the keys
 

@@ -55,7 +55,7 @@ def _jobs(stage: dict[str, Any]) -> dict[str, str]:
 def _reports(stage: dict[str, Any]) -> dict[str, str]:
     """Path -> md5 of the report files in git that a stage wrote."""
     reports = (out for out in stage.get("outs", []) if Path(out["path"]).is_relative_to(paths.REPORTS))
-    return {out["path"]: out["md5"] for out in reports if not out["path"].endswith(".html") and not out["md5"].endswith(".dir")}
+    return {out["path"]: out["md5"] for out in reports if not out["md5"].endswith(".dir")}
 
 
 def _md5_of(path: Path) -> str:
