@@ -134,13 +134,12 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
     if not fractions:
         return "No reproduced conclusion has a reported number to compare with."
     sizes = Counter(one.size for one in reproduced)
-    reached, smaller, larger = (
-        f"{sizes[kind]} {'is' if sizes[kind] == 1 else 'are'}" for kind in (Size.REACHED, Size.SMALLER, Size.LARGER)
-    )
+    smaller, larger, reached = (sizes[kind] for kind in (Size.SMALLER, Size.LARGER, Size.REACHED))
     return (
         f"Of the {len(reproduced)} reproduced conclusions, {len(fractions)} have a reported effect, and the median measured "
-        f"effect is {median(fractions):.2f} of it. {smaller} smaller than reported, {larger} larger, "
-        f"and {reached} not distinguishable from the reported effect."
+        f"effect is {median(fractions):.2f} of it. By size, {smaller} measured effect{'s are' if smaller != 1 else ' is'} "
+        f"smaller than reported, {larger} {'are' if larger != 1 else 'is'} larger, and {reached or 'none'} "
+        f"{'agree' if reached > 1 else 'agrees'} with the reported effect."
     )
 
 

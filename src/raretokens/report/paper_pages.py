@@ -74,8 +74,8 @@ def _why(verdicts: list[Verdict]) -> str:
     if not undecided:
         return "Every conclusion could be decided."
     reasons = Counter(one.reason.split(";")[0] or MEANINGS[one.outcome] for one in undecided).most_common(2)
-    shown = " or that ".join(f"{reason} ({count} of {len(undecided)})" for reason, count in reasons)
-    return f"The most frequent reason is that {shown}."
+    shown = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+    return f"The most frequent reasons for these {len(undecided)} conclusions: {shown}."
 
 
 def _by_verdict(own: list[Verdict], verdicts: list[Verdict], declared: Declarations, scale: str) -> Iterator[str]:
