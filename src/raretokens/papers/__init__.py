@@ -1,1 +1,1 @@
-"""What the papers declare: reported tables, claims, figures, metrics and scales, read from data/paper and checked."""
+"""Declarations of the papers: reported tables, claims, figures, metrics and scales, read from data/paper and checked."""

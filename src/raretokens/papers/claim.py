@@ -1,6 +1,6 @@
-"""Schema of a claim, a conclusion of a paper as a comparison of runs: data/paper/claims/<paper>.yaml.
+"""Schema of a claim, which is a conclusion of a paper as a comparison of runs: data/paper/claims/<paper>.yaml.
 
-Preconditions of its runs are declared in data/paper/preconditions.yaml.
+The preconditions of claims are declared in data/paper/preconditions.yaml.
 """
 
 from typing import Annotated, Literal, Self
@@ -28,21 +28,21 @@ class Side(Section):
 
 
 class Control(Section):
-    """The same effect without the cause, which is subtracted from the claim's effect (or divides a ratio)."""
+    """The effect without its cause. It is subtracted from the claim's effect, or divides it if the effect is a ratio."""
 
     left: Side = Field(description="in the place of the claim's left side")
     right: Side | None = Field(None, description="in the place of its right side")
 
 
 class Reference(Section):
-    """The number of another run."""
+    """The metric of another run, which a precondition uses as a bound."""
 
     run: list[str] = Field(min_length=1, description="names that are tried in order")
     metric: str = Field(description="path in its score file")
 
 
 class Precondition(Section):
-    """What must hold of the runs of a claim; otherwise the claim cannot be tested on them."""
+    """A condition on the runs of a claim. The claim is not testable on runs that do not meet it."""
 
     metric: str = Field(description="path in the score file of the run that is asked")
     of: Literal["left", "right", "both"] | None = Field(None, description="the side whose run is asked")
@@ -98,18 +98,18 @@ class Claim(Section):
 
     @property
     def all_sides(self) -> dict[str, Side]:
-        """Its own sides, then those of its control."""
+        """The sides of the claim, then those of its control, whose names begin with `control.`."""
         control = _sides(self.control) if self.control else {}
         return {**self.sides, **{f"control.{name}": side for name, side in control.items()}}
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is our interpretation, control or experiment instead of a conclusion of the paper."""
+        """Whether the claim is our interpretation, control or experiment instead of a conclusion of the paper."""
         return self.kind != "conclusion"
 
     @property
     def place(self) -> str:
-        """Its place in the paper and, unless the paper concludes it, its kind."""
+        """The claim's place in the paper, followed by its kind unless the kind is a conclusion."""
         lists = (("table", self.tables), ("figure", self.figures))
         named = [
             f"{name}{'s' if numbers[1:] else ''} {', '.join(map(str, numbers))}" for name, numbers in lists if numbers
@@ -120,7 +120,7 @@ class Claim(Section):
 
     @property
     def comparison_key(self) -> str:
-        """What is compared and how: equal for two papers that conclude the same about one number."""
+        """A key of the comparison. It is equal for two papers that conclude the same about one metric."""
         measured = {"task", "left", "right", "effect", "expect", "than", "margin", "control"}
         sides = ("left", "right")
         return self.model_dump_json(include=measured, exclude={side: {"reported"} for side in sides})
@@ -131,7 +131,7 @@ class Claim(Section):
 
     @property
     def margins(self) -> tuple[float, float]:
-        """The effects between which nothing changes; the margin of a ratio is a factor minus 1."""
+        """Lowest and highest effect that count as no change. The margin of a ratio is a factor minus 1."""
         reach = self.margin or 0.0
         if self.effect == "ratio":
             return self.threshold / (1 + reach), self.threshold * (1 + reach)

@@ -1,4 +1,4 @@
-"""All declarations of data/paper: metrics, scales, and the numbers that the papers report, one a line of <table>.csv."""
+"""All declarations of data/paper: metrics, scales, and the numbers that the papers report, one per line of <table>.csv."""
 
 import fnmatch
 import re
@@ -18,7 +18,7 @@ from raretokens.schema import Section
 
 
 class Tolerance(Section):
-    """How far two numbers may differ; with both bounds, the wider one counts."""
+    """The largest allowed difference of two numbers. If both bounds are set, the wider bound counts."""
 
     rel: float | None = Field(None, description="a share of the older number")
     abs: float | None = Field(None, description="in the metric's unit")
@@ -31,16 +31,16 @@ class Tolerance(Section):
         return abs(after - before) <= self.around(before) + 1e-12
 
     def around(self, number: float) -> float:
-        """The allowed distance from a number."""
+        """Return the largest allowed distance from a number."""
         return max(self.abs or 0.0, (self.rel or 0.0) * abs(number))
 
 
-EXACT = Tolerance(abs=0.0)  # of what no training touches
-ANY = Tolerance(abs=float("inf"))  # as long as there is something
+EXACT = Tolerance(abs=0.0)  # for values that do not depend on training
+ANY = Tolerance(abs=float("inf"))  # any value, as long as there is a value
 
 
 class Metric(Section):
-    """How a metric is shown and compared: data/paper/metrics.yaml."""
+    """How to show and compare a metric: data/paper/metrics.yaml."""
 
     title: str = Field(description="what a reader calls it")
     unit: str = Field(description="of the number, and of the difference of two")
@@ -57,7 +57,7 @@ class Metric(Section):
         return self.drifts.get(task, self.drift)
 
     def unit_of(self, token: str) -> str:
-        """The unit, with a subword token or a word for `token`."""
+        """Return the unit, with `token` (word or subword token) in place of the word "token"."""
         return self.unit.replace("token", token)
 
 
@@ -95,7 +95,7 @@ UNITS = {None: 1.0, "k": 1e3, "K": 1e3, "M": 1e6, " million": 1e6}
 
 
 def number(text: str) -> float | None:
-    """A reported number, which may have a unit (24M); None if it is not a number."""
+    """Return a reported number, which may have a unit (24M), or None if the text is not a number."""
     found = NUMBER.fullmatch(text)
     try:
         return float(found["digits"]) * UNITS[found["unit"]] if found else float(text)
@@ -109,15 +109,15 @@ def is_quoted(note: str) -> bool:
 
 
 def is_suspicious(note: str) -> bool:
-    """Whether the number cannot be right, or not together with another one."""
+    """Whether the number cannot be right, alone or together with another reported number."""
     return note.startswith("suspicious")
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A cell of a table as the paper reports it."""
+    """A cell of a table of a paper, as the paper reports it."""
 
-    text: str  # as reported; may be a word (nearest neighbours) or empty (a dash)
+    text: str  # may be a word (nearest neighbours) or empty (a dash in the paper)
     note: str
     key: str = ""  # row > column > group; empty where the paper has no such cell
 
@@ -130,7 +130,7 @@ NOTHING = Reported("", "")
 
 
 class ReportedTable:
-    """Cells of one table by (row, column, group)."""
+    """Cells of a reported table by (row, column, group)."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / f"{name}.csv"
@@ -144,7 +144,11 @@ class ReportedTable:
         self.rows = list(dict.fromkeys(row for row, _, _ in self.cells))
 
     def get(self, row: str, column: str | None, group: str | None) -> Reported | None:
-        """The cell, or None where the paper has no such column; an unknown row is an empty cell."""
+        """Return a cell, or None if the column is None or the row is unknown.
+
+        Raises:
+            UserError: if the table has no such column and group.
+        """
         if column is None:
             return None
         if not any(key[1:] == (column, group) for key in self.cells):
@@ -153,7 +157,7 @@ class ReportedTable:
         return self.cells.get((row, column, group))
 
     def mean(self, row: str, column: str, group: str) -> float | None:
-        """The reported number; for the group *, the mean over all groups of that row and column."""
+        """Return the reported number. For the group `*`, return the mean over all groups of that row and column."""
         if group != "*":
             return self._cell(row, column, group).value
         numbers = [
@@ -171,7 +175,7 @@ class ReportedTable:
 class Declarations(Section):
     """Metrics, tables, claims, preconditions, figures and scales by name."""
 
-    folder: Path  # data/paper; the reported numbers lie there too
+    folder: Path  # data/paper, which also contains the reported numbers
     metrics: dict[str, Metric]
     tables: dict[str, Table]
     claims: dict[str, Claim]
@@ -180,22 +184,22 @@ class Declarations(Section):
     scales: dict[str, Scale]
     papers: dict[str, Paper]
     methods: dict[str, Method] = {}
-    _reported: dict[Path, ReportedTable] = PrivateAttr(default_factory=dict)  # each read once
+    _reported: dict[Path, ReportedTable] = PrivateAttr(default_factory=dict)  # each file is read once
 
     def reported(self, name: str) -> ReportedTable:
-        """The reported numbers of a file of the folder."""
+        """Return the reported numbers of a file of the folder."""
         path = self.folder / name
         if path not in self._reported:
             self._reported[path] = ReportedTable(self.folder, name)
         return self._reported[path]
 
     def runs(self, task: str) -> set[str]:
-        """Names of the runs of a task in any table or figure."""
+        """Return the names of the runs of a task in all tables and figures."""
         in_tables = (table.runs for table in self.tables.values() if table.task == task)
         return set().union(*in_tables, *(figure.runs(task) for figure in self.figures.values()))
 
     def is_paper_scale(self, scale: str, corpora: dict[str, str]) -> bool:
-        """Whether a scale has the papers' model configs and texts: at others no number can match the reported one."""
+        """Whether a scale has the papers' model configs and texts. At other scales no number can match the reported number."""
         about = self.scales.get(scale)
         return bool(about and about.reported and about.corpora == corpora)
 
@@ -205,13 +209,13 @@ class Declarations(Section):
         return self.tables[name]
 
     def metric(self, path: str) -> Metric:
-        """How a metric path is shown and compared; UserError where it is not declared."""
+        """Return how a metric is shown and compared. Raise UserError if its path is not declared."""
         metric = self.known_metric(path)
         if metric is None:
             raise UserError(f"metric {path!r} is not declared; metrics.yaml has {', '.join(self.metrics)}")
         return metric
 
     def known_metric(self, path: str) -> Metric | None:
-        """The metric of the first pattern that fits, or None: a user's objective may report further metrics."""
+        """Return the metric of the first pattern that fits, or None: an objective of a user may report undeclared metrics."""
         patterns = (pattern for pattern in self.metrics if fnmatch.fnmatchcase(path, pattern))
         return next(map(self.metrics.__getitem__, patterns), None)

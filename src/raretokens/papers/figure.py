@@ -1,4 +1,4 @@
-"""Schema of a figure of a paper, panels with points or a metric of several runs: data/paper/figures.yaml."""
+"""Schema of a figure of a paper, whose panels show points or a metric of several runs: data/paper/figures.yaml."""
 
 from collections.abc import Collection
 from typing import Any, Literal, Self
@@ -12,7 +12,7 @@ NEEDED = {
     "missing": ("reason",),
     "sweep": ("metric", "option", "runs"),
     "effect": ("claim",),
-}  # of other kinds: series and runs
+}  # panels of other kinds need series and runs
 
 
 class Panel(Section):
@@ -53,7 +53,7 @@ class Figure(Section):
     @model_validator(mode="before")
     @classmethod
     def _spread(cls, tree: Any) -> Any:
-        """`each` holds what all panels have."""
+        """Add the keys of `each` to every panel that does not set them."""
         if not isinstance(tree, dict) or not isinstance(tree.get("each", {}), dict):
             return tree
         each = tree.get("each", {})
@@ -61,12 +61,17 @@ class Figure(Section):
         return {**{key: value for key, value in tree.items() if key != "each"}, "panels": panels}
 
     def clouds(self, task: str, sheet: Collection[str]) -> set[tuple[str, str]]:
-        """Run and series of each cloud of points that its panels draw; sheet: runs of the task that are on the run sheet."""
+        """Return run and series of each scatter plot of a task.
+
+        Args:
+            task: the task of the panels.
+            sheet: the runs of the task that are on the run sheet.
+        """
         own = [panel for panel in self.panels if (panel.task or self.task) == task and panel.kind == "scatter"]
         found = {(panel.series, next(filter(sheet.__contains__, names), "")) for panel in own for names in panel.runs.values()}
         return {(run, series) for series, run in found if run and series}
 
     def runs(self, task: str) -> set[str]:
-        """Names of the runs of a task in its panels."""
+        """Return the names of the runs of a task in the figure's panels."""
         own = [panel for panel in self.panels if (panel.task or self.task) == task]
         return {name for panel in own for names in panel.runs.values() for name in names}

@@ -1,4 +1,4 @@
-"""Load and check the declarations of data/paper; a mistake names file, key, value and what is allowed."""
+"""Load and check the declarations of data/paper. Errors name the file, the key, the value and what is allowed."""
 
 import re
 from collections import defaultdict
@@ -21,12 +21,12 @@ UNKNOWN = {
     "claim": "is in no file of claims",
     "run": "is in no table and on no run sheet",
 }
-Use = tuple[str, str, str | None, str]  # place; kind: key of UNKNOWN; name; task of a run
+Use = tuple[str, str, str | None, str]  # place; kind (a key of UNKNOWN); name; task, if the name is a run
 BRACES = re.compile(r"\{(.+?)\}")
 
 
 def load_declarations(folder: Path) -> Declarations:
-    """metrics, tables/, claims/, figures and scales of a folder; UserError, a line per mistake."""
+    """Load all declarations of a folder. Raise UserError with one line per unknown name."""
     metrics = _named(folder / "metrics.yaml", Metric)
     declared = Declarations(
         folder=folder,
@@ -53,7 +53,7 @@ def _named(path: Path, kind: type) -> dict[str, Any]:
 
 
 def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
-    """tables/<paper>.yaml, each a file of tables, with the lists of columns that columns.yaml names."""
+    """Load tables/<paper>.yaml, with the lists of columns that columns.yaml defines."""
     lists = read_yaml(folder / "columns.yaml")
     checked(dict[str, list[Column]], lists, folder / "columns.yaml")
     for path, metric in metrics.items():
@@ -68,7 +68,7 @@ def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
 
 
 def _claims(folder: Path) -> dict[str, Claim]:
-    """claims/<paper>.yaml."""
+    """Load claims/<paper>.yaml."""
     files = sorted((folder / "claims").glob("*.yaml"))
     return _together({path: _claims_of_paper(path) for path in files}, "claim")
 
@@ -88,7 +88,7 @@ def _together(parts: dict[Path, dict[str, Any]], kind: str) -> dict[str, Any]:
 
 
 def _expanded(metrics: dict[str, Metric]) -> dict[str, Metric]:
-    """`uniq.{freq,med}` stands for `uniq.freq` and `uniq.med`; what is declared first stays."""
+    """Expand braces: `uniq.{freq,med}` declares `uniq.freq` and `uniq.med`. The first declaration of a name counts."""
     single: dict[str, Metric] = {}
     for pattern, metric in metrics.items():
         braces = BRACES.search(pattern)
@@ -97,13 +97,18 @@ def _expanded(metrics: dict[str, Metric]) -> dict[str, Metric]:
     return single
 
 
-Tree = dict[str, Any]  # of a column, a side or a table, as the file has it
+Tree = dict[str, Any]  # a column, a side or a table, as in the file
 
 
 def written_out(path: Path, tables: Any, lists: dict[str, list[Tree]]) -> Any:
-    """Tables with their short forms expanded; the schema refuses what is left.
+    """Return tables with their short forms expanded. The schema rejects anything that is malformed.
 
-    path: tables/<paper>.yaml. A table `agg-1` is reported in agg_table1.csv and is of the usual task, unless it says otherwise.
+    By default the table `agg-1` has its reported numbers in agg_table1.csv and belongs to the task USUAL.
+
+    Args:
+        path: tables/<paper>.yaml.
+        tables: content of that file.
+        lists: lists of columns by name, from columns.yaml.
     """
     if not isinstance(tables, dict):
         return tables
@@ -123,7 +128,7 @@ def _table(place: str, table: Tree, lists: dict[str, list[Tree]]) -> Tree:
 
 
 def _columns(place: str, part: Any, lists: dict[str, list[Tree]]) -> list[Tree]:
-    """A column, or those of the list that it names."""
+    """Return a column as a list, or the columns of the list that `part` names."""
     if not isinstance(part, str):
         return [part]
     if part not in lists:
@@ -132,7 +137,7 @@ def _columns(place: str, part: Any, lists: dict[str, list[Tree]]) -> list[Tree]:
 
 
 def _sides(columns: list[Tree]) -> list[Tree]:
-    """The sizes or sides that have columns in the table."""
+    """Return the model configs (`size`) or sides that have columns in the table, each as keys of a column."""
     sides: list[Tree] = []
     for column in columns:
         side = {key: column[key] for key in ("size", "side", "reverse") if key in column}
@@ -142,7 +147,7 @@ def _sides(columns: list[Tree]) -> list[Tree]:
 
 
 def _repeated(extras: list[Tree], sides: list[Tree]) -> list[Tree]:
-    """The extra columns for each side; with several sides, their titles begin with its name."""
+    """Return the extra columns for each side. With several sides, the title begins with the name of the side."""
     if len(sides) < 2:
         return [{**column, **side} for side in sides or [{}] for column in extras]
     return [{**column, **side, "title": f"{_name(side)} {column['title']}"} for column in extras for side in sides]
@@ -153,7 +158,7 @@ def _name(side: Tree) -> str:
 
 
 def unknown_names(declared: Declarations) -> list[str]:
-    """One line for each unknown name, with the first place that uses it and how many others do."""
+    """Return one line for each unknown name: the first place that uses it, and the number of further places."""
     known: dict[tuple[str, str], Collection[str]] = {
         ("metric", ""): declared.metrics,
         ("precondition", ""): declared.preconditions,
@@ -213,7 +218,7 @@ def _in_preconditions(declared: Declarations) -> Iterator[Use]:
 
 
 def _known_runs(declared: Declarations) -> dict[str, set[str]]:
-    """Task -> runs of the tables' rows, of the run sheets of all scales, and of panels that wait for one."""
+    """Return task -> runs of the rows of tables, of the run sheets of all scales, and of panels of kind `missing`."""
     top = declared.folder.absolute().parents[1]  # data/paper is two levels below
     paths = [path for path in (top / "params.yaml", *sorted(top.glob("scales/*/params.yaml"))) if path.is_file()]
     sheets: list[dict[str, Any]] = [read_yaml(path) for path in paths]

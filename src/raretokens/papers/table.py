@@ -1,4 +1,4 @@
-"""Schema of a table of a paper: data/paper/tables/<paper>.yaml, its short forms expanded."""
+"""Schema of a table of a paper: data/paper/tables/<paper>.yaml, with its short forms expanded."""
 
 from typing import Self
 
@@ -39,7 +39,7 @@ class RunRow(Section):
     implied: dict[str, str] = Field({}, description="group -> what print implies without saying it; remark says how")
 
     def names(self, column: Column) -> list[str]:
-        """Runs that may fill the row in a column."""
+        """Return the runs that may fill the row in a column, in the order in which they are tried."""
         own = isinstance(self.runs, dict) and column.side in self.runs
         if column.absent and not own or self.size and column.size not in (None, self.size):
             return []
@@ -49,21 +49,21 @@ class RunRow(Section):
         return [name.replace("{size}", column.size or "") for name in names]
 
     def metric(self, column: Column) -> str:
-        """The metric that it shows in a column."""
+        """Return the metric that the row shows in a column."""
         family, dot, rest = column.metric.partition(".")
         return f"{self.instead.get(family, family)}{dot}{rest}"
 
     @property
     def label(self) -> str:
-        """Its title in the table."""
+        """The row's title in the table."""
         return f"{self.title} ({self.aside})" if self.aside else self.title
 
 
-LISTS = ("parameters.", "options.", "signatures.", "points.")  # of a score file; any other path is a metric
+LISTS = ("parameters.", "options.", "signatures.", "points.")  # prefixes of paths that are not metrics in a score file
 
 
 class Subject(Section):
-    """A column of a table of facts."""
+    """A column of a table of facts: a run or a corpus."""
 
     title: str = Field(description="as reported")
     runs: list[str] = Field([], description="names that are tried in order")
@@ -75,14 +75,14 @@ class Subject(Section):
 
 
 class Part(Section):
-    """One of several numbers of a cell."""
+    """One of several numbers in a cell of a table of facts."""
 
     runs: list[str] = Field(description="names that are tried in order")
     less: list[str] = Field([], description="runs whose number is taken off")
 
 
 class Fact(Section):
-    """A row of a table of facts."""
+    """A row of a table of facts: a setting, a count or a result."""
 
     title: str = Field(description="as reported")
     column: str | None = Field(None, description="of the reported table, where its group names the subject")
@@ -109,32 +109,32 @@ class Fact(Section):
 
     @property
     def metric(self) -> str:
-        """The name that metrics.yaml declares it by."""
+        """The name of the fact's metric in metrics.yaml."""
         listed = self.fixed is not None or not self.path or self.path.startswith(LISTS)
         return "facts" if listed else self.path.replace("{part}", "")
 
     @property
     def is_measured(self) -> bool:
-        """Whether it is a result rather than a setting."""
+        """Whether the fact is a result rather than a setting."""
         return self.result or self.is_difference
 
     @property
     def is_difference(self) -> bool:
-        """Whether it is a difference of runs, so that it has a sign."""
+        """Whether the fact is a difference of runs, so that it has a sign."""
         return any(part.less for part in self.parts)
 
     def names(self, subject: Subject) -> list[str]:
-        """Names of all its runs."""
+        """Return the names of all runs of the fact for a subject."""
         if self.parts:
             return [name for part in self.parts for name in (*part.runs, *part.less)]
         return self.runs.get(subject.title, []) if self.runs else subject.runs
 
 
-TEXT = "_text_facts"  # suffix of a file of data/paper with numbers of the running text
+TEXT = "_text_facts"  # suffix of a file of data/paper with numbers from the running text
 
 
 class Table(Section):
-    """Rows of runs by columns of metrics, or rows of runs with their neighbours, or facts by subjects."""
+    """A table of a paper: runs by metrics, runs with their nearest neighbours, or facts by subjects."""
 
     title: str = Field(description="what it is about")
     paper: str = Field(description="the file's name")
@@ -169,12 +169,12 @@ class Table(Section):
 
     @property
     def is_of_text(self) -> bool:
-        """Whether the paper reports the numbers in its text, not in a table."""
+        """Whether the paper reports the numbers in its text instead of a table."""
         return self.reported.endswith(TEXT)
 
     @property
     def token(self) -> str:
-        """What its runs read: words or subword tokens."""
+        """The tokens that the table's runs read, as a word of the reports."""
         return "word" if self.own_tokens == "words" else "piece"
 
     @property
@@ -183,6 +183,6 @@ class Table(Section):
 
     @property
     def runs(self) -> set[str]:
-        """Names of the runs of its rows."""
+        """Names of the runs of the table's rows."""
         named = {name for row in self.rows for column in self.columns for name in row.names(column)}
         return named | {name for row in self.rows if self.neighbours for name in row.runs}

@@ -1,4 +1,4 @@
-"""The tasks that reports are about, and checks of their names."""
+"""The tasks of the reports, and types that check the names of tasks and tokens."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from raretokens.errors import nearest
 from raretokens.tasks import describe, names
 
 TASKS = {name: describe(name) for name in names()}
-USUAL = "lm"  # of a table that says nothing
+USUAL = "lm"  # the task of a table that declares none
 HEADLINES = {short: number for task in TASKS.values() for short, number in task.headline.items()}
 TOKENS = [folder for task in TASKS.values() for folder in task.tokens]
 
