@@ -1,1 +1,1 @@
-"""What the runs show: comparisons of their scores, intervals of effects, and verdicts on claims; numbers until rendered."""
+"""Results of the runs: comparisons of scores, intervals of effects, and verdicts on claims, as numbers."""

@@ -1,4 +1,4 @@
-"""The effect of one metric between runs, with its intervals: the unit of claims, method tables and studies."""
+"""The effect of a metric between runs, with its intervals: the unit of claims, method tables and studies."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +13,7 @@ from raretokens.papers.claim import Claim, EffectKind, Side
 
 
 class SeedVariance(NamedTuple):
-    """Standard deviation of an effect from seed to seed, on the additive scale, and its degrees of freedom."""
+    """Standard deviation of an effect between seeds, on the additive scale, and its degrees of freedom."""
 
     deviation: float
     freedom: float
@@ -24,15 +24,15 @@ class SeedVariance(NamedTuple):
 
 @dataclass(frozen=True)
 class Effect:
-    """What a comparison measured: means over seeds, and 95 % intervals."""
+    """The result of a comparison: means over seeds, and 95 % intervals."""
 
     kind: EffectKind
     left: float | None
     right: float | None
-    value: float | None  # left over right, left minus right or left, minus or divided by the control's
+    value: float | None  # left / right, left - right or left, minus or divided by the control's effect
     seed_interval: Interval | None
-    test_interval: Interval | None  # None where the metric has no bootstrap resamples
-    seeds: int  # 0 of texts alone
+    test_interval: Interval | None  # None if the metric has no bootstrap resamples
+    seeds: int  # 0 if only texts are compared
 
     @property
     def has_few_seeds(self) -> bool:
@@ -42,13 +42,16 @@ class Effect:
 
 @dataclass(frozen=True)
 class Comparison:
-    """left over right (ratio), left minus right (difference) or left alone (value), divided by or minus that of a control."""
+    """The ratio left / right, the difference left - right, or the value of left alone.
+
+    With a control, a ratio is divided by the control's effect, and the control's effect is subtracted from other kinds.
+    """
 
     kind: EffectKind
-    sides: dict[str, Side]  # left, right
+    sides: dict[str, Side]  # keys: left, right
     scores: Scores
-    control: dict[str, Side] = field(default_factory=dict)  # control.left, control.right
-    thaw: float | None = None  # step at which the rows of a run thaw; absent: that of the left run
+    control: dict[str, Side] = field(default_factory=dict)  # keys: control.left, control.right
+    thaw: float | None = None  # step at which the rows of a run thaw; None: the option `until` of the left run
 
     @classmethod
     def of_claim(cls, claim: Claim, scores: Scores) -> "Comparison":
@@ -61,7 +64,7 @@ class Comparison:
 
     @property
     def is_untrained(self) -> bool:
-        """Whether it compares texts alone, so that it has no seeds and no test set."""
+        """Whether only texts are compared, so that there are no seeds and no test set."""
         return all(side.data for side in self.all_sides.values())
 
     @cached_property
@@ -81,9 +84,9 @@ class Comparison:
 
     @cached_property
     def seed_runs(self) -> dict[int | None, list[str | None]]:
-        """Seed -> the run of each side, for the seeds that all sides have; empty where a side has no number.
+        """Seed -> the run of each side, for the seeds that all sides have. Empty if a side has no number.
 
-        What needs no model has no seed and is compared with every seed of the other sides.
+        A side that needs no model has no seed. Its number is compared with every seed of the other sides.
         """
         values = list(filter(None, self.values.values()))
         if len(values) < len(self.values):
@@ -104,7 +107,7 @@ class Comparison:
 
     @cached_property
     def additive_effects(self) -> np.ndarray:
-        """The effect of each seed, on the additive scale."""
+        """The effect of each seed, on the additive scale; shape (seeds,)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return to_additive(self.kind, np.array(list(self.seed_effects.values())))
 
@@ -114,7 +117,7 @@ class Comparison:
 
     @property
     def mean(self) -> float | None:
-        """The mean effect over seeds."""
+        """The mean effect over seeds, or None without seeds."""
         if not self.seed_effects:
             return None
         if not self.is_finite:
@@ -123,7 +126,7 @@ class Comparison:
 
     @cached_property
     def seed_interval(self) -> Interval | None:
-        """Over its own seeds, or with fewer than three by the pooled seed variance; on the additive scale."""
+        """The interval over seeds, on the additive scale. With fewer than three seeds it uses the pooled seed variance."""
         effects = self.additive_effects
         if not len(effects) or not self.is_finite:
             return None
@@ -135,7 +138,7 @@ class Comparison:
 
     @cached_property
     def test_interval(self) -> Interval | None:
-        """Over the test set, on the additive scale; None where no side has bootstrap resamples."""
+        """The interval over the test set, on the additive scale; None if no side has bootstrap resamples."""
         if not self.seed_effects or not self.is_finite:
             return None
         bootstrap = self._bootstrap
@@ -158,16 +161,19 @@ class Comparison:
         )
 
     def _mean_of(self, side: str) -> float | None:
-        """The mean over the seeds that the effect has, else over all there are."""
+        """Return a side's mean over the seeds of the effect. If the side has none of these seeds, use all its seeds."""
         value = self.values.get(side)
         return (value.for_seeds(self.seed_effects) or value).mean if value else None
 
     def _rescaled(self, interval: Interval | None) -> Interval | None:
-        """An interval of the additive scale, on that of the effect."""
+        """Transform an interval from the additive scale to the scale of the effect."""
         return interval and Interval(*(float(from_additive(self.kind, end)) for end in interval))
 
     def direction(self, low: float, high: float) -> Literal["lower", "higher", "same"] | None:
-        """Side of the two bounds on which all intervals (of texts alone: all effects) lie; None where they do not agree."""
+        """Return where all intervals lie, or None if they do not agree: below `low`, above `high`, or between the two.
+
+        If only texts are compared, the effects themselves are used instead of intervals.
+        """
         low, high = (float(to_additive(self.kind, bound)) for bound in (low, high))
         points = [Interval(effect, effect) for effect in map(float, self.additive_effects)]
         intervals = points if self.is_untrained else self.intervals
@@ -179,9 +185,9 @@ class Comparison:
 
     @property
     def _bootstrap(self) -> np.ndarray | None:
-        """The effect on resampled test sets, the mean over seeds on the additive scale; None where no side has resamples.
+        """The effect on resampled test sets, as the mean over seeds on the additive scale; shape (resamples,).
 
-        NaN where one side has resamples and another has none.
+        None if no side has resamples; NaN if one side has resamples and another side has none.
         """
         rows = []
         for runs in self.seed_runs.values():
@@ -198,13 +204,13 @@ class Comparison:
 
     @cached_property
     def pooled_variance(self) -> SeedVariance | None:
-        """The largest seed variance of this effect among runs of the same model and text with two seeds or more, or None.
+        """The largest seed variance of this effect among runs of the same model and text with at least two seeds, or None.
 
-        A comparison with fewer than three seeds uses it. It says nothing about a method whose own seeds differ more still, so
-        a verdict says how few seeds there are. Where two runs are compared, the other one is maximum likelihood. Its seeds enter
-        every difference, so that k runs of n seeds have not k (n - 1) degrees of freedom but, with equal variances,
-        4 k (n - 1) / (k + 3) (Satterthwaite). A number of one run has as many: runs with a common seed share their
-        initialization and the order of the text.
+        A comparison with fewer than three seeds uses it. The variance of a method's own seeds may be larger, so the verdict
+        reports the number of seeds. A comparison of two runs compares each run with maximum likelihood, whose seeds then
+        enter every difference. Hence k runs of n seeds do not have k (n - 1) degrees of freedom but, with equal variances, 4
+        k (n - 1) / (k + 3) (Satterthwaite). The same number is used for a metric of a single run, because runs with a common
+        seed share their initialization and the order of the text.
         """
         runs = [run for name, run in self.runs.items() if name in self.sides and not self.sides[name].data]
         if None in runs:
@@ -216,13 +222,13 @@ class Comparison:
         if not samples:
             return None
         variance = max(np.var(effects, ddof=1) for effects in samples)
-        # A control's effect varies as much again.
+        # The effect of the control is assumed to have the same variance.
         deviation = float(np.sqrt(2 * variance if self.control else variance))
         freedom = sum(len(effects) - 1 for effects in samples) * 4 / (len(samples) + 3)
         return SeedVariance(deviation, freedom) if deviation else None
 
     def _moved(self, run: str, other: str | None) -> np.ndarray:
-        """The additive effects of the same comparison between other runs, without its control."""
+        """Return the additive effects, per seed, of the same comparison between other runs, without its control."""
         if other is None:
             return np.array([])
         left = self.runs["left"]

@@ -1,6 +1,6 @@
-"""The number of one side of a comparison, and the effect of two.
+"""The number of one side of a comparison, and the effect between two sides.
 
-Effects are averaged on an additive scale, on which equal steps are equal effects: the logarithm of a ratio, a difference as is.
+Effects are averaged on an additive scale, which is the logarithm for a ratio and the identity for a difference or a value.
 """
 
 import math
@@ -13,22 +13,27 @@ from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.claim import Claim, EffectKind, Side
 from raretokens.papers.declarations import Declarations
 
-NEIGHBOURS = "neighbours.rare"  # a share that is counted from the listed neighbours
+NEIGHBOURS = "neighbours.rare"  # a share that is computed from the nearest neighbours listed in a score file
 
 
 def effect(kind: EffectKind, left: float, right: float | None) -> float:
-    """left / right, left - right, or left alone."""
+    """Return left / right, left - right, or left alone."""
     if right is None:
         return left
     if kind == "difference":
         return left - right
-    if right == 0:  # 0 / 0 is no effect
+    if right == 0:  # 0 / 0 counts as no effect
         return math.copysign(math.inf, left) if left else 1.0
     return left / right
 
 
 def combined_effect(kind: EffectKind, numbers: list[Any]) -> Any:
-    """The effect of a number (or an array) for each side; of four, or of two values, the second effect is a control's."""
+    """Return the effect of a number (or an array) for each side, combined with the effect of the control if there is one.
+
+    Args:
+        kind: ratio, difference or value.
+        numbers: left and right (a value has left alone), then the sides of the control in the same order.
+    """
     sides = 1 if kind == "value" else 2
     pairs = [numbers[start : start + sides] for start in range(0, len(numbers), sides)]
     own, *control = (_effect_of_pair(kind, *pair) for pair in pairs)
@@ -52,7 +57,7 @@ def from_additive(kind: EffectKind, effects: Any) -> Any:
 
 
 def reported_effect(claim: Claim, declared: Declarations) -> float | None:
-    """The effect that the paper reports, or None."""
+    """Return the effect that the paper reports, or None."""
     if claim.unreported:
         return None
     cells = [side.reported for side in claim.all_sides.values()]
@@ -63,12 +68,18 @@ def reported_effect(claim: Claim, declared: Declarations) -> float | None:
 
 
 def run_of(side: Side, scores: Scores) -> str | None:
-    """The first of the side's runs that is on the run sheet."""
+    """Return the first of the side's runs that is on the run sheet."""
     return scores.choose(side.runs, data=side.data)
 
 
 def value_of(side: Side, scores: Scores, thaw: float | None) -> Value | None:
-    """The side's metric over seeds. thaw: the step that `at: until` means for a run without that option."""
+    """Return the side's metric over seeds.
+
+    Args:
+        side: a side of a comparison.
+        scores: scores of the task.
+        thaw: the step that `at: until` means for a run without that option.
+    """
     run = run_of(side, scores)
     if run is None:
         return None
@@ -80,16 +91,16 @@ def value_of(side: Side, scores: Scores, thaw: float | None) -> Value | None:
 
 
 def _rare_neighbours(score: dict) -> float | None:
-    """Share of the rare group among the nearest neighbours of all queries; None without neighbours."""
+    """Return the share of the rare group among the nearest neighbours of all queries, or None without neighbours."""
     groups = [group for _, listed in score.get("neighbours", []) for _, _, group in listed]
     return groups.count("rare") / len(groups) if groups else None
 
 
 def _on_curve(side: Side, scores: Scores, name: str, thaw: float | None) -> float | None:
-    """Value of a run's curve at a moment of training; None where the run has no such curve or moment.
+    """Return the value of a run's curve at a moment of training, or None if the run has no such curve or moment.
 
-    A share is of the last step (the nearest point counts); `until` is the run's option of that name (the last point that is not
-    after it).
+    A number is a fraction of the last step, and the nearest point counts. `until` is the run's option of that name, and the
+    last point that is not after it counts.
     """
     curve = _curve(side.metric, scores.points(name))
     moment = (scores.option(name, "until") or thaw) if side.at == "until" else side.at
@@ -104,7 +115,7 @@ def _on_curve(side: Side, scores: Scores, name: str, thaw: float | None) -> floa
 
 
 def _curve(metric: str, points: pd.DataFrame) -> pd.DataFrame:
-    """x and y of series.group, or of all groups of a series."""
+    """Return x and y of `series.group`, or of all groups of `series`."""
     series, _, group = metric.partition(".")
     own = (points.series == series) & ((points.group == group) | (not group))
     return points.loc[own, ["x", "y"]].astype(float)

@@ -1,6 +1,6 @@
 """What each method improves or degrades compared with maximum likelihood, on the same model and text.
 
-An effect and its outcome are computed as those of claims are.
+Effects and outcomes are computed in the same way as those of claims.
 """
 
 import math
@@ -16,14 +16,14 @@ from raretokens.papers.claim import Side
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.task_names import TASKS
 
-# Of the expectation that the metric is better.
+# Outcome of the expectation that the method improves the metric.
 WORDS: dict[Outcome, str] = {
     Outcome.REPRODUCED: "better",
     Outcome.CONTRADICTED: "worse",
     Outcome.INCONCLUSIVE: "inconclusive",
     Outcome.NOT_TESTABLE: "not testable",
 }
-LEAST = 0.01  # smallest relative change that improves or degrades a metric
+LEAST = 0.01  # smallest relative change that counts as an improvement or a degradation
 EXPLAINED_BY_BIAS = "ppl.rare"  # the metric that the logit-bias baseline is computed for
 
 
@@ -39,11 +39,11 @@ class Change:
     title: str
     effect: Effect
     verdict: str  # better, worse, inconclusive or not testable
-    logit_bias: float | None  # rare-token perplexity: the ratio that the logit-bias baseline reaches at most
+    logit_bias: float | None  # lower bound on the ratio of the logit-bias baseline; rare-token perplexity only
 
     @property
     def share(self) -> float:
-        """The relative change: the logarithm of the ratio of positive numbers; infinite where nothing is left."""
+        """The relative change: the absolute log ratio of positive numbers, or infinity if a positive number falls to 0."""
         left, right = self.effect.left, self.effect.right
         assert left is not None and right is not None
         if left > 0 < right:
@@ -52,7 +52,7 @@ class Change:
 
     @property
     def improves(self) -> bool:
-        """Whether it is better, and by more than the logit-bias baseline reaches at most."""
+        """Whether the metric is better, and by more than the bound on the logit-bias baseline."""
         bias, value = self.logit_bias, self.effect.value
         is_explained = bias is not None and value is not None and bias <= value
         return self.verdict == "better" and self.share >= LEAST and not is_explained
@@ -63,7 +63,7 @@ class Change:
 
 
 def changes(declared: Declarations, scores: dict[str, Scores]) -> list[Change]:
-    """Of each run but its repetitions for which there is a run of maximum likelihood."""
+    """Return the changes of each run, repetitions excluded, that has a baseline run of maximum likelihood."""
     return [
         change
         for part in scores.values()
@@ -97,13 +97,14 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
 
 
 def logit_bias_bound(run: str, baseline: str, scores: Scores) -> float | None:
-    """The ratio of rare-token perplexities that the logit-bias baseline reaches at most.
+    """Return a lower bound on the ratio of rare-token perplexities that the logit-bias baseline reaches.
 
-    The baseline is maximum likelihood with one constant on the logits of all rare types, which gives them the run's mean
-    probability. Let m be their probability at a position under maximum likelihood. A constant with factor c makes it
-    c m / (1 + (c - 1) m), which is concave in m for c > 1, so c is at least the odds of the run's mean over the odds of the mean
-    of m; and the mean of log((1 + (c - 1) m) / c) over rare targets is at most that of their mean m. The geometric mean over the
-    seeds that both have; None where a number is missing, or the run gives rare types no more than maximum likelihood.
+    The baseline is maximum likelihood plus one constant on the logits of all rare types, chosen to give the rare types the
+    run's mean probability. Let m be their probability at a position under maximum likelihood. A constant with factor c
+    changes it to c m / (1 + (c - 1) m), which is concave in m for c > 1. So c is at least the odds of the run's mean divided
+    by the odds of the mean of m. The mean of log((1 + (c - 1) m) / c) over rare targets is at most that of their mean m. The
+    result is the geometric mean over the seeds that both runs have. It is None if a number is missing, or if the run gives
+    rare types no more probability.
     """
     total, before, of_rare = (
         dict(zip(value.seeds, value.values, strict=True)) if (value := scores.value(name, metric)) else {}

@@ -1,4 +1,4 @@
-"""What reports need of params.yaml: the run sheet, and the text of each task."""
+"""The part of params.yaml that reports use: the run sheet, and the text of each task."""
 
 from typing import Any
 
@@ -6,19 +6,19 @@ from raretokens.schema import Section
 
 
 class SheetLine(Section):
-    """A run with everything resolved: seed and options are those that it trains with."""
+    """A run with its resolved seed and options, as they are used in training."""
 
     model: str
     objective: str
     seed: int
     tokens: str  # folder of its token files
     reverse: bool = False
-    init_from: str | None = None  # run that it starts from
+    init_from: str | None = None  # run whose weights the run starts from
     options: dict[str, Any] = {}  # of the objective
-    parameters_hash: str = ""  # of the parameters of all its stages; its score has the same if it was made with them
+    parameters_hash: str = ""  # hash of the parameters of all stages of the run; a current score file contains the same hash
 
     def same_model(self, other: "SheetLine") -> bool:
-        """The same architecture on the same text in the same direction, whatever the objective."""
+        """Whether both runs have the same architecture, text and direction, whatever their objectives."""
         return (self.model, self.tokens, self.reverse) == (other.model, other.tokens, other.reverse)
 
     def same_but_seed(self, other: "SheetLine") -> bool:

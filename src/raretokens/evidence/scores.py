@@ -1,4 +1,4 @@
-"""Scores of the runs on the run sheet; runs that differ only in their seed are repetitions of one."""
+"""Scores of the runs on the run sheet. Runs that differ only in their seed are repetitions of one run."""
 
 import json
 from collections.abc import Callable, Collection, Iterator
@@ -22,14 +22,14 @@ PAIRED = "bleu.sacrebleu"  # the metric of paired comparisons
 
 @dataclass(frozen=True)
 class Value:
-    """A metric over seeds: the mean, and the spread, which is half the range (None with one seed)."""
+    """A metric over seeds: values, their mean, and their spread, which is half the range (None with one seed)."""
 
     runs: tuple[str, ...]
     values: tuple[float, ...]
     seeds: tuple[int | None, ...]
 
     def for_seeds(self, seeds: Collection[int | None]) -> "Value | None":
-        """The values of these seeds; None where it has none of them."""
+        """Return the values of these seeds, or None if there are none."""
         return self._kept([place for place, seed in enumerate(self.seeds) if seed in seeds])
 
     def largest(self) -> "Value":
@@ -50,28 +50,28 @@ class Value:
 
 @dataclass
 class Scores:
-    """reports/runs of one task, as the run sheet names them: files of removed runs are not read."""
+    """Scores in reports/runs of one task. Only files of runs on the run sheet are read."""
 
     task: str
-    lines: dict[str, SheetLine]  # the run sheet
+    lines: dict[str, SheetLine]  # run -> its line of the run sheet
     folder: Path
     baselines: dict[str, str] = field(default_factory=dict)  # score file that needs no model -> its corpus
     cache: dict[str, dict | None] = field(default_factory=dict)  # run -> its score file
-    outdated: list[str] = field(default_factory=list)  # runs whose score was made with other parameters
+    outdated: list[str] = field(default_factory=list)  # runs whose score file was made with other parameters
     resamples: dict[str, pd.DataFrame] = field(default_factory=dict)
-    series: dict[str, pd.DataFrame] = field(default_factory=dict)  # points of runs, each read once
+    series: dict[str, pd.DataFrame] = field(default_factory=dict)  # points of runs, each file read once
     ignored: frozenset[str] = frozenset()  # repetitions that are left out
 
     @cached_property
     def repetitions(self) -> dict[str, list[str]]:
-        """Run -> it and its repetitions, in the order of the run sheet.
+        """Run -> the run and its repetitions, in the order of the run sheet.
 
-        A repetition has the line of an earlier run in everything but the seed, whatever its name. Where it starts from another
-        run, that run repeats the one that the earlier run starts from.
+        A repetition equals an earlier run in everything but the seed, whatever its name. If the earlier run starts from
+        another run, the repetition must start from a repetition of that run.
         """
         groups: dict[str, list[str]] = {}
-        firsts: dict[str | None, str] = {}  # run -> the run that it repeats, itself where it is the first
-        lines: dict[str, SheetLine] = {}  # of firsts, with the first of what they start from
+        firsts: dict[str | None, str] = {}  # run -> the run that it repeats, or itself
+        lines: dict[str, SheetLine] = {}  # first runs, with init_from replaced by the first run that it repeats
         for name, line in self.lines.items():
             plain = line.replaced(init_from=firsts.get(line.init_from, line.init_from))
             first = next((run for run in groups if plain.same_but_seed(lines[run])), name)
@@ -82,23 +82,23 @@ class Scores:
         return {run: [name for name in names if name not in self.ignored] for run, names in groups.items()}
 
     def with_seeds(self, runs: Collection[str], seeds: Collection[int | None]) -> "Scores":
-        """The same scores as if these runs had been repeated with these seeds alone."""
+        """Return the same scores, restricted to these seeds for these runs."""
         others = {name for run in runs for name in self.repetitions[run] if self.lines[name].seed not in seeds}
         return replace(self, ignored=self.ignored | others)
 
     def names(self) -> Iterator[str]:
-        """Runs that have scores, in the order of the run sheet; then what needs no model."""
+        """Yield the runs that have scores in the order of the run sheet, then the score files that need no model."""
         return (name for name in (*self.lines, *self.baselines) if self.read(name))
 
     def choose(self, names: list[str], data: bool = False) -> str | None:
-        """The first of the names that is on the run sheet (a data row: that has a score file)."""
+        """Return the first of the names that is on the run sheet. With `data`, return the first that has a score file."""
         known = (lambda name: self.read(name) is not None) if data else self.lines.__contains__
         return next(filter(known, names), None)
 
     def baseline_run(self, run: str) -> str | None:
-        """The run of maximum likelihood with the same model, text and direction: that of its seed, else the first.
+        """Return the run of maximum likelihood with the same model, text and direction: that of the same seed, else the first.
 
-        None for a run of maximum likelihood, and where there is no such run.
+        Return None for a run of maximum likelihood, and if there is no such run.
         """
         line = self.lines.get(run)
         if line is None or line.objective == MLE:
@@ -109,7 +109,7 @@ class Scores:
         return next(own, next(iter(fitting), None))
 
     def read(self, name: str) -> dict | None:
-        """The score file; None without one that was made with the current parameters."""
+        """Return the score file, or None if there is none that was made with the current parameters."""
         if name not in self.cache:
             path = self.folder / f"{name}.json"
             found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
@@ -121,7 +121,7 @@ class Scores:
         return self.cache[name]
 
     def repeats(self, run: str) -> list[str]:
-        """A run and its repetitions."""
+        """Return a run and its repetitions."""
         return self.repetitions.get(run, [run])
 
     def scored(self, run: str) -> bool:
@@ -129,36 +129,41 @@ class Scores:
         return any(self.read(name) is not None for name in self.repeats(run))
 
     def outdated_runs(self, run: str) -> list[str]:
-        """A run and those of its repetitions whose score was made with other parameters."""
+        """Return those of a run and its repetitions whose score file was made with other parameters."""
         return [name for name in self.repeats(run) if self.read(name) is None and name in self.outdated]
 
     def scored_seeds(self, run: str) -> frozenset[int | None]:
-        """Seeds for which a run and its repetitions have any score."""
+        """Return the seeds for which a run and its repetitions have any score."""
         return frozenset(found.get("seed") for name in self.repeats(run) if (found := self.read(name)))
 
     def seeds(self, run: str, metric: str) -> frozenset[int | None]:
-        """Seeds for which a run and its repetitions have the metric."""
+        """Return the seeds for which a run and its repetitions have the metric."""
         value = self.over_seeds(run, lambda name: self.number(name, metric))
         return frozenset(value.seeds if value else ())
 
     def value(self, run: str, metric: str, seeds: Collection[int | None] | None = None) -> Value | None:
-        """The metric of a run and its repetitions, or of those with these seeds; None where none of them has it.
+        """Return the metric of a run and its repetitions, or None if none of them has the metric.
 
-        `paired.<what>` is that of the comparison with maximum likelihood; of several p the largest, as a mean p has no meaning.
+        `paired.<key>` is from the comparison with maximum likelihood. `paired.p` is the largest p, as a mean p has no meaning.
+
+        Args:
+            run: name of the run.
+            metric: path in the score file.
+            seeds: the seeds to use; None: all.
         """
         value = self.over_seeds(run, lambda name: self.number(name, metric))
         value = value.for_seeds(seeds) if value and seeds is not None else value
         return value.largest() if value and metric == "paired.p" else value
 
     def over_seeds(self, run: str, measure: Callable[[str], Any]) -> Value | None:
-        """Numbers that are measured of a run and its repetitions; None where there is none."""
+        """Apply a function to a run and its repetitions and collect the numbers, or return None if there are none."""
         measured = {name: measure(name) for name in self.repeats(run)}
         numbers = {name: float(number) for name, number in measured.items() if isinstance(number, int | float)}
         seeds = tuple((self.read(name) or {}).get("seed") for name in numbers)
         return Value(tuple(numbers), tuple(numbers.values()), seeds) if numbers else None
 
     def number(self, name: str, metric: str) -> Any:
-        """A metric, or `parameters.<name>`, of one run."""
+        """Return a metric, or `parameters.<name>`, of one run."""
         kind = metric.partition(".")[0]
         if kind == "parameters":
             return self.fact(name, metric)
@@ -171,7 +176,7 @@ class Scores:
         return number
 
     def paired(self, name: str) -> dict[str, float]:
-        """delta, low, high and p of BLEU compared with maximum likelihood; empty without such a run, and of other tasks."""
+        """Return delta, low, high and p of BLEU compared with maximum likelihood, or {} for other tasks or without a baseline."""
         baseline = self.baseline_run(name)
         if baseline is None:
             return {}
@@ -182,15 +187,15 @@ class Scores:
         return paired_bootstrap(left - right, own - others)
 
     def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
-        """The metric on resampled test sets, the same for every run; None where it has no resamples."""
+        """Return the metric on resampled test sets, which are the same for all runs, or None if there are no resamples."""
         if name not in self.resamples:
             path = self.folder / f"{name}.bootstrap.csv"
-            exists = path.is_file() and path.read_bytes().strip() and self.read(name)  # that of a text may have no column
+            exists = path.is_file() and path.read_bytes().strip() and self.read(name)  # may have no column without a model
             self.resamples[name] = pd.read_csv(path) if exists else pd.DataFrame()
         return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
 
     def fact(self, name: str, path: str) -> Any:
-        """`parameters.<name>`, `options.<name>` or `signatures.<metric>.<key>` of a score file; None where it has none."""
+        """Return `parameters.<name>`, `options.<name>` or `signatures.<metric>.<key>` of a score file, or None."""
         kind, _, key = path.partition(".")
         listed = dict((self.read(name) or {}).get(kind, []))
         if kind != "signatures":
@@ -202,7 +207,7 @@ class Scores:
         return self.fact(name, f"options.{option}")
 
     def points(self, name: str) -> pd.DataFrame:
-        """series, group, x, y of each point of a run, as text; empty without a file."""
+        """Return series, group, x and y of each point of a run, as text. Empty if there is no file."""
         if name not in self.series:
             path = self.points_file(name)
             exists = path.is_file() and self.read(name) is not None
@@ -214,10 +219,13 @@ class Scores:
 
 
 class AllScores(dict[str, Scores]):
-    """Scores of each task of the run sheet; a task that it does not have is one without runs."""
+    """Scores of each task of the run sheet. Any other task has no runs."""
 
     def __init__(self, sheet: Sheet, folder: Path) -> None:
-        """folder: reports/runs."""
+        """Args:
+            sheet: the run sheet.
+            folder: reports/runs.
+        """
         self.folder = folder
         for task, lines in sheet.runs.items():
             self[task] = Scores(task, lines, folder / task, sheet.baselines.get(task, {}))

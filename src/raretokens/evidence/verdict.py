@@ -1,8 +1,8 @@
-"""Verdicts on what the papers conclude.
+"""Verdicts on the conclusions of the papers.
 
-A claim is decided where every interval of its effect, over seeds and over the test set, lies on one side of its threshold. A
-claim of no change is decided where they all lie inside its margin, or all outside. With fewer than three seeds the seed variance
-is pooled from other runs of the same model, and the verdict says how few seeds there are.
+A claim is decided if all intervals of its effect, over seeds and over the test set, lie on one side of its threshold. A claim
+of no change is decided if they all lie inside its margin, or all outside. With fewer than three seeds the seed variance is
+pooled from other runs of the same model, and the verdict reports the number of seeds.
 """
 
 import math
@@ -19,7 +19,7 @@ from raretokens.papers.declarations import Declarations
 
 
 class Outcome(StrEnum):
-    """What fails or was left out comes before what is reproduced."""
+    """Outcomes in the order of reports: failed and untested claims come before reproduced claims."""
 
     CONTRADICTED = "contradicted"
     NOT_TESTABLE = "not testable"
@@ -35,7 +35,7 @@ SMALLER = f"{COVERED}; no interval reaches the reported effect"
 
 
 class Size(StrEnum):
-    """The measured effect compared with the reported one."""
+    """The measured effect compared with the reported effect."""
 
     REACHED = "reaches the reported effect"
     SMALLER = "smaller than reported"
@@ -45,25 +45,25 @@ class Size(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a claim."""
+    """The result of a claim."""
 
     name: str
     claim: Claim
     outcome: Outcome
-    reason: str  # of an outcome that decides nothing
+    reason: str  # why the outcome is undecided; empty for decided outcomes
     effect: Effect
-    reported: float | None  # the paper's effect
+    reported: float | None  # the effect that the paper reports
     runs: tuple[str, ...]
 
     @property
     def is_of_few_seeds(self) -> bool:
-        """Whether it decides something by the pooled seed variance."""
+        """Whether the verdict is decided by the pooled seed variance."""
         return self.outcome in DECIDED and self.effect.has_few_seeds
 
     def fraction(self, number: float | None) -> float | None:
-        """Return a number of the effect as a fraction of the reported effect; of a ratio as a fraction of its logarithm.
+        """Return a number of the effect as a fraction of the reported effect. For a ratio, both are logarithms.
 
-        None where there is no such effect: a claim of no change, and one whose control the paper does not report.
+        Return None for a claim of no change, and if the paper does not report the effect or its control.
         """
         claim = self.claim
         lacks_control = claim.control and any(side.reported is None for side in claim.all_sides.values())
@@ -76,12 +76,12 @@ class Verdict:
 
     @property
     def main_interval(self) -> Interval | None:
-        """The interval over seeds, or without one that over the test set."""
+        """The interval over seeds, or the interval over the test set if there is none over seeds."""
         return self.effect.seed_interval or self.effect.test_interval
 
     @property
     def size(self) -> Size | None:
-        """How the effect compares with the reported one by all its intervals; None where it was not measured."""
+        """The effect compared with the reported effect by all intervals; None if the effect was not measured."""
         if self.fraction(self.effect.value) is None:
             return Size.NO_NUMBER if self.effect.value is not None else None
         intervals = [one for one in (self.effect.seed_interval, self.effect.test_interval) if one]
@@ -96,7 +96,7 @@ def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict
 
 
 def conclusions(verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
-    """The verdicts that counts are about: each conclusion of the reproduced papers, once where two papers share it."""
+    """Return the verdicts that are counted: the conclusions of the reproduced papers, each once if two papers share it."""
     once: dict[str, Verdict] = {}
     for verdict in verdicts:
         if not verdict.claim.is_ours and verdict.claim.paper in declared.papers:
@@ -126,9 +126,13 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
 def decide(
     comparison: Comparison, expected: str, bounds: tuple[float, float], obstacle: str | None = None
 ) -> tuple[Outcome, str]:
-    """The outcome and, where it decides nothing, why.
+    """Return the outcome and, if the claim is undecided, the reason.
 
-    expected: lower, higher or same, compared with the bounds. obstacle: why the runs cannot test it.
+    Args:
+        comparison: the comparison of the claim.
+        expected: lower, higher or same, compared with the bounds.
+        bounds: lowest and highest effect that count as no change.
+        obstacle: why the claim is not testable on these runs; None: it is testable.
     """
     effects = comparison.seed_effects
     if not effects:
@@ -146,7 +150,7 @@ def decide(
 
 
 def _missing_metric(comparison: Comparison) -> str | None:
-    """The first run that has scores but not its metric; None where a run has no scores."""
+    """Name the first run that has scores but lacks the metric. Return None if a run has no scores."""
     scores, sides = comparison.scores, comparison.sides
     if not all((run := comparison.runs[name]) and scores.scored(run) for name in sides):
         return None
@@ -157,7 +161,7 @@ def _missing_metric(comparison: Comparison) -> str | None:
 def _is_smaller(claim: Claim, comparison: Comparison, reported: float) -> bool:
     """Whether all intervals end before the paper's effect, seen from the threshold.
 
-    No effect is smaller than that of a claim of no change, nor is one whose control the paper does not report.
+    False for a claim of no change, and if the paper does not report the control.
     """
     intervals = comparison.intervals
     if claim.margin is not None or not intervals:
@@ -169,13 +173,13 @@ def _is_smaller(claim: Claim, comparison: Comparison, reported: float) -> bool:
 
 
 def unmet(preconditions: Iterable[Precondition], comparison: Comparison) -> str | None:
-    """Why the comparison's runs cannot test it, or None. A run without scores is not checked."""
+    """Return why the claim is not testable on the comparison's runs, or None. Runs without scores are not checked."""
     reasons = [reason for precondition in preconditions for reason in _reasons(precondition, comparison)]
     return "; ".join(dict.fromkeys(reasons)) or None
 
 
 def _reasons(precondition: Precondition, comparison: Comparison) -> Iterator[str]:
-    """One for each run that does not meet the precondition, or has scores but not its metric."""
+    """Yield a reason for each run that fails the precondition, or that has scores but lacks the metric."""
     scores = comparison.scores
     for run in _runs(precondition, comparison):
         number = _number_of(run, precondition.metric, scores)
@@ -212,7 +216,7 @@ def _choose(names: list[str], scores: Scores) -> str | None:
 
 
 def _number_of(run: str, metric: str, scores: Scores) -> float | None:
-    """A metric, or an option of the run as `options.<name>`."""
+    """Return the mean of a metric, or the run's option for `options.<name>`."""
     if metric.startswith("options."):
         return scores.fact(run, metric)
     value = scores.value(run, metric)
