@@ -2,9 +2,9 @@
 
     from raretokens import build, facts, gated_linear_cross_entropy
 
-    raretokens.objectives()    # what there is, with options
+    raretokens.objectives()    # all objectives, with their options
 
-The public names are those of raretokens.public; they are loaded when they are first used, so importing the package costs nothing.
+raretokens.public defines the public names. Each is loaded on first use, so importing the package is fast.
 """
 
 from importlib import import_module

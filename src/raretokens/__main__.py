@@ -1,4 +1,4 @@
-"""python -m raretokens COMMAND."""
+"""Entry point of `python -m raretokens COMMAND`."""
 
 from raretokens.tools.cli import main
 

@@ -1,4 +1,4 @@
-"""CSV as frames of text: a number keeps the digits that it was written with."""
+"""CSV files as data frames of strings, so that every number keeps the digits in the file."""
 
 import io
 from collections.abc import Iterable
@@ -16,5 +16,5 @@ def parse_csv(text: str) -> pd.DataFrame:
 
 
 def to_csv(rows: Iterable, columns: list[str]) -> str:
-    """rows: dictionaries, tuples or data classes; none of them gives the header alone."""
+    """Return CSV text. `rows` are dictionaries, tuples or data classes; without rows the text is the header alone."""
     return pd.DataFrame(list(rows), columns=columns).to_csv(index=False, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Errors that a user can correct, each as one line: file or key, value, what is allowed; and the exit of a command on them."""
+"""User errors, each one line with file or key, value and allowed values, and the exit of a command on an error."""
 
 import difflib
 import sys
@@ -11,7 +11,7 @@ STOPPED = 130  # exit code of a command that Ctrl-C stopped, as in a shell
 
 
 class UserError(Exception):
-    """An error that the user can correct; shown as its message alone, without a traceback."""
+    """An error that the user can correct. Commands print its message without a traceback."""
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
@@ -21,7 +21,11 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 @contextmanager
 def exit_on_error(missing: str = "") -> Iterator[None]:
-    """Exit 1 with one line on a user's or the system's error; missing: advice where a file does not exist."""
+    """Print a UserError or OSError as one line and exit with code 1. Ctrl-C exits with code STOPPED.
+
+    Args:
+        missing: advice to print when a file does not exist.
+    """
     try:
         yield
     except UserError as error:

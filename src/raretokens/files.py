@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, also where the disk fills or the power fails; rounding of the numbers in them."""
+"""Atomic writes, also when the disk fills or the power fails, and rounding of the numbers in reports."""
 
 import errno
 import os
@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-NOTHING = 1 << 20  # bytes: a disk with less is full
-DIGITS = 6  # significant: the digits below depend on the machine
+NOTHING = 1 << 20  # bytes; a disk with less free space counts as full
+DIGITS = 6  # significant digits; further digits depend on the machine
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A temporary name in the same folder, which is renamed to the path when the block ends, and removed if the block fails.
+    """Yield a temporary path in the same folder. Rename it to `path` at the end of the block; remove it if the block fails.
 
-    A library's own error on a full disk becomes the OSError that it is.
+    Raises:
+        OSError: with ENOSPC when the disk is full, also where a library raised its own exception for that.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
@@ -26,7 +27,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         os.replace(part, path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        error.filename = error.filename or str(path)  # a write does not know its file
+        error.filename = error.filename or str(path)  # OSErrors of write() have no filename
         raise
     except BaseException as error:
         is_full = isinstance(error, Exception) and _is_full(error, part.parent)
@@ -37,7 +38,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Flush a file, or the entries of a folder, to the disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -46,13 +47,13 @@ def sync(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """UTF-8, lines as they are."""
+    """Write text as UTF-8, without translating line ends."""
     with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8", newline="\n")
 
 
 def failure(error: OSError) -> str:
-    """What the system says, in a line that names the file; of a full disk also how much is free."""
+    """Return one line with the file and the system's message. For a full disk, add the free space in GB."""
     place = error.filename or "standard output"
     if error.errno not in FULL:
         return f"{place}: {(error.strerror or str(error)).lower()}"
@@ -65,5 +66,5 @@ def _is_full(error: Exception, folder: Path) -> bool:
 
 
 def round_digits(value: float, digits: int = DIGITS) -> float:
-    """Round to so many significant digits; minus zero becomes zero."""
+    """Round to `digits` significant digits; -0.0 becomes 0.0."""
     return float(f"{value:.{digits}g}") + 0.0

@@ -1,9 +1,9 @@
-"""Literals that Python files declare at their top, read without running the files; and the options among them.
+"""Top-level literals of Python files, read without running the files, and the options that OPTIONS declares.
 
     OPTIONS = {"alpha": (0.03, ">= 0"), "popular": (0.2, "> 0", "< 1"), "variant": ("eq15", "alg1"), "g1": True}
 
-An option has a default and bounds. Its type is that of the default (an integer is also allowed for a float), and every number is
-finite. The words after a default that is a word are the other allowed words. A default alone has no bounds.
+An option has a default and bounds. Its type is the type of the default; a float option also accepts integers. Every number must
+be finite. After a string default, the tuple lists the other allowed strings. A default without a tuple has no bounds.
 """
 
 import ast
@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 COMPARED = {">=": ge, ">": gt, "<=": le, "<": lt}
-LARGEST = 10**12  # of whole numbers: more is a slip, and in the end overflows
+LARGEST = 10**12  # largest integer that an option accepts; a larger one is a typo and could overflow
 
 
 class Option(NamedTuple):
-    """An option as a file declares it."""
+    """An option of an objective or rule: its default and its bounds, or its other allowed strings."""
 
     default: Any
     bounds: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
-        """Allowed values in words."""
+        """Description of the allowed values for error messages, such as `a number >= 0`."""
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, str):
@@ -35,7 +35,7 @@ class Option(NamedTuple):
         return f"{kind} {' and '.join(self.bounds)}".strip()
 
     def accepts(self, value: Any) -> bool:
-        """Whether the value is allowed."""
+        """Return whether the value is allowed."""
         if isinstance(self.default, bool) or isinstance(value, bool):
             return isinstance(self.default, bool) and isinstance(value, bool)
         if isinstance(self.default, str):
@@ -50,12 +50,12 @@ class Option(NamedTuple):
 
 
 def option(declared: Any) -> Option:
-    """The option of an entry of OPTIONS."""
+    """Convert a value of OPTIONS, a default or a tuple of default and bounds, to an Option."""
     return Option(declared[0], declared[1:]) if isinstance(declared, tuple) else Option(declared)
 
 
 def literal(file: Path, name: str) -> Any:
-    """Value of a literal that the file assigns to `name`; None where it does not."""
+    """Return the literal that the file assigns to `name` at its top level, or None if there is no such assignment."""
     return _literals(file).get(name)
 
 

@@ -1,6 +1,6 @@
-"""Every path of the pipeline, below the folder of a scale; docs/artifacts.md says what lies there.
+"""All paths of the pipeline, relative to the folder of a scale; docs/artifacts.md describes the files.
 
-Only the command line and what plans a run ask for them: all other code is given its folders.
+Only the command line and the planning of runs use these paths. All other code receives its folders as arguments.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ PARAMETERS = Path("params.yaml")
 DATA, SCRATCH, REPORTS = Path("data"), Path("data/scratch"), Path("reports")
 RAW, OWN = DATA / "raw", DATA / "raw/own"
 JOBS, CORPORA, TOKENS, RUNS = (DATA / name for name in ("jobs", "corpus", "tokens", "runs"))
-PRINTED = DATA / "paper"  # below the root of the code
+PRINTED = DATA / "paper"  # values reported in the papers; relative to the repository root, not to a scale
 MACHINE, TIMING, STATES, DOWNLOADS, TRACKED = (
     SCRATCH / name for name in ("machine.yaml", "timing", "runs", "downloads", "trackers")
 )
@@ -17,7 +17,7 @@ SCORES, CURVES = REPORTS / "runs", REPORTS / "curves"
 
 
 def job(stage: str, name: str) -> Path:
-    """The job file of a stage."""
+    """Return the path of the job file of a stage."""
     return JOBS / stage / f"{name}.json"
 
 
@@ -38,5 +38,5 @@ def trained(task: str, run: str) -> Path:
 
 
 def predictions(task: str, run: str) -> Path:
-    """Predictions of a trained run for the test text."""
+    """Return the folder of a run's predictions for the test text."""
     return DATA / "predictions" / task / run

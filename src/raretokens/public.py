@@ -1,4 +1,4 @@
-"""The public interface: everything else may change."""
+"""The public interface of the package. All other names may change without notice."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

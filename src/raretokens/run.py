@@ -1,4 +1,4 @@
-"""A line of the run sheet with all its parameters resolved, as the jobs of the run have it."""
+"""Training run: a line of the run sheet with all parameters resolved, as the run's job specifications contain it."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ class Run(Section):
     """One training run."""
 
     name: str
-    task: str  # a file of tasks/
-    tokens: str  # folder of its token files
+    task: str  # module in tasks/
+    tokens: str  # name of the folder of its token files
     objective: str
     model: str  # name of its model config
-    architecture: str  # a file of models/
-    shape: dict[str, Any]  # SHAPE of that file -> value
+    architecture: str  # module in models/
+    shape: dict[str, Any]  # parameters that the architecture declares in SHAPE -> value
     seed: int
-    options: dict[str, Any]  # of the objective, where they are not its defaults
-    reverse: bool = False  # translation from target to source
-    init_from: str | None = None  # run of the same task whose kept weights it starts from
+    options: dict[str, Any]  # options of the objective that differ from their defaults
+    reverse: bool = False  # translate from target to source
+    init_from: str | None = None  # run of the same task whose kept weights initialise this one

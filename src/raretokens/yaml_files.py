@@ -1,4 +1,4 @@
-"""Files in YAML that people write, read and checked: every mistake is one line with file, key, value and what is allowed."""
+"""Reading and validation of YAML files. Every mistake is one line with file, key, value and allowed values."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from raretokens.schema import UNKNOWN, renamed, unknown_key
 
 
 class Ambiguous(yaml.YAMLError):
-    """A scalar that YAML 1.1 and 1.2 read as different values; so do PyYAML and DVC."""
+    """A scalar with different values in YAML 1.1 (PyYAML) and YAML 1.2 (DVC)."""
 
     def __init__(self, node: yaml.ScalarNode, reason: str) -> None:
         super().__init__(reason)
@@ -20,9 +20,9 @@ class Ambiguous(yaml.YAMLError):
 
 
 class Rules:
-    """YAML 1.2, as DVC reads it; a scalar that is another value in YAML 1.1 and a duplicate key are errors.
+    """YAML 1.2 rules, as DVC uses. Duplicate keys and scalars with another value in YAML 1.1 are errors.
 
-    The words yes, no, on and off are strings, also where DVC has rewritten a file without their quotes.
+    The words yes, no, on and off are strings, because DVC removes their quotes when it rewrites a file.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
@@ -47,16 +47,16 @@ class Rules:
 
 
 class Loader(Rules, yaml.SafeLoader):
-    """The loader whose messages people read."""
+    """Pure-Python loader, which words the error messages."""
 
 
 class FastLoader(Rules, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """The same by libyaml where PyYAML was built with it: ten times as fast."""
+    """Loader with the same rules based on libyaml, if PyYAML was built with it. It is ten times as fast."""
 
 
 FLOAT = r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-# Tag -> pattern, first characters, and constructor of the scalars that YAML 1.1 and 1.2 have different rules for. An integer
-# fits the pattern of floats, which comes after.
+# Tag -> pattern, first characters, and constructor of the scalars whose rules differ between YAML 1.1 and 1.2. The order
+# matters: an integer also matches the pattern of floats.
 SCALARS = {
     "bool": ("true|True|TRUE|false|False|FALSE", "tTfF", yaml.SafeLoader.construct_yaml_bool),
     "int": ("[-+]?([0-9_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0b[01_]+)", "-+0123456789", Rules.construct_integer),
@@ -66,7 +66,7 @@ SCALARS = {
 
 
 def _use_scalars(loader: type[yaml.SafeLoader]) -> None:
-    """Replace YAML 1.1's rules for scalars; null and the merge key stay."""
+    """Replace the loader's YAML 1.1 rules for scalars, except those for null and the merge key."""
     tags = {f"tag:yaml.org,2002:{name}" for name in SCALARS}
     loader.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in rules if tag not in tags]
@@ -82,7 +82,7 @@ for _loader in (Loader, FastLoader):
 
 
 def read_yaml(path: Path) -> Any:
-    """The tree of a YAML file. Raises UserError where there is no such file, or it is not YAML."""
+    """Read a YAML file. Raises UserError if the file does not exist or is not YAML."""
     try:
         return parsed_yaml(path.read_bytes(), path)
     except FileNotFoundError:
@@ -90,7 +90,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def parsed_yaml(text: bytes, place: object) -> Any:
-    """The tree of a text in YAML; place: where it is from. Raises UserError where it is not YAML, or not UTF-8."""
+    """Parse YAML. `place` names its origin in error messages. Raises UserError if it is not YAML or not UTF-8."""
     try:
         return _load(text.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -103,7 +103,7 @@ def parsed_yaml(text: bytes, place: object) -> Any:
 
 
 def _load(text: str) -> Any:
-    """Load with libyaml; a text that it refuses is read again by PyYAML's own parser, which alone words the error."""
+    """Load with libyaml. If that fails, load again with PyYAML's own parser, so that its messages are the only ones."""
     try:
         return yaml.load(text, FastLoader)  # noqa: S506 - a SafeLoader
     except Ambiguous:
@@ -113,11 +113,14 @@ def _load(text: str) -> Any:
 
 
 def checked(kind: Any, tree: Any, place: object, joint: str = ": ") -> Any:
-    """The tree as an object of that kind (a Section, or a container of them); place: the file that it is from.
+    """Validate a tree as an object of type `kind`, which is a Section or a container of sections.
 
-    joint: what stands between the place and a key; a dot where the place is a key itself.
+    Args:
+        place: file that the tree is from, for error messages.
+        joint: separator of place and key in error messages; a dot if `place` is itself a key.
 
-    Raises UserError with a line for each mistake.
+    Raises:
+        UserError: with one line for each mistake.
     """
     try:
         return TypeAdapter(kind).validate_python(tree)
@@ -126,7 +129,7 @@ def checked(kind: Any, tree: Any, place: object, joint: str = ": ") -> Any:
 
 
 def _lines(error: ValidationError, tree: Any) -> list[str]:
-    """One line a mistake; the alternatives of a union, which each complain by themselves, are put together."""
+    """Return one line for each mistake. The errors of all alternatives of a union are joined into one line."""
     mistakes: dict[str, list[dict]] = {}
     for item in error.errors(include_url=False):
         mistakes.setdefault(".".join(_place(tree, item)), []).append(dict(item))
@@ -134,7 +137,7 @@ def _lines(error: ValidationError, tree: Any) -> list[str]:
 
 
 def _place(tree: Any, item: dict) -> list[str]:
-    """Keys from the top of the file to the mistake; pydantic's names of a union's members are not in the file."""
+    """Return the keys from the top of the file to the mistake, without pydantic's names of union members."""
     found, node = [], tree
     for part in item["loc"]:
         if isinstance(node, dict) and part in node or isinstance(node, list) and isinstance(part, int):
