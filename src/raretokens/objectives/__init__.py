@@ -1,6 +1,6 @@
-"""One file an objective or a family of them (registry.py names what it declares).
+"""Training objectives: each file defines one objective or one family (registry.py describes the declarations).
 
-Called, `raretokens.objectives()` lists them: the package is a function too.
+The package is also callable: `raretokens.objectives()` lists all objectives.
 """
 
 import sys

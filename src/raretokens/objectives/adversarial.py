@@ -1,8 +1,9 @@
-"""Adversarial MLE (Wang, Gong and Liu, 2019): the worst small change of the target's output vector, in closed form.
+"""Adversarial MLE perturbs the target's output vector in the worst direction, in closed form (Wang, Gong and Liu, 2019).
 
-The target's logit becomes w_y . h - e |h| with e = a |w_y| where cos(h, w_y) > 0, else 0. e and the direction are constants, so
-the extra term sends a gradient to h alone. Each position has its own direction. The released code keeps them by target, so that
-positions of a batch with the same target share those of the last one: `shared_direction`.
+The target's logit becomes w_y . h - e |h|, with e = a |w_y| if cos(h, w_y) > 0 and e = 0 otherwise. Because e and the direction
+are constants, the extra term sends a gradient to h alone. By default each position has its own direction. The released code
+stores directions by target, so all positions of a batch with the same target use the last position's direction. Set
+`shared_direction` for that behaviour.
 """
 
 import torch
@@ -21,7 +22,7 @@ class Objective(objective.Objective):
 
     def target_offset(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
         hidden, real = hidden.to(weight.dtype), targets != self.facts.pad
-        targets = targets.masked_fill(~real, 0)  # padding, such as -100, need not be a row; its offsets are left out
+        targets = targets.masked_fill(~real, 0)  # the padding id, such as -100, may not be a row; its offsets are ignored
         fixed, rows = hidden.detach(), weight.detach()[targets]
         if self.shared_direction:
             fixed = fixed.reshape(-1, fixed.shape[-1])[_last_alike(targets, real, len(weight))]
@@ -30,7 +31,7 @@ class Objective(objective.Objective):
 
 
 def _last_alike(targets: Tensor, real: Tensor, types: int) -> Tensor:
-    """For each position the last real one, which is no padding, with the same target; counted through the batch."""
+    """Return, for each position, the flat index of the last non-padding position of the batch with the same target."""
     flat = targets.reshape(-1)
     places = torch.arange(len(flat), device=flat.device).masked_fill(~real.reshape(-1), 0)
     last = torch.zeros(types, dtype=torch.int64, device=flat.device).scatter_reduce(0, flat, places, "amax")

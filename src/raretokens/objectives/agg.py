@@ -1,19 +1,20 @@
-"""AGG, adaptive gradient gating (Yu et al., 2022, section 4): rare types and their gates follow the counts of recent updates.
+"""Adaptive gradient gating (AGG) scales the gradients that push rare embeddings away from hidden states (Yu et al., 2022).
 
-A token type is rare while its mean number of appearances as a target, over the last K updates (one epoch), is below alpha.
-With a_k the appearances in that window and u the update, the gates of rare types are
+The source is section 4 of the paper.
+A token type is rare while its mean number of appearances as a target, over the last K training steps (one epoch), is below
+alpha. With a_k the appearances in that window and u the number of the step, the gates of rare types are
 
     A_k = min(a_k / min(u, K), 1)                           for positions whose target is not rare (g1, Eq. 7)
     B_k = min(a_k / (mean of a over the rare types), 1)     for positions whose target is rare (g2, Eq. 8)
 
-As in the public code, the window includes the current update and is divided by min(u, K). Unlike there, the counts are those of
-the whole update (every micro-batch and process), they are in the checkpoint, and validation does not touch them.
+As in the public code, the window includes the current step, and counts are divided by min(u, K). Unlike in the public code,
+counts cover the whole step (every micro-batch and process), are saved in the checkpoint, and ignore validation text.
 
-UL + AGG (table 4) is one adaptive gate on the gradient of likelihood and unlikelihood together. No formula and no code is
-public; gating d(NLL + UL)/dz is our interpretation.
+UL + AGG (table 4) applies one adaptive gate to the joint gradient of likelihood and unlikelihood. Neither formula nor code is
+public. Gating d(NLL + UL)/dz is our interpretation.
 
-The counts of the last updates lie in one ring that is allocated once: small tensors that live for an epoch, between large ones
-that come and go, would keep an allocator from giving memory back.
+The counts of recent steps are stored in one preallocated ring buffer. Many small tensors that live for an epoch between large
+short-lived ones would fragment the allocator's memory.
 """
 
 from collections import deque
@@ -28,24 +29,24 @@ from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
 from raretokens.loss.terms import PLAIN, Gate, Head, SummedLoss, Unlikelihood
 from raretokens.objectives import rarity
 
-SPARE = 1.05  # times what an epoch is expected to take: updates differ
-LARGER = 1.25  # times what is in it, where that is more than was expected
+SPARE = 1.05  # ring capacity divided by the expected entries of an epoch, because steps differ
+LARGER = 1.25  # new capacity divided by the needed entries, when the ring must grow
 
 
 class Window:
-    """Types and counts of the targets of each update, oldest first: a queue."""
+    """Queue of the target types and their counts of each training step, oldest first."""
 
     def __init__(self, facts: Facts) -> None:
         self.size = _expected(facts)
-        self.lengths: deque[int] = deque()  # types of each update in it
-        self.start = self.live = 0  # of the ring: where the oldest entry is, and how many there are
-        self.ring = torch.empty(2, 0, dtype=torch.int32)  # types and counts
+        self.lengths: deque[int] = deque()  # number of types in each step of the window
+        self.start = self.live = 0  # index of the oldest entry in the ring, and number of entries
+        self.ring = torch.empty(2, 0, dtype=torch.int32)  # row 0: types, row 1: counts
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def push(self, types: Tensor, counts: Tensor) -> None:
-        """Both int32, one entry for each type that the update has."""
+        """Append a step: types and counts are int32, with one entry for each type among the step's targets."""
         if self.live + len(types) > self.ring.shape[1]:
             self._make_room(self.live + len(types), types.device)
         new, first = torch.stack((types, counts)), self.start + self.live
@@ -55,14 +56,14 @@ class Window:
         self.lengths.append(len(types))
 
     def pop(self) -> tuple[Tensor, Tensor]:
-        """The oldest update's types and counts."""
+        """Remove the oldest step and return its types and counts."""
         length = self.lengths.popleft()
         oldest = self._entries(self.start, length)
         self.start, self.live = (self.start + length) % max(self.ring.shape[1], 1), self.live - length
         return oldest[0], oldest[1]
 
     def _parts(self, first: int, length: int) -> list[tuple[slice, slice]]:
-        """Where so many entries lie in the ring, and which of them: one piece, or two where they pass its end."""
+        """Return (ring slice, entry slice) pairs for `length` entries from `first`; the second pair holds what wraps around."""
         size = max(self.ring.shape[1], 1)
         first %= size
         until_end = min(length, size - first)
@@ -75,7 +76,7 @@ class Window:
         return torch.cat([self.ring[:, here] for here, _ in self._parts(first, length)], dim=1)
 
     def _make_room(self, needed: int, device: torch.device) -> None:
-        """A ring of the size that was expected; of a larger one, where that was too small."""
+        """Allocate a ring of the expected capacity, or a larger one if `needed` entries exceed that capacity."""
         size = max(self.size, 0 if needed <= self.size else int(LARGER * needed))
         larger = torch.empty(2, size, dtype=torch.int32, device=device)
         larger[:, : self.live] = self._entries(self.start, self.live)
@@ -86,7 +87,7 @@ class Window:
         return {"lengths": list(self.lengths), "types": types, "counts": counts}
 
     def restore(self, state: dict, device: torch.device) -> None:
-        """device: of the counts that come next; a state is read into the processor's memory."""
+        """Load what `state` returned. The state is read on the CPU; `device` is the device of the following counts."""
         self.start = self.live = 0
         self.lengths.clear()
         self.ring = self.ring.to(device)
@@ -96,7 +97,10 @@ class Window:
 
 
 def _expected(facts: Facts) -> int:
-    """Entries of an epoch and one update, were tokens drawn at random by their frequency; text repeats itself and has fewer."""
+    """Return an upper estimate of the entries of an epoch plus one step.
+
+    The estimate assumes that tokens are sampled independently by frequency. Real text repeats itself and has fewer types a step.
+    """
     updates = facts.updates_per_epoch
     types = -torch.expm1(-facts.counts.double() / updates).sum()
     return int(SPARE * (updates + 1) * float(types)) + len(facts.counts)
@@ -104,18 +108,18 @@ def _expected(facts: Facts) -> int:
 
 OPTIONS = {
     "alpha": (0.03, ">= 0"),
-    "alpha_scale": (1.0, "> 0"),  # alpha counts appearances per update: an update of half the tokens wants half of it
+    "alpha_scale": (1.0, "> 0"),  # factor of alpha, which is per training step: steps with half the tokens need 0.5
     "g1": True,
     "g2": True,
-    "static": False,  # the rare group stays as it is after one epoch,
-    "static_counts": True,  # and so do the counts behind its gates; False: only the group does
-    "include_current": True,  # the window holds the current update (public code); False: only those before it (paper)
-    "full_divisor": False,  # in the first epoch counts are divided by the updates seen (public code); True: by K (paper)
-    "unmasked_pad": False,  # True, as the public code: padded positions train the states, not the embedding matrix, to emit <pad>
-    "alpha_ul": (0.0, ">= 0"),  # weight of token-level unlikelihood beside the likelihood
-    "flatten_batch": False,  # of unlikelihood, as in objectives/ul.py
+    "static": False,  # True: the rare group is fixed after one epoch
+    "static_counts": True,  # with static, the counts behind the gates are fixed too; False: only the group is fixed
+    "include_current": True,  # the window includes the current step (public code); False: only earlier steps (paper)
+    "full_divisor": False,  # in the first epoch counts are divided by the steps so far (public code); True: by K (paper)
+    "unmasked_pad": False,  # True (public code): padded positions train the hidden states, not the embeddings, to emit <pad>
+    "alpha_ul": (0.0, ">= 0"),  # weight of the token-level unlikelihood term
+    "flatten_batch": False,  # option of unlikelihood, see objectives/ul.py
 }
-VARIANTS = {"agg": {}, "ul_agg": {"alpha_ul": 1.0}}  # tables 9 and 10 are options of the first
+VARIANTS = {"agg": {}, "ul_agg": {"alpha_ul": 1.0}}  # tables 9 and 10 of the paper are options of agg
 
 
 class Objective(objective.Objective):
@@ -146,13 +150,13 @@ class Objective(objective.Objective):
         self.pending: tuple[Tensor, Tensor] | None = None
         ones = torch.ones(len(facts.counts), device=facts.counts.device)
         self.register_buffer("appearances", torch.zeros_like(facts.counts, dtype=torch.int32))
-        self.register_buffer("rare", torch.zeros_like(facts.rare))  # N: the rare types of this update
+        self.register_buffer("rare", torch.zeros_like(facts.rare))  # N: the rare types of this step
         self.register_buffer("special", facts.special, persistent=False)
-        self.register_buffer("towards_nonrare", ones, persistent=False)  # N: A and B follow from the other two
+        self.register_buffer("towards_nonrare", ones, persistent=False)  # N: A and B follow from the first two buffers
         self.register_buffer("towards_rare", ones, persistent=False)
 
     def begin_update(self, counts: Tensor) -> None:
-        """Once an update everything that its gate needs: with many micro-batches the gate is asked for often."""
+        """Compute the gate vectors once per training step, because every micro-batch uses them."""
         self.update += 1
         epoch = self.facts.updates_per_epoch
         is_fixed = self.static and self.update > (epoch if self.include_current else epoch + 1)
@@ -206,7 +210,7 @@ class Objective(objective.Objective):
         return {"rare_types": types, "rare_tokens": tokens}
 
     def remarks(self) -> list[str]:
-        """alpha counts appearances per update, so another text or batch wants another one."""
+        """Report the rare share, and warn if it is implausible: alpha is per training step, so it depends on text and batch."""
         types, tokens = self._share()
         means = f"alpha {self.alpha:g} x {self.scale:g}: {types:.2%} of the types are rare, {tokens:.2%} of the target tokens"
         low, high = rarity.SENSIBLE

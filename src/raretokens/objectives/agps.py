@@ -1,10 +1,12 @@
-"""AGPS: adaptive gradient partial scaling (Yu et al., 2021, section 3 and Algorithm 1).
+"""Adaptive gradient partial scaling (AGPS) scales the gradients of rare types that are no target in a step (Yu et al., 2021).
 
-With c_k the count of type k as a target in the corpus, f1 = min(c / mu1, 1) and f2 = min(c / mu2, 1). Rare types that are no
-target of the update (membership S of the whole update) are gated:
+The source is section 3 and Algorithm 1. With c_k the count of type k as a target in the corpus, f1 = min(c / mu1, 1) and
+f2 = min(c / mu2, 1). A rare type is gated if it is not among the targets of the whole training step (the set S):
 
     Eq. 15:       A_k = f1_k,   B_k = f2_k
-    Algorithm 1:  A_k = f1_k,   B_k = f1_k + f2_k      (its first loss runs over all positions, so f1 acts on rare targets too)
+    Algorithm 1:  A_k = f1_k,   B_k = f1_k + f2_k
+
+The first loss of Algorithm 1 runs over all positions, so f1 acts on rare targets too.
 """
 
 import torch
@@ -14,9 +16,9 @@ from raretokens.loss import objective
 from raretokens.loss.terms import Gate
 
 OPTIONS = {
-    "first_rare": (0, ">= 0"),  # rank by frequency, from 0, at which types begin to be rare; 0: the declared rare group
-    "mu1": (1500.0, "> 0"),  # of translation; language models 500
-    "mu2": (400.0, "> 0"),  # of translation; language models 20
+    "first_rare": (0, ">= 0"),  # frequency rank (from 0) of the most frequent rare type; 0: use the declared rare group
+    "mu1": (1500.0, "> 0"),  # paper: 1500 for translation, 500 for language models
+    "mu2": (400.0, "> 0"),  # paper: 400 for translation, 20 for language models
     "variant": ("eq15", "alg1"),
 }
 

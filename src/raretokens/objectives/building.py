@@ -1,4 +1,4 @@
-"""An objective by its name."""
+"""Construction of an objective from its name and options."""
 
 from importlib import import_module
 
@@ -9,10 +9,12 @@ from raretokens.objectives.registry import declared
 
 
 def build(name: str, facts: Facts, **options: object) -> Objective:
-    """The objective of that name; options not given take their defaults.
+    """Return the objective of that name; missing options take their defaults.
 
-    `raretokens.objectives()` lists names and options. Raises UserError where there is no objective or option of that name, or a
-    value is not allowed.
+    `raretokens.objectives()` lists names and options.
+
+    Raises:
+        UserError: if the objective or an option is unknown, or a value is not allowed.
     """
     known = declared(name)
     for option, value in options.items():

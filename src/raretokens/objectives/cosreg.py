@@ -1,6 +1,6 @@
-"""MLE-CosReg: the mean cosine of all pairs of rows is added to the loss (Gao et al., 2019, Eq. 6).
+"""MLE-CosReg adds the mean cosine similarity of all pairs of embedding rows to the loss (Gao et al., 2019, Eq. 6).
 
-R = (1 / N^2) * sum over i != j of cos(w_i, w_j) = (|sum of unit rows|^2 - N) / N^2, without padding and filler rows.
+R = (1 / N^2) * sum over i != j of cos(w_i, w_j) = (|sum of unit rows|^2 - N) / N^2. Padding and filler rows are excluded.
 """
 
 import torch

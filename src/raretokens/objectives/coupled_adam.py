@@ -1,7 +1,8 @@
-"""Coupled Adam (Stollenwerk and Stollenwerk, 2025, arXiv 2502.08441): Adam's second moment is averaged over the vocabulary.
+"""Coupled Adam averages Adam's second moment over the vocabulary (Stollenwerk and Stollenwerk, 2025, arXiv 2502.08441).
 
-Not a loss but an optimizer rule: Adam's own second moment makes the steps of rare rows large and alike, which moves the whole
-embedding matrix off the origin. The mean commutes with the running average, so one d-vector is kept instead of N x d.
+Coupled Adam changes the optimizer, not the loss. Adam's own second moment makes the steps of rare rows large and similar, which
+moves the whole embedding matrix away from the origin. The mean over the vocabulary commutes with the running average, so the
+optimizer stores one vector of length d instead of an N x d matrix.
 """
 
 from collections.abc import Iterable
@@ -25,7 +26,7 @@ class Objective(objective.Objective):
 
 
 class CoupledAdamW(EmbeddingAdamW):
-    """Each row's step of an embedding matrix is divided by the root of the vocabulary's mean second moment."""
+    """AdamW that divides each embedding row's step by the root of the second moment averaged over the vocabulary."""
 
     def __init__(self, groups: Iterable[dict], average_scale: float = 1.0, **adam: float) -> None:
         super().__init__(groups, **adam)

@@ -1,4 +1,4 @@
-"""AdamW with another rule for the embedding matrices: the groups with `embedding=True`."""
+"""Base class of optimizers that use AdamW except for the embedding matrices, the groups with `embedding=True`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -8,16 +8,19 @@ from torch import Tensor
 
 
 class EmbeddingAdamW(torch.optim.AdamW, ABC):
-    """A subclass implements `step_embedding`; other parameters and the decoupled weight decay follow AdamW."""
+    """AdamW with a custom step for embedding matrices.
+
+    A subclass implements `step_embedding`. Other parameters, and the decoupled weight decay of all parameters, follow AdamW.
+    """
 
     def __init__(self, groups: Iterable[dict], **adam: float) -> None:
         super().__init__(groups, fused=True, **adam)
-        # A scaler of gradients must undo itself before the step: ours sees them too.
+        # A gradient scaler must unscale before the step, because step_embedding reads the gradients as well.
         self._step_supports_amp_scaling = False
 
     @abstractmethod
     def step_embedding(self, group: dict, embedding: Tensor, gradient: Tensor, state: dict) -> None:
-        """Change the embedding in place, by group["lr"] and so on; `state` is empty at first and lives in the checkpoint."""
+        """Change the embedding in place with the hyperparameters in `group`; `state` starts empty and is checkpointed."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
@@ -30,7 +33,7 @@ class EmbeddingAdamW(torch.optim.AdamW, ABC):
         ]
         gradients = [p.grad for _, p in embeddings]
         for _, embedding in embeddings:
-            embedding.grad = None  # the ordinary step leaves parameters without a gradient alone
+            embedding.grad = None  # AdamW's own step skips parameters without a gradient
         result = super().step(closure)
         for (group, embedding), gradient in zip(embeddings, gradients, strict=True):
             embedding.grad = gradient

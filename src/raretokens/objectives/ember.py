@@ -1,12 +1,12 @@
-"""Ember (arXiv 2607.01455): the embedding's second moment is the product of a running mean for each row and one for each column.
+"""Ember factors the second moment of the embedding matrix into one running mean per row and one per column (arXiv 2607.01455).
 
-An optimizer rule without momentum: with g the gradient of the embedding matrix after update t,
+Ember is an optimizer rule without momentum. With g the gradient of the embedding matrix in training step t,
 
     r_i: running mean of the mean of g_ij^2 over j        c_j: the same over the rows that have a gradient
     v_ij = r_i * c_j / (mean of r) / (1 - beta2^t)        w_ij <- w_ij - lr * g_ij / (sqrt(v_ij) + eps)
 
-N + d numbers instead of 2 N d. Its paper holds that Adam's steps on rare rows are far too large. beta2 is its own, not the
-recipe's; learning rate, eps and decoupled weight decay are those of all parameters.
+The optimizer state has N + d numbers instead of 2 N d. The paper argues that Adam's steps on rare rows are far too large.
+Ember uses the option beta2, not the recipe's betas. Learning rate, eps and decoupled weight decay are those of all parameters.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from raretokens.loss import objective
 from raretokens.objectives.embedding_adamw import EmbeddingAdamW
 
 OPTIONS = {"beta2": (0.999, ">= 0", "< 1")}
-SMALLEST = 1e-30  # of the mean of r, so that an embedding matrix without any gradient stays as it is
+SMALLEST = 1e-30  # lower bound of the mean of r, so that an embedding matrix with zero gradient does not change
 
 
 class Objective(objective.Objective):
@@ -31,7 +31,7 @@ class Objective(objective.Objective):
 
 
 class Ember(EmbeddingAdamW):
-    """Tables by that rule, everything else by AdamW."""
+    """Optimizer that applies Ember's rule to embedding matrices and AdamW to all other parameters."""
 
     def __init__(self, groups: Iterable[dict], beta2: float = 0.999, **adam: float) -> None:
         super().__init__(groups, **adam)

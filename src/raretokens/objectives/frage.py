@@ -1,11 +1,12 @@
-"""FRAGE: the embedding matrix deceives a discriminator of popular and rare types (Gong et al., 2018, section 4 and Algorithm 1).
+"""FRAGE trains embeddings that a discriminator cannot separate into popular and rare types (Gong et al., 2018).
 
-CE = 1/2 * (mean cross-entropy over popular rows + the same over rare rows). The model minimises its loss less strength * CE;
-after each of its updates the discriminator takes one gradient step that lowers CE on the whole embedding. (The printed Eq. 2 to 5
-have signs that do not give this game; the public code settles it.)
+The source is section 4 and Algorithm 1. CE = 1/2 * (mean cross-entropy over popular rows + mean cross-entropy over rare rows).
+The model minimises its loss minus strength * CE. After each training step, the discriminator takes one gradient step that lowers
+CE on the whole embedding matrix. The signs of Eq. 2 to 5 in the paper do not give this game, so the signs follow the public code.
 
-What the public code does otherwise are options. Its cross-entropy of two classes weighted by the other's share, in language
-models, is CE as above. Its two-way linear discriminator is ours with twice the learning rate.
+Options reproduce other differences of the public code. In language models, that code weights the cross-entropy of each class by
+the other class's share, which equals CE above. Its linear discriminator with two outputs equals this one with twice the
+learning rate.
 """
 
 import torch
@@ -15,20 +16,20 @@ from torch.func import functional_call
 from raretokens.loss import objective
 
 OPTIONS = {
-    "strength": (0.1, ">= 0"),  # lambda; public code of language models 0.02, of translation 0.1 to 20
-    "popular": (0.2, "> 0", "< 1"),  # share of the types, the most frequent ones
-    "popular_types": (0, ">= 0"),  # their number instead; public code 1000 to 8000
-    "hidden": False,  # one hidden layer of 1.5 d instead of a logistic regression
-    "lr": (0.1, "> 0"),  # of the discriminator's gradient steps
-    "steps": (1, ">= 1"),  # of the discriminator after an update; public code of translation up to 20
+    "strength": (0.1, ">= 0"),  # lambda; public code: 0.02 for language models, 0.1 to 20 for translation
+    "popular": (0.2, "> 0", "< 1"),  # share of the most frequent types that count as popular
+    "popular_types": (0, ">= 0"),  # number of popular types, which overrides the share if positive; public code: 1000 to 8000
+    "hidden": False,  # True: a hidden layer of width 1.5 d instead of logistic regression
+    "lr": (0.1, "> 0"),  # learning rate of the discriminator
+    "steps": (1, ">= 1"),  # discriminator steps after each training step; public code of translation: up to 20
     "start": (
         0,
         ">= 0",
-    ),  # the game begins after this update; 50000 in translation (table 8), from the baseline's weights
-    "rare_only": False,  # True, as the public code of language models: only rare rows receive the adversary's gradient
-    "balanced": True,  # False, as the public code of translation: CE is the mean over all rows, popular or rare
-    "moves_table": False,  # True, as the public code of translation: the discriminator's step moves the embedding matrix too
-    "minibatch": 0,  # rows that CE is taken over, drawn anew for each update, half of them popular; 0: all; word embeddings 3000
+    ),  # training step after which the game begins; 50000 in translation (table 8), from the baseline's weights
+    "rare_only": False,  # True (public code, language models): only rare rows receive the adversary's gradient
+    "balanced": True,  # False (public code, translation): CE is the mean over all rows
+    "moves_table": False,  # True (public code, translation): the discriminator's step also moves the embedding matrix
+    "minibatch": 0,  # rows sampled for CE in each step, half of them popular; 0: all rows; word embeddings: 3000
 }
 
 
@@ -69,7 +70,10 @@ class Objective(objective.Objective):
         self.discriminator = nn.Sequential(*layers)
 
     def cross_entropy(self, weight: Tensor, parameters: dict[str, Tensor], rare_only: bool = False) -> Tensor:
-        """CE of an embedding under a discriminator; the label of popular rows is 1. rare_only: popular rows get no gradient."""
+        """Return CE of an embedding matrix (N x d) under the discriminator's parameters; popular rows have label 1.
+
+        rare_only: whether popular rows are excluded from the gradient.
+        """
         rows, popular, rare = self._drawn(weight) if self.minibatch else (weight, self.popular, self.rare)
         if rare_only:
             rows = torch.where(rare[:, None], rows, rows.detach())
@@ -80,9 +84,10 @@ class Objective(objective.Objective):
         return (of_popular.mean() + of_rare.mean()) / 2 if self.balanced else torch.cat((of_popular, of_rare)).mean()
 
     def _drawn(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The minibatch of this update, the same for model and discriminator, and which of its rows are popular and rare.
+        """Return this step's sample of embedding rows, and bool masks of its popular and rare rows.
 
-        It follows from the number of the update alone, so a resumed run draws the same. The gradient is sparse.
+        Model and discriminator use the same sample. The sample depends only on the number of the step, so a resumed run repeats
+        it. The gradient is sparse.
         """
         generator, half = torch.Generator().manual_seed(int(self.updates)), self.minibatch // 2
         drawn = [
@@ -109,7 +114,7 @@ class Objective(objective.Objective):
                 self._step(weight)
 
     def _step(self, weight: Tensor) -> None:
-        """One gradient step of the discriminator; its gradients are not those of the model's optimizer."""
+        """Take one gradient step of the discriminator, with gradients that the model's optimizer never sees."""
         parameters = dict(self.discriminator.named_parameters())
         moved = [*parameters.values(), weight] if self.moves_table else list(parameters.values())
         with torch.enable_grad():

@@ -1,10 +1,11 @@
-"""Freeze: rare rows keep their initial values, or parts of their gradient are switched off (AGG sections 3.2 and 3.3).
+"""Freeze keeps rare rows at their initial values, or scales parts of their gradient (AGG, sections 3.2 and 3.3).
 
-The rare group is the static one of the declared frequency groups. `rows` freezes its rows whole (AGPS section 2.2): look-ups
-see the constant rows too. With `until`, the rows are frozen through that update and train normally afterwards (AGG figure 2).
+The rare group is the static one of the declared frequency groups. `rows` freezes whole rows, so input look-ups also see constant
+rows (AGPS section 2.2). With `until`, rows are frozen through that training step and train normally afterwards (AGG figure 2).
 
-Of the gradient that reaches a rare row through the softmax, part (a) comes from positions whose target it is, part (b) from
-targets that are not rare, and part (c) from other rare targets. Part (a) and the input side always act (table 2).
+The gradient that reaches a rare row through the softmax has three parts. Part (a) comes from positions whose target is that row's
+type, part (b) from targets that are not rare, and part (c) from other rare targets. Options scale (b) and (c). Part (a) and the
+gradient through the input embedding always act (table 2).
 """
 
 import torch
@@ -14,10 +15,10 @@ from raretokens.loss import objective
 from raretokens.loss.terms import Gate
 
 OPTIONS = {
-    "until": (0, ">= 0"),  # of frozen rows; 0: for the whole run
+    "until": (0, ">= 0"),  # last training step with frozen rows; 0: the whole run
     "rows": True,
-    "b": (1.0, ">= 0"),  # what part (b) is multiplied by
-    "c": (1.0, ">= 0"),  # what part (c) is multiplied by
+    "b": (1.0, ">= 0"),  # factor of part (b)
+    "c": (1.0, ">= 0"),  # factor of part (c)
 }
 VARIANTS = {
     "freeze": {},

@@ -1,4 +1,4 @@
-"""What a person can choose from."""
+"""List of all objectives with their options, for `raretokens.objectives()`."""
 
 import ast
 from typing import Any, NamedTuple
@@ -7,15 +7,15 @@ from raretokens.objectives.registry import FOLDER, known
 
 
 class Choice(NamedTuple):
-    """An objective."""
+    """Summary and options of an objective."""
 
-    summary: str  # first sentence of its file
+    summary: str  # first paragraph of the module docstring
     defaults: dict[str, Any]
-    allowed: dict[str, str]  # option -> in words
+    allowed: dict[str, str]  # option -> allowed values in words
 
 
 class Choices(dict[str, Choice]):
-    """Name -> objective; shown as a list for people."""
+    """Dictionary from name to objective, with a readable list as its repr."""
 
     def __repr__(self) -> str:
         lines = []
@@ -26,7 +26,7 @@ class Choices(dict[str, Choice]):
 
 
 def objectives() -> Choices:
-    """All objectives that `build` knows, by name: what each is, its options, their defaults and what is allowed."""
+    """Return all objectives that `build` accepts, by name, with their summaries, options, defaults and allowed values."""
     return Choices(
         (name, Choice(_summary(one.module), one.defaults, {key: option.allowed for key, option in one.options.items()}))
         for name, one in known().items()

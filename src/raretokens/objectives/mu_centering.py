@@ -1,9 +1,9 @@
-"""mu-centering (arXiv 2601.02031, output embedding centering): the embedding's mean row is taken off after each optimizer step.
+"""mu-centering subtracts the mean row from the embedding matrix after each optimizer step (arXiv 2601.02031).
 
-The same vector is taken off every row, so the softmax is the same. With an untied output embedding and plain gradient descent it
-is maximum likelihood. Otherwise it differs through the input side of a tied embedding, through Adam
-(whose steps need not keep the centre) and through weight decay. The mean runs over rows that text can use: padding and fillers,
-which the public code does not have, are left out.
+The method is output embedding centering. Subtracting the same vector from every row does not change the softmax. With an untied
+output embedding and plain gradient descent, mu-centering therefore equals maximum likelihood. It differs through a tied input
+embedding, through weight decay, and through Adam, whose steps need not preserve the mean. The mean runs over rows that text can
+use. It excludes padding and fillers, which the public code does not have.
 """
 
 import torch

@@ -1,9 +1,10 @@
-"""mu-loss (arXiv 2601.02031, output embedding centering): the squared length of the embedding's mean row is added to the loss.
+"""mu-loss adds the squared norm of the mean embedding row to the loss (arXiv 2601.02031, output embedding centering).
 
     penalty = strength * |(1/N) * sum over k of w_k|^2
 
-once an update. The mean runs over rows that text can use, without padding and fillers, which the public code has none of. The
-softmax does not see the mean row (it adds the same number to all logits): only the drift is taken away.
+The penalty is added once per training step. The mean runs over rows that text can use. It excludes padding and fillers, which
+the public code does not have. The mean row adds the same number to all logits, so the softmax ignores it. The penalty only
+removes the drift of the mean.
 """
 
 import torch

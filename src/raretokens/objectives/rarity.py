@@ -1,7 +1,7 @@
-"""Which part of a text AGG's alpha makes rare, from the counts alone (Yu et al., 2022, section 4.1).
+"""Share of types and tokens that AGG's alpha makes rare, computed from counts alone (Yu et al., 2022, section 4.1).
 
-A type is rare while its mean count per update is below alpha. Over the whole text that mean is the type's count divided by the
-updates of an epoch; so alpha stands for a frequency, and means something else for every corpus, vocabulary and batch.
+A type is rare while its mean count per training step is below alpha. Over the whole text, that mean is the type's count divided
+by the training steps per epoch. Alpha is thus a frequency threshold that depends on corpus, vocabulary and batch.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,27 +14,32 @@ if TYPE_CHECKING:
 SENSIBLE = (
     0.02,
     0.5,
-)  # share of the types; below it AGG is maximum likelihood, above it the frequent types are gated too
+)  # share of the types; below this range AGG is maximum likelihood, above it frequent types are gated too
 USUAL = 0.2  # AGG's rare group is 20 % of the types (section 3.1)
 
 
 class Share(NamedTuple):
-    """Of the rare types among all, and of the target tokens that are theirs."""
+    """Share of rare types among all types, and share of target tokens of rare types (both 0 to 1)."""
 
     types: float
     tokens: float
 
 
 def rare_share(counts: np.ndarray, updates_per_epoch: int, threshold: float, specials: int | np.ndarray) -> Share:
-    """counts: occurrences as a training target of each type that text can use (N); specials: so many first ids, or N bool, are
-    never rare."""
+    """Return the rare shares of types and target tokens.
+
+    Args:
+        counts: N, occurrences as a training target of each type that text can use.
+        threshold: mean count per training step below which a type is rare.
+        specials: types that are never rare, as a number of first ids or as a bool mask of length N.
+    """
     may = ~_marked(counts, specials)
     rare = (counts / updates_per_epoch < threshold) & may
     return Share(float(rare.sum() / may.sum()), float(counts[rare].sum() / max(counts.sum(), 1)))
 
 
 def threshold_for(share: float, counts: np.ndarray, updates_per_epoch: int, specials: int | np.ndarray) -> float:
-    """The smallest threshold that makes at least that share of the types rare."""
+    """Return the smallest threshold that makes at least that share of the types rare; arguments as in `rare_share`."""
     means = np.sort(counts[~_marked(counts, specials)]) / updates_per_epoch
     last = means[min(max(int(np.ceil(share * len(means))), 1), len(means)) - 1]
     return float(np.nextafter(last, np.inf))
@@ -45,19 +50,22 @@ def _marked(counts: np.ndarray, specials: int | np.ndarray) -> np.ndarray:
 
 
 def seen(facts: "Facts") -> tuple[np.ndarray, int]:
-    """Target counts of the types that text can use, and the updates of an epoch."""
+    """Return the target counts of the types that text can use, and the training steps per epoch."""
     return facts.counts[: facts.types].cpu().numpy(), facts.updates_per_epoch
 
 
 def never(facts: "Facts") -> np.ndarray:
-    """Which of these types are never rare."""
+    """Return a bool mask of the types in `seen` that are never rare."""
     return facts.special[: facts.types].cpu().numpy()
 
 
 def alpha_for(facts: "Facts", share: float = USUAL) -> float:
-    """The smallest alpha of AGG that makes at least that share of the types rare: build("agg", known, alpha=alpha_for(known)).
+    """Return the smallest alpha of AGG that makes at least that share of the types rare.
 
-    Raises ValueError where share is not between 0 and 1.
+    Example: `build("agg", known, alpha=alpha_for(known))`.
+
+    Raises:
+        ValueError: if share is not between 0 and 1.
     """
     if not 0 < share < 1:
         raise ValueError(f"share {share} is not allowed: should lie between 0 and 1")

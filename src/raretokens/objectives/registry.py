@@ -1,7 +1,7 @@
-"""Which objectives there are, read from their files without importing them: importing would load torch.
+"""Registry of objectives, read from the source files without importing them, because an import would load torch.
 
-A file declares OPTIONS (literals.py). Its own name is that of an objective, unless it declares VARIANTS: names of a family, each
-with the options that make it so.
+A file declares OPTIONS (literals.py). The objective has the name of its file. A file that declares VARIANTS defines a family
+instead: VARIANTS maps each name to the option values that define it.
 """
 
 from pathlib import Path
@@ -14,9 +14,9 @@ FOLDER = Path(__file__).parent
 
 
 class Declared(NamedTuple):
-    """An objective by its name."""
+    """Module and options of an objective."""
 
-    module: str  # of this folder
+    module: str  # file stem in this folder
     options: dict[str, Option]
 
     @property
@@ -25,7 +25,7 @@ class Declared(NamedTuple):
 
 
 def known() -> dict[str, Declared]:
-    """Name -> objective, in the order of the alphabet."""
+    """Return all objectives by name, in alphabetical order."""
     objectives = {}
     for path in FOLDER.glob("*.py"):
         options = literal(path, "OPTIONS")
@@ -37,7 +37,7 @@ def known() -> dict[str, Declared]:
 
 
 def declared(name: str) -> Declared:
-    """The objective of that name; UserError names the nearest."""
+    """Return the objective of that name. Raises UserError, with the nearest known name, if there is none."""
     objectives = known()
     if name not in objectives:
         raise UserError(f"objective {name!r} has no file; {nearest(name, objectives)}")

@@ -1,6 +1,6 @@
-"""Reweighting (FRAGE table 10): the loss of a position is multiplied by the reciprocal frequency of its target.
+"""Reweighting multiplies the loss of each position by the reciprocal frequency of its target (FRAGE table 10).
 
-omega_k = (mean count of the types that occur) / c_k, so that the mean weight over the corpus is 1 (the paper gives no constant).
+omega_k = (mean count of the types that occur) / c_k, so the mean weight over the corpus is 1. The paper gives no constant.
 """
 
 import torch

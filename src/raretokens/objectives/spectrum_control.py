@@ -1,15 +1,17 @@
-"""Spectrum control (Wang et al., 2020). UNVERIFIED: only the abstract could be read; this is an operational form of our own.
+"""Spectrum control penalises deviations of the embedding matrix's singular values from a slow power law (Wang et al., 2020).
+UNVERIFIED: we could read only the abstract, so the formula is our interpretation.
 
-The shape of the embedding's spectrum is drawn towards a slow decay, whatever the size of its numbers:
+The penalty acts on the singular values s_k relative to the largest, so the scale of the embedding matrix does not matter:
 
     penalty = strength * mean over k of (s_k / s_1 - k^(-decay))^2
 
-The paper re-parameterises W = U diag(s) V^T with soft orthogonality of U and V; s taken from the embedding itself needs no such
-terms.
+The paper re-parameterises W = U diag(s) V^T with soft orthogonality of U and V. Taking s from the embedding matrix itself needs
+no such terms.
 
-The strength is the largest that does not cost likelihood. Validation NLL of base-spectrum of the demo, in nats: 4.776 without the
-penalty; 4.776, 4.784 and 4.778 with strength 0.1, 0.3 and 1; 4.793, 4.810 and 4.863 with 3, 10 and 30. Another seed gives 4.806
-without and 4.809 with 1. BLEU (5.4 to 5.9 up to strength 10, 4.1 and 4.2 of the other seed) follows the seed, not the penalty.
+The default strength is the largest that does not degrade likelihood. The validation NLL of base-spectrum of the demo is 4.776
+nats without the penalty. It is 4.776, 4.784 and 4.778 nats with strength 0.1, 0.3 and 1, and 4.793, 4.810 and 4.863 nats with
+3, 10 and 30. Another seed gives 4.806 nats without the penalty and 4.809 nats with strength 1. BLEU is 5.4 to 5.9 up to strength
+10, and 4.1 and 4.2 with the other seed. BLEU thus varies with the seed, not with the penalty.
 """
 
 import torch

@@ -1,4 +1,7 @@
-"""Token-level unlikelihood (Welleck et al., 2020), the comparison of AGG table 4; candidates stay inside a sequence."""
+"""Token-level unlikelihood lowers the probability of tokens that occurred earlier in the sequence (Welleck et al., 2020).
+
+AGG table 4 compares against this method. Candidates come from the same sequence, unless `flatten_batch` is set.
+"""
 
 from raretokens.loss import objective
 from raretokens.loss.terms import Unlikelihood

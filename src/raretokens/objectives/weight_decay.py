@@ -1,4 +1,7 @@
-"""Weight decay on the embedding matrix alone (FRAGE table 10): decoupled in the optimizer, or rate * |W|^2 / N in the loss."""
+"""Weight decay shrinks the embedding matrix alone (FRAGE table 10).
+
+With `form: decoupled` the optimizer applies the decay. With `form: l2` the loss contains rate * |W|^2 / N.
+"""
 
 from collections.abc import Iterable
 

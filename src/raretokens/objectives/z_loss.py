@@ -1,8 +1,9 @@
-"""z-loss: the squared logarithm of the softmax's normaliser is added to the loss of a position (PaLM; arXiv 2601.02031).
+"""z-loss adds the squared logarithm of the softmax normaliser to the loss of each position (PaLM; arXiv 2601.02031).
 
     loss_i = -log p_i + strength * (log sum over k of exp z_ik)^2
 
-It holds the logits near zero. The mean row moves all logits together, which the likelihood does not see; this loss does.
+The z-loss keeps the logits near zero. The mean embedding row shifts all logits by the same number. The likelihood ignores
+that shift, but the z-loss penalises it.
 """
 
 from raretokens.loss import objective
