@@ -1,7 +1,7 @@
-"""Bootstrap of test sets: the same resamples for every run, so that the difference of two runs can be resampled in pairs.
+"""Compute paired bootstrap replicates of metrics, with the same resampled test sets for every run.
 
-A replicate is the metric on one resampled test set. Replicates are written next to the scores; an interval of the effect of two
-runs is made of the differences of their replicates, number by number (Efron and Tibshirani 1993; Koehn 2004 for BLEU).
+A replicate is the metric on one resampled test set. Replicates are written next to the scores. The confidence interval of an
+effect comes from the paired differences of two runs' replicates (Efron and Tibshirani 1993; Koehn 2004 for BLEU).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,23 @@ from scipy.stats import rankdata
 from raretokens.tokenization.vocabulary import GROUP_NAMES
 
 REPLICATES, SEED = 400, 12345
-BLOCKS = 200  # contiguous parts of a text that are resampled as one: neighbouring tokens depend on each other
-Replicates = dict[str, np.ndarray]  # name in the metric (a group, a set) -> REPLICATES values, NaN where there is none
+BLOCKS = 200  # contiguous blocks of a text, resampled as units because neighbouring tokens depend on each other
+Replicates = dict[str, np.ndarray]  # group or set of the metric -> REPLICATES values, NaN where undefined
 
 
 def resample(units: int) -> np.ndarray:
-    """Return REPLICATES x units: numbers of the units (blocks, sentences, pairs of words) of each resampled test set."""
+    """Return unit indices of each resampled test set, REPLICATES x units; a unit is a block, sentence or word pair."""
     return np.random.default_rng(SEED).integers(0, units, (REPLICATES, units))
 
 
 def perplexity(
     logprob: np.ndarray, targets: np.ndarray, groups: np.ndarray, kept: np.ndarray | None = None
 ) -> Replicates:
-    """Perplexity by group of the target, over blocks of the text; arguments as of predictions.perplexity.
+    """Return replicates of perplexity by group of the target, resampling blocks of the text.
 
-    kept: positions that count, bool.
+    Args:
+        logprob, targets, groups: As in predictions.perplexity().
+        kept: Positions that count (bool), or None for all.
     """
     block, group = _blocks(len(targets)), groups[targets]
     weights = _unit_counts(block[-1] + 1)  # REPLICATES x blocks
@@ -42,7 +44,7 @@ def perplexity(
 
 
 def uniq(predicted: np.ndarray, groups: np.ndarray) -> Replicates:
-    """Number of distinct predicted types by group, over blocks of the text."""
+    """Return replicates of the number of distinct predicted types by group, resampling blocks of the text."""
     block = _blocks(len(predicted))
     seen = np.zeros((block[-1] + 1, len(groups)), bool)
     seen[block, predicted] = True
@@ -56,7 +58,7 @@ def uniq(predicted: np.ndarray, groups: np.ndarray) -> Replicates:
 
 
 def spearman(cosine: np.ndarray, human: np.ndarray) -> np.ndarray:
-    """Spearman's correlation x 100 of a set of word pairs, over the pairs; cosine and human: one number a pair."""
+    """Return replicates of Spearman's correlation x 100, resampling word pairs; cosine and human: one value per pair."""
     rows = resample(len(human))
     ranks = [rankdata(values[rows], axis=1) for values in (np.asarray(cosine), np.asarray(human))]
     centred = [rank - rank.mean(axis=1, keepdims=True) for rank in ranks]
@@ -66,10 +68,10 @@ def spearman(cosine: np.ndarray, human: np.ndarray) -> np.ndarray:
 
 
 def bleu(system: Sequence[str], references: Sequence[str], settings: Mapping[str, str]) -> np.ndarray:
-    """BLEU, over sentences; settings: `tokenize` and `smooth_method` of sacreBLEU."""
-    from sacrebleu.metrics import BLEU  # only translation needs it
+    """Return replicates of corpus BLEU in percent, resampling sentences; settings: options of sacreBLEU's BLEU."""
+    from sacrebleu.metrics import BLEU  # imported here because only translation needs sacreBLEU
 
-    metric = BLEU(**settings, effective_order=True)  # of sentences; the corpora below do without
+    metric = BLEU(**settings, effective_order=True)  # effective order affects sentence scores, not the counts used below
     counted = [metric.sentence_score(line, [truth]) for line, truth in zip(system, references, strict=True)]
     counts = np.array([(*part.counts, *part.totals, part.sys_len, part.ref_len) for part in counted])  # sentences x 10
     sums = (_unit_counts(len(counts)) @ counts).tolist()
@@ -84,16 +86,16 @@ def bleu(system: Sequence[str], references: Sequence[str], settings: Mapping[str
 
 
 def mean(values: np.ndarray) -> np.ndarray:
-    """Mean over units (examples); values: one number a unit."""
+    """Return replicates of the mean, resampling examples; values: one value per example."""
     return np.array([values[rows].mean() for rows in resample(len(values))])
 
 
 def _blocks(length: int) -> np.ndarray:
-    """Return the number of the block of each position."""
+    """Return the block index of each position."""
     return np.arange(length) * min(BLOCKS, length) // length
 
 
 def _unit_counts(units: int) -> np.ndarray:
-    """Return REPLICATES x units: how often each unit is in each resampled test set."""
+    """Return how often each unit occurs in each resampled test set, REPLICATES x units."""
     rows = resample(units)
     return np.stack([np.bincount(row, minlength=units) for row in rows]).astype(float)

@@ -1,4 +1,4 @@
-"""Neighbours of single tokens in the embedding matrix: the nearest ones, ranks of named words, similarity by frequency."""
+"""Measure the neighbours of single tokens in the embedding matrix, by cosine."""
 
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
@@ -10,9 +10,9 @@ from raretokens.evaluation.metrics.frequency import POPULAR, popular_types
 from raretokens.evaluation.metrics.rows import blocks, evenly, members, unit
 from raretokens.tokenization.vocabulary import GROUP_NAMES, SPACE, SPECIALS, Vocabulary
 
-CURVE = 600  # points
-BEGINNING = 4  # characters
-QUERIES = 100  # whose cosines are in memory at once
+CURVE = 600  # largest number of points of a similarity curve
+BEGINNING = 4  # characters that same_beginning() compares
+QUERIES = 100  # queries per batch, which bounds the memory for cosines
 Near = list[tuple[str, float, str]]  # token, cosine, group name
 
 
@@ -21,9 +21,9 @@ def neighbours(
 ) -> tuple[dict[str, Near], str]:
     """Return the `top` tokens of highest cosine to each query, nearest first (AGG tables 12 and 13).
 
-    Ties go to the more frequent token. The whole matrix is searched but for the query, specials and fillers. A query is
-    looked up with the space mark, then bare; one that is not a token of the vocabulary gets an empty list, and the
-    signature says so. Tokens keep their space mark.
+    Ties go to the more frequent token. The query itself, specials and fillers are never neighbours. Each query is
+    looked up first with the space mark, then without. A query that is not a single token gets an empty list, and the
+    signature names it. Returned tokens keep their space mark.
     """
     candidates = _candidates(groups)
     rows = _rows(tokens, candidates, queries)
@@ -41,7 +41,10 @@ def neighbours(
 def named_ranks(
     embedding: np.ndarray, tokens: Sequence[str], groups: np.ndarray, named: Mapping[str, Sequence[str]]
 ) -> dict[str, list[tuple[str, int | None]]]:
-    """Rank from 1 of named words among a query's neighbours (FRAGE tables 11 and 12); None where a word is not one token."""
+    """Return ranks (from 1) of named words among a query's neighbours (FRAGE tables 11 and 12).
+
+    The rank is None where the query or the word is not a single token.
+    """
     candidates = _candidates(groups)
     ranks = {}
     for query, words in named.items():
@@ -64,13 +67,18 @@ def rare_among_neighbours_of_rare(
     top: int = 10,
     queries: int = 500,
 ) -> tuple[dict[str, float | None], str]:
-    """How rare the neighbours of rare types are (FRAGE sections 1 and 3); all but the popular types are rare.
+    """Return how many neighbours of rare types are rare (FRAGE sections 1 and 3). Types that are not popular are rare.
 
-    `rare`: share of rare types among the `top` types of highest cosine to each query, evenly spaced rare types (at most
-    `queries`). `nearest`: share of the queries whose nearest type is a rare one. `chance`: share of rare types among all
-    other types, which both would equal if the matrix did not encode frequency; with four rare types to a popular one it is 0.8.
-    counts: as in popular_types. Searched as in neighbours: neither the query nor specials and fillers. None without a
-    rare type, and where it is the only type.
+    Args:
+        counts: N, as in popular_types().
+        popular: Share of the used types that are popular.
+        top: Number of nearest neighbours per query.
+        queries: Largest number of queries, which are evenly spaced rare types.
+    Returns:
+        `rare`: share of rare types among the `top` neighbours of all queries. `nearest`: share of queries whose nearest
+        neighbour is rare. `chance`: share of rare types among all other types, 0.8 with the default `popular`. `rare`
+        and `nearest` would equal `chance` if the matrix did not encode frequency. The query itself, specials and
+        fillers are never neighbours. All values are None without a rare type, or where it is the only type.
     """
     candidates = _candidates(groups)
     is_rare = ~popular_types(counts, groups, popular)[candidates]
@@ -94,10 +102,10 @@ def rare_among_neighbours_of_rare(
 def rank_correlation(
     embedding: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, queries: Sequence[str]
 ) -> tuple[float | None, str]:
-    """Spearman's correlation, -1 to 1, of rank by falling count and cosine with the query.
+    """Spearman's correlation, -1 to 1, between frequency rank and cosine with the query (AGPS figures 5 to 7).
 
-    Over all tokens but the query, specials and fillers, counted as targets; the mean over the queries that are one token
-    (AGPS figures 5 to 7).
+    Tokens are ranked by falling count as targets, without the query, specials and fillers. The value is the mean over
+    the queries that are single tokens, or None without such a query.
     """
     candidates, found = _candidates(groups), []
     counts = vocabulary.target_counts[candidates]
@@ -110,7 +118,7 @@ def rank_correlation(
 
 
 def same_beginning(near: Mapping[str, Near]) -> tuple[float | None, str]:
-    """Share of the listed neighbours whose first BEGINNING characters are those of their query, apart from case and marks."""
+    """Share of neighbours that start with the same BEGINNING characters as their query, ignoring case and space marks."""
     pairs = [(_plain(query), _plain(token)) for query, listed in near.items() for token, _, _ in listed]
     alike = [len(token) >= BEGINNING and token[:BEGINNING] == query[:BEGINNING] for query, token in pairs]
     return (float(np.mean(alike)) if alike else None), f"characters:{BEGINNING}|case:folded"
@@ -123,10 +131,10 @@ def _plain(token: str) -> str:
 def similarity_curve(
     embedding: np.ndarray, vocabulary: Vocabulary, groups: np.ndarray, query: str
 ) -> list[tuple[int, float, str]]:
-    """Return rank, cosine with the query and group of the tokens by falling frequency as targets (AGPS figures 5 to 7).
+    """Return (frequency rank, cosine with the query, group) of tokens, by falling count as targets (AGPS figures 5 to 7).
 
-    Thinned evenly to at most 600; the query itself, specials and fillers are left out. Empty where the query is not
-    one token.
+    The curve is thinned evenly to at most CURVE points. It excludes the query, specials and fillers. It is empty where
+    the query is not a single token.
     """
     candidates = _candidates(groups)
     row = _rows(vocabulary.tokens, candidates, [query])[query]
@@ -148,13 +156,13 @@ def _candidates(groups: np.ndarray) -> np.ndarray:
 
 
 def _rows(tokens: Sequence[str], candidates: np.ndarray, queries: Sequence[str]) -> dict[str, int | None]:
-    """Return query -> position among the candidates, with the space mark if that is a token; None where neither form is one."""
+    """Return query -> position among the candidates, preferring the form with a space mark; None where neither is a token."""
     positions = {tokens[i]: row for row, i in enumerate(candidates)}
     return {query: positions.get(SPACE + query, positions.get(query)) for query in queries}
 
 
 def _nearest(cosine: np.ndarray, own: int) -> np.ndarray:
-    """Return positions of the candidates by falling cosine, without the query's own; ties go to the more frequent token."""
+    """Return candidate positions by falling cosine, without the query's `own`. Ties go to the more frequent token."""
     order = np.argsort(-cosine, kind="stable")
     return order[order != own]
 
@@ -164,14 +172,14 @@ def _group(groups: np.ndarray, i: int) -> str:
 
 
 def _cosines(embedding: np.ndarray, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """queries x candidates; rounded, so that ties are ties on every machine."""
+    """Return cosines, queries x candidates, rounded so that ties are the same on every machine."""
     vectors = unit(np.asarray(embedding[queries], dtype=np.float64))
     return np.round(np.concatenate([vectors @ unit(block).T for block in blocks(embedding, candidates)], axis=1), 12)
 
 
 Ranks = Mapping[
     str, Sequence[tuple[str, int | None]]
-]  # query -> word and its rank from 1, None where it is not one token
+]  # query -> (word, rank from 1, or None where the word is not a single token)
 
 
 def popular_tokens(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:
@@ -181,7 +189,7 @@ def popular_tokens(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:
 
 
 def mean_ranks(ranks: Ranks, popular: set[str]) -> tuple[dict[str, float | None], str]:
-    """Geometric mean of all known ranks, and of those of popular and of rare queries; None where there is none."""
+    """Geometric mean of the known ranks of all, popular and rare queries; None for a part without a known rank."""
     by_query = {query: [rank for _, rank in listed if rank is not None] for query, listed in ranks.items()}
     parts = {
         "total": list(by_query),

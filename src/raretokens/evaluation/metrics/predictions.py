@@ -1,4 +1,4 @@
-"""Metrics of predictions: perplexity, Uniq and repetition of language models, and accuracy of classifiers."""
+"""Metrics of predictions: perplexity, Uniq and repetition of language models; accuracy of classifiers."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ FIRST_WORDS = (
     "Despite the expensive",
     "Amos was born",
 )  # AGG table 14, samples 1 to 4
-LONGEST = 40  # tokens in which the first words end, whatever the tokens
+LONGEST = 40  # tokens that suffice for the first words under any tokenization
 
 
 def perplexity(
@@ -26,11 +26,18 @@ def perplexity(
     unit: str = "piece",
     split: str = "test",
 ) -> tuple[dict[str, float | None], str]:
-    """exp of the mean negative log-probability of the targets (AGG section 3.1); None for a group without a target.
+    """Perplexity: exp of the mean negative log-probability of the targets, in total and by group (AGG section 3.1).
 
-    logprob: natural logarithms, one a position; targets: id at each position; groups: N groups by id. The total covers
-    all positions, so ln PPL_total is the mean of ln PPL_g weighted by token_share. unit (of a token), window and
-    context (in tokens) only sign the number. Raises ValueError when the two arrays differ in length.
+    Args:
+        logprob: Natural log-probability of the target at each position.
+        targets: Token id at each position.
+        groups: Frequency group of each id, N.
+        unit, window, context, split: Recorded in the signature only; window and context are in tokens.
+    Returns:
+        group -> perplexity, None for a group without a target. The total covers all positions, so ln PPL_total is the
+        mean of ln PPL_g weighted by token_share().
+    Raises:
+        ValueError: logprob and targets differ in length.
     """
     if len(logprob) != len(targets):
         raise ValueError(f"{len(logprob)} log-probabilities for {len(targets)} targets: they belong to different texts")
@@ -42,9 +49,12 @@ def perplexity(
 def rare_mass(
     rare: np.ndarray, targets: np.ndarray, groups: np.ndarray, **reach: int | str
 ) -> tuple[dict[str, float | None], str]:
-    """Mean probability that positions give to all types of the rare group together, in total and by the group of the target.
+    """Mean total probability of the rare types, over all positions and by group of the target.
 
-    rare: its natural logarithm, one a position; other arguments as of perplexity().
+    Args:
+        rare: Natural logarithm of the total probability of the rare types at each position.
+        targets, groups: As in perplexity().
+        reach: Further keys of the signature.
     """
     group, mass = groups[targets], np.exp(np.asarray(rare, dtype=np.float64))
     by_group = {name: mass[group == code] for name, code in GROUP_NAMES.items()}
@@ -55,12 +65,12 @@ def rare_mass(
 
 
 def exclude_rare_types(logprob: np.ndarray, rare: np.ndarray) -> np.ndarray:
-    """Return log-probabilities of targets that are not rare, with rare types excluded: p / (1 - mass of rare types)."""
+    """Return log-probabilities of targets that are not rare, renormalised without rare types: p / (1 - rare mass)."""
     return np.asarray(logprob, np.float64) - np.log1p(-np.exp(np.minimum(np.asarray(rare, np.float64), -1e-12)))
 
 
 def token_share(targets: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
-    """Share of the positions whose target is in each group; AGG's test text has 93.68, 6.12 and 0.20 percent."""
+    """Share of positions whose target is in each group. AGG reports 93.68 %, 6.12 % and 0.20 % for its test text."""
     group = groups[targets]
     return {"total": 1.0} | {name: float(np.mean(group == code)) for name, code in GROUP_NAMES.items()}, "unit:piece"
 
@@ -70,11 +80,14 @@ def _exp_mean(nll: np.ndarray) -> float | None:
 
 
 def uniq(predicted: np.ndarray, groups: np.ndarray, *, block: int | None = None) -> tuple[dict[str, int], str]:
-    """Number of distinct ids among the most probable ones under teacher forcing (AGG section 5; Welleck et al. 2020).
+    """Uniq: number of distinct types predicted under teacher forcing (AGG section 5; Welleck et al. 2020).
 
-    predicted: one id a position; groups: N groups by id. Given the targets of the same positions instead, this is the
-    Human row. The groups add to the total: a filler is no type and is not counted. block (tokens) only signs the
-    number.
+    Args:
+        predicted: Most probable id at each position. With the targets instead, the result is the papers' Human row.
+        groups: Frequency group of each id, N.
+        block: Tokens per teacher-forced block, recorded in the signature only; None for the targets.
+    Returns:
+        group -> number of types. The groups add up to the total, because fillers are not counted.
     """
     group = groups[np.unique(predicted)]
     value = {name: int(np.sum(group == code)) for name, code in GROUP_NAMES.items()}
@@ -82,15 +95,19 @@ def uniq(predicted: np.ndarray, groups: np.ndarray, *, block: int | None = None)
     return {"total": sum(value.values())} | value, f"{source}|split:test"
 
 
-REPEATED = (1, 2, 3, 4)  # lengths of the n-grams
-SHOWN = 4  # continuations whose Uniq is given one by one, as in AGG table 14
+REPEATED = (1, 2, 3, 4)  # n-gram lengths of seq-rep-n
+SHOWN = 4  # continuations whose Uniq is reported individually, as in AGG table 14
 
 
 def continuation(texts: np.ndarray, *, prefix: int, source: str = "greedy") -> tuple[dict, str]:
-    """Uniq and seq-rep-n of continuations (samples x length, ids), means over samples (Welleck et al. 2020).
+    """Mean Uniq and seq-rep-n of continuations (Welleck et al. 2020).
 
-    uniq: distinct ids of a continuation, its prefix not counted (AGG table 14); samples: that of the first four.
-    rep<n>: 1 - distinct n-grams / n-grams; 0 where nothing is repeated. prefix (tokens) and source only sign the number.
+    Args:
+        texts: Ids, samples x length, without the prefixes.
+        prefix, source: Recorded in the signature only; prefix is in tokens.
+    Returns:
+        `uniq`: mean number of distinct ids (AGG table 14). `rep<n>`: mean of 1 - distinct n-grams / n-grams, which is
+        0 without repetition. `samples`: number of distinct ids of each of the first four continuations.
     """
     distinct = [len(np.unique(text)) for text in texts]
     value: dict = {"uniq": float(np.mean(distinct))}
@@ -103,20 +120,20 @@ def continuation(texts: np.ndarray, *, prefix: int, source: str = "greedy") -> t
 def paper_prefix_uniq(
     texts: np.ndarray, numbers: Iterable[int], *, prefix: int, source: str = "greedy"
 ) -> tuple[dict, str]:
-    """Uniq of the continuations of the prefixes that AGG table 14 shows, by the number of the sample."""
+    """Uniq of the continuations of AGG table 14's prefixes, by sample number."""
     value = {str(number): len(np.unique(text)) for number, text in zip(numbers, texts, strict=True)}
     return value, f"of:{source}|prefix:{prefix}|length:{texts.shape[1]}|prefixes:printed|split:test"
 
 
 def find_paper_prefixes(text: np.ndarray, tokens: Sequence[str], needed: int) -> dict[int, int]:
-    """Find where the prefixes of AGG's table 14 begin in a test text, by their first words.
+    """Find where the prefixes of AGG table 14 begin in a test text, by their first words.
 
     Args:
-        text: ids.
-        tokens: of the vocabulary, by id. Blanks do not count, since texts differ in them.
-        needed: tokens that must follow.
+        text: Ids of the test text.
+        tokens: Tokens of the vocabulary, by id. Blanks are ignored, because versions of the text differ in them.
+        needed: Number of tokens that the text must have from the start of the prefix on.
     Returns:
-        Number of a sample in the table -> where its prefix begins; a prefix that the text lacks is left out.
+        Sample number in the table -> position of its prefix. Prefixes that the text lacks are left out.
     """
     starts = [0, *(np.flatnonzero(text[:-1] == EOS) + 1).tolist()]
     lines = {start: _without_blanks(tokens[i] for i in text[start : start + LONGEST].tolist()) for start in starts}
@@ -132,9 +149,10 @@ def _without_blanks(parts: Iterable[str]) -> str:
 
 
 def reference_continuations(text: np.ndarray, *, samples: int, prefix: int, length: int) -> np.ndarray:
-    """Return what follows evenly spaced prefixes in the test text itself, samples x length.
+    """Return the test text's own continuations of evenly spaced prefixes, samples x length.
 
-    Raises ValueError where the text is too short for so many.
+    Raises:
+        ValueError: The text is too short for this number of samples.
     """
     stride = (len(text) - prefix - length) // samples
     if stride < 1:
@@ -151,9 +169,9 @@ def _repetition(text: np.ndarray, n: int) -> float:
 
 
 def accuracy(logprob: np.ndarray, labels: np.ndarray) -> tuple[dict[str, float], str]:
-    """Percent of examples whose most probable class is theirs, and half of its 95 % bootstrap interval over the test set.
+    """Accuracy in percent, and half the width of its 95 % bootstrap interval over the test set.
 
-    logprob: examples x classes; labels: number of the class of each example. Ties go to the first class.
+    logprob: examples x classes; labels: class index of each example. Ties go to the first class.
     """
     low, high = np.quantile(bootstrap_accuracy(logprob, labels), [0.025, 0.975])
     value = {"total": 100 * float(correct(logprob, labels).mean()), "interval": float(high - low) / 2}
@@ -161,7 +179,7 @@ def accuracy(logprob: np.ndarray, labels: np.ndarray) -> tuple[dict[str, float],
 
 
 def bootstrap_accuracy(logprob: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Accuracy in percent on resampled test sets, over examples."""
+    """Return replicates of accuracy in percent, resampling examples."""
     return 100 * bootstrap.mean(correct(logprob, labels))
 
 

@@ -1,4 +1,4 @@
-"""Which rows of an embedding matrix a metric uses, and in what blocks it reads them."""
+"""Select the rows of an embedding matrix that a metric uses, and read them in blocks."""
 
 from collections.abc import Iterator
 
@@ -11,9 +11,9 @@ BLOCK = 1024  # rows; 1024 rows of width 1024 are 8 MiB in float64
 
 
 def members(groups: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the ids of each group in rising order, without <pad> and without fillers.
+    """Return the ids of each group in rising order, without <pad> and fillers, which no text trains.
 
-    groups: N frequency groups by id (Vocabulary.groups). Both kinds of row are left out because no text trains them.
+    groups: Frequency group of each id, N.
     """
     seen = groups != FILLER
     seen[PAD] = False
@@ -22,7 +22,7 @@ def members(groups: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def evenly(ids: np.ndarray, most: int) -> np.ndarray:
-    """Return at most so many of the ids, evenly spaced, with the first and the last."""
+    """Return at most `most` of the ids, evenly spaced, including the first and the last."""
     return ids[np.linspace(0, len(ids) - 1, min(len(ids), most)).round().astype(int)]
 
 

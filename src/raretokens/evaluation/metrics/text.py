@@ -1,4 +1,4 @@
-"""Statistics of a text: words, types, documents (FRAGE tables 5 and 6), and how frequent its types are."""
+"""Statistics of a corpus: words, types and documents (FRAGE tables 5 and 6), and type frequencies."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -13,14 +13,19 @@ def corpus_in_words(
 ) -> tuple[dict[str, float], str]:
     """Words, types and unknown words of a language-model corpus (FRAGE table 5).
 
-    vocabulary: of words; splits: tokens (line ends among them) and lines of each split; test: ids of the test text.
-    FRAGE counts WikiText-2 with its line ends and Penn Treebank without, hence both. The types are the words of the
-    training text with <unk> and the line end; oov is the percentage of the training text, line ends counted, that
-    <unk> stands for. That gives the printed 33,278 types and 2.6 % of WikiText-2. oov_test is that of the test text.
+    Args:
+        vocabulary: Vocabulary of words.
+        splits: split -> number of `tokens` (with line ends) and `lines`.
+        test: Ids of the test text.
+    Returns:
+        Words of each split without line ends and, as `with_line_ends`, with them; FRAGE counts Penn Treebank without
+        and WikiText-2 with line ends. `types`: words of the training text, <unk> and the line end. `oov`, `oov_test`:
+        percentage of <unk> in the training and test text, line ends counted. For WikiText-2 this gives the 33,278
+        types and the 2.6 % that FRAGE reports.
     """
     value: dict = {name: facts["tokens"] - facts["lines"] for name, facts in splits.items()}
     value["with_line_ends"] = {name: facts["tokens"] for name, facts in splits.items()}
-    unused = {BOS, PAD}  # have rows, but are in no text
+    unused = {BOS, PAD}  # types that no text contains
     value["types"] = vocabulary.types - len(unused)
     value["oov"] = 100 * int(vocabulary.counts[UNK]) / int(vocabulary.counts.sum())
     value["oov_test"] = 100 * float(np.mean(test == UNK))
@@ -28,21 +33,22 @@ def corpus_in_words(
 
 
 def rank_frequency(counts: np.ndarray, points: int = 300) -> list[tuple[int, float]]:
-    """Rank from 1 and log10 of the relative frequency, falling (CosReg figure 3), thinned evenly in the log of the rank."""
+    """Return (rank from 1, log10 of the relative frequency), thinned evenly in log rank (CosReg figure 3)."""
     seen = np.sort(counts[counts > 0])[::-1]
     ranks = np.unique(np.round(np.geomspace(1, len(seen), points)).astype(int))
     return [(int(rank), float(np.log10(seen[rank - 1] / seen.sum()))) for rank in ranks]
 
 
 def rank_frequency_points(vocabulary: Vocabulary) -> list[tuple[str, str, int, float]]:
-    """Return rank_frequency of a training text as points of a figure."""
+    """Return rank_frequency() of a training text as points of a figure."""
     return [("rank_frequency", "total", rank, share) for rank, share in rank_frequency(vocabulary.counts)]
 
 
 def documents(lengths: Mapping[str, Sequence[int]], classes: int) -> tuple[dict, str]:
-    """Documents, classes, and mean and longest length in words; lengths: of each document of train, valid and test.
+    """Number of documents and classes, and mean and maximum length in words (FRAGE table 6).
 
-    Papers count what they hold out for validation as training text, or leave it out: the second is `without_valid`.
+    lengths: split -> length of each document. Some papers count validation documents as training text, as the main
+    numbers do. `without_valid` leaves the validation documents out.
     """
     train, valid, test = (list(lengths[split]) for split in ("train", "valid", "test"))
     value = _of(train + valid, test, classes) | {"without_valid": _of(train, test, classes)}
@@ -61,13 +67,13 @@ def _of(train: list[int], test: list[int], classes: int) -> dict[str, float]:
 
 
 BOUNDS = {"below_1e-3": 1e-3, "below_1e-4": 1e-4}
-WORD = "is"  # whose frequency CosReg section 4 gives as an example
+WORD = "is"  # CosReg section 4 reports its frequency as an example
 
 
 def frequency(vocabulary: Vocabulary) -> tuple[dict[str, float | None], str]:
-    """Shares of the types whose relative frequency in the training text is below a bound, and the frequency of one word.
+    """Share of types whose relative frequency in the training text is below each bound, and the frequency of WORD.
 
-    Markers and fillers are no types here. The word counts with and without its space mark; None where it is no type.
+    Markers and fillers do not count as types. WORD counts with and without its space mark, and is None where absent.
     """
     counts = vocabulary.counts[len(SPECIALS) : vocabulary.types]
     share = counts / max(vocabulary.counts.sum(), 1)
