@@ -1,5 +1,6 @@
-"""From a trained run to its score file.
+"""Predict the test text with a trained run, compute its metrics and write its score file.
 
-`config` has the job specs. `language_model`, `recurrent`, `translate` and `classification` predict the test text. `artifacts`
-reads what a run has written; `metrics/` measures; `geometry`, `history` and `score` combine metrics; `score_files` writes them.
+`config` defines the job specs. `language_model`, `recurrent`, `translate` and `classification` predict the test text.
+`artifacts` reads the files of a run. `metrics/` contains the metrics, which `geometry`, `history` and `score` combine.
+`score_files` writes the results.
 """

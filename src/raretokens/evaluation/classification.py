@@ -1,4 +1,4 @@
-"""Classifiers: predictions of the test set, their scores, and the scores of the majority baseline."""
+"""Predict and score the test set with a classifier, and score the majority baseline."""
 
 import math
 from collections import Counter
@@ -19,18 +19,22 @@ from raretokens.tokenization.token_files import read_meta
 if TYPE_CHECKING:
     from torch import nn
 
-TOKENS_AT_ONCE = 16384  # of a forward pass; changes the speed alone
+TOKENS_AT_ONCE = 16384  # tokens per forward pass; affects speed only
 SPLITS = ("train", "valid", "test")
-# Model, token files and longest sequence -> examples x classes.
+# Model, folder of token files and maximum sequence length -> log-probabilities, examples x classes.
 PredictTest = Callable[["nn.Module", Path, int], np.ndarray]
 
 
 def write_predictions(
     job: ClassifierPredictJob, predict_test: PredictTest, folder: Path, trained: Path, into: Path
 ) -> None:
-    """Write log-probabilities of test examples x classes (natural, float32), in the order of the text.
+    """Write natural log-probabilities (test examples x classes, float32) in the order of the test set.
 
-    predict_test: `predict` of the task; folder: of the token files.
+    Args:
+        predict_test: Function of the task that returns the log-probabilities.
+        folder: Folder of the token files.
+        trained: Folder of the trained model.
+        into: Output folder.
     """
     import torch
 
@@ -47,9 +51,11 @@ def write_predictions(
 
 
 def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Metrics:
-    """Return the metrics of predictions and of the embedding matrix.
+    """Return the metrics of the predictions and of the embedding matrix.
 
-    labels: n, the right class of each test example; unit: what an example is. Raises UserError where artifacts do not fit.
+    Args:
+        labels: Correct class index of each test example.
+        unit: Name of an example for the signature, such as `document`.
     """
     logprob = artifacts.array("logprob")  # n x classes
     valid, uniform = artifacts.summary["kept"]["valid_nll"], math.log(logprob.shape[1])
@@ -63,14 +69,16 @@ def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Metric
 
 
 def bootstrap_class_metrics(artifacts: Artifacts, labels: np.ndarray) -> Replicates:
-    """Return metric -> its values on resampled test sets."""
+    """Return bootstrap replicates of accuracy on the test set."""
     return {"accuracy.total": bootstrap_accuracy(artifacts.array("logprob"), labels)}
 
 
 def score_majority(job: MajorityBaseline, corpus: Path, suffix: str, scores: Path, further: Metrics) -> None:
-    """Write the scores of the most frequent class of the training text, taken for every test example.
+    """Write the scores of a baseline that predicts the most frequent training class for every test example.
 
-    suffix: of the files with a class a line; further: metrics that are not of the classes.
+    Args:
+        suffix: Suffix of the label files, which have one class per line.
+        further: Metrics to add to the scores.
     """
     classes = {split: lines(corpus / f"{split}{suffix}") for split in SPLITS}
     shares, labels = _majority(classes["train"], classes["test"])
@@ -82,7 +90,7 @@ def score_majority(job: MajorityBaseline, corpus: Path, suffix: str, scores: Pat
 
 
 def _majority(train: Sequence[str], test: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probabilities of test examples x classes, all the same, and the numbers of their classes."""
+    """Return the training set's class log-probabilities, repeated (test examples x classes), and the test class indices."""
     counts = Counter(train)
     names = sorted(counts)
     shares = np.log([counts[name] / len(train) for name in names])

@@ -1,4 +1,4 @@
-"""Job specs of prediction, translation and scoring, and the settings of them in params.yaml."""
+"""Define the job specs of prediction, translation and scoring, and their settings in params.yaml."""
 
 from typing import Annotated, Literal
 
@@ -17,9 +17,9 @@ class Continuation(Strict):
 
 
 class LanguageModelEvaluation(Strict):
-    window: Length  # tokens a forward pass sees when perplexity is measured
-    context: Annotated[int, Field(ge=0)]  # of which this many were scored before
-    block: Length  # tokens a teacher-forced block for Uniq
+    window: Length  # tokens per forward pass when perplexity is measured
+    context: Annotated[int, Field(ge=0)]  # tokens of the window that serve as context only and were scored before
+    block: Length  # tokens per teacher-forced block for Uniq
     continuation: Continuation
 
 
@@ -28,10 +28,10 @@ class Decoding(Strict):
     length_penalty: Annotated[float, Field(ge=0.0)]
     length_penalty_form: Literal["fairseq", "gnmt"] = "fairseq"
     compute_type: Literal["float32", "bfloat16", "int8"] = "float32"
-    sentences: PositiveInt | None = None  # of each test set, evenly spaced; None: all
+    sentences: PositiveInt | None = None  # number of evenly spaced sentences of each test set; None: all
 
     def sentence_numbers(self, lines: int) -> list[int]:
-        """Return which sentences of a test set are translated: evenly spaced, since a text may be sorted by length."""
+        """Return the indices of the sentences to translate, evenly spaced because a text may be sorted by length."""
         count = min(self.sentences or lines, lines)
         return [number * lines // count for number in range(count)]
 
@@ -57,8 +57,8 @@ class TranslateJob(Section):
     run: Run
     decoding: Decoding
     tests: list[str]
-    longest: PositiveInt  # tokens of a translation at most: as many as the model saw in training
-    keep: int | str  # of the training; for the record
+    longest: PositiveInt  # maximum tokens of a translation: the maximum in training
+    keep: int | str  # `keep` of the training, copied to meta.json
     threads: PositiveInt
 
 
@@ -69,10 +69,10 @@ Some = Field(min_length=1)
 class CachePointer(Strict):
     """Continuous cache pointer (Grave et al., 2017)."""
 
-    models: list[str]  # model configs whose runs are evaluated so
-    window: Annotated[list[PositiveInt], Some]  # positions that are remembered
-    theta: Annotated[list[PositiveFloat], Some]  # flatness
-    weight: Annotated[list[Share], Some]  # of the cache in the mixture
+    models: list[str]  # model configs whose runs are evaluated with the cache
+    window: Annotated[list[PositiveInt], Some]  # positions in the cache
+    theta: Annotated[list[PositiveFloat], Some]  # inverse temperature of the cache distribution
+    weight: Annotated[list[Share], Some]  # weight of the cache in the mixture
 
 
 class DynamicEvaluation(Strict):
@@ -80,12 +80,12 @@ class DynamicEvaluation(Strict):
 
     models: list[str]
     rate: Annotated[list[PositiveFloat], Some]
-    decay: Annotated[list[PositiveFloat], Some]  # towards the trained weights: lambda
+    decay: Annotated[list[PositiveFloat], Some]  # decay rate lambda towards the trained weights
     epsilon: Annotated[list[PositiveFloat], Some]
-    length: PositiveInt = 5  # positions of a segment
-    sequences: PositiveInt = 100  # of a batch of the training text, whose squared gradients are averaged
-    batches: PositiveInt | None = None  # so many of them; None: all of the text
-    tokens: PositiveInt | None = None  # read from the start of validation and test text; None: all
+    length: PositiveInt = 5  # positions per segment
+    sequences: PositiveInt = 100  # sequences per batch of training text, for the mean squared gradients
+    batches: PositiveInt | None = None  # number of these batches; None: all of the training text
+    tokens: PositiveInt | None = None  # tokens to evaluate, from the start of validation and test text; None: all
 
 
 class RecurrentEvaluation(Strict):
@@ -93,7 +93,7 @@ class RecurrentEvaluation(Strict):
     dynamic: DynamicEvaluation | None = None
 
     def for_size(self, size: str) -> "RecurrentEvaluation":
-        """Return what is declared for runs of a model config."""
+        """Return the settings that apply to runs of a model config."""
         parts = {name: getattr(self, name) for name in ("pointer", "dynamic")}
         return RecurrentEvaluation(**{name: part for name, part in parts.items() if part and size in part.models})
 
@@ -106,11 +106,11 @@ class RecurrentPredictJob(Section):
 
 class ClassifierPredictJob(Section):
     run: Run
-    block: PositiveInt  # ids of the longest document, or pixels of an image
+    block: PositiveInt  # maximum number of ids of a document, or pixels of an image
 
 
 class MajorityBaseline(Section):
-    """The most frequent class, predicted for every test example."""
+    """Job spec of the baseline that predicts the most frequent class for every test example."""
 
     name: str
     task: str
@@ -118,15 +118,15 @@ class MajorityBaseline(Section):
 
 
 class ScoreJob(Section):
-    """Job spec of scoring, of any task; a task may have a class of its own that adds fields."""
+    """Job spec of scoring. A task may define a subclass that adds fields."""
 
     run: Run
     training: Training
     groups: Groups
-    pictures: dict[str, bool]  # series of two-dimensional pictures -> whether they are centred
-    queries: list[str]  # of the nearest neighbours
+    pictures: dict[str, bool]  # series of two-dimensional projections -> whether they are centred
+    queries: list[str]  # words whose nearest neighbours are reported
     projection_steps: list[int]  # training steps after which the embedding matrix is projected
-    clouds: list[str] = []  # series that a figure draws: projection, projection@ of snapshots, similarity: of queries
+    clouds: list[str] = []  # series that figures show: `projection`, `projection@` (snapshots), `similarity:` (queries)
     parameters_hash: str = ""  # hash of the parameters of all stages of the run
     markers: bool = True  # whether <s>, </s> and <unk> count as types
     neighbour_ranks: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported

@@ -1,4 +1,4 @@
-"""The course of training: geometry of the embedding matrix in its snapshots, losses, and numbers that summarise them."""
+"""Summarise the course of training: losses, and the geometry of the embedding matrix in the snapshots."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions, mea
 from raretokens.evaluation.metrics.rows import GROUPS
 from raretokens.evaluation.score_files import Metrics, Point
 
-NLL_POINTS = 200  # of a training curve
-RARE_GROUP_UPDATES = 1000  # AGG figure 4 shows as many
+NLL_POINTS = 200  # largest number of points of a training curve
+RARE_GROUP_UPDATES = 1000  # training steps that AGG figure 4 shows
 HEADER = ("update", "nll", "valid_nll", "iw", "iw_rare", "rare_freq_cosine", "rare_group_size")
 Log = list[dict[str, str]]
 
 
 @dataclass(frozen=True)
 class SnapshotGeometry:
-    """Geometry of the embedding matrix after a training step (0: as initialised); None where a group is empty."""
+    """Geometry of the embedding matrix after a training step, 0 at initialisation; None where a group is empty."""
 
     update: int
     isotropy: dict[str, float | None]
@@ -40,7 +40,7 @@ def measure_snapshot(update: int, embedding: np.ndarray, groups: np.ndarray) -> 
 
 
 def geometry_points(history: list[SnapshotGeometry]) -> list[Point]:
-    """I(W), rare-frequent cosine (AGG figure 2) and inner products (AGPS figure 2) over training steps, by group."""
+    """Return I(W), rare-frequent cosine (AGG figure 2) and inner products (AGPS figure 2) by training step and group."""
     points = [("isotropy", group, now.update, now.isotropy[group]) for group in GROUPS for now in history]
     points += [("rare_freq_cosine", "rare", now.update, now.rare_freq_cosine) for now in history]
     points += [
@@ -50,7 +50,7 @@ def geometry_points(history: list[SnapshotGeometry]) -> list[Point]:
 
 
 def log_points(log: Log) -> list[Point]:
-    """Losses over training steps; AGG also reports the size of its rare group (its figure 4)."""
+    """Return losses, and the size of AGG's rare group (AGG figure 4), by training step."""
     thinned = [log[i] for i in np.unique(np.linspace(0, len(log) - 1, min(len(log), NLL_POINTS)).round().astype(int))]
     measured = [("nll", "train", row, "nll") for row in thinned]
     measured += [("nll", "valid", row, "valid_nll") for row in log]
@@ -63,10 +63,10 @@ def log_points(log: Log) -> list[Point]:
 
 
 def curve_rows(history: list[SnapshotGeometry], log: Log) -> list[tuple]:
-    """Rows of HEADER, one for each snapshot but the first: what was logged since the previous one, and the geometry.
+    """Return one row of HEADER for each snapshot after the first.
 
-    nll is the mean over the training steps in between, valid_nll and rare_group_size are the last values there; None where
-    nothing was measured.
+    nll is the mean over the training steps since the previous snapshot. valid_nll and rare_group_size are the last values
+    logged since the previous snapshot. A cell is None where nothing was measured.
     """
     rows = []
     for before, now in pairwise(history):
@@ -88,11 +88,11 @@ def _number(text: str) -> float:
     return int(text) if text.isdigit() else float(text)
 
 
-SMALLEST_FALL = 0.05  # of I(W), below which it does not count as a fall
+SMALLEST_FALL = 0.05  # smallest decrease of I(W) for which half_fall() is defined
 
 
 def course_metrics(artifacts: Artifacts, history: Sequence[SnapshotGeometry]) -> Metrics:
-    """Return metric -> (value, signature); a number that does not exist is None."""
+    """Return metric -> (value, signature); the value is None where undefined."""
     since = int(artifacts.run.options.get("until", 0))
     falls = {
         group: half_fall([(now.update, now.isotropy[group]) for now in history], since) for group in history[0].isotropy
@@ -106,13 +106,16 @@ def course_metrics(artifacts: Artifacts, history: Sequence[SnapshotGeometry]) ->
 
 
 def _rare_shares(summary: Mapping[str, Any]) -> Metrics:
-    """Shares of types and tokens that AGG's alpha makes rare, by the counts of the training text."""
+    """Return the shares of types and training tokens that are rare according to AGG's alpha."""
     parts = {"rare_group.types": "rare_types", "rare_group.tokens": "rare_tokens"}
     return {path: (summary[key], "by:alpha|split:train") for path, key in parts.items() if key in summary}
 
 
 def half_fall(curve: Sequence[tuple[int, float | None]], since: int) -> float | None:
-    """Return when half of the fall from step `since` to the end was done, as a share of the last step."""
+    """Return the first step at which half of the decrease since step `since` is reached, divided by the last step.
+
+    None with fewer than two points, or where the decrease is below SMALLEST_FALL.
+    """
     points = [(update, value) for update, value in curve if update >= since and value is not None]
     if len(points) < 2 or points[0][1] - points[-1][1] < SMALLEST_FALL:
         return None
@@ -121,7 +124,7 @@ def half_fall(curve: Sequence[tuple[int, float | None]], since: int) -> float | 
 
 
 def largest_rise(log: Log) -> float | None:
-    """Largest relative growth of AGG's rare group from one training step to the next; None without a group."""
+    """Return the largest relative growth of AGG's rare group between logged training steps; None without a rare group."""
     sizes = [int(row["rare_group_size"]) for row in log[:RARE_GROUP_UPDATES] if row.get("rare_group_size")]
     rises = [(now - before) / before for before, now in zip(sizes, sizes[1:], strict=False) if before]
     return max(rises, default=None)

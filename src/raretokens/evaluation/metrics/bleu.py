@@ -1,4 +1,4 @@
-"""BLEU of tokens, as the papers report it, and sacreBLEU and chrF of detokenised text."""
+"""Compute tokenised BLEU, as the papers report it, and sacreBLEU and chrF of detokenised text."""
 
 import re
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from raretokens.errors import UserError
 
-TOKENISED = {"tokenize": "none", "smooth_method": "none"}  # settings of sacreBLEU for text that is tokenised already
-RESAMPLES = 1000  # of a bootstrap, sacreBLEU's default
-# Three-letter codes (ISO 639) of the languages for which sacreBLEU has a tokenizer; it knows the two letters alone.
+TOKENISED = {"tokenize": "none", "smooth_method": "none"}  # sacreBLEU options for text that is already tokenised
+RESAMPLES = 1000  # bootstrap resamples, sacreBLEU's default
+# Three-letter codes (ISO 639) of languages with a tokenizer in sacreBLEU, which accepts two-letter codes only.
 TWO_LETTERS = {"zho": "zh", "chi": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
 LETTERS = regex.compile(r"\p{L}")
-# Letters of scripts that put no blanks between words. Hangul has blanks.
+# Letters of scripts without blanks between words. Hangul is excluded because Korean separates words by blanks.
 UNSPACED = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}&&\p{L}]", regex.V1
 )
@@ -24,9 +24,9 @@ UNSPACED = regex.compile(
 
 @dataclass(frozen=True)
 class Tokens:
-    """How plain text is cut before its BLEU: as of WMT14, unless its corpus says otherwise.
+    """Tokenization of plain text before BLEU. The defaults are those of WMT14.
 
-    language: a code such as `de`, `zh-CN` or `jpn`; of a name that is no known code the rules of English apply.
+    language: A code such as `de`, `zh-CN` or `jpn`. The rules of English apply to unknown codes.
     """
 
     language: str
@@ -35,18 +35,18 @@ class Tokens:
 
     @property
     def sacrebleu(self) -> dict[str, str]:
-        """Settings of sacreBLEU, which has tokenizers of its own for some languages, and 13a for all others."""
+        """Options of sacreBLEU, which selects its tokenizer for the language, or 13a where it has none."""
         return {"trg_lang": two_letters(self.language)}
 
 
 def two_letters(language: str) -> str:
-    """Return the code of a language without its region, in two letters where sacreBLEU has a tokenizer for it."""
+    """Return a language code without region, in two letters where sacreBLEU has a tokenizer for the language."""
     code = re.split("[-_]", language.lower())[0]
     return TWO_LETTERS.get(code, code)
 
 
 def language_tokenizer(language: str) -> BLEU | None:
-    """Return sacreBLEU with its tokenizer for the language; None where it has none but 13a.
+    """Return sacreBLEU's BLEU with its tokenizer for the language; None where sacreBLEU would use 13a.
 
     Raises:
         UserError: The tokenizer needs a package that is not installed.
@@ -62,7 +62,10 @@ def language_tokenizer(language: str) -> BLEU | None:
 
 
 def is_unsegmented(references: Sequence[str], language: str) -> bool:
-    """Return whether BLEU takes whole clauses for tokens: most letters are of scripts without blanks between words."""
+    """Return whether most letters belong to scripts without blanks and BLEU has no tokenizer for the language.
+
+    BLEU then treats whole clauses as tokens.
+    """
     if language_tokenizer(language):
         return False
     letters = sum(len(LETTERS.findall(line)) for line in references)
@@ -70,12 +73,14 @@ def is_unsegmented(references: Sequence[str], language: str) -> bool:
 
 
 def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], how: Tokens) -> tuple[float, str]:
-    """BLEU-4 in percent of tokenised text: one reference, no smoothing.
+    """BLEU-4 in percent of tokenised text, with one reference and no smoothing.
 
-    The tokens are Moses', or sacreBLEU's where it has a tokenizer for the language. Equal to multi-bleu on the same tokens,
-    as the papers use it. hypotheses and references are plain text, line by line. A corpus without a single common 4-gram
-    scores 0, as there is no smoothing.
+    The tokenizer is Moses, or sacreBLEU's where sacreBLEU has a tokenizer for the language. The score equals multi-bleu on
+    the same tokens, which the papers use. Without smoothing, a corpus with no common 4-gram scores 0.
 
+    Args:
+        hypotheses, references: Lines of plain text.
+        how: Options of the tokenization.
     Raises:
         ValueError: The numbers of lines differ.
     """
@@ -93,7 +98,7 @@ def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], how: To
 def sacre_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "") -> tuple[float, str]:
     """sacreBLEU (Post 2018) in percent with its defaults (case kept, exponential smoothing) and its own signature.
 
-    The tokenizer is sacreBLEU's for the language, 13a where it has none of its own; the signature names it.
+    The tokenizer is sacreBLEU's for the language, or 13a where sacreBLEU has none. The signature names the tokenizer.
 
     Raises:
         ValueError: The numbers of lines differ.
@@ -104,7 +109,7 @@ def sacre_bleu(hypotheses: Sequence[str], references: Sequence[str], language: s
 
 
 def sacre_bleu_interval(hypotheses: Sequence[str], references: Sequence[str], language: str = "") -> tuple[float, str]:
-    """Half the width of the 95 % interval of sacre_bleu over resampled test sets (Koehn 2004), sacreBLEU's fixed seed."""
+    """Half the width of the 95 % bootstrap interval of sacre_bleu() (Koehn 2004), with sacreBLEU's fixed seed."""
     _same_length(hypotheses, references)
     metric = language_tokenizer(language) or BLEU(tokenize="13a")
     score = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=RESAMPLES)
@@ -112,14 +117,14 @@ def sacre_bleu_interval(hypotheses: Sequence[str], references: Sequence[str], la
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-    """chrF2 (Popovic 2015) in percent with sacreBLEU's defaults: character n-grams up to 6, recall twice as heavy."""
+    """chrF2 (Popovic 2015) in percent with sacreBLEU's defaults: character n-grams up to 6, recall weighted twice."""
     _same_length(hypotheses, references)
     metric = CHRF()
     return metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())
 
 
 def split_tokens(text: Sequence[str], how: Tokens) -> list[str]:
-    """Lines as tokenised_bleu compares them."""
+    """Return the tokenised lines that tokenised_bleu() compares."""
     if metric := language_tokenizer(how.language):
         lines = map(metric.tokenizer, text)
         return [line.lower() if how.case == "lower" else line for line in lines]
@@ -128,15 +133,15 @@ def split_tokens(text: Sequence[str], how: Tokens) -> list[str]:
 
 
 def _tokenise(moses: sacremoses.MosesTokenizer, line: str, how: Tokens) -> str:
-    # Escaped (' becomes &apos;) as the Moses script does by itself, so that these are the tokens multi-bleu was given;
-    # escaping changes tokens one by one, hence not the score. Hyphens stay inside tokens here and are split below.
+    # Escape (' becomes &apos;) as the Moses script does by default, so that the tokens are those that multi-bleu reads.
+    # Escaping does not change the score. split_compounds() splits hyphens afterwards.
     tokens = moses.tokenize(line, escape=True, aggressive_dash_splits=False, return_str=True)
     tokens = tokens.lower() if how.case == "lower" else tokens
     return split_compounds(tokens) if how.compounds == "split" else tokens
 
 
 def split_compounds(tokens: str) -> str:
-    """a-b becomes a ##AT##-##AT## b. As in the usual script, matches do not overlap: a-b-c keeps its second hyphen."""
+    """Replace a-b by a ##AT##-##AT## b. As in the usual script, matches do not overlap, so a-b-c keeps its second hyphen."""
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", tokens)
 
 

@@ -1,4 +1,4 @@
-"""How an embedding matrix encodes frequency: the frequency probe of FRAGE, lengths of rows, and Zipfian whitening."""
+"""Measure how an embedding matrix encodes frequency: frequency probe (FRAGE), row norms and Zipfian whitening."""
 
 import numpy as np
 from scipy.optimize import minimize
@@ -9,18 +9,22 @@ from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions, mea
 from raretokens.evaluation.metrics.rows import blocks, evenly, members
 from raretokens.tokenization.vocabulary import FILLER, FREQ, SPECIALS
 
-POPULAR = 0.2  # share of the types (FRAGE section 5.1)
+POPULAR = 0.2  # share of popular types among the used types (FRAGE section 5.1)
 FOLDS = 5
-PENALTY = 0.01  # L2, on weights of standardised rows; between 1e-4 and 1e-1 the accuracy moves by about a point
-LIMIT = 20_000  # rows; 20,000 rows of width 1024 are 160 MB in float64
-WIDEST = 1024  # wider matrices are sampled at fewer rows, so that they take no more memory
+PENALTY = 0.01  # L2 penalty; values from 1e-4 to 1e-1 change the accuracy by about one percentage point
+LIMIT = 20_000  # rows; 20,000 rows of width 1024 take 160 MB in float64
+WIDEST = 1024  # width above which fewer rows are sampled, so that memory stays bounded
 
 
 def popular_types(counts: np.ndarray, groups: np.ndarray, share: float = POPULAR) -> np.ndarray:
-    """Return N, bool: the most frequent `share` of the used types, as objectives/frage.py has them; all others are rare.
+    """Return which types are popular (N, bool): the most frequent `share` of the used types, as in objectives/frage.py.
 
-    counts: N, occurrences in the training text; ties go to the lower id. Specials count as the most frequent, as in the
-    groups. Fillers are not used; <pad> takes a place among the specials, though no metric looks at its row.
+    All other types are rare. Ties go to the lower id. Specials, including <pad>, count as the most frequent types, as in
+    the frequency groups. Fillers are never popular.
+
+    Args:
+        counts: Occurrences in the training text, N.
+        groups: Frequency group of each id, N.
     """
     used = np.flatnonzero(groups != FILLER)
     order = used[np.lexsort((used, -counts[used], used >= len(SPECIALS)))]
@@ -39,16 +43,19 @@ def popularity_accuracy(
     limit: int = LIMIT,
     shuffled: bool = False,
 ) -> tuple[dict[str, float | None], str]:
-    """How well a logistic regression tells popular from rare rows (the discriminator of FRAGE, section 4, trained anew).
+    """Frequency probe: classify rows as popular or rare by logistic regression (FRAGE section 4, discriminator retrained).
 
-    `accuracy` is balanced, in percent: the mean of the shares of popular and of rare rows that are classified correctly,
-    so 50 is chance. `auc` is the probability that a popular row scores above a rare one, the mean over folds. Both are of
-    held-out rows, in FOLDS stratified folds that the seed draws. `shuffled` is the control: as many rows are called popular at
-    random. None where a class has fewer rows than folds. Above `limit` rows, evenly spaced ones stand for all.
+    Args:
+        seed: Seed of the FOLDS stratified folds, and of the shuffling.
+        limit: Largest number of rows. Larger matrices are sampled at evenly spaced rows.
+        shuffled: Permute the labels at random, as a control.
+    Returns:
+        `accuracy`: balanced accuracy on held-out rows in percent (chance: 50). `auc`: probability that a popular row
+        scores above a rare row, as the mean over folds. Both are None where a class has fewer rows than folds.
 
-    Each discriminator minimises 1/2 (mean cross-entropy over popular rows + the same over rare rows)
-    + PENALTY / 2 |v|^2 over its weights v (d) and a bias, on rows that are standardised column by column. That is
-    strictly convex in v, so the answer depends on no starting point and no learning rate.
+    Each discriminator minimises 1/2 (mean cross-entropy over popular rows + mean cross-entropy over rare rows)
+    + PENALTY / 2 |v|^2 over its weights v (d) and a bias, on standardised columns. The loss is strictly convex in v, so
+    the result does not depend on a starting point or learning rate.
     """
     limit = limit * WIDEST // max(WIDEST, embedding.shape[1])
     ids = evenly(members(groups)["total"], limit)
@@ -70,7 +77,7 @@ def popularity_accuracy(
 
 
 def folds_of(is_popular: np.ndarray, seed: int) -> np.ndarray:
-    """Return the number of each row's fold; folds are stratified by class."""
+    """Return the fold index of each row, with folds stratified by class."""
     random, fold = np.random.default_rng(seed), np.empty(len(is_popular), dtype=int)
     for rows in (np.flatnonzero(is_popular), np.flatnonzero(~is_popular)):
         fold[random.permutation(rows)] = np.arange(len(rows)) % FOLDS
@@ -78,29 +85,29 @@ def folds_of(is_popular: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _standardised(rows: np.ndarray) -> np.ndarray:
-    """Columns minus their mean, divided by their standard deviation; a constant column becomes zeros."""
+    """Standardise the columns in place to mean 0 and standard deviation 1; a constant column becomes zeros."""
     rows -= rows.mean(axis=0)
     deviation = rows.std(axis=0)
     return np.divide(rows, deviation, out=np.zeros_like(rows), where=deviation > 0)
 
 
 def _held_out(rows: np.ndarray, is_popular: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """Score of each row by the discriminator that has not seen its fold; positive says popular.
+    """Return the score of each row by the discriminator trained on the other folds; positive means popular.
 
-    The folds are solved at once, a column each, so that the rows are read once a step. Steps are taken along the
-    principal directions, each scaled by its curvature: the same optimum, in fewer steps.
+    All folds are optimised together, one column each, so that each step reads the rows once. The rows are rotated to
+    their principal directions and scaled by the curvature, which reaches the same optimum in fewer steps.
     """
     n, width = rows.shape
     values, vectors = np.linalg.eigh(rows.T @ rows / n)
     scale = 1 / np.sqrt(np.maximum(values, 0) / 4 + PENALTY)
     rows = rows @ (vectors * scale)
-    penalty = PENALTY * scale[:, None] ** 2  # of the weights along the scaled directions
+    penalty = PENALTY * scale[:, None] ** 2  # penalty on weights along the scaled directions
     trains = fold[:, None] != np.arange(FOLDS)  # n x folds
     sizes = np.where(is_popular[:, None], trains[is_popular].sum(axis=0), trains[~is_popular].sum(axis=0))
     weight, sign = trains / (2 * sizes), np.where(is_popular, 1.0, -1.0)[:, None]
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        """Sum of the folds' losses and its gradient."""
+        """Return the sum of the losses over folds, and its gradient."""
         v = flat.reshape(width + 1, FOLDS)  # the last row is the bias
         margin = sign * (rows @ v[:-1] + v[-1])
         by_score = -sign * weight * expit(-margin)
@@ -114,13 +121,13 @@ def _held_out(rows: np.ndarray, is_popular: np.ndarray, fold: np.ndarray) -> np.
 
 
 def _auc(scores: np.ndarray, is_popular: np.ndarray) -> float:
-    """Share of pairs of a popular and a rare row in which the popular one scores higher; half of the ties."""
+    """Share of (popular, rare) pairs in which the popular row scores higher; ties count as one half."""
     first, other = int(is_popular.sum()), int((~is_popular).sum())
     return float((rankdata(scores)[is_popular].sum() - first * (first + 1) / 2) / (first * other))
 
 
 def norms(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
-    """Mean Euclidean length of rows; embedding: N x d, or the difference of two matrices."""
+    """Mean Euclidean norm of popular and rare rows; embedding: N x d, or the difference of two matrices."""
     kept, popular = members(groups)["total"], popular_types(counts, groups)
     value = {
         name: _mean_length(embedding, kept[popular[kept] == side])
@@ -134,19 +141,19 @@ def _mean_length(embedding: np.ndarray, ids: np.ndarray) -> float | None:
     return float(np.concatenate(lengths).mean()) if len(ids) else None
 
 
-WHITENING_LIMIT = 65_536  # rows of the whitened matrix that are measured
-FLAT = 1e-7  # singular values below this share of the largest are noise: their directions are left out
+WHITENING_LIMIT = 65_536  # largest number of rows of the whitened matrix that are measured
+FLAT = 1e-7  # directions with singular values below this share of the largest are noise and left out
 
 
 def lengths(embedding: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Euclidean length of each of the rows."""
+    """Return the Euclidean norm of each of the rows `ids`."""
     return np.concatenate([np.linalg.norm(block, axis=1) for block in blocks(embedding, ids)] or [np.empty(0)])
 
 
 def norm_by_frequency(
     embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray
 ) -> tuple[dict[str, float | None], str]:
-    """Mean length of a row by group, and Pearson's correlation of length with log frequency over the types that occur."""
+    """Mean row norm by group, and Pearson's correlation of norm and log count over the types that occur."""
     value: dict[str, float | None] = {}
     for name, ids in members(groups).items():
         value[name] = float(lengths(embedding, ids).mean()) if len(ids) else None
@@ -159,10 +166,10 @@ def norm_by_frequency(
 
 
 def whitening(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (d) and matrix (d x r) that make W white under the text's distribution: W' = (W - mean) matrix.
+    """Return the mean (d) and matrix (d x r) of Zipfian whitening, W' = (W - mean) matrix (Yokoi et al., 2024).
 
-    Yokoi et al. (2024): mean = sum_k p_k w_k, rows sqrt(p_k) (w_k - mean) = U S V^T, matrix = V S^-1. p_k are frequencies
-    of the types that occur; directions in which these do not differ (r < d) are left out.
+    mean = sum_k p_k w_k, rows sqrt(p_k) (w_k - mean) = U S V^T, matrix = V S^-1. p_k are the relative frequencies of
+    the types that occur. Directions in which the types that occur do not differ are left out, so r may be below d.
     """
     ids = members(groups)["total"]
     ids = ids[counts[ids] > 0]
@@ -183,7 +190,7 @@ def whitening(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> 
 
 
 def whitened(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, str]:
-    """The rows `ids`, whitened and scaled to the mean squared length that they had (I(W) depends on the scale)."""
+    """Return the rows `ids`, whitened and rescaled to their original mean squared norm, because I(W) depends on scale."""
     mean, matrix = whitening(embedding, counts, groups)
     before, parts = 0.0, []
     for block in blocks(embedding, ids):
@@ -197,7 +204,7 @@ def whitened(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray, ids:
 def zipfian_whitening(
     embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray
 ) -> dict[str, tuple[float | None, str]]:
-    """I(W) and S(w) of the matrix after Zipfian whitening; empty where fewer than two types occur."""
+    """Return I(W) and S(w) of the matrix after Zipfian whitening; empty where fewer than two types occur."""
     every = members(groups)["total"]
     if np.count_nonzero(counts[every]) < 2:
         return {}
@@ -206,7 +213,7 @@ def zipfian_whitening(
     if not rows.size:  # all types that occur have the same row
         return {}
     how += f"|evenly-spaced:{WHITENING_LIMIT}" if len(ids) < len(every) else ""
-    # <pad> is left out already, so its place goes to a row of zeros that no group has.
+    # The metrics skip the row of <pad>, which is not among the ids, so a row of zeros takes its place.
     rows = np.insert(rows, 1, 0.0, axis=0)
     alike = np.full(len(rows), FREQ, np.int8)
     partition, by_isotropy = isotropy(log_partitions(rows, alike, ["total"]))

@@ -1,4 +1,4 @@
-"""Isotropy of an embedding matrix: the partition function I(W), and mean cosines and inner products of its rows."""
+"""Measure the isotropy of an embedding matrix: I(W), and mean cosines and inner products of its rows."""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -13,24 +13,23 @@ Partitions = dict[str, tuple[np.ndarray, np.ndarray] | None]
 
 
 def log_partitions(embedding: np.ndarray, groups: np.ndarray, names: Sequence[str] = GROUPS) -> Partitions:
-    """For each group, log Z(a) and log Z(-a) for the d unit eigenvectors a of W^T W; None for an empty group.
+    """Return group -> log Z(a) and log Z(-a) for the d unit eigenvectors a of W^T W; None for an empty group.
 
-    Z(a) = sum_i exp(w_i . a) over the raw rows of the group alone, a being the eigenvectors of that sub-matrix,
-    oriented so that sum_i w_i . a >= 0. float64, in row blocks; this is the expensive step that both versions of I(W)
-    share.
+    Z(a) = sum_i exp(w_i . a), where W are the raw rows w_i of the group alone. Each a is oriented so that
+    sum_i w_i . a >= 0. The sums are in float64. Both versions of I(W) share this expensive step.
     """
     kept = members(groups)
     return {name: log_partition(embedding, kept[name]) if len(kept[name]) else None for name in names}
 
 
 def isotropy(partitions: Partitions) -> tuple[dict[str, float | None], str]:
-    """I(W) = min_a Z(a) / max_a Z(a), at most 1, one orientation of each eigenvector (AGG equation 3)."""
+    """I(W) = min_a Z(a) / max_a Z(a), at most 1, over one orientation of each eigenvector (AGG equation 3)."""
     value = {name: None if both is None else _ratio(both[0]) for name, both in partitions.items()}
     return value, "directions:eigenvectors|sign:sum>=0|rows:no-pad-no-fillers"
 
 
 def isotropy_both_signs(partitions: Partitions) -> tuple[dict[str, float | None], str]:
-    """The same over a and -a. The papers leave the sign open; the two versions differ most on degenerate matrices."""
+    """I(W) over both a and -a. The papers leave the sign open, and it matters most for degenerate matrices."""
     value = {name: None if both is None else _ratio(np.concatenate(both)) for name, both in partitions.items()}
     return value, "directions:eigenvectors|sign:both|rows:no-pad-no-fillers"
 
@@ -52,10 +51,9 @@ def _ratio(log_z: np.ndarray) -> float:
 
 
 def mean_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float, str]:
-    """S(w) = (1 / N^2) sum over i != j of cos(w_i, w_j) (AGPS equation 9; CosReg's penalty).
+    """S(w) = (1 / N^2) sum over i != j of cos(w_i, w_j), without <pad> and fillers (AGPS equation 9; CosReg's penalty).
 
-    N rows, without pad and fillers. Closed form: the double sum is |sum_i u_i|^2 minus the diagonal, u_i being the unit
-    rows.
+    The double sum is computed as |sum_i u_i|^2 minus its diagonal, where u_i are the unit rows.
     """
     ids = members(groups)["total"]
     total, diagonal = unit_sum(embedding, ids)
@@ -63,7 +61,7 @@ def mean_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float, str]:
 
 
 def rare_freq_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float | None, str]:
-    """Mean cosine between a rare and a frequent row (AGG figure 2); the product of the two mean unit vectors."""
+    """Mean cosine between rare and frequent rows (AGG figure 2); None where a group is empty."""
     kept, signature = members(groups), "pairs:rare-freq|rows:no-pad-no-fillers"
     rare, freq = kept["rare"], kept["freq"]
     if not (len(rare) and len(freq)):
@@ -73,7 +71,7 @@ def rare_freq_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float |
 
 
 def group_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
-    """Mean cosine of two different rows of a group; None below two rows."""
+    """Mean cosine of two different rows of each group; None for a group with fewer than two rows."""
     value = {}
     for name, ids in members(groups).items():
         total, diagonal = unit_sum(embedding, ids)
@@ -83,14 +81,14 @@ def group_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, f
 
 
 def mean_inner_product(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
-    """Mean raw inner product of two different rows of a group (AGPS figure 2); None below two rows."""
+    """Mean inner product of two different raw rows of each group (AGPS figure 2); None with fewer than two rows."""
     value = {name: _mean_inner_product(embedding, ids) for name, ids in members(groups).items()}
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
 
 
 @singledispatch
 def unit_sum(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
-    """Sum of the unit rows (d) and sum of their squared lengths (their number, rows of zeros apart)."""
+    """Return the sum of the unit rows (d) and the sum of their squared lengths, i.e. the number of non-zero rows."""
     total, diagonal = np.zeros(embedding.shape[1]), 0.0
     for block in blocks(embedding, ids):
         rows = unit(block)
@@ -101,7 +99,7 @@ def unit_sum(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]
 
 @singledispatch
 def raw_sum(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
-    """Sum of the rows (d) and sum of their squared lengths."""
+    """Return the sum of the raw rows (d) and the sum of their squared lengths."""
     total, squares = np.zeros(embedding.shape[1]), 0.0
     for block in blocks(embedding, ids):
         total += block.sum(axis=0)
@@ -114,17 +112,17 @@ def _mean_inner_product(embedding: np.ndarray, ids: np.ndarray) -> float | None:
     return float((total @ total - squares) / (n * (n - 1))) if n > 1 else None
 
 
-LIMIT = 8192  # rows of a group; 33.5 million pairs
-NOUGHT = 1e-12  # a cosine up to this is rounding
+LIMIT = 8192  # rows per group, which make 33.5 million pairs
+NOUGHT = 1e-12  # cosines up to this value are rounding errors
 
 
 def positive_cosine(
     embedding: np.ndarray, groups: np.ndarray, *, limit: int = LIMIT
 ) -> tuple[dict[str, float | None], str]:
-    """Share of pairs of two different rows of a group whose cosine is above 0 (CosReg section 3.2); None below two rows.
+    """Share of pairs of different rows of each group whose cosine is above 0 (CosReg section 3.2).
 
-    A row of zeros has a positive cosine with none. Above `limit` rows in a group, evenly spaced ones stand for
-    all of it, and the signature says so. float64, in row blocks.
+    The value is None for a group with fewer than two rows. A row of zeros has a positive cosine with no row. A group of
+    more than `limit` rows is sampled at evenly spaced rows, and the signature then records the limit.
     """
     kept = members(groups)
     value = {name: _share(embedding, evenly(ids, limit)) for name, ids in kept.items()}

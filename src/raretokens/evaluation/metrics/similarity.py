@@ -1,4 +1,4 @@
-"""Similarity of embeddings compared with human scores of word pairs, and with the links of a word aligner (AlignSim)."""
+"""Compare the similarity of embeddings with human scores of word pairs and with word alignments (AlignSim)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ EncodeWord = Callable[[str], Sequence[int]]  # word -> ids of its tokens
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Word, word and human score from a file of three columns separated by tabs, without a header."""
+    """Read (word, word, human score) from a tab-separated file without a header."""
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n") if line]
     return [(first, second, float(score)) for first, second, score in rows]
 
@@ -24,10 +24,10 @@ def read_pairs(path: Path) -> list[Pair]:
 def word_similarity(
     embedding: np.ndarray, sets: Mapping[str, Sequence[Pair]], encode: EncodeWord, *, form: str
 ) -> tuple[dict[str, float | None], str]:
-    """Spearman's correlation x 100 between cosine and human score, on all pairs of each set (AGG table 5).
+    """Spearman's correlation x 100 between cosine and human score, over all pairs of each set (AGG table 5).
 
-    The vector of a word is the mean of the raw rows of its tokens; an unknown token counts as the row of <unk>. form
-    says in the signature how the words were encoded. None where a rank correlation does not exist (all values equal).
+    The vector of a word is the mean of the raw rows of its tokens, with <unk> for unknown tokens. The value is None where
+    the rank correlation is undefined. form describes the encoding of words in the signature.
     """
     value = {name: _spearman(embedding, pairs, encode) for name, pairs in sets.items()}
     return value, f"x:100|corr:spearman|word:mean-of-pieces|form:{form}|pairs:all"
@@ -49,7 +49,7 @@ def _covered(pairs: Sequence[Pair], encode: EncodeWord) -> float:
 
 
 def cosines(embedding: np.ndarray, pairs: Sequence[Pair], encode: EncodeWord) -> np.ndarray:
-    """Cosine of each pair, rounded, so that cosines equal but for the last bits are ties on every machine."""
+    """Return the cosine of each pair, rounded so that ties are the same on every machine."""
     words = _words(pairs)
     rows = {word: row for row, word in enumerate(words)}
     vectors = unit(
@@ -69,7 +69,7 @@ def _spearman(embedding: np.ndarray, pairs: Sequence[Pair], encode: EncodeWord) 
     return float(100 * spearmanr(cosine, human).statistic)
 
 
-TAU = 10.0  # the temperature below AGPS equation 16
+TAU = 10.0  # tau, given below AGPS equation 16
 
 
 def alignsim(
@@ -80,12 +80,17 @@ def alignsim(
     tau: float = TAU,
     rows: int = BLOCK // 4,
 ) -> tuple[dict[str, float | None], str]:
-    """Mean of cos(a(i), b(i)) over the types i of a group (AGPS equations 16 and 17); None where no type is linked.
+    """AlignSim: mean of cos(a(i), b(i)) over the types i of a group (AGPS equations 16 and 17).
 
-    a(i)_j is the share of i's links that go to j, from A = L + L^T; b(i) = softmax over j of tau cos(w_i, w_j). links:
-    L, N x N, links between source type i and target type j. j = i is left out of both, since its cosine of 1 would
-    outweigh the others. Types without a link are left out and counted in the signature; <pad> and fillers take
-    no part. Memory is `rows` x N: the full matrix of cosines never exists.
+    a(i)_j is the share of i's links that go to j, from A = L + L^T. b(i) is the softmax over j of tau cos(w_i, w_j). Both
+    exclude j = i, because its cosine of 1 would outweigh the others. Types without a link are left out and counted in the
+    signature. <pad> and fillers are excluded.
+
+    Args:
+        links: L, N x N, number of links between source type i and target type j.
+        rows: Types per block. Memory is rows x N, because the full cosine matrix is never built.
+    Returns:
+        group -> mean, None where no type of the group has a link.
     """
     kept = members(groups)["total"]
     linked = _symmetric(links, kept)
@@ -101,7 +106,7 @@ def alignsim(
 
 
 def _symmetric(links: sparse.sparray | sparse.spmatrix, kept: np.ndarray) -> sparse.csr_array:
-    """A = L + L^T on the kept types, without explicit zeros."""
+    """Return A = L + L^T on the kept types, without its diagonal and without explicit zeros."""
     one_way = sparse.csr_array(links, dtype=np.float64)[kept][:, kept]
     both = sparse.csr_array(one_way + one_way.T)
     both = sparse.csr_array(both - sparse.diags_array(both.diagonal()))
@@ -110,14 +115,14 @@ def _symmetric(links: sparse.sparray | sparse.spmatrix, kept: np.ndarray) -> spa
 
 
 def _similarity(vectors: np.ndarray, part: np.ndarray, tau: float) -> np.ndarray:
-    """exp(tau (cos - 1)) for the types `part`, rows x types: the softmax but for the scale of each row."""
+    """Return exp(tau (cos - 1)) for the types `part` (rows x types), which is the softmax up to a scale per row."""
     weights = np.exp(tau * (vectors[part] @ vectors.T - 1.0))
     weights[np.arange(len(part)), part] = 0.0
     return weights
 
 
 def _cosines(linked: sparse.csr_array, weights: np.ndarray) -> np.ndarray:
-    """Cosine of each sparse row with its dense row; no row needs to sum to 1, because a cosine ignores scale."""
+    """Return the cosine of each sparse row with its dense row. Rows need not sum to 1, because a cosine ignores scale."""
     row = np.repeat(np.arange(len(weights)), np.diff(linked.indptr))
     product = np.bincount(row, linked.data * weights[row, linked.indices], minlength=len(weights))
     lengths = np.sqrt(np.bincount(row, linked.data**2, minlength=len(weights))) * np.linalg.norm(weights, axis=1)

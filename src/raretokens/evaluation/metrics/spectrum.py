@@ -1,5 +1,5 @@
-"""Metrics from the eigenvectors of W^T W: singular values, effective rank, IsoScore, projections, all-but-the-top, and
-indicators of under-trained rows (Land and Bartolo 2024)."""
+"""Compute metrics from the eigenvectors of W^T W: singular values, effective rank, IsoScore, projections, all-but-the-top,
+and indicators of under-trained rows (Land and Bartolo 2024)."""
 
 from collections.abc import Callable
 from functools import singledispatch
@@ -14,11 +14,11 @@ from raretokens.evaluation.metrics.rows import BLOCK, GROUPS, blocks, members, u
 def eigenvectors(
     embedding: np.ndarray, ids: np.ndarray, mean: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues of W^T W (d, falling) and unit eigenvectors (d x d, columns), W being the rows `ids` of the matrix.
+    """Return eigenvalues (d, falling) and unit eigenvectors (d x d, columns) of W^T W, where W are the rows `ids`.
 
-    The sign of an eigenvector is arbitrary; each column a is turned so that sum_i w_i.a >= 0, w_i being raw rows. With
-    mean (d), it is taken from every row first, so these are the principal directions. Going through the d x d matrix
-    keeps memory small and loses nothing that is reported: singular values below 1e-7 of the largest are noise.
+    Each eigenvector a is oriented so that sum_i w_i.a >= 0 over the raw rows w_i. If mean (d) is given, it is subtracted
+    from every row first, which gives the principal directions. The d x d matrix needs little memory. It only loses singular
+    values below 1e-7 of the largest, which are noise.
     """
     width = embedding.shape[1]
     gram, total = np.zeros((width, width)), np.zeros(width)
@@ -33,30 +33,30 @@ def eigenvectors(
 
 @singledispatch
 def mean_row(embedding: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Mean of the rows `ids` (d, float64)."""
+    """Return the mean of the rows `ids` (d, float64)."""
     return sum((block.sum(axis=0) for block in blocks(embedding, ids)), np.zeros(embedding.shape[1])) / len(ids)
 
 
 def singular_values(embedding: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, str]:
-    """Singular values of the uncentred matrix divided by the largest, falling (CosReg figure 2b, AGG figure 3c)."""
+    """Singular values of the uncentred matrix, divided by the largest and falling (CosReg figure 2b, AGG figure 3c)."""
     ids = members(groups)["total"]
     values = np.sqrt(eigenvectors(embedding, ids)[0][: len(ids)])
     return values / values[0], "centred:no|scale:largest|rows:no-pad-no-fillers"
 
 
 def effective_rank(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
-    """exp of the entropy of the singular values as shares of their sum (Roy and Vetterli 2007); between 1 and d."""
+    """Effective rank, from 1 to d: exp of the entropy of the normalised singular values (Roy and Vetterli 2007)."""
     values, _ = singular_values(embedding, groups)
     share = values[values > 0] / values.sum()
     return {"total": float(np.exp(-np.sum(share * np.log(share))))}, "centred:no|log:e|rows:no-pad-no-fillers"
 
 
 def iso_score(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
-    """IsoScore (Rudman et al. 2022, algorithm 1): 1 where the variance is the same in all directions, 0 on a line.
+    """IsoScore (Rudman et al. 2022, algorithm 1): 1 for equal variance in all directions, 0 for rows on a line.
 
-    The d principal variances are scaled to length sqrt(d); their distance from (1, ..., 1) over its largest possible
-    value is the defect, and the score is the share of dimensions that the defect leaves in use, from 0 to 1. None
-    where all rows are the same.
+    The vector of the d principal variances is scaled to norm sqrt(d). The isotropy defect is its distance from (1, ..., 1),
+    divided by the largest possible distance. The score is the share of dimensions in use that follows from the defect,
+    rescaled to 0 to 1. None where all rows are the same.
     """
     ids, width = members(groups)["total"], embedding.shape[1]
     variances = eigenvectors(embedding, ids, mean_row(embedding, ids))[0]
@@ -73,11 +73,13 @@ def iso_score(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, floa
 def projection(
     embedding: np.ndarray, groups: np.ndarray, *, sample: int, seed: int = 0, centred: bool = False
 ) -> tuple[dict[str, np.ndarray], str]:
-    """W V_2: coordinates (points x 2) along the two first right singular vectors, for a sample of each group.
+    """Return group -> coordinates W V_2 (points x 2) along the first two right singular vectors, without the total.
 
-    At most `sample` rows a group, drawn without replacement by a fixed seed, so that runs show the same tokens. There
-    is no entry for the total (the groups are drawn over one another). Centred, these are the principal components that
-    the captions of AGPS speak of; the other papers do not centre.
+    Args:
+        sample: Largest number of rows per group, sampled without replacement.
+        seed: Fixed seed, so that runs with the same vocabulary show the same tokens.
+        centred: Subtract the mean row first. This gives principal components, which the captions of AGPS name. The other
+            papers do not centre.
     """
     kept, points = members(groups), {}
     mean = mean_row(embedding, kept["total"]) if centred else None
@@ -93,10 +95,10 @@ def projection(
 
 @singledispatch
 def all_but_top(embedding: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, str]:
-    """Return the matrix (N x d, float32) without its mean row and its first principal directions (Mu and Viswanath 2018).
+    """Remove the mean row and the first principal directions from the matrix (Mu and Viswanath 2018); N x d, float32.
 
-    v'' = v' - sum_{i <= D} (u_i.v') u_i with v' = v - mean and D = d / 100, rounded, at least 1. Mean and directions
-    are those of the rows without <pad> and fillers; the other rows are treated alike.
+    v'' = v' - sum_{i <= D} (u_i.v') u_i with v' = v - mean and D = d / 100, rounded, at least 1. The mean and the
+    directions u_i exclude <pad> and fillers, but are removed from all rows.
     """
     ids, components = members(groups)["total"], max(1, round(embedding.shape[1] / 100))
     mean = mean_row(embedding, ids)
@@ -108,16 +110,16 @@ def all_but_top(embedding: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, 
     return processed, f"without:mean+{components}-directions"
 
 
-SHARE = 0.02  # of the types that are candidates
+SHARE = 0.02  # share of the types that are candidates for under-trained types
 
 
 class Indicators(NamedTuple):
-    """Cosine distance of rows to the mean of the known rows, 0 to 2: the smaller, the less trained."""
+    """Cosine distances (0 to 2) of rows to the mean of known untrained rows; small distances indicate under-training."""
 
-    ids: np.ndarray  # n, candidates first: by rising distance
-    raw: np.ndarray  # n
-    centred: np.ndarray  # n; the mean row taken from both
-    turned: np.ndarray  # n; the first direction taken from both
+    ids: np.ndarray  # n, by rising raw distance, so that candidates come first
+    raw: np.ndarray  # n, distances of the raw rows
+    centred: np.ndarray  # n, distances after the mean row is subtracted
+    turned: np.ndarray  # n, distances after the first direction is projected out
     signature: str
 
     @property
@@ -126,9 +128,13 @@ class Indicators(NamedTuple):
 
 
 def indicators(embedding: np.ndarray, groups: np.ndarray, known: np.ndarray, which: str) -> Indicators | None:
-    """Of all used rows. known: ids of rows that are known to be untrained; which says in the signature what they are.
+    """Compute Indicators of the used rows; None where `known` or the remaining rows are empty.
 
-    The first direction is the first right singular vector of the uncentred matrix. None where `known` is empty.
+    The first direction is the first right singular vector of the uncentred matrix.
+
+    Args:
+        known: Ids of rows that are known to be untrained.
+        which: Name of these rows for the signature. `least-count` keeps them among the measured rows.
     """
     ids = np.setdiff1d(members(groups)["total"], known) if which != "least-count" else members(groups)["total"]
     if not len(known) or not len(ids):
