@@ -1,1 +1,1 @@
-"""From declarations and evidence to tables, figures, pages and the diff of reports; `build.write` makes them all."""
+"""Tables, figures, pages and the diff of reports, from declarations and evidence. `build.write` writes all reports."""

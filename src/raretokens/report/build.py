@@ -1,4 +1,4 @@
-"""All reports of a scale, from its score files and the declarations."""
+"""Write all reports of a scale, from its score files and the declarations."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ from raretokens.report.tables import table_cells, write_table
 
 
 def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
-    """Write tables, figures, claims, index and headline numbers; returns the verdict counts in words."""
+    """Write tables, figures, claims, index and headline numbers. Return the verdict counts in words."""
     scores = AllScores(sheet, reports / "runs")
     for folder in ("tables", "latex", "figures", "plots", "papers", "charts"):
         shutil.rmtree(reports / folder, ignore_errors=True)
@@ -55,7 +55,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
 
 
 def _write_papers(verdicts: list[Verdict], declared: Declarations, scale: str, reports: Path) -> None:
-    """The forest plot of the main claims, and the page and the forest plot of each paper."""
+    """Write the forest plot of the main claims, and the page and the forest plot of each paper."""
     main = forest.fraction_rows(one for one in verdicts if one.claim.main)
     forest.write_forest(main, reports / "forest.svg", f"Main conclusions of the papers at the {scale} scale")
     for paper in declared.papers:
@@ -68,14 +68,18 @@ def _write_papers(verdicts: list[Verdict], declared: Declarations, scale: str, r
 
 
 def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> str:
-    """Write the files of one table; returns its Markdown."""
+    """Write the files of one table. Return its Markdown."""
     table = declared.table(name)
     cells = _cells(table, sheet, declared, AllScores(sheet, reports / "runs"))
     return write_table(name, table, cells, reports)
 
 
 def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> list[str]:
-    """DVC targets of a table. Raises UserError where there are none: DVC would take that for all."""
+    """Return the DVC targets of a table.
+
+    Raises:
+        UserError: if there are no targets. DVC would interpret an empty list as all targets.
+    """
     targets = dvc_targets(declared.table(name), AllScores(sheet, reports / "runs"))
     if not targets:
         raise UserError(f"{name}: no run of this table is on the run sheet")
@@ -87,7 +91,7 @@ def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str,
 
 
 def _findings(verdicts: list[Verdict], compared: list[methods.Change]) -> str:
-    """The findings that README includes, with the numbers of the main claims."""
+    """Return the findings that README includes, with the numbers of the main claims."""
     main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
     bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
     jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True)
@@ -101,13 +105,13 @@ def _index(overview: dict[str, Any]) -> str:
 
 
 def dvc_targets(table: Table, scores: dict[str, Scores]) -> list[str]:
-    """`score-lm@mle`, ... for the runs on the run sheet, then `baseline@lm`, ... for rows that need no model."""
+    """Return `score-lm@mle`, ... for the runs on the run sheet, then `baseline@lm`, ... for rows that need no model."""
     needed = dict.fromkeys(_dvc_target(task, names, data, scores) for task, names, data in _wanted(table))
     return sorted(filter(None, needed), key=lambda target: target.startswith("baseline@"))
 
 
 def _wanted(table: Table) -> Iterator[tuple[str, list[str], bool]]:
-    """Task, names that are tried in order, and whether they need no model."""
+    """Yield a task, names of runs in the order in which they are tried, and whether the runs need no model."""
     for row in table.rows:
         yield from ((table.task, row.names(column), row.data) for column in table.columns)
     for row in table.rows if table.neighbours else ():
@@ -127,7 +131,7 @@ def _dvc_target(task: str, names: list[str], data: bool, scores: dict[str, Score
 
 
 def curves_of_all_runs(scores: Scores, folder: Path) -> str:
-    """The curves of all runs of a task (folder/<run>.csv) as one table, with run and family: what `dvc plots` draws."""
+    """Return the curves of all runs of a task (folder/<run>.csv) as one table with run and family, for `dvc plots`."""
     lines: list[str] = []
     for name, line in scores.lines.items():
         path = folder / f"{name}.csv"
@@ -139,5 +143,5 @@ def curves_of_all_runs(scores: Scores, folder: Path) -> str:
 
 
 def _family(objective: str, objectives: set[str]) -> str:
-    """The objective whose name begins its own: freeze_b is of the family freeze."""
+    """Return the shortest objective that is a prefix of this objective: freeze_b belongs to the family freeze."""
     return min(name for name in objectives if f"{objective}_".startswith(f"{name}_"))

@@ -1,4 +1,4 @@
-"""Cells of a table: the reported number, the measured one, and how they compare, as text."""
+"""Cells of a table: the reported number, the measured number, and how they compare, as text."""
 
 import math
 import re
@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from raretokens.papers.declarations import NUMBER, is_quoted, is_suspicious, number
 
-DIGITS = 4  # of a number whose spread is not known
+DIGITS = 4  # significant digits of a number whose spread is unknown
 PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 def significant(value: str, spread: str = "") -> tuple[str, str]:
-    """Both as readers need them; a text that is no number, and a count, which is exact, stay as they are.
+    """Round a value and its spread to significant digits. Return texts that are not numbers, and counts, unchanged.
 
-    A spread has its first digit, and the second one if the first is 1; the value ends where it does.
+    A spread keeps its first digit, and the second digit if the first is 1. The value is rounded to the same place.
     """
     if not PLAIN_NUMBER.fullmatch(value) or not (spread or "." in value):
         return value, spread
@@ -49,11 +49,11 @@ class Cell:
     delta: str = ""
     runs: str = ""
     status: Status = ""
-    reason: str = ""  # why it was not run
-    note: str = ""  # on the reported number; of a neighbour, its frequency group
-    direction: Direction = ""  # of the difference to the row's baseline, compared with the reported one
-    remark: str = ""  # on our number
-    reported_cell: str = ""  # row > column > group in the paper's table; empty where the paper has no such cell
+    reason: str = ""  # why the run has no number
+    note: str = ""  # note on the reported number; for a neighbour, its frequency group
+    direction: Direction = ""  # sign of the difference from the row's baseline, compared with the reported difference
+    remark: str = ""  # remark on the measured number
+    reported_cell: str = ""  # row > column > group in the paper's table; empty if the paper has no such cell
 
     @property
     def quoted(self) -> bool:
@@ -65,20 +65,24 @@ class Cell:
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Measured number and spread, as tables show them; the CSV has all digits."""
+        """Measured number and spread, rounded for tables. The CSV file has all digits."""
         pair = self.measured, self.spread
         return pair if self.metric == "facts" else significant(*pair)
 
     @property
     def is_rare(self) -> bool:
-        """Whether it is a neighbour of the rare group."""
+        """Whether the cell is a neighbour in the rare group."""
         return self.metric == "neighbours" and self.note == "rare"
 
 
 def compared(measured: str, reported: object, same: bool, comparable: bool = True) -> Status:
-    """Return the status of a cell with a measured number, a reported one, or both.
+    """Return the status of a cell with a measured number, a reported number, or both.
 
-    comparable: whether the measured number can equal the reported one, which another scale rules out.
+    Args:
+        measured: the measured number as text; empty: not run.
+        reported: the reported number; false: not reported.
+        same: whether both numbers agree.
+        comparable: whether the numbers can agree. At another scale than the paper's they cannot.
     """
     if not measured:
         return "not run"
@@ -90,19 +94,25 @@ def compared(measured: str, reported: object, same: bool, comparable: bool = Tru
 
 
 def direction(measured: float, reported: float) -> Direction:
-    """Of two differences to a baseline; none where either is nothing."""
+    """Compare the signs of two differences from a baseline. Return "" if either difference is 0."""
     if not measured * reported:
         return ""
     return "same" if measured * reported > 0 else "opposite"
 
 
 TWICE = re.compile(r"(?P<number>[\d.]+)\s*-\s*(?P<again>\d+)")
-BETWEEN = re.compile(r"\s*[;/]\s*")  # several numbers of one reported cell
-ROUNDED = 0.03  # what a number reported with k or M may be off: 32k stands for 32,768
+BETWEEN = re.compile(r"\s*[;/]\s*")  # separators between several numbers in one reported cell
+ROUNDED = 0.03  # relative tolerance of a number reported with a unit such as k or M: 32k stands for 32,768
 
 
 def is_same(text: str, value: Any, within: float) -> bool:
-    """Whether a value is the reported one; within: of numbers without a unit."""
+    """Whether a value equals the reported value.
+
+    Args:
+        text: the reported value as text.
+        value: the measured value.
+        within: absolute tolerance for numbers without a unit.
+    """
     twice = TWICE.fullmatch(text)
     if twice and twice["number"] == twice["again"]:
         text = twice["number"]
@@ -113,7 +123,7 @@ def is_same(text: str, value: Any, within: float) -> bool:
 
 
 def ways(text: str, values: list[Any]) -> Direction:
-    """Whether all numbers of a cell have the sign of the reported ones, or all the other sign."""
+    """Return "same" if all numbers of a cell have the sign of the reported numbers, "opposite" if none has, else ""."""
     reported = [number(part) for part in parts(text)]
     if len(reported) != len(values) or None in (*reported, *values):
         return ""
@@ -122,12 +132,12 @@ def ways(text: str, values: list[Any]) -> Direction:
 
 
 def parts(text: str) -> list[str]:
-    """The numbers of a reported cell."""
+    """Split a reported cell into its numbers."""
     return BETWEEN.split(text)
 
 
 def joined(numbers: list[str], like: str) -> str:
-    """Numbers as one cell, with the marks between them that the reported cell has."""
+    """Join numbers into one cell, with the separators of the reported cell."""
     between = BETWEEN.findall(like)
     missing = ["; "] * len(numbers)
     return "".join(

@@ -1,4 +1,4 @@
-"""Verdicts as CSV: every claim, their counts, and the few main ones."""
+"""Verdicts as CSV and in words: all claims, their counts, and the main claims."""
 
 import math
 from collections import Counter
@@ -62,7 +62,7 @@ def to_csv(verdicts: list[Verdict]) -> str:
 
 
 def read_csv(file: Path, declared: Declarations) -> dict[str, Verdict]:
-    """The verdicts of a claims.csv on claims that are still declared, by name."""
+    """Return the verdicts of a claims.csv by name, for claims that are still declared."""
     texts = ["claim", "verdict", "reason", "runs"]
     table = pd.read_csv(file, dtype=dict.fromkeys(texts, str), float_precision="round_trip").set_index(
         "claim", drop=False
@@ -101,7 +101,7 @@ def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
 
 
 def in_words(verdicts: list[Verdict], declared: Declarations) -> str:
-    """Sentences that count the conclusions of the reproduced papers, and in one more what is not among them."""
+    """Return sentences with the counts of the conclusions of the reproduced papers, and of the claims that are excluded."""
     counted = conclusions(verdicts, declared)
     own = [one for one in verdicts if one.claim.is_ours]
     later = [one for one in verdicts if not one.claim.is_ours and one.claim.paper not in declared.papers]
@@ -123,12 +123,12 @@ def _count(of: Counter[Outcome], outcome: Outcome) -> str:
 
 
 def count_text(count: int, outcome: Outcome) -> str:
-    """1 is reproduced, 2 are reproduced."""
+    """Return a count with its verb: 1 is reproduced, 2 are reproduced."""
     return f"{count} {PLURALS[outcome][count != 1]}"
 
 
 def sizes_in_words(verdicts: list[Verdict]) -> str:
-    """How large the effects of reproduced conclusions are, compared with the reported ones."""
+    """Describe how large the effects of reproduced conclusions are, compared with the reported effects."""
     reproduced = [one for one in verdicts if one.outcome == Outcome.REPRODUCED]
     fractions = [fraction for one in reproduced if (fraction := one.fraction(one.effect.value)) is not None]
     if not fractions:
@@ -144,13 +144,13 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
 
 
 def main_claims(verdicts: list[Verdict]) -> str:
-    """Return the main claims as CSV, a line each."""
+    """Return the main claims as CSV, one per line."""
     rows = [_main_columns(verdict) for verdict in verdicts if verdict.claim.main]
     return csv_files.to_csv(rows, ["conclusion", "paper", "reported", "measured", "95 % interval", "verdict", "size"])
 
 
 def headline(verdicts: list[Verdict]) -> dict[str, float]:
-    """Short name -> effect, of those that were measured: few enough for a line of `dvc exp show`."""
+    """Return short name -> effect of the main claims that were measured, for one line of `dvc exp show`."""
     return {
         one.claim.main: round_digits(one.effect.value, 4)
         for one in verdicts
@@ -172,17 +172,17 @@ def _main_columns(verdict: Verdict) -> dict[str, str]:
 
 
 def size_text(verdict: Verdict) -> str:
-    """The size of a reproduced effect; that of others would mislead."""
+    """Return how a reproduced effect compares with the reported effect. Empty for other outcomes, where it would mislead."""
     return verdict.size or "" if verdict.outcome == Outcome.REPRODUCED else ""
 
 
 def verdict_counts(verdicts: list[Verdict], declared: Declarations) -> str:
-    """Return the counts of conclusions as CSV: a line for each reproduced paper and one for all."""
+    """Return the counts of conclusions as CSV, with a line for each reproduced paper and a line for the total."""
     return _counts(conclusions(verdicts, declared), lambda one: one.claim.paper)
 
 
 def other_counts(verdicts: list[Verdict], declared: Declarations) -> str:
-    """Return the counts of what is no conclusion of a reproduced paper as CSV."""
+    """Return the counts of all other claims as CSV: those of our own, and conclusions of later papers."""
     kinds = {"interpretation": "our interpretations", "control": "our controls", "experiment": "our experiments"}
     others = [one for one in verdicts if one.claim.is_ours or one.claim.paper not in declared.papers]
     return _counts(others, lambda one: kinds.get(one.claim.kind, "conclusions of later papers"))

@@ -1,4 +1,4 @@
-"""The reports compared with those of a git revision, cell by cell, with each metric's tolerance."""
+"""Compare the reports with those of a git revision, cell by cell, with the tolerance of each metric."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 MERGE_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
 CLAIMS = "claims.csv"
 INTERVALS = (("seeds_low", "seeds_high"), ("test_low", "test_high"))
-WIDER = 2.0  # how much wider or narrower an interval may become, for which other runs give the pooled seed variance
+WIDER = 2.0  # largest factor of change of an interval's width; other runs may change the pooled seed variance
 
 
 class Move(NamedTuple):
@@ -31,13 +31,14 @@ class Move(NamedTuple):
     before: str
     after: str
     tolerance: str
-    out: bool  # of its tolerance
+    out: bool  # whether the move exceeds its tolerance
 
 
 def compare(revision: Revision, declared: Declarations, reports: Path = Path("reports")) -> list[Move]:
-    """Every cell of tables, claims and figures that moved, those within their tolerance too, and reports that are gone.
+    """Return every cell of tables, claims and figures that differs, within tolerance or not, and files that no longer exist.
 
-    Raises UserError where this version writes no such file.
+    Raises:
+        UserError: if a file does not have the format of this version.
     """
     moves: list[Move] = []
     former = revision.files(f"{reports}")
@@ -54,7 +55,7 @@ def compare(revision: Revision, declared: Declarations, reports: Path = Path("re
 
 
 def to_markdown(revision: Revision, moves: list[Move], changed: list[tuple[str, Any, Any]]) -> str:
-    """Counts, parameters that differ (changed), and every move, those out of tolerance first."""
+    """Return counts, parameters that differ (`changed`), and every move, with moves out of tolerance first."""
     out = sum(move.out for move in moves)
     lines = [
         f"## Reports against {revision.name} ({revision.commit[:10]})",
@@ -93,17 +94,17 @@ def _file_moves(name: str, before: bytes | None, now: bytes | None, declared: De
 
 
 def _text(name: str, part: bytes) -> str:
-    text = part.decode("utf-8")  # its error is a ValueError
+    text = part.decode("utf-8")  # raises UnicodeDecodeError, which is a ValueError
     if marked := [number for number, line in enumerate(text.split("\n"), start=1) if line.startswith(MERGE_MARKS)]:
         raise UserError(f"{name}: line {marked[0]} is the mark of an unresolved merge")
     return text
 
 
 def number_moves(place: str, row: str, column: str, before: str, after: str, drift: Tolerance) -> Iterator[Move]:
-    """The move of a cell with one number or several, such as "1.31 / 1.18"; none where it stands still."""
+    """Yield the move of a cell with one or several numbers, such as "1.31 / 1.18". Yield nothing if the cell is unchanged."""
     if before == after:
         return
-    if drift == ANY:  # words, which may change as long as there are some
+    if drift == ANY:  # text, which may change but not become empty
         yield Move(place, row, column, before, after, "any", not (before and after))
         return
     old, new = ([float(part) for part in NUMBER.findall(text)] for text in (before, after))
@@ -112,12 +113,12 @@ def number_moves(place: str, row: str, column: str, before: str, after: str, dri
 
 
 def _presence_move(place: str, row: str, column: str, before: bool, now: bool) -> Move:
-    """Something that came or went."""
+    """Return a move for a cell or a file that exists in only one version."""
     return Move(place, row, column, "present" if before else "", "present" if now else "", "", True)
 
 
 def _side_by_side(before: str, now: str, keys: list[str]) -> Iterator[tuple[Any, dict[str, str], dict[str, str]]]:
-    """Keys and both versions of each line that differs; a version that has no such line is empty."""
+    """Yield the keys and both versions of each line that differs. A missing line is empty."""
     old, new = (csv_files.parse_csv(text) for text in (before, now))
     both = old.merge(new, how="outer", on=list(old), indicator=True)
     changed = both.loc[both._merge != "both", keys].drop_duplicates()
@@ -138,7 +139,7 @@ def table_moves(place: str, before: str, now: str, declared: Declarations) -> It
 
 
 def _drift(place: str, line: dict[str, str], declared: Declarations) -> Tolerance:
-    """A row that needs no model may not move; what the validation text chooses may be any."""
+    """Return the tolerance of a line: exact for rows without a model, any for values that the validation text selects."""
     table, metric = declared.tables.get(Path(place).stem), declared.metric(line["metric"])
     if table is None:
         return metric.drift
@@ -150,9 +151,9 @@ def _drift(place: str, line: dict[str, str], declared: Declarations) -> Toleranc
 
 
 def claim_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
-    """A verdict may change where the numbers that it rests on moved, and no further than their tolerance.
+    """Yield the moves of claims. A verdict may change if its numbers changed within their tolerance.
 
-    Where only its intervals moved, it may come to decide nothing or to decide something, but not the opposite.
+    If only the intervals changed, a verdict may become decided or undecided, but not the opposite.
     """
     for (name,), old, new in _side_by_side(before, now, ["claim"]):
         if not old or not new:
@@ -171,7 +172,7 @@ def claim_moves(place: str, before: str, now: str, declared: Declarations) -> It
 
 
 def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:
-    """Whether they did, and none became much wider or narrower, came or went."""
+    """Whether an interval changed, but none appeared, disappeared, or changed its width by more than the factor WIDER."""
     pairs = [[(line.get(low, ""), line.get(high, "")) for line in (old, new)] for low, high in INTERVALS]
     moved = [(before, after) for before, after in pairs if before != after]
     if not moved or any("" in (*before, *after) for before, after in moved):
@@ -181,10 +182,10 @@ def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:
 
 
 def figure_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
-    """Curves are compared point by point, clouds by their sorted coordinates: points have no identity across machines.
+    """Yield the moves of figures. Curves are compared point by point, and point clouds by their sorted coordinates.
 
-    A shift is a share of the range of the whole panel, since a curve that hardly moves has none of its own. Panels of a
-    metric have the tolerance that the metric has in their task.
+    The points of a cloud have no identity across machines. A shift is a fraction of the range of the whole panel, because a
+    nearly constant curve has no useful range. Panels of a metric have the tolerance of that metric in their task.
     """
     figure = declared.figures.get(Path(place).stem)
     drifts = {
@@ -205,19 +206,19 @@ def figure_moves(place: str, before: str, now: str, declared: Declarations) -> I
         else:
             span = np.ptp(np.concatenate([points for other, points in old.items() if other[0] == panel]), axis=0)
             shift, limit = _shift(a, b, span), figure.drift if figure else 0.0
-            if shift:  # NaN is within no limit
+            if shift:  # NaN exceeds every limit
                 yield Move(place, row, "mean shift / range", "0", f"{shift:.2g}", f"{limit:g}", not shift <= limit)
 
 
 def _points(text: str) -> dict[tuple[str, ...], np.ndarray]:
-    """Panel, run and group -> x and y of each point."""
+    """Return panel, run and group -> x and y of each point, shape (points, 2)."""
     groups = csv_files.parse_csv(text).groupby(["panel", "run", "group"], sort=False)
     return {key: points[["x", "y"]].to_numpy(dtype=float) for key, points in groups}
 
 
 def _shift(old: np.ndarray, new: np.ndarray, span: np.ndarray) -> float:
-    """Mean shift of the points, as a share of the panel's range; the larger of x and y."""
-    if not all((np.diff(points[:, 0]) > 0).all() for points in (old, new)):  # a cloud: x rises along a curve alone
+    """Return the mean shift of the points in x or y, whichever is larger, as a fraction of the panel's range."""
+    if not all((np.diff(points[:, 0]) > 0).all() for points in (old, new)):  # a cloud: x increases only along a curve
         old, new = np.sort(old, axis=0), np.sort(new, axis=0)
     return float((np.abs(old - new).mean(axis=0) / np.maximum(span, 1e-12)).max())
 

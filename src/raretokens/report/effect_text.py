@@ -1,4 +1,4 @@
-"""Effects, their intervals and their seeds as text: the one place where a number of a comparison is formatted."""
+"""Effects, their intervals and their seeds as text. Every number of a comparison is formatted here."""
 
 from collections.abc import Callable
 
@@ -17,17 +17,17 @@ def number_text(value: float | None, digits: int = DIGITS) -> str:
 
 
 def effect_text(kind: EffectKind, value: float | None) -> str:
-    """A ratio as x 0.5, a difference with its sign; empty without a value."""
+    """Format a ratio as x 0.5 and a difference with its sign. Empty without a value."""
     if value is None:
         return ""
-    value = round_digits(value, DIGITS)  # as CSV files have it
+    value = round_digits(value, DIGITS)  # the value in CSV files
     if kind == "ratio" and 0.9 < value < 1.1:
-        return f"x {value:.4g}"  # a small change is a few percent
+        return f"x {value:.4g}"  # four digits, because a small change is a few percent
     return f"x {value:.3g}" if kind == "ratio" else f"{value:+.3g}" if kind == "difference" else f"{value:.4g}"
 
 
 def page_text(kind: EffectKind, value: float | None) -> str:
-    """The same for a browser, with typographic signs and all digits of the CSV file."""
+    """Format an effect for a browser, with typographic signs and all digits of the CSV file."""
     text = number_text(value)
     if not text or kind == "value" or kind == "difference" and value == 0:
         return text
@@ -37,12 +37,12 @@ def page_text(kind: EffectKind, value: float | None) -> str:
 
 
 def interval_text(kind: EffectKind, interval: Interval | None) -> str:
-    """0.29 to 0.349, in the digits of the effect; empty without an interval."""
+    """Format an interval as 0.29 to 0.349, with the digits of the effect. Empty without an interval."""
     return f"{effect_text(kind, interval.low)} to {effect_text(kind, interval.high)}" if interval else ""
 
 
 def change_text(kind: EffectKind, value: float) -> str:
-    """A ratio as a change in percent with two digits, -68 %; a difference with three."""
+    """Format a ratio as a change in percent with two digits (-68 %), and a difference with three digits."""
     if kind != "ratio":
         return f"{value:+.3g}"
     percent = 100 * (value - 1)
@@ -50,7 +50,7 @@ def change_text(kind: EffectKind, value: float) -> str:
 
 
 def finding_text(verdict: Verdict) -> str:
-    """-68 % (95 % CI -71 % to -65 %; paper: -83 %)."""
+    """Format a measured effect as -68 % (95 % CI -71 % to -65 %; paper: -83 %)."""
     kind, interval = verdict.claim.effect, verdict.main_interval
     if verdict.effect.value is None:
         return "an unknown amount (not measured)"
@@ -61,7 +61,7 @@ def finding_text(verdict: Verdict) -> str:
 
 
 def measured_text(verdict: Verdict) -> str:
-    """The effect with its interval and the reported effect: x 0.32 (95 % CI x 0.29 to x 0.35; paper: x 0.17)."""
+    """Format an effect with its interval and the reported effect: x 0.32 (95 % CI x 0.29 to x 0.35; paper: x 0.17)."""
     kind = verdict.claim.effect
     about = {"95 % CI": interval_text(kind, verdict.main_interval), "paper:": effect_text(kind, verdict.reported)}
     inside = "; ".join(f"{name} {text}" for name, text in about.items() if text)
@@ -72,7 +72,7 @@ def _end(interval: Interval | None, end: int) -> str:
     return number_text(interval and interval[end])
 
 
-EFFECT_COLUMNS: dict[str, Callable[[Effect], str]] = {  # of a CSV file
+EFFECT_COLUMNS: dict[str, Callable[[Effect], str]] = {  # column of a CSV file -> its text
     "measured": lambda effect: number_text(effect.value),
     "seeds_low": lambda effect: _end(effect.seed_interval, 0),
     "seeds_high": lambda effect: _end(effect.seed_interval, 1),
@@ -82,17 +82,17 @@ EFFECT_COLUMNS: dict[str, Callable[[Effect], str]] = {  # of a CSV file
 
 
 def named_intervals(effect: Effect) -> dict[str, Interval]:
-    """What an interval is over -> the interval."""
+    """Return the intervals by name: over seeds, over the test set."""
     over_seeds = "pooled seed variance" if effect.has_few_seeds else "seeds"
     both = {over_seeds: effect.seed_interval, "test set": effect.test_interval}
     return {name: interval for name, interval in both.items() if interval}
 
 
 def few_seeds_text(verdict: Verdict) -> str:
-    """How many seeds, of a verdict that rests on fewer than three."""
+    """Return the number of seeds of a verdict that is decided with fewer than three seeds, else an empty text."""
     return FEW[verdict.effect.seeds] if verdict.is_of_few_seeds else ""
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Lines of a Markdown table."""
+    """Return the lines of a Markdown table."""
     return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]

@@ -1,4 +1,4 @@
-"""Cells of a table of facts: a parameter or a count a row, a run or a corpus a column."""
+"""Cells of a table of facts, with a parameter or a count per row and a run or a corpus per column."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,14 +12,22 @@ from raretokens.report.cells import Cell, compared, is_same, joined, parts, ways
 
 
 class Measured(NamedTuple):
-    value: Any = None  # a list of several numbers
+    value: Any = None  # a list if the cell has several numbers
     run: str = ""  # <task>/<run>
-    reason: str = ""  # of no value
+    reason: str = ""  # why there is no value
     remark: str = ""
 
 
 def measured_fact(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absent: str) -> Measured:
-    """corpus: the scale's text; why_absent: why runs are on no run sheet."""
+    """Return the measured value of a fact for a subject, or the reason why there is none.
+
+    Args:
+        fact: row of the table.
+        subject: column of the table.
+        scores: scores of the task.
+        corpus: the text of the scale.
+        why_absent: why runs of the table are on no run sheet.
+    """
     names, texts = fact.names(subject), {fact.corpus, subject.corpus} - {None}
     if not names and (absent := subject.absent or fact.absent):
         return Measured(reason=absent)
@@ -27,7 +35,7 @@ def measured_fact(fact: Fact, subject: Subject, scores: Scores, corpus: str, why
         return Measured(reason=f"the text of this scale is {corpus}")
     if fact.parts:
         return _several(fact, subject, scores, why_absent)
-    is_count = bool(fact.corpus or fact.share_of)  # of the text, which needs no model
+    is_count = bool(fact.corpus or fact.share_of)  # a count of the text needs no model
     data = subject.data or is_count or any(name in scores.baselines for name in names)
     run = scores.choose(names, data=data)
     if run is None or not scores.read(run):
@@ -53,7 +61,7 @@ def _several(fact: Fact, subject: Subject, scores: Scores, why_absent: str) -> M
 
 
 def _part(fact: Fact, part: Part, scores: Scores) -> Any:
-    """A value, or the difference of two runs over the seeds that both have."""
+    """Return a value, or the difference of two runs over the seeds that both have."""
     run, other = scores.choose(part.runs), scores.choose(part.less)
     if run is None:
         return None
@@ -65,7 +73,7 @@ def _part(fact: Fact, part: Part, scores: Scores) -> Any:
 
 
 def _value(fact: Fact, path: str, run: str, scores: Scores) -> tuple[Any, str]:
-    """The value, and a remark on how it came about."""
+    """Return the value, and a remark on how it was computed."""
     if fact.fixed is not None:
         return fact.fixed, ""
     if path.startswith("points."):
@@ -93,18 +101,18 @@ def _listed(fact: Fact, path: str, run: str, scores: Scores) -> tuple[Any, str]:
 
 @dataclass(frozen=True)
 class Place:
-    """What all cells of a table share."""
+    """What all cells of a table have in common."""
 
     declared: Declarations
     table: Table
     scores: dict[str, Scores]
     reported: ReportedTable
     corpora: dict[str, str]
-    at_paper_scale: bool  # whether the scale is the reported one, which only what is measured needs
+    at_paper_scale: bool  # whether the scale has the papers' texts and model configs; settings are compared at every scale
 
 
 def fact_cells(place: Place) -> Iterator[Cell]:
-    """Fact by fact; where the scale's corpus is none that the paper describes, it gets a column of its own."""
+    """Yield the cells fact by fact. A corpus that the paper does not describe has a column of its own."""
     for fact in place.table.facts:
         for subject in _subjects(place.table, place.corpora.get(place.table.task, "")):
             task = fact.task or subject.task or place.table.task
@@ -122,7 +130,7 @@ def _subjects(table: Table, corpus: str) -> list[Subject]:
 
 
 def _paper(fact: Fact, subject: Subject, reported: ReportedTable) -> Reported:
-    """What the table prints, or what the paper says elsewhere."""
+    """Return what the table reports, or what the paper reports elsewhere."""
     key = (fact.title, fact.column, subject.title) if fact.column else (fact.title, subject.title, "hyperparameter")
     return Reported(fact.implied, "") if fact.implied else reported.cells.get(key, NOTHING)
 
@@ -143,13 +151,13 @@ def _cell(place: Place, fact: Fact, column: str, paper: Reported, found: Measure
 
 
 def _is_same(paper: str, values: list[Any], within: float) -> bool:
-    """Whether all numbers of a cell are the reported ones."""
+    """Whether all numbers of a cell equal the reported numbers."""
     reported = parts(paper) if len(values) > 1 else [paper]
     return len(reported) == len(values) and None not in values and all(map(is_same, reported, values, repeat(within)))
 
 
 def _text(value: Any, metric: Metric | None) -> str:
-    """A missing one of several numbers is a dash."""
+    """Format a value. A missing number is a dash."""
     if value is None:
         return "—"
     if metric:

@@ -1,4 +1,4 @@
-"""Points of a figure: a panel has those of a series of runs, one of each run in a sweep, or the effect of a claim."""
+"""Points of the panels of a figure: a series of runs, a sweep over an option of runs, or the effect of a claim."""
 
 import math
 from dataclasses import dataclass
@@ -12,15 +12,16 @@ from raretokens.papers.claim import Claim, Side
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.figure import Figure, Panel
 
-ON_CURVES = {"ppl.total": "nll.valid"}  # the test text is read once, the validation text in the course of training
+ON_CURVES = {"ppl.total": "nll.valid"}  # test metrics are measured once, validation metrics during training
 MEAN, SEED, PRINT, TURN = "", "seed", "print", "turn"  # groups of the points
 
 
 def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.DataFrame:
-    """group, x (update) and y as text: the mean over seeds, each seed where there are several, and as horizontal lines what
-    is reported and where the claim turns. Empty where a side has no curve.
+    """Return the effect of a claim during training: group, x (training step) and y, as text.
 
-    A verdict is of the end of training; this shows whether it would have been another one earlier, and where it is going.
+    The groups are the mean over seeds, each seed if there are several, and the reported effect and the threshold as
+    horizontal lines. The result is empty if a side has no curve. A verdict is about the end of training. These points show
+    whether an earlier verdict would have been different, and the trend of the effect.
     """
     courses = [_curves(side, scores) for side in claim.all_sides.values()]
     each = [_effect(claim, [course[seed] for course in courses]) for seed in courses[0] if all(seed in c for c in courses)]
@@ -39,7 +40,7 @@ def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.Da
 
 
 def _curves(side: Side, scores: Scores) -> dict[int, pd.Series]:
-    """Seed -> number by update, of seeds with a curve."""
+    """Return seed -> metric by training step, for seeds with a curve."""
     series, _, group = ON_CURVES.get(side.metric, side.metric).partition(".")
     found = {}
     for name in scores.repetitions.get(run_of(side, scores) or "", []):
@@ -52,7 +53,7 @@ def _curves(side: Side, scores: Scores) -> dict[int, pd.Series]:
 
 
 def _effect(claim: Claim, curves: list[pd.Series]) -> pd.Series:
-    """At the updates that all curves have."""
+    """Return the effect at the training steps that all curves have."""
     common = reduce(pd.Index.intersection, (curve.index for curve in curves))
     values = combined_effect(claim.effect, [curve.loc[common].to_numpy() for curve in curves])
     return pd.Series(values, index=common)
@@ -63,14 +64,14 @@ HEADER = ["panel", "run", "group", "x", "y"]
 
 @dataclass
 class PanelPoints:
-    """A panel with its points; {of} is filled in title and y."""
+    """A panel with its points, and with {of} filled in its title and y label."""
 
     panel: Panel
     title: str
     y: str
-    rows: pd.DataFrame  # HEADER, as text
+    rows: pd.DataFrame  # columns HEADER, as text
     absent: dict[str, str]  # legend -> why it has no points
-    marks: dict[str, float]  # legend -> update
+    marks: dict[str, float]  # legend -> training step of a vertical line
 
 
 def figure_points(figure: Figure, scores: dict[str, Scores], declared: Declarations) -> list[PanelPoints]:
@@ -106,12 +107,15 @@ def _panel_points(panel: Panel, scores: Scores, declared: Declarations) -> Panel
 
 
 def _ending(panel: Panel, series: list[str]) -> str | None:
-    """What the name of the panel's series ends in, where it is the nth of several; None if there are fewer."""
+    """Return the suffix of the nth series whose name begins with the panel's series, or None if there are fewer.
+
+    Without nth the suffix is empty.
+    """
     if not panel.nth:
         return ""
     start = panel.series or ""
     endings = [name.removeprefix(start) for name in series if name.startswith(start)]
-    if all(map(str.isdigit, endings)):  # updates
+    if all(map(str.isdigit, endings)):  # training steps
         endings.sort(key=int)
     return endings[panel.nth - 1] if panel.nth <= len(endings) else None
 
@@ -125,9 +129,9 @@ def _effect_panel(panel: Panel, scores: Scores, declared: Declarations) -> Panel
 
 
 def _sweep_points(panel: Panel, scores: Scores) -> PanelPoints:
-    """A point for each value of the option that runs were trained with, whatever they are called.
+    """Return a point for each value of the option in the runs' score files. The names of the runs do not matter.
 
-    Its y is the mean over the seeds that all of them have; group `seed`: each of these alone.
+    y is the mean over the seeds that all runs have. The points of group `seed` are these seeds one by one.
     """
     found: dict[float, tuple[str, Value]] = {}
     absent = {}

@@ -1,4 +1,4 @@
-"""How all figures look: letters, colours, dashes and legends, which are alike everywhere."""
+"""Styles of all figures: fonts, colours, dashes and legends."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-if TYPE_CHECKING:  # `measure` needs the styles, but not pandas
+if TYPE_CHECKING:  # `measure` needs the styles, but works without pandas
     from raretokens.report.figure_points import PanelPoints
 
 STYLE = {
@@ -27,7 +27,7 @@ STYLE = {
     "figure.facecolor": "white",
 }
 
-# Okabe and Ito's colours, safe for colour-blind readers; markers and dashes tell them apart in grey
+# Okabe and Ito's colours are safe for colour-blind readers. Markers and dashes distinguish the curves in greyscale.
 GROUPS = {
     "freq": ("frequent", "#0072B2", "o", "solid"),
     "med": ("medium", "#009E73", "s", "dashed"),
@@ -50,7 +50,7 @@ EFFECT: dict[str, tuple[str, dict[str, Any]]] = {  # legend -> group of the poin
 
 
 class Styles:
-    """Colour and dashes of the curves of a figure."""
+    """Colours and dashes of the curves of a figure."""
 
     def __init__(self, panels: list["PanelPoints"]) -> None:
         legends = dict.fromkeys(run for part in panels if part.panel.kind == "line" for run in part.panel.runs)
@@ -61,12 +61,12 @@ class Styles:
         return {"color": colour, "linestyle": dashes, "linewidth": 1.3}
 
     def mark(self, panel: "PanelPoints", run: str) -> str:
-        """Colour of the line where a run's update stands."""
+        """Return the colour of the vertical line at a run's training step."""
         return "0.5" if by_group(panel) else self._runs[run][0]
 
 
 def by_group(panel: "PanelPoints") -> bool:
-    """Whether colours stand for groups: curves of one run. Curves of several runs are of one group."""
+    """Whether colours stand for groups, as in panels of one run. In panels of several runs, colours stand for runs."""
     return len(panel.panel.runs) == 1 and panel.rows.group.nunique() > 1
 
 
@@ -74,7 +74,7 @@ def groups(panel: "PanelPoints") -> list[str]:
     return [group for group in GROUPS if group in set(panel.rows.group)]
 
 
-WIDEST = 5  # entries in a row
+WIDEST = 5  # entries per row of the legend
 BLANK = Line2D([], [], linestyle="none")
 
 
@@ -95,7 +95,7 @@ def _entries(panel: "PanelPoints", styles: Styles) -> Iterator[tuple[str, Line2D
     if panel.panel.kind == "effect":
         shown = set(panel.rows.group)
         yield from ((name, Line2D([], [], **style)) for name, (group, style) in EFFECT.items() if group in shown)
-        return  # an empty panel says itself what is missing
+        return  # an empty panel shows the reason itself
     if panel.panel.kind == "scatter":
         for name, colour, marker, _ in map(GROUPS.__getitem__, groups(panel)):
             yield name, Line2D([], [], color=colour, marker=marker, markersize=5, linestyle="none")

@@ -1,4 +1,4 @@
-"""The files of a figure: its points as CSV, which is what the report diff compares, and a picture of them."""
+"""Write the files of a figure: its points as CSV, which the report diff compares, and a picture."""
 
 import io
 import re
@@ -17,15 +17,15 @@ from raretokens.papers.figure import Panel
 from raretokens.report.figure_points import HEADER, PanelPoints
 from raretokens.report.figure_styles import EFFECT, GROUPS, STYLE, Styles, add_legend, groups
 
-METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}  # what would differ each time
-NEEDLESS = re.compile(rb"(?<=\d\d\.\d\d)\d+|^ +", re.MULTILINE)  # in an SVG: digits of points, blanks
-WIDTH = 7.6  # inches; 836 pixels, which a page of GitHub shows as they are
+METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}  # removes metadata that would differ each time
+NEEDLESS = re.compile(rb"(?<=\d\d\.\d\d)\d+|^ +", re.MULTILINE)  # in an SVG: digits after the second decimal, and indentation
+WIDTH = 7.6  # inches; 836 pixels, which fit a page on GitHub
 COLUMNS_OF = {1: 1, 2: 2, 3: 3, 4: 2}
-HEIGHTS = {1: 3.3, 2: 2.9, 3: 2.5}  # inches of a row, by the number of columns
+HEIGHTS = {1: 3.3, 2: 2.9, 3: 2.5}  # inches per row, by the number of columns
 
 
 def write_figure(panels: list[PanelPoints], into: Path, name: str) -> None:
-    """<name>.csv with the points, and <name>.png of clouds, <name>.svg of lines; the same points give the same bytes."""
+    """Write <name>.csv with the points, and <name>.png for clouds or <name>.svg for lines. Output is deterministic."""
     points = pd.concat([panel.rows for panel in panels])
     write_text(into / f"{name}.csv", points.to_csv(columns=HEADER, index=False, lineterminator="\n"))
     columns = COLUMNS_OF.get(len(panels), 3)
@@ -38,7 +38,7 @@ def write_figure(panels: list[PanelPoints], into: Path, name: str) -> None:
 
 
 def save(canvas: Canvas, path: Path) -> None:
-    """Write a picture, in the format of its suffix, without what would differ each time."""
+    """Write a picture in the format of its suffix, without metadata that would differ each time."""
     drawn, kind = io.BytesIO(), path.suffix[1:]
     canvas.savefig(drawn, format=kind, metadata=METADATA[kind])
     picture = drawn.getvalue()
@@ -47,7 +47,7 @@ def save(canvas: Canvas, path: Path) -> None:
 
 
 def picture_kind(panels: Iterable[Panel]) -> str:
-    """png where there are clouds of points, of which an SVG would be large."""
+    """Return png for panels with clouds of points, whose SVG would be large, else svg."""
     return "png" if any(panel.kind == "scatter" for panel in panels) else "svg"
 
 
@@ -89,7 +89,7 @@ def _scatter(panel: PanelPoints, axis: Axes, _: Styles) -> None:
         x, y = _numbers(panel.rows[panel.rows.group == group])
         axis.scatter(x, y, s=7, color=colour, marker=marker, alpha=0.55, linewidths=0)
     if axis.dataLim.x1 > 10_000:
-        axis.locator_params(axis="x", nbins=5)  # numbers of five digits would run into each other
+        axis.locator_params(axis="x", nbins=5)  # five-digit labels would overlap
 
 
 def _lines(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
@@ -105,7 +105,7 @@ def _lines(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
 def _effect(panel: PanelPoints, axis: Axes, _: Styles) -> None:
     for group, style in EFFECT.values():
         rows = panel.rows[panel.rows.group == group]
-        for _, course in rows.groupby((rows.x.astype(int).diff() < 0).cumsum()):  # seeds stand one below the other
+        for _, course in rows.groupby((rows.x.astype(int).diff() < 0).cumsum()):  # the rows of the seeds follow one another
             axis.plot(*_numbers(course), **style)
 
 
@@ -123,7 +123,7 @@ def _numbers(rows: pd.DataFrame) -> tuple[list[float], list[float]]:
 
 
 def share_limits(panels: list[PanelPoints], axes: list[Axes], columns: int) -> None:
-    """Panels with the same word; an axis is named once in a row of them."""
+    """Share axis limits between panels with the same `limits`. Label a shared axis once per row."""
     for word in dict.fromkeys(panel.panel.limits for panel in panels if panel.panel.limits):
         places = [i for i, panel in enumerate(panels) if panel.panel.limits == word]
         shown = [axes[i].viewLim.get_points() for i in places if not panels[i].rows.empty]

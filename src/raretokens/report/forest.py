@@ -1,4 +1,4 @@
-"""Forest plots: effects with their intervals on one axis, as a fraction of the reported effect or as they are."""
+"""Forest plots: effects with their intervals on one axis, as fractions of the reported effects or as measured."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -18,10 +18,10 @@ from raretokens.report.figure_styles import STYLE
 from raretokens.report.figures import save
 
 FONTS = ["DejaVu Sans", "Verdana", "Arial"]
-# Text as text needs a third of the bytes of outlines, and can be searched.
+# SVG text takes a third of the bytes of outlines, and it can be searched.
 PLOT_STYLE = STYLE | {"svg.fonttype": "none", "font.family": "sans-serif", "font.sans-serif": FONTS}
 
-# Okabe and Ito's colours; shapes tell the verdicts apart without them
+# Okabe and Ito's colours; marker shapes distinguish the verdicts in greyscale
 STYLES = {
     "reproduced": ("#0072B2", "o"),
     "contradicted": ("#D55E00", "X"),
@@ -29,7 +29,7 @@ STYLES = {
     "not testable": ("#B0B0B0", "v"),
 }
 BETTER = {"better": "reproduced", "worse": "contradicted", "inconclusive": "inconclusive", "not testable": "not testable"}
-QUESTIONS: dict[str, tuple[str, ...]] = {  # heading -> beginnings of metrics, the first that fits
+QUESTIONS: dict[str, tuple[str, ...]] = {  # heading -> prefixes of metrics; the first heading that fits counts
     "Rare tokens": ("ppl.rare", "uniq.rare", "rare_mass", "ppl_pointer.rare", "ppl_dynamic.rare"),
     "Word similarity": ("spearman", "all_but_top.spearman"),
     "Translation": ("bleu", "chrf", "paired", "alignsim"),
@@ -42,13 +42,13 @@ ORDER = ["Rare tokens", "All tokens", "Isotropy of the embedding matrix", "Word 
          "Classification", "Neighbours and frequency"]  # fmt: skip
 GREEN = "#009E73"
 BIAS = "bound of the logit-bias baseline"
-LABEL = 58  # characters of a line of a label
+LABEL = 58  # characters per line of a label
 ROW, HEADING = 0.235, 0.34  # inches
-LIMITS = (-1.5, 2.5)  # of fractions; an arrow stands where an interval goes on
+LIMITS = (-1.5, 2.5)  # limits of fractions; an arrow marks an interval that continues beyond
 
 
 class Row(NamedTuple):
-    """A line of a plot."""
+    """A row of a plot."""
 
     label: str
     value: float
@@ -57,12 +57,12 @@ class Row(NamedTuple):
 
 
 def question(metric: str) -> str:
-    """The heading under which a metric stands."""
+    """Return the heading of a metric."""
     return next(title for title, starts in QUESTIONS.items() if metric.startswith(starts))
 
 
 def fraction_rows(verdicts: Iterable[Verdict]) -> dict[str, list[Row]]:
-    """Question -> rows of the claims that were measured and have a reported effect."""
+    """Return question -> rows of the claims that were measured and have a reported effect."""
     found: dict[str, list[Row]] = {title: [] for title in ORDER}
     for verdict in verdicts:
         value = verdict.fraction(verdict.effect.value)
@@ -79,10 +79,10 @@ def fraction_rows(verdicts: Iterable[Verdict]) -> dict[str, list[Row]]:
 
 @dataclass(frozen=True)
 class Axis:
-    """What stands on the x axis."""
+    """Labels, limits and vertical lines of the x axis."""
 
     label: str
-    lines: Sequence[float]  # the first is drawn solid
+    lines: Sequence[float]  # vertical lines; the first is solid
     limits: tuple[float, float]
 
 
@@ -90,7 +90,7 @@ FRACTIONS = Axis("measured effect divided by the reported effect (0: no effect, 
 
 
 def write_forest(groups: dict[str, list[Row]], path: Path, title: str) -> None:
-    """Write the forest plot of claims as an SVG; the same verdicts give the same bytes."""
+    """Write the forest plot of claims as a deterministic SVG."""
     groups = groups or {"No claim with a reported effect was measured": []}
     labels = {row: textwrap.wrap(row.label, LABEL) for rows in groups.values() for row in rows}
     lines = sum(max(1, 0.62 * len(label)) for label in labels.values())
@@ -116,7 +116,7 @@ def write_forest(groups: dict[str, list[Row]], path: Path, title: str) -> None:
 
 
 def draw_row(axis: Axes, row: Row, y: float, about: Axis) -> None:
-    """A marker at the value, a line over the interval, and an arrow where either leaves the axis."""
+    """Draw a marker at the value, a line over the interval, and an arrow where either exceeds the limits of the axis."""
     (colour, marker), (low, high) = STYLES[row.style], about.limits
     ends = row.interval or Interval(row.value, row.value)
     axis.plot([max(ends.low, low), min(ends.high, high)], [y, y], color=colour, linewidth=1.2, solid_capstyle="butt")
@@ -137,7 +137,14 @@ def finish(axis: Axes, bottom: float, about: Axis) -> None:
 
 
 def legend(canvas: Canvas, used: set[str], names: dict[str, str], line: str) -> None:
-    """Shape and colour of each verdict that is shown; names: where they are called otherwise; line: what the green line is."""
+    """Draw the legend of the verdicts that occur.
+
+    Args:
+        canvas: the figure.
+        used: verdicts that occur.
+        names: verdict -> its label, if the label is not the verdict.
+        line: label of the green line.
+    """
     entries = {
         names.get(name, name): Line2D([], [], color=colour, marker=marker, linestyle="-", linewidth=1.2, markersize=5)
         for name, (colour, marker) in STYLES.items()
@@ -149,20 +156,20 @@ def legend(canvas: Canvas, used: set[str], names: dict[str, str], line: str) -> 
 
 
 class Panel(NamedTuple):
-    """One metric of several runs."""
+    """A small chart of one metric for several runs."""
 
     title: str
     kind: EffectKind
     rows: list[tuple[str, Row | None, float | None]]  # run, its effect, the bound of the logit-bias baseline
 
 
-PANELS = 4  # in a row
-WIDE = 3.0  # of ratios: from here on the axis is logarithmic
+PANELS = 4  # panels per row
+WIDE = 3.0  # ratios: a range beyond this factor has a logarithmic axis
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
 
 def write_panels(panels: list[Panel], path: Path) -> None:
-    """Write small charts of equal height: a metric each, with a line for each run."""
+    """Write small charts of equal height, with a panel for each metric and a row for each run."""
     names = [name for name, _, _ in panels[0].rows]
     columns = min(PANELS, len(panels))
     rows = -(-len(panels) // columns)

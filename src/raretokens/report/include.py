@@ -1,10 +1,10 @@
-"""Parts of a text that are files of the repository: generated tables as they are, CSV as a Markdown table.
+"""Include files of the repository in a text: generated tables as they are, CSV files as Markdown tables.
 
     <!-- include reports/tables/agg-3.md -->
     <!-- include benchmarks/loss-cpu.csv where width=512 columns method, time_to_plain -->
 
-What stands between such a line and `<!-- end -->` is the file's content: of a CSV the rows whose cells equal those after `where`
-(several are separated by blanks), and the columns after `columns`; all of them without.
+The text between such a line and `<!-- end -->` is the content of the file. For a CSV file, `where` selects rows by the values of
+their cells (separate several conditions with blanks), and `columns` selects columns. Without them, the whole file is included.
 """
 
 import re
@@ -23,9 +23,10 @@ INCLUDE = re.compile(
 
 
 def refresh(text: str, folder: Path) -> str:
-    """A text with its included parts taken anew from the files, whose paths are relative to the folder.
+    """Replace the included parts of a text with the current content of the files, whose paths are relative to the folder.
 
-    Raises UserError where a file, a column or every row is missing, or an include has no end.
+    Raises:
+        UserError: if a file or a column does not exist, no row matches, or an include has no end.
     """
     if text.count("<!-- include ") != len(INCLUDE.findall(text)):
         raise UserError("an `<!-- include FILE -->` has no `<!-- end -->`")
@@ -42,7 +43,7 @@ def _content(part: re.Match[str], folder: Path) -> str:
 
 
 def _rows(path: Path, where: str, columns: str) -> pd.DataFrame:
-    """Rows and columns of a CSV."""
+    """Return the selected rows and columns of a CSV file."""
     rows = csv_files.read_csv(path)
     wanted = dict(part.partition("=")[::2] for part in where.split())
     shown = [part.strip() for part in columns.split(",")] if columns else list(rows)

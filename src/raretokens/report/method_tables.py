@@ -1,4 +1,4 @@
-"""What each method improves, degrades and costs: CSV, a page and charts."""
+"""Results by method as CSV, a page and charts: improved metrics, degraded metrics and cost."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ The baseline also raises the number of distinct predicted rare types (`studies/r
 Time and memory are those of a training step of a small model on a CPU, divided by maximum likelihood's
 (`benchmarks/step-cpu.csv`).
 """
-COSTS = "demo/lm/demo"  # rows of benchmarks/step-cpu.csv
+COSTS = "demo/lm/demo"  # the rows of benchmarks/step-cpu.csv that are shown
 
 
 COLUMNS: dict[str, Callable[[Change], str]] = {
@@ -50,7 +50,7 @@ def to_csv(found: list[Change]) -> str:
 
 
 def to_markdown(found: list[Change], declared: Declarations) -> str:
-    """A chart for each task, and for each method what it does, improves, degrades and costs, and when to choose it."""
+    """Return the page of methods: charts for each task, and for each method its results, its cost and when to choose it."""
     lines = ["# What each method improves and degrades", "", ABOUT]
     for task in dict.fromkeys(change.task for change in found):
         lines += [f"![{TASKS[task].title}: change of each metric by method](charts/methods-{task}.svg)", ""]
@@ -67,7 +67,7 @@ def to_markdown(found: list[Change], declared: Declarations) -> str:
 
 
 def _costs(declared: Declarations) -> dict[str, str]:
-    """Objective -> a sentence on time and memory; empty where the repository has no such benchmark."""
+    """Return objective -> a sentence on time and memory. Empty if the repository has no such benchmark."""
     file = declared.folder.absolute().parents[1] / "benchmarks/step-cpu.csv"
     rows = csv_files.read_csv(file).to_dict("records") if file.is_file() else []
     text = "A training step takes {time_to_mle} times the time and {memory_to_mle} times the memory."
@@ -75,7 +75,7 @@ def _costs(declared: Declarations) -> dict[str, str]:
 
 
 def _list(of_run: list[Change]) -> list[str]:
-    """A run with its certain changes, and the logit-bias baseline beside that of rare targets."""
+    """Return a run with its certain changes, and with the bound of the logit-bias baseline for rare targets."""
     first, seeds = of_run[0], max(change.effect.seeds for change in of_run)
     lines = [f"* `{first.run}` ({TASKS[first.task].title.lower()}, {seeds} seed{'s' if seeds != 1 else ''})"]
     parts = {"Improves": [one for one in of_run if one.improves], "Degrades": [one for one in of_run if one.degrades]}
@@ -91,7 +91,7 @@ def _list(of_run: list[Change]) -> list[str]:
 
 
 def write_charts(found: list[Change], folder: Path) -> None:
-    """methods-<task>.svg: a panel for each metric, a line for each run."""
+    """Write methods-<task>.svg, with a panel for each metric and a row for each run."""
     for task in dict.fromkeys(change.task for change in found):
         own = [change for change in found if change.task == task]
         forest.write_panels(_panels(own), folder / f"methods-{task}.svg")

@@ -1,4 +1,4 @@
-"""Tables of nearest neighbours: a row for each query and run, a column for each rank."""
+"""Cells of a table of nearest neighbours, with a row for each query and run and a column for each rank."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from raretokens.papers.declarations import NOTHING, Reported, ReportedTable
 from raretokens.papers.table import RunRow, Table
 from raretokens.report.cells import Cell, compared
 
-SPACE = "\u2581"  # SentencePiece's mark of a piece that begins a word; the papers print their pieces without it
-SEMANTIC = "semantic"  # beginning of a reported group: words that are near in meaning, with their ranks (FRAGE)
+SPACE = "\u2581"  # SentencePiece's prefix of a subword token that begins a word; the papers omit it
+SEMANTIC = "semantic"  # prefix of a reported group: semantically related words with their ranks (FRAGE)
 
 
 def word(piece: str) -> str:
@@ -18,19 +18,19 @@ def word(piece: str) -> str:
 
 
 def bare(piece: str) -> str:
-    """A piece without marks: * of a rare word or a synonym, @@ of one that does not end a word, the mark of a blank."""
+    """Strip the affixes of a subword token: * (rare word or synonym), @@ (not the end of a word), and the prefix SPACE."""
     return piece.rstrip("*").removesuffix("@@").removeprefix(SPACE) or piece
 
 
 @dataclass(frozen=True)
 class RunLists:
-    """What a run lists for each query."""
+    """The neighbours that a run lists for each query."""
 
     title: str
-    run: str  # empty where none is on the run sheet
-    reason: str  # why it lists nothing
-    near: dict[str, list[list]]  # piece, cosine, group; nearest first
-    ranks: dict[str, list[list]]  # word, rank from 1; None if the word is no single piece
+    run: str  # empty if no run is on the run sheet
+    reason: str  # why the run lists no neighbours
+    near: dict[str, list[list]]  # query -> subword token, cosine, group; nearest first
+    ranks: dict[str, list[list]]  # query -> word, rank from 1; the rank is None if the word is not a single subword token
 
     @classmethod
     def of(cls, row: RunRow, scores: Scores, with_ranks: bool) -> "RunLists":
@@ -43,7 +43,7 @@ class RunLists:
 
 
 def neighbour_cells(table: Table, scores: Scores, reported: ReportedTable, at_paper_scale: bool) -> Iterator[Cell]:
-    """Yield the reported queries, then those of the runs. A match is among the reported neighbours of the same run."""
+    """Yield the cells of the reported queries, then of other queries. A match is a reported neighbour of the same run."""
     with_ranks = any(group.startswith(SEMANTIC) for *_, group in reported.cells)
     runs = [RunLists.of(row, scores, with_ranks) for row in table.rows]
     listed = [query for kind in ("near", "ranks") for run in runs for query in getattr(run, kind)]
@@ -63,7 +63,7 @@ def _reported_groups(reported: ReportedTable, title: str, query: str) -> dict[st
 def _columns(
     query: str, run: RunLists, paper: dict[str, Reported], count: int, at_paper_scale: bool
 ) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Column, reported text, text of the run and further fields of each cell of a row."""
+    """Yield column, reported text, measured text and further fields of each cell of a row."""
     listed = run.near.get(query)
     absent = "is no single piece of this vocabulary" if listed == [] else "is not asked for at this scale"
     reason, near = run.reason or f"{query} {absent}", (listed or [])[:count]
@@ -85,7 +85,7 @@ def _columns(
 def _semantic_columns(
     reported: dict[str, Reported], own: list[list], reason: str, at_paper_scale: bool
 ) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Ranks of words that are near in meaning: the reported ones, then those of the run (FRAGE)."""
+    """Yield the cells of semantically related words with their ranks: the reported words, then those of the run (FRAGE)."""
     papers = {bare(text): (text, cell) for text, cell in reported.items()}
     ranks = {bare(text): "" if rank is None else str(rank) for text, rank in own}
     for number, name in enumerate(dict.fromkeys([*papers, *ranks]), 1):

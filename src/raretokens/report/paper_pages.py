@@ -1,4 +1,4 @@
-"""Results by paper: five sentences, a forest plot, and every claim with its verdict, its reason and its caveat."""
+"""Results by paper: a summary of five sentences, a forest plot, and every claim with its verdict, reason and caveat."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from raretokens.report.effect_text import (
     table,
 )
 
-EXPLAINED = "small"  # the scale whose results the declared reasons and caveats are about
+EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
 HEAD = ["claim", "measured", "95 % interval", "reported", "size", "seeds", "place"]
 ABOUT = """\
 A measured effect is the first run's metric divided by the second's (x), or minus the second's (+ or -), as a mean over seeds. The
@@ -46,7 +46,7 @@ def later_page(verdicts: list[Verdict], declared: Declarations, scale: str) -> s
 
 
 def summary(about: Paper, verdicts: list[Verdict], scale: str) -> list[str]:
-    """Five sentences: the claim, what was reproduced, contradicted and could not be decided, and why."""
+    """Return five sentences: the paper's claim, the reproduced, contradicted and undecided conclusions, and the reasons."""
     of = {outcome: [one for one in verdicts if one.outcome == outcome] for outcome in Outcome}
     reproduced, contradicted = of[Outcome.REPRODUCED], of[Outcome.CONTRADICTED]
     tested = sum(len(of[outcome]) for outcome in TESTED)
@@ -62,14 +62,14 @@ def summary(about: Paper, verdicts: list[Verdict], scale: str) -> list[str]:
 
 
 def _example(verdicts: list[Verdict]) -> str:
-    """The main claim among them, else the first with a reported effect."""
+    """Return the main claim among the verdicts as an example, or the first claim with a reported effect."""
     reported = [one for one in verdicts if one.reported is not None and one.effect.value is not None]
     chosen = next(iter([one for one in reported if one.claim.main] or reported), None)
     return f". An example is *{chosen.claim.statement}*: {measured_text(chosen)}" if chosen else ""
 
 
 def _why(verdicts: list[Verdict]) -> str:
-    """The most frequent reasons of verdicts that decide nothing."""
+    """Return the most frequent reasons of undecided verdicts."""
     undecided = [one for one in verdicts if one.outcome not in DECIDED]
     if not undecided:
         return "Every conclusion could be decided."
@@ -79,7 +79,7 @@ def _why(verdicts: list[Verdict]) -> str:
 
 
 def _by_verdict(own: list[Verdict], verdicts: list[Verdict], declared: Declarations, scale: str) -> Iterator[str]:
-    """A table for each verdict, and below it the reasons and caveats."""
+    """Yield a table for each verdict, followed by the reasons and caveats."""
     effects = dict.fromkeys(declared.claims, "not measured")
     effects |= {one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts if one.effect.value is not None}
     for outcome in reversed(Outcome):
@@ -102,7 +102,7 @@ def _row(verdict: Verdict) -> list[str]:
 
 
 def _prose(verdict: Verdict, effects: dict[str, str], scale: str) -> Iterable[str]:
-    """Reason of the verdict, the other interval, why nothing is reported, and the declared reason or caveat."""
+    """Yield the verdict's reason, its intervals, why the paper reports no effect, and the declared reason or caveat."""
     claim, kind = verdict.claim, verdict.claim.effect
     if verdict.reason and verdict.outcome not in DECIDED:
         yield sentence(f"Reason: {verdict.reason}")

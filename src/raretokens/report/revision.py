@@ -1,4 +1,4 @@
-"""Files and parameters of a git revision, seen from the folder of a scale."""
+"""Files and parameters of a git revision, relative to the folder of a scale."""
 
 import subprocess
 from pathlib import Path
@@ -9,9 +9,10 @@ from raretokens.yaml_files import parsed_yaml, read_yaml
 
 
 class Revision:
-    """A commit; paths are relative to `folder`, which may lie deep in the work tree.
+    """A commit. Paths are relative to `folder`, which may be any folder of the work tree.
 
-    Raises UserError where there is no git, no repository, or no such revision.
+    Raises:
+        UserError: if git is not installed, or there is no repository or no such revision.
     """
 
     def __init__(self, name: str, folder: Path = Path()) -> None:
@@ -22,17 +23,17 @@ class Revision:
         ).strip()
 
     def read(self, path: str) -> bytes | None:
-        """Content of a file, or None where the revision has no such file."""
+        """Return the content of a file, or None if the revision has no such file."""
         done = subprocess.run(["git", "show", f"{self.commit}:./{path}"], cwd=self.folder, capture_output=True)
         return None if done.returncode else done.stdout
 
     def files(self, folder: str) -> list[str]:
-        """Files in a folder and below it, seen from it; none where the revision has no such folder."""
+        """Return the files below a folder, relative to it. Empty if the revision has no such folder."""
         paths = self._git("ls-tree", "-r", "--name-only", "-z", self.commit, f"{folder}/").split("\0")[:-1]
         return [path.removeprefix(f"{folder}/") for path in paths]
 
     def parameters(self, path: str = "params.yaml") -> list[tuple[str, Any, Any]]:
-        """Parameters that differ from the working tree's: (key, before, now), leaf by leaf."""
+        """Return the parameters that differ from the working tree's, leaf by leaf: (key, before, now)."""
         old = _leaves(parsed_yaml(self.read(path) or b"", f"{self.name}:{path}") or {})
         new = _leaves(read_yaml(self.folder / path) or {})
         return [

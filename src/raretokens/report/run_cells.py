@@ -1,4 +1,4 @@
-"""Cells of a table of runs: a row of runs by a column with a metric."""
+"""Cells of a table of runs, with a run per row and a metric per column."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from raretokens.report.cells import Cell, Direction, Status, compared, direction
 
 
 def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRow]:
-    """The paper's rows; where the table asks for them, the other runs of its task and kind follow."""
+    """Return the paper's rows. If the table sets `also`, other comparable runs of its task follow."""
     if not table.also:
         return table.rows
     named = declared.runs(table.task)
@@ -23,12 +23,12 @@ def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRo
 
 
 def _is_comparable(table: Table, line: SheetLine) -> bool:
-    """Perplexities of words and of pieces are of different things, BLEU of two directions too."""
+    """Whether a run has the table's tokens and a direction of its columns. Other perplexities and BLEU are not comparable."""
     return line.tokens == table.own_tokens and line.reverse in {column.reverse for column in table.columns}
 
 
 def _other_row(table: Table, run: str, line: SheetLine) -> RunRow:
-    """The row of a run that the table does not name: in the columns of its own size or direction, so once."""
+    """Return the row of a run that the table does not name, in the columns of its own model config or direction."""
     columns = [column for column in table.columns if column.reverse == line.reverse]
     if sides := [column.side for column in columns if column.side and not column.absent]:
         return RunRow(title=run, runs={side: [run] for side in sides})
@@ -45,10 +45,10 @@ Seeds = frozenset[int | None]
 
 
 def common_seeds(rows: list[RunRow], column: Column, scores: Scores) -> Seeds | None:
-    """Seeds that more than half of the rows of runs have, of those with any score; None where none of them has the metric.
+    """Return the seeds of more than half of the scored rows, or None if no row has the metric.
 
-    A row without this metric counts all the same, so that the columns of a table agree. All rows would be stricter, but one row
-    with one seed would take the others' seeds, and what they say, from the table.
+    A row without this metric counts as well, so that the columns of a table agree. Requiring all rows would be stricter, but
+    then a single row with one seed would exclude the other seeds of all rows.
     """
     runs = [(row, scores.choose(row.names(column))) for row in rows if not row.data]
     if not any(run and scores.seeds(run, row.metric(column)) for row, run in runs):
@@ -73,17 +73,17 @@ def _listed(seeds: Seeds) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """What all cells of a table share."""
+    """What all cells of a table have in common."""
 
     declared: Declarations
     table: Table
     scores: Scores
     reported: ReportedTable
-    at_paper_scale: bool  # whether the scale is the reported one
+    at_paper_scale: bool  # whether the scale has the papers' texts and model configs
 
 
 def run_cells(place: Place) -> list[Cell]:
-    """Row by row; a place without a number, a reported one and a reason has no cell."""
+    """Return the cells row by row. A place without a measured number, a reported number and a reason has no cell."""
     table, rows = place.table, run_rows(place.declared, place.table, place.scores)
     columns = [(column, common_seeds(table.rows, column, place.scores)) for column in table.columns]
     grid = {row.title: [Crossing(place, row, column, common) for column, common in columns] for row in rows}
@@ -97,12 +97,12 @@ def run_cells(place: Place) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where a row and a column meet: what is reported there, and what we have."""
+    """A row in a column: the reported number and the measured number."""
 
     place: Place
     row: RunRow
     column: Column
-    common: Seeds | None  # which the rows of the column average
+    common: Seeds | None  # the seeds that the rows of the column average
 
     @cached_property
     def path(self) -> str:
@@ -124,7 +124,7 @@ class Crossing:
 
     @cached_property
     def used_seeds(self) -> Seeds | None:
-        """The common seeds; of a run that has none of them its own. None: all."""
+        """The common seeds of the run. If it has none of them, all its own seeds; None: no restriction."""
         own = frozenset() if self.row.data or self.run is None else self.place.scores.seeds(self.run, self.path)
         return None if self.common is None or not own else own & self.common or own
 
@@ -133,7 +133,11 @@ class Crossing:
         return self.place.scores.value(self.run, self.path, self.used_seeds) if self.run else None
 
     def direction(self, column: "list[Crossing]") -> Direction:
-        """Of the difference to the row's baseline, which has none itself; column: the crossings of the paper's rows."""
+        """Compare the sign of the difference from the row's baseline with the reported sign. A baseline itself has no direction.
+
+        Args:
+            column: the crossings of the paper's rows in this column.
+        """
         if self.row.data or self.row.title in {other.row.baseline for other in column}:
             return ""
         runs = [other for other in column if not other.row.data and other.row.names(other.column)]
@@ -141,7 +145,7 @@ class Crossing:
         baseline = next(iter(named or runs), None)
         if baseline is None or any(None in (one.value, one.reported.value) for one in (self, baseline)):
             return ""
-        # Over the seeds that both have, where there are any.
+        # Use the seeds that both have, if there are any.
         of_both = set(self.value.seeds) & set(baseline.value.seeds) or None
         own, others = (one.value.for_seeds(of_both) if of_both else one.value for one in (self, baseline))
         return direction(own.mean - others.mean, self.reported.value - baseline.reported.value)
@@ -168,7 +172,7 @@ class Crossing:
         )
 
     def _is_expected(self) -> bool:
-        """Whether a missing number is worth a word: one that the paper has, or any of a run that was not scored yet."""
+        """Whether to explain a missing number: the paper reports one, or the run has no scores yet."""
         if self.reported.text:
             return True
         if self.row.title in self.place.reported.rows or self.run not in self.place.scores.lines:
@@ -187,7 +191,7 @@ class Crossing:
         return compared("measured", self.reported.text, is_same, self.place.at_paper_scale)
 
     def _reason(self) -> str:
-        """Why there is no number."""
+        """Return why there is no number."""
         row, column, run, scores = self.row, self.column, self.run, self.place.scores
         if run is not None and not scores.read(run):
             return f"{run} has {'scores of other parameters' if run in scores.outdated else 'no scores yet'}"
@@ -206,10 +210,10 @@ class Crossing:
             yield _seeds_remark(scores.seeds(run, self.path), self.used_seeds, self.common)
         if not self.row.data and (outdated := scores.outdated_runs(run)):
             yield f"{', '.join(outdated)} left out: scored with other parameters"
-        # A number of a part of a text says so, since the others are of all of it.
+        # Most metrics are of the whole text, so a metric of its beginning needs a remark.
         if first := scores.fact(run, f"signatures.{self.path.rpartition('.')[0]}.first"):
             yield f"of the first {int(first):,} tokens of each text"
-        # A reported size that trains for another time than the table's first says so, that nobody takes length for size.
+        # Otherwise readers could attribute an effect of the number of training steps to the model config.
         first_column = self.place.table.columns[0]
         of_first = scores.choose(self.row.names(first_column))
         if self.reported.text and of_first:
@@ -218,7 +222,7 @@ class Crossing:
                 yield f"{self.column.title} has {here:,} updates, {first_column.title} {there:,}"
 
     def _spread(self) -> float | None:
-        """Over seeds; with one seed the column's interval, where it has one."""
+        """Return the spread over seeds. With one seed, return the metric of the column's `interval`, if it is set."""
         value, interval = self.value, self.column.interval
         if value and interval and len(value.runs) == 1:
             half = self.place.scores.value(value.runs[0], interval, value.seeds)

@@ -1,6 +1,6 @@
-"""Verdicts of several scales side by side, and what the runs of a scale took.
+"""Verdicts of several scales side by side, and the training cost of each scale.
 
-It is made from the claims.csv of each scale's reports alone, so that it can be made anew from a checkout, without any run.
+The page needs only claims.csv and trained.csv of each scale, so that a checkout can rebuild it without any run.
 """
 
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ This page compares the scales that have been run. The results of each paper have
 reason and its caveat. The [studies](../studies) are scripts that look for reasons in the trained models. Conclusions overlap, so
 their counts are no sample.
 """
-Claims = dict[str, dict[str, Verdict]]  # scale, the largest first -> the verdicts of its claims.csv, by claim
+Claims = dict[str, dict[str, Verdict]]  # scale, the largest first -> verdicts of its claims.csv by claim
 
 
 def read(root: Path, declared: Declarations) -> Claims:
-    """Scales with reports, from the last that is declared to the first, the demo; then those that are not declared."""
+    """Return the scales with reports, in reverse order of their declaration, so that the demo is last. Others follow."""
     folders = {"demo": root} | {path.name: path for path in sorted(root.glob("scales/*"))}
     order = {name: place for place, name in enumerate(reversed(declared.scales))}
     names = sorted(folders, key=lambda name: order.get(name, len(order)))
@@ -35,13 +35,13 @@ def read(root: Path, declared: Declarations) -> Claims:
 
 
 def spent(root: Path) -> list[str]:
-    """A line for each scale that says what its runs took to train."""
+    """Return a line for each scale on the training cost of its runs."""
     files = {path.parent.name: csv_files.read_csv(path) for path in sorted(root.glob("scales/*/trained.csv"))}
     return [_spent(scale, rows) for scale, rows in files.items()]
 
 
 def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str:
-    """Counts, pages and training cost of each scale, and the conclusions that two scales decide differently."""
+    """Return counts, pages and training cost of each scale, and the conclusions that two scales decide differently."""
     largest, *others = claims
     lines = [ABOUT]
     for scale, verdicts in claims.items():
@@ -76,7 +76,7 @@ def _shown(verdict: Verdict) -> str:
 
 
 def in_words(claims: Claims, declared: Declarations) -> str:
-    """The counts of the largest scale, without the line on claims that are counted apart."""
+    """Return the counts of the largest scale, without the line on excluded claims."""
     largest, *_ = claims.values()
     return claims_of_scale.in_words(list(largest.values()), declared).splitlines()[0]
 

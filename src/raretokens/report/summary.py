@@ -1,4 +1,4 @@
-"""Summary of a scale: what index.md shows."""
+"""Summary of a scale, which is the content of index.md."""
 
 import platform
 from collections import Counter
@@ -18,7 +18,7 @@ from raretokens.report.figures import picture_kind
 
 
 def environment(package: str, **options: Any) -> jinja2.Environment:
-    """Templates of a package's folder `templates`."""
+    """Return a Jinja environment with the templates of a package's folder `templates`."""
     loader = jinja2.PackageLoader(package)
     return jinja2.Environment(loader=loader, trim_blocks=True, undefined=jinja2.StrictUndefined, **options)
 
@@ -29,7 +29,7 @@ PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "nump
 def summary(
     sheet: Sheet, declared: Declarations, cells: dict[str, list[Cell]], scores: dict[str, Scores], verdicts: str
 ) -> dict[str, Any]:
-    """verdicts: their counts in words."""
+    """Return the variables of the template index.md. `verdicts`: the verdict counts in words."""
     about = declared.scales.get(sheet.scale)
     return {
         "tasks": TASKS,
@@ -55,13 +55,13 @@ def summary(
 
 
 def _headline(scores: Scores, run: str) -> dict[str, float]:
-    """Few numbers of a run, by their short names."""
+    """Return the headline numbers of a run by their short names."""
     values = {short: scores.value(run, number.metric) for short, number in TASKS[scores.task].headline.items()}
     return {short: float(f"{value.values[0]:.4g}") for short, value in values.items() if value}
 
 
 def _texts(scores: dict[str, Scores]) -> dict[str, dict[str, int]]:
-    """Text of a task -> split -> pieces, where they are counted."""
+    """Return text of a task -> split -> number of tokens, for texts whose tokens were counted."""
     first = {task: next(iter(part.baselines), "") for task, part in scores.items()}
     data = {task: (part.read(first[task]) or {}).get("metrics", {}) for task, part in scores.items()}
     return {TASKS[task].text: metrics["tokens"] for task, metrics in data.items() if "tokens" in metrics}
@@ -92,14 +92,14 @@ def _version(package: str) -> str:
 class Counts:
     files: int
     reported: int
-    dashes: int  # of them
-    measured: int  # have a measured number
+    dashes: int  # reported cells that are dashes
+    measured: int  # reported cells that have a measured number
     statuses: Counter[str]
     directions: Counter[str]
 
 
 def reported_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, Counts]:
-    """`tables` and `text` (numbers of the running text)."""
+    """Return the counts of `tables` and of `text` (numbers in the running text)."""
     found: dict[str, dict[str, Cell]] = {}  # reported file -> reported cell -> the first cell
     for name, inside in cells.items():
         own = found.setdefault(declared.tables[name].reported, {})

@@ -1,4 +1,4 @@
-"""From a table's declaration and the scores to its cells and its files: CSV, Markdown and LaTeX."""
+"""Build a table's cells from its declaration and the scores, and write them as CSV, Markdown and LaTeX."""
 
 import re
 from collections import defaultdict
@@ -40,12 +40,12 @@ WAYS = {"same": "⇈", "opposite": "⇅"}
 @dataclass(frozen=True)
 class Grid:
     columns: list[str]
-    rows: dict[str, list[Cell | None]]  # title, and the addition in parentheses -> a cell or None for each column
+    rows: dict[str, list[Cell | None]]  # title, with its addition in parentheses -> a cell or None for each column
     added: list[str]  # rows that the paper's table does not have
 
     @classmethod
     def of(cls, table: Table, cells: list[Cell]) -> "Grid":
-        """Columns in the order of the declaration, then as they come."""
+        """Arrange cells with the columns in the order of the declaration, followed by other columns."""
         used = dict.fromkeys(cell.column for cell in cells)
         declared = [part.title for part in (*table.columns, *table.subjects)]
         columns = list(dict.fromkeys([*(title for title in declared if title in used), *used]))
@@ -59,17 +59,17 @@ class Grid:
 
 @dataclass(frozen=True)
 class Marks:
-    """How a kind of text writes them."""
+    """Markup of cells in an output format."""
 
     escaped: Callable[[str], str]
-    missing: str  # instead of a measured number
-    differs: str  # before a reported fact
-    ways: dict[str, str]  # direction of a difference -> the sign after the measured number, unless it matches
-    quoted: str  # after a reported number
+    missing: str  # replaces a measured number
+    differs: str  # precedes a reported fact
+    ways: dict[str, str]  # direction of a difference -> sign after the measured number, unless the number matches
+    quoted: str  # follows a reported number
     suspicious: str
     spread: str  # between a number and its spread
-    italic: str  # of a neighbour of the rare group; %s is the text
-    bold: str  # of a match
+    italic: str  # format of a neighbour of the rare group; %s is the text
+    bold: str  # format of a match
 
 
 def marked(cell: Cell | None, marks: Marks) -> str:
@@ -96,7 +96,7 @@ def _measured(cell: Cell, marks: Marks) -> str:
 
 
 def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:
-    """Remark -> its rows; in a table of facts, where a run is a column, reasons belong to columns."""
+    """Return remark -> its rows. In a table of facts a column is a run, so reasons belong to columns."""
     places: dict[str, list[str]] = defaultdict(list)
     rows = {row: [cell for cell in cells if cell.row == row] for row in dict.fromkeys(cell.row for cell in cells)}
     reasons_by_column = table.facts and not table.is_of_text
@@ -116,7 +116,7 @@ def _add(places: dict[str, list[str]], line: str, said: Iterator[tuple[str, list
 
 
 def _said(inside: list[Cell], across: str, field: str) -> Iterator[tuple[str, list[str]]]:
-    """What is said of cells of a line, and of which: of none by name where it is said of all that have something said."""
+    """Yield each remark on a line's cells with these cells. The list is empty if all cells with a remark have this one."""
     told = [cell for cell in inside if getattr(cell, field)]
     for text in dict.fromkeys(getattr(cell, field) for cell in told):
         some = [getattr(cell, across) for cell in told if getattr(cell, field) == text]
@@ -124,7 +124,7 @@ def _said(inside: list[Cell], across: str, field: str) -> Iterator[tuple[str, li
 
 
 def _reported_notes(inside: list[Cell]) -> Iterator[tuple[str, list[str]]]:
-    """Notes on reported numbers that tell more than the legend's †."""
+    """Yield notes on reported numbers that contain more than the legend's †."""
     reported = [cell for cell in inside if cell.reported and cell.metric != "neighbours"]
     for note in dict.fromkeys(cell.note for cell in reported if cell.note and (not cell.quoted or ";" in cell.note)):
         some = [cell.column for cell in reported if cell.note == note]
@@ -134,9 +134,11 @@ def _reported_notes(inside: list[Cell]) -> Iterator[tuple[str, list[str]]]:
 def table_cells(
     declared: Declarations, table: Table, scores: dict[str, Scores], corpora: dict[str, str], at_paper_scale: bool = True
 ) -> list[Cell]:
-    """All cells of a table, row by row.
+    """Return all cells of a table, row by row.
 
-    corpora: the scale's text of each task. at_paper_scale: whether the scale is the reported one; else no number can match.
+    Args:
+        corpora: task -> the text of the scale.
+        at_paper_scale: whether the scale has the papers' texts and model configs. At other scales no number can match.
     """
     reported = declared.reported(table.reported)
     if table.facts:
@@ -154,7 +156,7 @@ def to_csv(cells: list[Cell]) -> str:
 
 
 def write_table(name: str, table: Table, cells: list[Cell], reports: Path) -> str:
-    """The table as CSV, LaTeX and Markdown, which is returned."""
+    """Write the table as CSV, LaTeX and Markdown. Return the Markdown."""
     markdown = to_markdown(table, cells)
     write_text(reports / f"tables/{name}.csv", to_csv(cells))
     write_text(reports / f"tables/{name}.md", markdown)
@@ -163,7 +165,7 @@ def write_table(name: str, table: Table, cells: list[Cell], reports: Path) -> st
 
 
 def escaped(text: str) -> str:
-    """Text that stands in a Markdown table as it is."""
+    """Escape text for a Markdown table."""
     return re.sub(r"([\\|*_`<])", r"\\\1", text)
 
 
@@ -171,7 +173,7 @@ MARKS = Marks(escaped, "—", "≠ ", WAYS, quoted="†", suspicious=" ‡", spr
 
 
 def to_markdown(table: Table, cells: list[Cell]) -> str:
-    """Title, grid, legend and remarks."""
+    """Return title, grid, legend and remarks as Markdown."""
     grid = Grid.of(table, cells)
     lines = [f"**{table.paper} {table.place}: {table.title}**", ""]
     lines += ["| | " + " | ".join(grid.columns) + " |", "|---|" + "---|" * len(grid.columns)]
@@ -194,7 +196,7 @@ ESCAPES = {
     "|": r"\textbar{}",
     "\u2581": r"\_",
 }
-BRACES = {"block": "<% %>", "variable": "<< >>", "comment": "<# #>"}  # of the template: they mean nothing in LaTeX
+BRACES = {"block": "<% %>", "variable": "<< >>", "comment": "<# #>"}  # delimiters of the template, which have no meaning in LaTeX
 SYNTAX = {
     f"{kind}_{end}_string": mark
     for kind, marks in BRACES.items()
@@ -220,7 +222,7 @@ LATEX_MARKS = Marks(
 
 
 def to_latex(table: Table, cells: list[Cell], name: str) -> str:
-    """A `tabular` that needs the package booktabs alone, below a comment on where its numbers come from."""
+    """Return a `tabular` that needs only the package booktabs, below a comment with the source files of its numbers."""
     jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True, **SYNTAX)
     jinja.filters |= {"tex": latex_escaped, "cell": lambda cell: marked(cell, LATEX_MARKS)}
     template = jinja.get_template("table.tex")
