@@ -1,1 +1,1 @@
-"""The stages of dvc.yaml, their jobs, params.yaml, and the machine that runs them."""
+"""Pipeline: stages of dvc.yaml, job specifications, validation of params.yaml, and the machine that runs the stages."""

@@ -1,4 +1,4 @@
-"""One stage, as dvc.yaml calls it: python -m raretokens.pipeline STAGE [NAME ...]."""
+"""Entry point that dvc.yaml calls to run one stage: python -m raretokens.pipeline STAGE [NAME ...]."""
 
 import argparse
 import inspect
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def _record_time(stage: str) -> None:
-    """Append the processor seconds of this process and its children to the file that RARETOKENS_STAGE_TIMES names."""
+    """Append the CPU seconds of this process and its children to the file that RARETOKENS_STAGE_TIMES names, if set."""
     if file := os.environ.get("RARETOKENS_STAGE_TIMES"):
         usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         seconds = sum(usage.ru_utime + usage.ru_stime for usage in usages)

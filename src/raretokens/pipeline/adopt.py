@@ -1,8 +1,8 @@
-"""Adopt what a scale's runs left for changed code, where the code is shown to do the same: nothing is trained again.
+"""Adoption of a scale's outputs for changed code that is shown to be equivalent, so that nothing is trained again.
 
-A stage of dvc.lock whose job differs from the present one in its code alone is a candidate. A training is tried for a few steps
-with the old code and with the new (trials.py). Only where every candidate gives the same bytes are the present jobs written into
-dvc.lock.
+A stage of dvc.lock is a candidate if its job differs from the present job only in the code. The old and the new code both train
+each candidate run for a few steps (trials.py). Other candidates run again in full (replays.py). The present jobs are written into
+dvc.lock only if the outputs of every candidate are byte-identical.
 """
 
 import os
@@ -32,21 +32,21 @@ from raretokens.pipeline.short_training import Code
 from raretokens.pipeline.trials import CACHE, Trial, Trials
 from raretokens.pipeline.verify import LOCK
 
-DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # need no model
-LEFT = ("jobs", "report")  # stages that `dvc repro` runs in seconds
+DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
+LEFT = ("jobs", "report")  # stages that are never adopted, since `dvc repro` runs them in seconds
 
 
 @dataclass(frozen=True)
 class Adoption:
-    """Of the scale in the working folder. demo: folder of a scale that the revision ran, with its weights."""
+    """Adoption of the scale in the working folder."""
 
-    revision: str
-    jobs: int  # processes at a time
-    demo: Path
-    report: Callable[[str], None] = print  # hears of each comparison as it ends
+    revision: str  # commit whose code made the outputs
+    jobs: int  # number of parallel processes
+    demo: Path  # folder of a small scale that the revision ran, with its weights
+    report: Callable[[str], None] = print  # called with a line for each finished comparison
 
     def keep_old(self) -> None:
-        """Run the old code's side of all trials, and keep their results."""
+        """Run all trials with the old code and keep the outcomes."""
         with checkout(self.revision) as old:
             found = Trials(self.revision, Code(old), Code(root()), self._stages(old))
 
@@ -59,7 +59,7 @@ class Adoption:
             self._each(one, found.all)
 
     def adopt(self) -> bool:
-        """Whether all candidates were adopted; if not, nothing is changed."""
+        """Adopt all candidates, or change nothing if one is refused. Return whether they were adopted."""
         with checkout(self.revision) as old:
             stages = self._stages(old)
             candidates = [stage for stage in stages if stage.new is not None and not stage.is_current()]
@@ -93,14 +93,14 @@ class Adoption:
         )
 
     def _refusal(self, stage: Stage) -> str | None:
-        """Why it cannot be adopted, whatever a comparison shows."""
+        """Return why a stage cannot be adopted before any comparison, or None if it may be."""
         if not stage.is_former():
             return f"{stage.name}: {self.revision} makes another job than that in {LOCK}; allowed: the revision that ran it"
         changed = stage.changed()
         return changed and f"{stage.name}: its parameters differ: {changed}"
 
     def _train(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
-        """Refusals of trainings."""
+        """Compare the training of candidate runs, and return one refusal for each stage that differs."""
         found, names = Trials(self.revision, Code(old), Code(root()), stages), {stage.name for stage in candidates}
         refused = []
 
@@ -114,7 +114,7 @@ class Adoption:
         return refused
 
     def _replay(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
-        """Refusals of other stages: those of data by this scale's own, those of models by the demo's."""
+        """Run other candidates again and return the refusals. Data stages run on this scale, model stages on the demo."""
         data = [stage for stage in candidates if stage.kind in DATA]
         kinds = {stage.kind for stage in candidates if stage.kind not in DATA and not stage.is_training}
         differs = self._compare(Replay(Code(root()), Path(), stages, {s.name for s in data}, CACHE / "replay"), data)
@@ -130,7 +130,7 @@ class Adoption:
         return refused + [f"{stage.name}: in the demo, {bad[stage.kind]}" for stage in candidates if stage.kind in bad]
 
     def _compare(self, replay: Replay, selected: list[Stage]) -> dict[str, str]:
-        """Stage -> what differs, of those where something does."""
+        """Run the selected stages again and return stage name -> difference, for the stages that differ."""
 
         def one(stage: Stage) -> None:
             self.report(f"{stage.name}: {replay.difference(stage) or 'equal'}")
@@ -140,7 +140,7 @@ class Adoption:
         return {stage.name: why for stage in selected if (why := replay.found[stage.name])}
 
     def _demo(self, old: Path) -> list[Stage]:
-        """Stages of the demo that the revision ran with the parameters of the root."""
+        """Return the stages of the demo that the revision ran with the parameters of the top-level params.yaml."""
         Code(old).run(["1", "jobs"], old)
         folder = CACHE / "jobs"
         folder.mkdir(parents=True, exist_ok=True)
@@ -158,9 +158,13 @@ class Adoption:
 
 
 def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
-    """Committed outputs of a stage that hold the same in present names: former path -> what dvc.lock is to say of it.
+    """Find committed outputs of a stage that differ from dvc.lock only by renamed keys or columns.
 
-    Raises UserError where one holds something else than what dvc.lock says.
+    Returns:
+        Former path -> md5 and size that dvc.lock must record for it.
+
+    Raises:
+        UserError: the content of an output differs from dvc.lock in another way.
     """
     found = {}
     for out, md5 in stage.outs.items():
@@ -177,7 +181,11 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
 
 
 def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
-    """Write the present jobs of stages into dvc.lock, and who adopted them into trained.csv. outs: of migrated()."""
+    """Write the present jobs of stages into dvc.lock, and the adopting revision into trained.csv.
+
+    Args:
+        outs: results of migrated() for all stages together.
+    """
     from dvc.utils.serialize import modify_yaml
 
     by_name = {stage.name: stage for stage in adopted}
@@ -201,7 +209,7 @@ def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]
         if dep["path"] == stage.job:
             dep.update(md5=of(told), size=len(told))
         dep["path"] = renames.path(dep["path"])
-    entry["deps"].sort(key=lambda dep: dep["path"])  # as DVC writes them
+    entry["deps"].sort(key=lambda dep: dep["path"])  # the order in which DVC writes them
     dropped = [out for out in entry["outs"] if renames.is_dropped(out["path"])]
     for out in dropped:
         entry["outs"].remove(out)
@@ -213,7 +221,7 @@ def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]
 
 @contextmanager
 def checkout(revision: str) -> Iterator[Path]:
-    """A git worktree of a revision of this code, for as long as the `with` lasts."""
+    """Yield a temporary git worktree of a revision of this code."""
     folder = (CACHE / "code" / f"{revision}-{os.getpid()}").absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     _git("worktree", "add", "--detach", str(folder), revision)
@@ -224,12 +232,12 @@ def checkout(revision: str) -> Iterator[Path]:
 
 
 def verified_at() -> str:
-    """The last commit that changed dvc.lock of the working folder."""
+    """Return the short hash of the last commit that changed dvc.lock of the working folder, or of HEAD."""
     return resolved(_git("log", "-1", "--format=%H", "--", str(LOCK)) or "HEAD")
 
 
 def resolved(revision: str) -> str:
-    """Its short hash. Raises UserError where git does not know it."""
+    """Return the short hash of a revision. Raises UserError if git does not know the revision."""
     return _git("rev-parse", "--short=12", f"{revision}^{{commit}}")
 
 

@@ -1,6 +1,6 @@
 """Checks of params.yaml beyond its schema: names must exist, and values must not contradict each other.
 
-Each check yields one line per mistake: key, value, what is allowed.
+Each check yields one line per mistake with key, value and allowed values.
 """
 
 import re
@@ -22,7 +22,7 @@ from raretokens.tokenization.vocabulary import SPECIALS
 from raretokens.training.config import RuleChoice, Training, known_rules
 
 SPLITS = ("train", "valid", "test")
-# Keys of a recipe, and the key whose value each may not exceed.
+# Key of a training recipe -> key whose value it must not exceed.
 LIMITS = {"warmup": "steps", "block": "tokens_per_step", "validate_every": "steps"}
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 Lines = Iterator[str]
@@ -50,7 +50,7 @@ def mistakes(parameters: Parameters) -> Lines:
 
 
 def _missing(key: str, name: str, known: Collection[str], what: str) -> Lines:
-    """A line where a name is not among the known ones."""
+    """Yield a line if a name is unknown."""
     if name not in known:
         yield f"{key}: {name!r} is not {what}; {nearest(name, known)}"
 
@@ -59,7 +59,7 @@ def _missing(key: str, name: str, known: Collection[str], what: str) -> Lines:
 
 
 def _own_file(key: str, file: str) -> Lines:
-    """A line where DVC, which hashes the file, would look for another one than the stage that reads it."""
+    """Yield a line if DVC, which hashes the file, would resolve the path differently from the stage that reads it."""
     if file.startswith("~"):
         yield f"{key}: {file!r} is not allowed: DVC does not expand ~; write {str(Path(file).expanduser())!r}"
     elif not file.strip() or "://" in file or "${" in file:
@@ -100,8 +100,8 @@ def _is_reversed(corpus: PreparedCorpus, parameters: Parameters) -> bool:
 
 
 def _bleu_tokenizer(key: str, language: str) -> Lines:
-    """A line where translations into the language could not be scored after their training."""
-    from raretokens.evaluation.metrics.bleu import language_tokenizer  # other corpora need not wait for sacreBLEU
+    """Yield a line if BLEU of translations into the language could not be computed after training."""
+    from raretokens.evaluation.metrics.bleu import language_tokenizer  # importing sacreBLEU is slow
 
     try:
         language_tokenizer(language)
@@ -156,7 +156,7 @@ def _alignment(key: str, tokens: str, parameters: Parameters) -> Lines:
 
 
 def _sides(parameters: Parameters, tokens: str) -> int | None:
-    """Number of sides of the text of token files; None where its corpus is wrong itself."""
+    """Return the number of sides of tokenized text: 2 for sentence pairs. None if its corpus is invalid."""
     corpus = parameters.corpora.get(parameters.tokens[tokens].corpus)
     return len(describe(corpus.task).sides) if corpus and corpus.task in tasks.names() else None
 
@@ -179,7 +179,7 @@ def _task(task: str, settings: TaskSettings) -> Lines:
             yield f"{place}.snapshot_every: {every} is not allowed: {allowed}"
     yield from _rule(f"{key}.rule", recipe.rule)
     yield from of_task
-    # The embedding matrix can be projected only where a snapshot was kept.
+    # The embedding matrix can be projected only at steps with a snapshot.
     if wrong := [update for update in settings.projection_steps if update % recipe.snapshot_every]:
         yield f"{task}.projection_steps: {wrong} are no multiples of {key}.snapshot_every ({recipe.snapshot_every})"
     context, window = (getattr(getattr(settings, "evaluation", None), name, None) for name in ("context", "window"))
@@ -252,7 +252,7 @@ def _text(key: str, parameters: Parameters, task: str, tokens: str) -> Lines:
 
 
 def _options(key: str, given: dict[str, Any], declared: dict[str, Option], keys: list[str]) -> Lines:
-    """keys: of the section besides its options."""
+    """Yield a line for each unknown option or invalid value. `keys` are the other allowed keys of the section."""
     for name, value in given.items():
         if name not in declared:
             yield unknown_key(key, name, value, [*keys, *declared])
@@ -271,4 +271,4 @@ def _option_from(key: str, parameters: Parameters, line: Line, declared: dict[st
         yield f"{key}: {line.option_from!r} is no key of params.yaml; {nearest(line.option_from, tree)}"
         return
     if wanted is not None and not wanted.accepts(value):
-        yield f"{line.option_from}: {value!r} is not allowed: should be {wanted.allowed}"  # once, however many runs share it
+        yield f"{line.option_from}: {value!r} is not allowed: should be {wanted.allowed}"  # the caller removes duplicates

@@ -1,4 +1,4 @@
-"""A scale as a chain of Slurm jobs: shared stages, an array of runs, an array of runs that continue them, the reports."""
+"""A scale as a chain of Slurm jobs: shared stages, an array of runs, an array of continued runs, and the reports."""
 
 import subprocess
 from collections.abc import Iterator
@@ -16,34 +16,31 @@ from raretokens.pipeline.planning.plan import plan
 from raretokens.pipeline.targets import SHARED_STAGES, run_targets
 from raretokens.tasks.parameters import Parameters
 
-FOLDER = SCRATCH / "cluster"  # lists of targets, and what the jobs print
-WARNING = 120  # seconds before the time limit: the job is requeued
-MARGIN, SPARE = 1.25, 2.0  # of memory, and GB for DVC
-SLOWER, OTHERS = 1.5, 1.0  # of hours, and those of predictions, translations and scores
-SMALL = 8.0  # GB for the reports
-WORKERS = 2  # of each GPU, in addition to the process that trains on it
+FOLDER = SCRATCH / "cluster"  # lists of targets, and output of the jobs
+WARNING = 120  # seconds before the time limit at which a job is requeued
+MARGIN, SPARE = 1.25, 2.0  # factor on the planned memory; GB of memory for DVC
+SLOWER, OTHERS = 1.5, 1.0  # factor on the planned training hours; hours for predictions, translations and scores
+SMALL = 8.0  # GB of memory for the reports
+WORKERS = 2  # CPU cores per GPU for the data loader, in addition to the training process
 
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job or an array of jobs; resources in GB and hours, None: Slurm's default.
+    """A Slurm job or job array. Resources that are None get Slurm's default."""
 
-    name: of the file of targets, which has a line for each task.
-    """
-
-    name: str
+    name: str  # also of the file of targets, which has one line for each array task
     targets: list[str]
     cpus: int
-    memory: float | None
+    memory: float | None  # GB per node
     hours: float | None
-    gpus: int = 0
+    gpus: int = 0  # per node
     nodes: int = 1
-    array: str = ""
-    flags: list[str] = field(default_factory=list)  # of dvc repro
+    array: str = ""  # value of sbatch --array; empty: a single job
+    flags: list[str] = field(default_factory=list)  # options of dvc repro
 
 
 def jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
-    """The jobs of a scale in their order. Raises UserError where a plan is needed and cannot be made."""
+    """Return the Slurm jobs of a scale in order. Raises UserError if a plan is needed and cannot be made."""
     gigabytes, hours = _largest(parameters, settings)
     runs = {"runs": run_targets(parameters), "continued": run_targets(parameters, continued=True)}
     before = list(data.needs(parameters))
@@ -64,7 +61,7 @@ def jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
 
 
 def _largest(parameters: Parameters, settings: Cluster) -> tuple[float | None, float | None]:
-    """GB of a node and hours that suffice for every run. Hours of a CPU are unknown."""
+    """Return the memory of a node in GB and the hours that suffice for every run. Hours on a CPU are unknown (None)."""
     if settings.memory and (settings.hours or not settings.gpus):
         return settings.memory, settings.hours
     processes, every = max(settings.gpus, 1) * settings.nodes, list(parameters.every_run())
@@ -88,7 +85,7 @@ def _known(value: float, otherwise: float) -> float:
 
 
 def commands(jobs: list[SlurmJob], settings: Cluster, root: Path) -> Iterator[list[str]]:
-    """sbatch for each job; `{after}` stands for the id of the job before."""
+    """Yield the sbatch command of each job. `{after}` is a placeholder for the id of the previous job."""
     for number, job in enumerate(jobs):
         output = FOLDER / f"{job.name}-{'%A_%a' if job.array else '%j'}.log"
         yield [

@@ -1,9 +1,8 @@
-"""The code that a stage runs, as hashes of the definitions that it can reach by their names, in whatever file they are.
+"""Hashes of the code that a stage runs: all definitions in this package that the stage can reach by name.
 
-A stage begins at its function in stages.py and at the modules that its job names. A statement that it reaches brings what the
-names in it stand for, and what importing those files does. A module that is used as a whole brings all that is in its file, as
-does a `*`. Comments, docstrings and the layout of lines do not count, so an edit that cannot change an answer makes no stage
-run again.
+The search starts at the function of the stage in stages.py and at the modules that its job names. From a statement it follows
+every name in the statement, and the effects of importing the files that define them. A module used as a whole, or `import *`,
+includes its entire file. Comments, docstrings and formatting are ignored, so editing them does not run a stage again.
 """
 
 import hashlib
@@ -15,12 +14,12 @@ from pathlib import Path
 from raretokens.pipeline.definitions import DIGITS, ROOT, Chain, Import, Statement, statements
 
 PACKAGE = Path(__file__).parents[1]
-IMPORTED = -1  # in place of a statement's number: the file as an import runs it
-Step = tuple[Path, int]  # a statement of a file
+IMPORTED = -1  # in place of a statement's number: the effects of importing the file
+Step = tuple[Path, int]  # file and number of a statement
 
 
 class Code:
-    """The files of a package as they are now; each is read once."""
+    """Code of a package, in which each file is read once."""
 
     def __init__(self, package: Path = PACKAGE) -> None:
         self.package = package
@@ -31,17 +30,21 @@ class Code:
 
     @cached_property
     def modules(self) -> dict[str, Path]:
-        """Dotted name -> file."""
+        """Dotted name of a module -> file."""
         files = {
             path: [ROOT, *path.relative_to(self.package).with_suffix("").parts] for path in self.package.rglob("*.py")
         }
         return {".".join(parts).removesuffix(".__init__"): path for path, parts in files.items()}
 
     def of_files(self, *roots: str) -> dict[str, str]:
-        """File, seen from the package -> hash of what of it can be reached from the roots.
+        """Hash the code that can be reached from the roots, file by file.
 
-        A root is a module (`raretokens.models.cnn`), a definition (`raretokens.models.cnn:MODEL`), or a function without what
-        the top of its file imports (`raretokens.pipeline.stages:train()`). Files of data count where code looks for files.
+        Args:
+            roots: a module (`raretokens.models.cnn`), a definition (`raretokens.models.cnn:MODEL`), or a function without the
+                top-level imports of its file (`raretokens.pipeline.stages:train()`).
+
+        Returns:
+            File, relative to the package -> hash of its reachable statements. Data files count where code searches for files.
         """
         if roots not in self._hashes:
             reached = self.reached(*roots)
@@ -53,14 +56,14 @@ class Code:
         return self._hashes[roots]
 
     def of_rooms(self, *roots: str) -> dict[str, str]:
-        """The same, a hash for each package or file at the top of this one."""
+        """Hash the code that can be reached from the roots, with one hash for each top-level subpackage or module."""
         rooms = defaultdict(list)
         for name, digest in self.of_files(*roots).items():
             rooms[name.partition("/")[0].removesuffix(".py")].append(f"{name} {digest}")
         return {room: _hash(files) for room, files in rooms.items()}
 
     def reached(self, *roots: str) -> dict[Path, set[int]]:
-        """File that is run -> numbers of the statements that can be reached."""
+        """Return file -> numbers of the statements that can be reached from the roots."""
         found = defaultdict[Path, set[int]](set)
         seen, waiting = set[Step](), [step for root in roots for step in self._begin(root)]
         while waiting:
@@ -84,7 +87,7 @@ class Code:
         file = self.modules[module]
         if name.endswith("()"):
             for number in self._binding(file, name.removesuffix("()")):
-                # What the top of this file imports surrounds the stages: it is in no job.
+                # Top-level imports of stages.py do not affect results, so no job hashes them.
                 self._next[file, number] = frozenset(self._inside(self.statements(file)[number]))
                 yield file, number
         elif name:
@@ -100,7 +103,7 @@ class Code:
         return self._next[step]
 
     def _run(self, file: Path) -> Iterator[Step]:
-        """What importing a file does: the packages that it is in, what it imports, and its statements that act."""
+        """Yield what importing a file runs: its parent packages, its imports, and its statements with effects."""
         for parent in file.relative_to(self.package.parent).parents:
             yield from self._files([".".join(parent.parts)])
         for number, statement in enumerate(self.statements(file)):
@@ -113,7 +116,7 @@ class Code:
         yield file, IMPORTED
         yield from self._inside(statement)
         if statement.is_import:
-            return  # who uses the name says how (_named)
+            return  # the statements that use the name decide what is followed (_named)
         for chain in statement.uses:
             yield from self._named(file, chain)
         for what in statement.imports if not statement.is_definition else ():
@@ -122,7 +125,7 @@ class Code:
             yield from self._whole(file)
 
     def _inside(self, statement: Statement) -> Iterator[Step]:
-        """What the imports inside a statement bring, and the modules whose names are written in it."""
+        """Yield what the imports inside a statement reach, and modules whose names occur in it as strings."""
         yield from self._running(statement)
         for chain in statement.uses:
             for what in statement.imports:
@@ -146,7 +149,7 @@ class Code:
         return self._bound[file].get(name, [])
 
     def _named(self, file: Path, chain: Chain) -> Iterator[Step]:
-        """What a dotted name stands for that begins at the top of a file; nothing where it is built in."""
+        """Yield the statements that define a dotted name of a file's top level; nothing for a builtin."""
         for number in self._binding(file, chain[0]):
             yield file, number
             statement = self.statements(file)[number]
@@ -162,7 +165,7 @@ class Code:
             yield from self._attribute(what.module, chain)
 
     def _attribute(self, module: str, chain: Chain) -> Iterator[Step]:
-        """What module.attribute.attribute stands for; all of a module where none follows, or none that is known."""
+        """Yield the statements that define module.attribute.attribute; the whole module without a known attribute."""
         file = self.modules[module]
         yield file, IMPORTED
         inner = f"{module}.{chain[0]}" if chain else ""
@@ -181,7 +184,7 @@ class Code:
                 yield from self._imported(what, ())
 
     def _data(self, reached: dict[Path, set[int]]) -> set[Path]:
-        """Files that are no code, in the folders of code that looks for files, or for templates of a package."""
+        """Return data files in the folders of code that uses `__file__`, and of packages named in strings (templates)."""
         folders = set[Path]()
         for file, numbers in reached.items():
             for statement in map(self.statements(file).__getitem__, numbers):

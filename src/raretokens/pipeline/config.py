@@ -1,4 +1,4 @@
-"""params.yaml: its schema, and reading it as one frozen object that is checked before any work."""
+"""Schema of params.yaml, which is read as one frozen object and validated before any work."""
 
 from functools import cache
 from pathlib import Path
@@ -17,8 +17,9 @@ from raretokens.yaml_files import checked, read_yaml
 def load(path: Path = PARAMETERS) -> Parameters:
     """Read and check params.yaml.
 
-    Raises UserError with one line per mistake: unknown keys, wrong types, runs that name a missing objective, size or
-    corpus, contradictory values.
+    Raises:
+        UserError: with one line per mistake. Mistakes are unknown keys, wrong types, contradictory values, and runs that name a
+            missing objective, model config or corpus.
     """
     if not path.exists():
         raise UserError(f"{path}: no such file; run from the folder of a scale (the top level or scales/*)")
@@ -31,12 +32,12 @@ def load(path: Path = PARAMETERS) -> Parameters:
 
 @cache
 def schema() -> type[Parameters]:
-    """Parameters with a section and a run sheet for each task."""
+    """Build the schema of params.yaml: Parameters with a section and a run sheet for each task."""
     files = {name: tasks.load(name) for name in tasks.names()}
     lines = {name: getattr(file, "Line", Line) for name, file in files.items()}
     sheets = {name: (dict[Name, line], {}) for name, line in lines.items()}
     continued = {name: (dict[Name, _continued(line)], {}) for name, line in lines.items()}
-    # None: a scale without the task.
+    # A scale without the task has no section (None).
     sections = {name: (getattr(file, "Settings", TaskSettings) | None, None) for name, file in files.items()}
     continued_sheets = create_model("Continued", __base__=Strict, **continued)
     return create_model(
@@ -49,5 +50,5 @@ def schema() -> type[Parameters]:
 
 
 def _continued(line: type[Line]) -> type[Line]:
-    """A line of a run that starts from the kept weights of another run of its task."""
+    """Build the schema of a continued run, which starts from the kept weights of another run of its task."""
     return create_model("ContinuedLine", __base__=line, init_from=(str, ...))

@@ -1,4 +1,4 @@
-"""Context of the stages that does not affect results: machine settings, progress, refusals, and where files come from."""
+"""Context of the stages that does not affect results: machine settings, progress, resource checks, and sources of files."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def root() -> Path:
-    """The folder of the code."""
+    """Return the root of the repository."""
     return Path(__file__).parents[3]
 
 
 def mirror() -> Path | None:
-    """The folder that is tried before the network; the environment variable of a machine goes before the parameter."""
+    """Return the folder that is searched before the network: RARETOKENS_MIRROR, else `mirror` of params.yaml."""
     named = os.environ.get("RARETOKENS_MIRROR") or read_yaml(paths.PARAMETERS).get("mirror")
     return Path(named).expanduser() if named else None
 
 
 def own_file(name: str) -> Path:
-    """A file of a custom corpus, relative to the folder of params.yaml."""
+    """Return the path of a file of a custom corpus, relative to the folder of params.yaml."""
     files = read_yaml(paths.PARAMETERS).get("own") or {}
     if name not in files:
         raise UserError(f"own.{name}: not in params.yaml; there are {', '.join(files) or 'none'}")
@@ -35,7 +35,10 @@ def own_file(name: str) -> Path:
 
 
 def check_place(own: Mapping[str, str]) -> None:
-    """Check what DVC cannot do in this folder; own: the files of custom corpora.
+    """Check that DVC can work in this folder.
+
+    Args:
+        own: name -> file of custom corpora.
 
     Raises:
         UserError: `data` is a symbolic link that leaves the git repository, or DVC has copied the project without a file that
@@ -64,7 +67,11 @@ def machine() -> "Machine":
 
 
 def training(job: "TrainJob", train: "Callable[[Execution, Observer], None]") -> None:
-    """Train on this machine: with its launcher, if memory and disk suffice, with progress; then record how long it took."""
+    """Train with the launcher of this machine, print progress, and record the time.
+
+    Raises:
+        UserError: memory or disk does not suffice.
+    """
     from raretokens.pipeline.machine.settings import launch
 
     settings = machine()

@@ -1,7 +1,7 @@
-"""The top-level statements of a Python file: what each binds, which names it needs, and whether importing the file acts.
+"""Top-level statements of a Python file: names that each binds, names that it needs, and whether it has effects on import.
 
-Where the syntax alone cannot tell, a statement needs more rather than less: names in annotations, in default values and in every
-branch count. Only what is under `if TYPE_CHECKING` does not.
+Where the syntax is not conclusive, the analysis overestimates: names in annotations, default values and all branches count as
+needed. Only code under `if TYPE_CHECKING` is ignored.
 """
 
 import ast
@@ -13,13 +13,13 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 ROOT = __package__.partition(".")[0]
-DIGITS = 12  # of a hash
+DIGITS = 12  # hexadecimal digits of a hash
 Chain = tuple[str, ...]  # a dotted name: ("module", "attribute")
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITION = (*FUNCTION, ast.ClassDef)
 
-# What a top-level statement may call without acting on anything but the value that it binds. Any other call makes it an effect,
-# which counts wherever the file is imported.
+# Functions that a top-level statement may call without an effect besides binding a value. A statement with any other call has
+# effects, so it counts wherever the file is imported.
 ACTING = {"__import__", "delattr", "eval", "exec", "globals", "input", "open", "print", "setattr"}
 HARMLESS = set(dir(builtins)) - ACTING | {
     "AfterValidator", "BeforeValidator", "ConfigDict", "DataFrame", "Discriminator", "Field", "MappingProxyType", "NewType",
@@ -31,16 +31,16 @@ HARMLESS = set(dir(builtins)) - ACTING | {
 
 
 class Import(NamedTuple):
-    """`import module`, or `from module import name`; bound: the name that stands for it from there on."""
+    """`import module` or `from module import name`."""
 
-    bound: str
+    bound: str  # name that the import binds in the importing file
     module: str
-    name: str
-    runs: frozenset[str]  # modules that may run for it
+    name: str  # empty for `import module`
+    runs: frozenset[str]  # modules that the import may execute
 
 
 class Statement:
-    """A top-level statement; of an import of several names, one for each name."""
+    """A top-level statement. An import of several names becomes one statement per name."""
 
     def __init__(self, node: ast.stmt, source: list[str], package: str, what: Import | None = None) -> None:
         self.node, self.nodes = node, list(ast.walk(node))
@@ -50,7 +50,7 @@ class Statement:
         first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
         self.lines = range(first, (node.end_lineno or first) + 1)
         self._source = "\n".join(source[first - 1 : node.end_lineno])
-        self.acts = False  # when the file is imported
+        self.acts = False  # whether it has effects when the file is imported; statements() sets it
 
     @property
     def is_definition(self) -> bool:
@@ -58,14 +58,14 @@ class Statement:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of its syntax tree, so comments, docstrings and the layout of lines do not count."""
+        """Hash of the syntax tree, which ignores comments, docstrings and formatting."""
         what = self.imports[0] if self.is_import else None
         text = f"{what.bound} = {what.module}:{what.name}" if what else _canonical(self.node)
         return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
     @cached_property
     def uses(self) -> set[Chain]:
-        """Dotted names that begin at the top of the file or at one of `imports`; those of an import are its users' matter."""
+        """Dotted names that start at a top-level name of the file or at one of `imports`; empty for an import statement."""
         if self.is_import:
             return set()
         known = _global_names(self._source) | {what.bound for what in self.imports}
@@ -73,13 +73,13 @@ class Statement:
 
     @cached_property
     def modules(self) -> set[str]:
-        """Texts that look like names of this package's modules."""
+        """Strings in the statement that look like names of this package's modules."""
         texts = {one.value for one in self.nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)}
         return {text for text in texts if text.startswith(f"{ROOT}.")}
 
     @property
     def sees_all(self) -> bool:
-        """Whether it may look up names of its file that are not written in it."""
+        """Whether the statement may look up arbitrary names of its file, through globals() or sys.modules."""
         return any(chain[0] == "globals" or chain[:2] == ("sys", "modules") for chain in self.uses)
 
     @property
@@ -89,7 +89,12 @@ class Statement:
 
 @cache
 def statements(text: str, package: str) -> tuple[Statement, ...]:
-    """Statements of a file in their order; package: the dotted name that its relative imports begin at."""
+    """Parse the top-level statements of a file, in order.
+
+    Args:
+        text: source code of the file.
+        package: dotted name that its relative imports start at.
+    """
     tree, lines = ast.parse(text), text.split("\n")
     _clean(tree)
     found = list[Statement]()
@@ -99,10 +104,10 @@ def statements(text: str, package: str) -> tuple[Statement, ...]:
         else:
             found.append(Statement(node, lines, package))
     used = {node.id for one in found for node in one.nodes if isinstance(node, ast.Name)}
-    # Calling one of these acts: each is of this package.
+    # Calling a name of this package counts as an effect.
     own = {name for one in found if not one.is_import or _is_own(one.imports[0]) for name in one.binds}
     for one in found:
-        if one.is_import:  # a library that nothing here uses is imported for what that does
+        if one.is_import:  # an unused library is imported for its effects
             one.acts = not one.binds & used and not _is_own(one.imports[0])
         else:
             one.acts = not one.is_definition or any(_acts(called, own) for called in _called_at_once(one.node))
@@ -110,7 +115,7 @@ def statements(text: str, package: str) -> tuple[Statement, ...]:
 
 
 def _clean(tree: ast.AST) -> None:
-    """Take docstrings out of a tree, and what only a type checker sees."""
+    """Remove docstrings and `if TYPE_CHECKING` blocks from a tree."""
     for node in ast.walk(tree):
         for field, body in ast.iter_fields(node):
             if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
@@ -126,7 +131,7 @@ def _without_text(body: Iterable[Any]) -> Iterator[ast.stmt]:
 
 
 def _canonical(value: Any) -> str:
-    """A syntax tree as a text that does not depend on the layout of the source, nor on the version of Python."""
+    """Serialise a syntax tree, independent of source formatting and Python version."""
     if isinstance(value, ast.AST):
         fields = ((name, part) for name, part in ast.iter_fields(value) if name not in ("ctx", "kind", "type_comment"))
         parts = (f"{name}={text}" for name, part in fields if (text := _canonical(part)))
@@ -137,7 +142,7 @@ def _canonical(value: Any) -> str:
 
 
 def _is_constant(node: ast.stmt) -> bool:
-    """Whether a statement does nothing but bind names to a value."""
+    """Return whether a statement only binds names to a value."""
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     plain = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.Store)
     return isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and all(
@@ -146,7 +151,7 @@ def _is_constant(node: ast.stmt) -> bool:
 
 
 def _bound(nodes: list[ast.AST], imports: list[Import]) -> Iterator[str]:
-    """Names at the top of the file that a statement binds, in any of its branches."""
+    """Yield the top-level names that a statement binds in any of its branches."""
     if isinstance(nodes[0], DEFINITION):
         yield nodes[0].name
         return
@@ -186,7 +191,7 @@ def _dotted(node: ast.AST) -> Chain | None:
 
 
 def _chains(node: ast.AST) -> Iterator[Chain]:
-    """The longest dotted name at each place."""
+    """Yield the longest dotted name at each place, such as ("a", "b", "c") for a.b.c."""
     waiting = [node]
     while waiting:
         one = waiting.pop()
@@ -197,7 +202,7 @@ def _chains(node: ast.AST) -> Iterator[Chain]:
 
 
 def _in_annotations(nodes: list[ast.AST]) -> Iterator[Chain]:
-    """Names in annotations that are written as strings."""
+    """Yield the names in annotations that are strings."""
     annotated = (one for one in nodes if isinstance(one, (ast.arg, ast.AnnAssign, *FUNCTION)))
     for one in annotated:
         for annotation in filter(None, (getattr(one, "annotation", None), getattr(one, "returns", None))):
@@ -210,10 +215,10 @@ def _in_annotations(nodes: list[ast.AST]) -> Iterator[Chain]:
 
 
 def _global_names(source: str) -> set[str]:
-    """Names that a statement may look up at the top of the file."""
+    """Return the names that a statement may look up at the top level of the file."""
     try:
         waiting = [symtable.symtable(source, "", "exec")]
-    except SyntaxError:  # lines of a branch, which are indented: any name
+    except SyntaxError:  # indented lines of a branch: any name
         return {chain[0] for chain in _chains(ast.parse(f"if True:\n{source}"))}
     names = set[str]()
     while waiting:
@@ -229,7 +234,7 @@ def _global_names(source: str) -> set[str]:
 
 
 def _called_at_once(node: ast.AST) -> Iterator[ast.AST]:
-    """What is called when the file is imported: decorators, default values, values of constants, bodies of classes."""
+    """Yield what importing the file calls: in decorators, default values, values of constants and class bodies."""
     yield from getattr(node, "decorator_list", [])
     parts: Iterable[ast.AST | None] = ast.iter_child_nodes(node)
     if isinstance(node, FUNCTION):

@@ -18,16 +18,16 @@ def job_text(job: Section, code: dict[str, str]) -> str:
 
 
 def params_hash(jobs: Iterable[Section]) -> str:
-    """Short hash of the parameters of jobs, by which scores of other parameters are recognised.
+    """Short hash of the parameters of jobs, which identifies scores that were computed with other parameters.
 
-    The points that figures draw change no score and do not count.
+    `clouds`, the points that figures show, affects no score and is excluded.
     """
     text = json.dumps([job.model_dump(mode="json", exclude={"clouds"}) for job in jobs], ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def read_job_file(stage: str, name: str) -> bytes:
-    """The bytes of a job file. Raises UserError where params.yaml declares nothing of that name."""
+    """Read the bytes of a job file. Raises UserError if params.yaml declares no job of that name."""
     path = paths.job(stage, name)
     try:
         return path.read_bytes()
@@ -38,12 +38,12 @@ def read_job_file(stage: str, name: str) -> bytes:
 
 
 def load_job(kind: type[Kind], stage: str, name: str) -> Kind:
-    """The job of a stage."""
+    """Load the job of a stage. Raises UserError if its file is missing or from another version."""
     return parse_job(kind, read_job_file(stage, name), paths.job(stage, name))
 
 
 def parse_job(kind: type[Kind], content: bytes, path: Path) -> Kind:
-    """The job in the bytes of a job file. Raises UserError where another version wrote it."""
+    """Parse the bytes of a job file. Raises UserError if another version wrote it."""
     try:
         return kind.model_validate_json(json.dumps(json.loads(content)["job"]))
     except ValueError as error:

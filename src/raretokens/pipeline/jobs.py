@@ -1,4 +1,4 @@
-"""All jobs of a params.yaml: for each stage and name, its job specification."""
+"""Job specifications that params.yaml declares, one for each stage and name."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -23,8 +23,8 @@ from raretokens.tokenization.config import AlignJob, EncodeJob
 from raretokens.training.config import TrainJob
 
 STAGES = "raretokens.pipeline.stages"
-PINNED = ("fetch", "own")  # outputs are pinned by hash: the job only orders the stage after the check of params.yaml
-# Definitions of the file of a task that a stage uses.
+PINNED = ("fetch", "own")  # outputs are pinned by hash; the job only makes the stage wait for the check of params.yaml
+# Stage -> definitions in the module of a task that the stage uses.
 OF_TASK = {
     "train": ("training_data", "criterion"),
     "predict": ("Predict", "predict"),
@@ -36,7 +36,7 @@ CODE = Code()
 
 
 def all_jobs(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
-    """Stage, name and job of all stages that have a job."""
+    """Yield stage, name and job of all stages that have a job."""
     yield from (("fetch", name, Section()) for name in parameters.sources)
     yield from (("own", name, Section()) for name in parameters.own)
     for name, corpus in parameters.corpora.items():
@@ -56,7 +56,7 @@ def all_jobs(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
 
 
 def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
-    """Stage and job of all stages of a run, training first."""
+    """Yield stage and job of all stages of a run, training first."""
     jobs = list(_of_run(parameters, run))
     parts = [*_of_text(parameters, run.tokens), *(job for _, job in jobs)]
     mark = params_hash(parts)
@@ -65,7 +65,7 @@ def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section
 
 
 def _clouds(parameters: Parameters, run: Run) -> list[str]:
-    """Series of the run that figures draw as clouds of points: no others are written, as they are large."""
+    """Return the series of the run that figures show as point clouds. Only these are written, since series are large."""
     figures, sheet = _figures().values(), parameters.lines(run.task)
     return sorted({series for one in figures for name, series in one.clouds(run.task, sheet) if name == run.name})
 
@@ -76,7 +76,7 @@ def _figures() -> dict[str, Figure]:
 
 
 def _of_text(parameters: Parameters, tokens: str) -> Iterator[Section]:
-    """The jobs of the stages before training."""
+    """Yield the jobs of the stages before training."""
     corpus = parameters.tokens[tokens].corpus
     yield from (_prepare(parameters, corpus), _encode(parameters, tokens))
 
@@ -115,14 +115,14 @@ def train_job(parameters: Parameters, run: Run) -> TrainJob:
 
 
 def job_files(parameters: Parameters) -> dict[Path, str]:
-    """Path below data/jobs -> content of the job file."""
+    """Return path below data/jobs -> content of the job file, for all jobs."""
     return {
         Path(stage, f"{name}.json"): job_text(job, code_hashes(stage, job)) for stage, name, job in all_jobs(parameters)
     }
 
 
 def run_sheet(parameters: Parameters) -> Sheet:
-    """The run sheet that reports are made from; the first corpus of each task is the text of the scale."""
+    """Build the run sheet that the reports are made from. The first corpus of each task is the corpus of the scale."""
     corpora = list(parameters.corpora.values())
     by_task = {task: [corpus for corpus in corpora if corpus.task == task] for task in tasks.names()}
     runs = {task: {name: parameters.run(task, name) for name in parameters.lines(task)} for task in tasks.names()}
@@ -145,15 +145,16 @@ def _sheet_line(parameters: Parameters, run: Run) -> SheetLine:
 
 
 def write_jobs(parameters: Parameters, into: Path) -> None:
-    """Write all job files; an unchanged job keeps its bytes, so that its stage does not run again."""
+    """Write all job files. An unchanged job keeps its bytes, so its stage does not run again."""
     for path, content in job_files(parameters).items():
         write_text(into / path, content)
 
 
 def code_hashes(stage: str, job: Section) -> dict[str, str]:
-    """Hashes of the code that a stage runs for a job; none where the code cannot change the output.
+    """Return hashes of the code that a stage runs for a job; empty if the code cannot change the output.
 
-    Training takes longest, so a hash for each file says what an edit would train again; of other stages one for each room does.
+    Training jobs have a hash for each file, which shows what an edit would train again. Jobs of other stages have a hash for each
+    subpackage.
     """
     if stage in PINNED:
         return {}
@@ -162,13 +163,13 @@ def code_hashes(stage: str, job: Section) -> dict[str, str]:
 
 
 def code_roots(stage: str, job: Section) -> tuple[str, ...]:
-    """Definitions from which the code of a stage is followed: its function, and the modules that the job names."""
+    """Return the roots of the code of a stage (see Code.of_files): its function, and the modules that the job names."""
     function = stage.split("-")[0]
     return f"{STAGES}:{function}()", *_named(function, job)
 
 
 def _named(stage: str, job: Section) -> Iterator[str]:
-    """Modules that a stage imports by a name in its job, and definitions of the file of a task."""
+    """Yield the modules that a stage imports by a name in its job, and definitions in the module of a task."""
     run: Run | None = getattr(job, "run", None)
     if run and stage != "score":
         yield f"raretokens.models.{run.architecture}"
@@ -188,7 +189,7 @@ def _named(stage: str, job: Section) -> Iterator[str]:
 
 
 def remove_stale_scores(sheet: Sheet, *folders: Path) -> None:
-    """Remove score files of runs that are no longer on the run sheet, which no stage owns: <task>/<run>.* of each folder."""
+    """Remove <task>/<run>.* of each folder if the run is no longer on the run sheet, since no stage owns those files."""
     for folder in folders:
         for path in sorted(folder.glob("*/*.*")):
             task, run = path.parent.name, path.name.split(".")[0]

@@ -1,4 +1,4 @@
-"""Stages as a dvc.lock has them, with the jobs that two versions of the code make for them."""
+"""Stages of a dvc.lock, with the jobs that the former and the present code generate for them."""
 
 import hashlib
 import json
@@ -15,16 +15,16 @@ from raretokens.yaml_files import read_yaml
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of dvc.lock with its job then and now."""
+    """A stage of dvc.lock with its former and its present job."""
 
     name: str  # kind@key
     command: str
-    job: str  # path
-    md5: str  # of the job
-    deps: Mapping[str, str]  # other path that it reads -> md5
-    outs: Mapping[str, str] = field(default_factory=dict)  # path -> md5
-    old: bytes = b""
-    new: str | None = None  # None: params.yaml no longer has it
+    job: str  # path of the job file
+    md5: str  # md5 of the job file in dvc.lock
+    deps: Mapping[str, str]  # path of another dependency -> md5
+    outs: Mapping[str, str] = field(default_factory=dict)  # path of an output -> md5
+    old: bytes = b""  # job file that the former code writes
+    new: str | None = None  # job file that the present code writes; None: params.yaml no longer has the stage
 
     @property
     def kind(self) -> str:
@@ -36,7 +36,7 @@ class Stage:
 
     @property
     def arguments(self) -> list[str]:
-        """Threads, stage, and arguments of the stage."""
+        """Words of the former command after stages/run: threads, stage, and arguments of the stage."""
         return shlex.split(self.command)[1:]
 
     @property
@@ -60,18 +60,23 @@ class Stage:
         return same_names and self.new is not None and md5(self.new.encode()) == self.md5
 
     def is_former(self) -> bool:
-        """Whether dvc.lock has the job that the former code makes."""
+        """Return whether dvc.lock records the job that the former code writes."""
         return md5(self.old) == self.md5
 
     def changed(self) -> str | None:
-        """The first parameter that differs between then and now, in words."""
+        """Describe the first parameter that differs between the former and the present job; None if none differs."""
         old, new = renames.job(json.loads(self.old)["job"]), json.loads(self.new or "{}")["job"]
         new = renames.without_added(new, old)
         return next(_changes(renames.without_hashes(old), renames.without_hashes(new)), None)
 
 
 def read_stages(lock: Path, then: Path, now: Mapping[str, str]) -> list[Stage]:
-    """All stages of a dvc.lock that have a job. then: folder with the former jobs; now: path of a job -> its content."""
+    """Read all stages of a dvc.lock that have a job.
+
+    Args:
+        then: folder with the job files of the former code.
+        now: path of a job file -> its present content.
+    """
     found = []
     for name, stage in read_yaml(lock)["stages"].items():
         for dep in stage.get("deps", []):
@@ -98,14 +103,14 @@ def md5(content: bytes) -> str:
 
 
 def files_of(place: Path) -> list[str]:
-    """All files of a folder, seen from there; of a file an empty name."""
+    """Return all files of a folder as relative paths; [""] if `place` is itself a file."""
     if place.is_file():
         return [""]
     return sorted(path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file())
 
 
 def md5_of(place: Path) -> str:
-    """As DVC takes it of a file or a folder."""
+    """Compute DVC's md5 of a file, or of a folder (with suffix .dir)."""
     if place.is_file():
         return md5(place.read_bytes())
     listed = [{"md5": md5((place / name).read_bytes()), "relpath": name} for name in files_of(place)]

@@ -1,48 +1,48 @@
-"""Names that changed since a scale was verified, so that `adopt` compares what is the same under another name.
+"""Names that changed since a scale was verified, so that `adopt` recognises equal content under another name.
 
-All tables are empty where nothing was renamed. Fill them, adopt every scale, and empty them again.
+The tables are empty unless names changed. After a renaming, fill them, adopt every scale, and empty them again.
 """
 
 import json
 from pathlib import PurePath
 from typing import Any
 
-# Former key of a job -> present key. "training.updates" is that key inside `training` alone; it goes before "updates".
+# Former key of a job -> present key. "training.updates" applies only inside `training` and takes precedence over "updates".
 KEYS: dict[str, str] = {}
-# Key (present name) -> former value -> present value, of values of jobs that are names: {"architecture": {"cnn": "conv"}}.
+# Present key -> former value -> present value, for values of jobs that are names: {"architecture": {"cnn": "conv"}}.
 VALUES: dict[str, dict[str, str]] = {}
-# Former key of a score file or column of a CSV or TSV file -> present one.
+# Former key of a score file, or column of a CSV or TSV file -> present name.
 COLUMNS: dict[str, str] = {}
-# First item of a pair in a list of a score file -> present one.
+# Former first item of a pair in a list of a score file -> present first item.
 PAIRS: dict[str, str] = {}
-# Part of the name of a tensor in a saved state, between dots -> present one. Weights and snapshots keep their names.
+# Former component of a dotted tensor name in a saved state -> present component. Weights and snapshots keep their names.
 STATE: dict[str, str] = {}
-# Former stage -> present stage, as dvc.lock names it before an @.
+# Former stage -> present stage, as in dvc.lock before the @.
 STAGES: dict[str, str] = {}
-# Former start of a path below the folder of a scale -> present start; the longest that fits counts.
+# Former prefix of a path below the folder of a scale -> present prefix. The longest matching prefix applies.
 PATHS: dict[str, str] = {}
-# Former end of a path -> present end, such as {".drawn.csv": ".bootstrap.csv"}.
+# Former suffix of a path -> present suffix, such as {".drawn.csv": ".bootstrap.csv"}.
 ENDINGS: dict[str, str] = {}
 # Part of a former command in dvc.lock -> present part, such as {"' probe '": "' predict lm '"}.
 COMMANDS: dict[str, str] = {}
-# Ends of the paths of outputs that no stage writes any more.
+# Suffixes of the paths of outputs that no stage writes any more.
 DROPPED: tuple[str, ...] = ()
-# Present keys of jobs that former jobs do not have, and that change no value of an output.
+# Present keys of jobs that former jobs lack, and that change no value of an output.
 ADDED: tuple[str, ...] = ()
-# Former keys of jobs that present jobs do not have, and that changed no value of an output.
+# Former keys of jobs that present jobs lack, and that changed no value of an output.
 REMOVED: tuple[str, ...] = ()
 
-HASHES = ("parameters_hash",)  # keys of hashes of parameters; the hashes change with the names of the keys
+HASHES = ("parameters_hash",)  # keys whose values are parameter hashes, which change when a parameter is renamed
 
 
 def job(tree: Any, place: str = "") -> Any:
-    """Parameters of a former job, in present names."""
+    """Translate the parameters of a former job to present names."""
     present = _renamed(tree, KEYS, place)
     return {key: value for key, value in present.items() if key not in REMOVED} if isinstance(present, dict) else present
 
 
 def without_hashes(tree: Any) -> Any:
-    """Parameters without hashes of them, where keys were renamed: the parameters themselves are compared."""
+    """Remove parameter hashes if keys or values were renamed. The parameters themselves are still compared."""
     if not (KEYS or VALUES):
         return tree
     if isinstance(tree, dict):
@@ -51,23 +51,23 @@ def without_hashes(tree: Any) -> Any:
 
 
 def without_added(tree: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of a present job without those that the former one could not have."""
+    """Remove the keys in ADDED that the former job lacks from the parameters of a present job."""
     return {key: value for key, value in tree.items() if key in old or key not in ADDED}
 
 
 def former(key: str) -> set[str]:
-    """All names that a key of a job has or had."""
+    """Return the present name and all former names of a job key."""
     return {key, *(old.rpartition(".")[2] for old, new in KEYS.items() if new == key)}
 
 
 def stage(name: str) -> str:
-    """Present name of a stage: kind@key."""
+    """Translate the name of a stage, kind@key, to its present name."""
     kind, at, key = name.partition("@")
     return STAGES.get(kind, kind) + at + key
 
 
 def path(name: str) -> str:
-    """Present path of a file or folder below the folder of a scale."""
+    """Translate a path below the folder of a scale to the present path."""
     fitting = [start for start in PATHS if name.startswith(start)]
     start = max(fitting, key=len, default="")
     name = PATHS[start] + name[len(start) :] if start else name
@@ -76,17 +76,17 @@ def path(name: str) -> str:
 
 
 def state(tensors: dict[str, str]) -> dict[str, str]:
-    """Content of a saved state, in present names."""
+    """Translate the tensor names of a saved state to present names."""
     return {".".join(STATE.get(part, part) for part in name.split(".")): value for name, value in tensors.items()}
 
 
 def former_key(key: str) -> str:
-    """Former name of a present key."""
+    """Return the former name of a present key."""
     return next((old.rpartition(".")[2] for old, new in KEYS.items() if new == key), key)
 
 
 def former_path(name: str) -> str:
-    """Former path of a present one."""
+    """Return the former path of a present path."""
     end = next((end for end in ENDINGS.values() if name.endswith(end)), "")
     name = name.removesuffix(end) + next(old for old, new in ENDINGS.items() if new == end) if end else name
     starts = [(new, old) for old, new in PATHS.items() if name.startswith(new)]
@@ -95,7 +95,7 @@ def former_path(name: str) -> str:
 
 
 def command(text: str) -> str:
-    """Present command of a stage."""
+    """Translate the command of a stage to the present command."""
     for old, new in COMMANDS.items():
         text = text.replace(old, new, 1)
     return text
@@ -106,7 +106,7 @@ def is_dropped(name: str) -> bool:
 
 
 def same_content(name: str, old: bytes, new: bytes) -> bool:
-    """Whether two files hold the same: bytes, or keys and columns in present names with every value as it is written."""
+    """Return whether two files have equal bytes, or equal values as text after translating keys and columns."""
     if old == new:
         return True
     if PurePath(name).suffix == ".json":
@@ -115,7 +115,7 @@ def same_content(name: str, old: bytes, new: bytes) -> bool:
 
 
 def _present_pairs(tree: Any) -> Any:
-    """A score file whose lists of pairs have present names."""
+    """Translate the names in lists of pairs of a score file."""
     if isinstance(tree, dict):
         for key in ("parameters", "signatures"):
             if isinstance(pairs := tree.get(key), list):
@@ -124,7 +124,7 @@ def _present_pairs(tree: Any) -> Any:
 
 
 def present(name: str, content: bytes) -> bytes:
-    """A former JSON, CSV or TSV file in present names; of another kind the file as it is."""
+    """Translate a former JSON, CSV or TSV file to present names. Other kinds of files are returned unchanged."""
     kind = PurePath(name).suffix
     if kind == ".json":
         tree = json.loads(content)
@@ -140,13 +140,13 @@ def _present_header(table: bytes, separator: str) -> bytes:
 
 
 def _present_column(name: str) -> str:
-    """A column is a key or `metric.group`."""
+    """Translate the name of a column, which is a key or `metric.group`."""
     first, dot, rest = name.partition(".")
     return COLUMNS.get(name) or COLUMNS.get(first, first) + dot + rest
 
 
 def _parsed(text: bytes) -> Any:
-    """A JSON file whose numbers stay as they are written."""
+    """Parse JSON, but keep floats as text so that their digits are compared."""
     return json.loads(text, parse_float=lambda number: ("float", number))
 
 

@@ -1,4 +1,4 @@
-"""Stages other than training, run again by the present code on the inputs that the former code had."""
+"""Replays of stages other than training: the present code runs them on the inputs of the former code."""
 
 import json
 import shutil
@@ -18,14 +18,14 @@ from raretokens.pipeline.short_training import Code
 
 @dataclass
 class Replay:
-    """Stages of a scale in a folder of their own, which has links to everything that they read and no other stage wrote."""
+    """Replay of the selected stages of a scale in a separate folder, with links to inputs that no selected stage writes."""
 
     code: Code
-    source: Path  # folder of the scale, with what the former code wrote
-    stages: list[Stage]  # of its dvc.lock
-    selected: set[str]  # names of those that run again
-    folder: Path
-    found: dict[str, str | None] = field(default_factory=dict)  # stage -> what differs
+    source: Path  # folder of the scale with the outputs of the former code
+    stages: list[Stage]  # all stages of its dvc.lock
+    selected: set[str]  # names of the stages that run again
+    folder: Path  # folder of the replay
+    found: dict[str, str | None] = field(default_factory=dict)  # stage -> difference
     locks: dict[str, threading.Lock] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -36,7 +36,7 @@ class Replay:
                 write_text(self.folder / stage.new_job, stage.new)
 
     def difference(self, stage: Stage) -> str | None:
-        """Run a stage, after those that write what it reads; what its outputs differ in, None where in nothing."""
+        """Run a stage after the stages that write its inputs. Return how its outputs differ, or None if they are equal."""
         with self.locks[stage.name]:
             if stage.name not in self.found:
                 try:
@@ -49,7 +49,7 @@ class Replay:
             return self.found[stage.name]
 
     def _provide(self, path: str) -> None:
-        """Have the folder contain what a stage reads."""
+        """Make an input available in the folder: run the stage that writes it if selected, else link to its output."""
         for stage in self.stages:
             for out in stage.outs:
                 if Path(out).is_relative_to(path) or Path(path).is_relative_to(out):
@@ -63,14 +63,14 @@ class Replay:
         if not target.exists():
             return
         if target.is_dir() and renames.COLUMNS and Path(out).is_relative_to(paths.RUNS):
-            for file in target.iterdir():  # log.tsv in present names
+            for file in target.iterdir():  # translate log.tsv to present names
                 present = renames.present(file.name, file.read_bytes()) if file.suffix in (".tsv", ".json") else None
                 _link(file, link / file.name, present)
         else:
             _link(target, link)
 
     def _compare(self, out: tuple[str, str]) -> str | None:
-        """What an output differs in."""
+        """Return how an output differs, or None if it is equal."""
         path, md5 = out
         if renames.is_dropped(path):
             return None
@@ -104,7 +104,7 @@ def _same(old: Path, new: Path) -> bool:
 
 
 def distinct(stages: Iterable[Stage]) -> list[Stage]:
-    """Of stages whose parameters differ in name, seed and hashes alone the first."""
+    """Return the first stage of each group whose parameters differ only in name, seed and hashes."""
     found: dict[str, Stage] = {}
     for stage in stages:
         job = json.loads(stage.old)["job"]
