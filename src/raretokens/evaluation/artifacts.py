@@ -1,4 +1,4 @@
-"""What training and prediction of a run have written, read and checked for scoring."""
+"""Read and check the files that training and prediction of a run have written, for scoring."""
 
 import json
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from raretokens.tokenization.vocabulary import FILLER, SPECIALS, VOCABULARY, Voc
 
 @dataclass(frozen=True)
 class RunPaths:
-    """Folders of a run, and folders that all runs of its text share."""
+    """Folders of a run, and folders that all runs on the same text share."""
 
     tokens: Path
     trained: Path
-    predictions: Path  # of the model for the test text: log-probabilities, most probable ids or translations
+    predictions: Path  # output of the model on the test text: log-probabilities, most probable ids or translations
     alignment: Path
     corpora: Path  # all prepared texts
     scores: Path  # score files of the task
@@ -31,19 +31,24 @@ class RunPaths:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """A trained model as scoring sees it."""
+    """Files of a trained model that scoring reads."""
 
     run: Run
     paths: RunPaths
     vocabulary: Vocabulary
     groups: np.ndarray  # N, int8: frequency group of each id
     embedding: np.ndarray  # N x d, float32: tied embedding matrix, raw (without the factor sqrt(d))
-    log: list[dict[str, str]]  # a row for each training step; an empty string where nothing was measured
-    summary: dict  # training.json
+    log: list[dict[str, str]]  # one row per training step; an empty string where nothing was measured
+    summary: dict  # content of training.json
 
     @classmethod
     def read(cls, job: Score, paths: RunPaths) -> "Artifacts":
-        """Raises UserError where artifacts do not fit each other, OSError where one is missing."""
+        """Read the artifacts of a run.
+
+        Raises:
+            UserError: Artifacts are inconsistent with each other.
+            OSError: An artifact is missing.
+        """
         vocabulary = Vocabulary.read(paths.tokens / VOCABULARY)
         if job.run.reverse:
             vocabulary = vocabulary.reversed()
@@ -57,7 +62,7 @@ class Artifacts:
         return cls(job.run, paths, vocabulary, groups, embedding, log, summary)
 
     def array(self, name: str) -> np.ndarray:
-        """Return an array of the model's output on the test text."""
+        """Return the array <name>.npy of the model's output on the test text."""
         return np.load(self.paths.predictions / f"{name}.npy")
 
     def snapshots(self) -> Iterator[tuple[int, np.ndarray]]:
@@ -94,7 +99,7 @@ def write_array(path: Path, values: np.ndarray) -> None:
 
 
 def lines(path: Path) -> list[str]:
-    """Return the lines of a text, split at \\n alone."""
+    """Return the lines of a text file, split only at \\n."""
     text = path.read_bytes().decode("utf-8")
     return text.removesuffix("\n").split("\n") if text else []
 
@@ -103,7 +108,7 @@ ORDER = ("train", "valid", "test")
 
 
 def splits(folder: Path) -> dict[str, dict[str, int]]:
-    """Return numbers of tokens and lines of train, valid and test, in this order, and of further splits."""
+    """Return the number of tokens and lines of each split: train, valid and test first, then further splits."""
     described = read_meta(folder)["splits"]
     return {
         name: described[name]

@@ -1,7 +1,7 @@
-"""Transformers as CTranslate2 models, and the device and arithmetic that CTranslate2 has.
+"""Export Transformers to CTranslate2, and check which device and compute type CTranslate2 supports.
 
-The specifications are filled by hand from the torch weights: CTranslate2's own converters assume other position embeddings and
-special rows. By hand, both agree to rounding.
+The model specifications are filled from the torch weights directly, because CTranslate2's own converters assume other position
+embeddings and special tokens. The outputs of torch and CTranslate2 agree up to rounding.
 """
 
 import ctypes
@@ -20,11 +20,15 @@ from raretokens.models.decoder import Decoder
 from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.tokenization.vocabulary import EOS, SPECIALS, UNK
 
-CUBLAS = ("libcublasLt.so.12", "libcublas.so.12")  # the first is needed by the second
+CUBLAS = ("libcublasLt.so.12", "libcublas.so.12")  # in loading order: the second depends on the first
 
 
 def best_device() -> str:
-    """Return `cuda` if CTranslate2 sees a GPU (CUDA_VISIBLE_DEVICES chooses it), else `cpu`. UserError if cuBLAS is missing."""
+    """Return `cuda` if CTranslate2 finds a GPU (see CUDA_VISIBLE_DEVICES), else `cpu`.
+
+    Raises:
+        UserError: There is a GPU, but cuBLAS is missing.
+    """
     if not ctranslate2.get_cuda_device_count():
         return "cpu"
     _load_cublas()
@@ -32,9 +36,12 @@ def best_device() -> str:
 
 
 def checked_compute_type(wanted: str, device: str) -> str:
-    """Return the arithmetic that `nmt.decoding.compute_type` names; UserError where the device lacks it.
+    """Return the compute type of `nmt.decoding.compute_type` if the device supports it.
 
-    CTranslate2 by itself would silently use another one, and other arithmetic gives other translations.
+    CTranslate2 would silently fall back to another compute type, which changes translations.
+
+    Raises:
+        UserError: The device does not support the compute type.
     """
     supported = ctranslate2.get_supported_compute_types(device)
     if wanted not in supported:
@@ -46,9 +53,9 @@ def checked_compute_type(wanted: str, device: str) -> str:
 
 
 def _load_cublas() -> None:
-    """Load cuBLAS of CUDA 12, which CTranslate2 opens by name; torch may have brought that of CUDA 13.
+    """Load cuBLAS of CUDA 12, which CTranslate2 opens by name. The installed torch may only include that of CUDA 13.
 
-    A library that is loaded already is found by its name, so the copy of the package nvidia-cublas-cu12 is loaded here.
+    The dynamic linker finds loaded libraries by name, so loading the copy of the package nvidia-cublas-cu12 is enough.
     """
     package = find_spec("nvidia")
     folders = [Path(folder) / "cublas/lib" for folder in package.submodule_search_locations or ()] if package else []
@@ -69,7 +76,7 @@ ACTIVATIONS = {"relu": common_spec.Activation.RELU, "gelu": common_spec.Activati
 
 
 def export(model: EncoderDecoder, tokens: tuple[str, ...], activation: str, into: Path) -> None:
-    """Write a CTranslate2 model folder; tokens[i] is the token of id i."""
+    """Write an encoder-decoder as a CTranslate2 model folder; tokens[i] is the token of id i."""
     layer = model.encoder.layers[0]
     shape = (len(model.encoder.layers), len(model.decoder.layers))
     spec = transformer_spec.TransformerSpec.from_config(
@@ -89,7 +96,7 @@ def export(model: EncoderDecoder, tokens: tuple[str, ...], activation: str, into
 def export_language_model(
     model: Decoder, activation: str, into: Path, tokens: Sequence[str] | None = None
 ) -> list[str]:
-    """Write a CTranslate2 model folder of a language model; return the token of each id: its number if `tokens` is None."""
+    """Write a language model as a CTranslate2 model folder. Return the token of each id, which is the id if `tokens` is None."""
     layers = model.layers.layers
     spec = transformer_spec.TransformerDecoderModelSpec.from_config(
         len(layers), layers[0].self_attn.num_heads, pre_norm=True, activation=ACTIVATIONS[activation]

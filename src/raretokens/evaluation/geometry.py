@@ -1,4 +1,4 @@
-"""Metrics of the embedding matrix alone: every task has them."""
+"""Compute the metrics of the embedding matrix alone, which every task reports."""
 
 from typing import TYPE_CHECKING
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 def geometry(artifacts: "Artifacts") -> Metrics:
-    """Return metric -> (value, signature) of a run."""
+    """Return metric -> (value, signature) of the embedding matrix of a run."""
     return geometry_metrics(artifacts.embedding, artifacts.groups, artifacts.vocabulary.counts)
 
 
 def geometry_metrics(matrix: np.ndarray, groups: np.ndarray, counts: np.ndarray | None = None) -> Metrics:
-    """Geometry of any embedding matrix; counts: of each row, None if no text was counted."""
+    """Return the geometry of any embedding matrix; counts: training count of each row, or None if unknown."""
     frequency = {} if counts is None else frequency_geometry(matrix, groups, counts)
     return {**row_geometry(matrix, groups), **frequency, **all_but_top_geometry(matrix, groups)}
 
 
 def row_geometry(embedding: np.ndarray, groups: np.ndarray) -> Metrics:
-    """Metrics of the rows alone; groups without types have no value."""
+    """Return the metrics of the rows alone; empty groups have no value."""
     partitions = log_partitions(embedding, groups)
     return {
         "isotropy": isotropy(partitions),
@@ -52,7 +52,7 @@ def row_geometry(embedding: np.ndarray, groups: np.ndarray) -> Metrics:
 
 
 def frequency_geometry(embedding: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> Metrics:
-    """Metrics of how the rows encode frequency: popular and rare types, by their counts."""
+    """Return the metrics of how the rows encode frequency; popular and rare types follow from the counts."""
     return {
         "frequency_probe": popularity_accuracy(embedding, counts, groups),
         "frequency_probe_shuffled": popularity_accuracy(embedding, counts, groups, shuffled=True),
@@ -64,13 +64,13 @@ def frequency_geometry(embedding: np.ndarray, groups: np.ndarray, counts: np.nda
 
 
 def _second_and_third(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float], str]:
-    """Return singular values divided by the largest."""
+    """Return the second and third singular value, divided by the largest."""
     values, signature = singular_values(embedding, groups)
     return {str(rank): float(values[rank - 1]) for rank in (2, 3) if rank <= len(values)}, signature
 
 
 def all_but_top_geometry(whole: np.ndarray, groups: np.ndarray) -> Metrics:
-    """Isotropy of the matrix without its mean row and first principal directions."""
+    """Return the isotropy of the matrix without its mean row and first principal directions."""
     embedding, how = all_but_top(whole, groups)
     partitions, by_isotropy = isotropy(log_partitions(embedding, groups, ["total"]))
     cosine, by_cosine = mean_cosine(embedding, groups)

@@ -1,4 +1,4 @@
-"""Predictions of a text by a language model: log-probabilities and most probable tokens in windows, and greedy continuations."""
+"""Predict a text with a language model: log-probabilities, most probable tokens and greedy continuations."""
 
 import math
 import tempfile
@@ -18,24 +18,28 @@ if TYPE_CHECKING:
     from raretokens.evaluation.config import Continuation, LanguageModelEvaluation, LanguageModelPredictJob
     from raretokens.models.decoder import Decoder
 
-TOKENS_AT_ONCE = 4096  # of a forward pass; changes the speed alone
-Logits = Callable[[Tensor, int], Tensor]  # ids (sequences x positions), first position wanted -> sequences x wanted x N
+TOKENS_AT_ONCE = 4096  # tokens per forward pass; affects speed only
+# ids (sequences x positions) and the first position to return -> logits, sequences x returned positions x N
+Logits = Callable[[Tensor, int], Tensor]
 
 
 class LanguageModelOutput(NamedTuple):
-    """Output of a language model on the test text; each field is a file."""
+    """Output of a language model on the test text. Each field is written to a file of its name."""
 
-    logprob: np.ndarray  # of each test token, natural logarithm, float32
+    logprob: np.ndarray  # natural log-probability of each test token, float32
     prediction: np.ndarray  # most probable id at each position, int32
-    rare: np.ndarray  # logarithm of the probability of the rare group at each position, float32
+    rare: np.ndarray  # natural log of the total probability of the rare group at each position, float32
     continuation: np.ndarray  # samples x length, int32
-    located: np.ndarray | None  # continuations of the prefixes that a paper shows; None where the text has none of them
+    located: np.ndarray | None  # continuations of the prefixes in AGG table 14; None where the text has none of them
 
 
 def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Path, into: Path) -> None:
-    """Write the trained model's log-probabilities, predictions and continuations of the test text, an array a file.
+    """Write the log-probabilities, predictions and continuations of the test text, one array per file.
 
-    folder: of the token files.
+    Args:
+        folder: Folder of the token files.
+        trained: Folder of the trained model.
+        into: Output folder.
     """
     from raretokens.evaluation.artifacts import write_array
 
@@ -67,15 +71,15 @@ def predict_test_text(job: "LanguageModelPredictJob", folder: Path, checkpoint: 
 
 
 class Window(NamedTuple):
-    """What a sequence of the text is read for."""
+    """Kind of a sequence of the text: its length, and which of its positions are scored or predicted."""
 
     length: int
-    scored: int | None  # position in it from which on tokens are scored; None: none is
-    predicted: bool  # whether its positions give predictions
+    scored: int | None  # first position that is scored; None: no position is scored
+    predicted: bool  # whether the most probable tokens are taken from the sequence
 
 
 class Ends(NamedTuple):
-    """The tokens before and after a text, and the token that is never predicted."""
+    """Tokens before and after a text, and the token that is never predicted."""
 
     begin: int = EOS
     end: int = EOS
@@ -83,15 +87,15 @@ class Ends(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    logprob: np.ndarray  # of each token, natural logarithm, float32
+    logprob: np.ndarray  # natural log-probability of each token, float32
     prediction: np.ndarray  # most probable id at each position, int32
-    rare: np.ndarray | None  # logarithm of the probability of all rare types together, float32; where requested
+    rare: np.ndarray | None  # natural log of the total probability of the rare types, float32; None unless requested
 
 
 def teacher_forced(
     model: nn.Module, text: np.ndarray, settings: "LanguageModelEvaluation", rare: np.ndarray | None = None
 ) -> Predictions:
-    """Return predict_text() by a model of models/: final hidden states times its embedding matrix."""
+    """Return predict_text() for a model of models/, whose logits are final hidden states times the embedding matrix."""
     embedding = model.embedding
 
     def logits(inputs: Tensor, first: int) -> Tensor:
@@ -111,12 +115,16 @@ def predict_text(
     at_once: int = TOKENS_AT_ONCE,
     rare: np.ndarray | None = None,
 ) -> Predictions:
-    """Return log-probability and most probable token at each position of a text; rare: N, which types are rare.
+    """Return the log-probability and the most probable token at each position of a text.
 
-    Log-probabilities are measured in windows: `settings.window - settings.context` new tokens after up to `settings.context` that
-    were scored before. Predictions are made in blocks of `settings.block` without overlap; the first input of a block is the
-    token before it (AGG's evaluation code). progress is called with the number of tokens of each batch; at_once of them pass
-    the model together, which changes speed and memory alone.
+    Log-probabilities are measured in windows of `settings.window - settings.context` new tokens, after up to
+    `settings.context` tokens that were scored before. Predictions are made in blocks of `settings.block` tokens without
+    overlap. The first input of a block is the token before the block (AGG's evaluation code).
+
+    Args:
+        progress: Called with the number of tokens of each batch.
+        at_once: Tokens per batch, which affects speed and memory only.
+        rare: Which types are rare (N, bool), to also return their total log-probability.
     """
     logprob, prediction = np.empty(len(text), np.float32), np.empty(len(text), np.int32)
     of_rare = None if rare is None else np.empty(len(text), np.float32)
@@ -146,9 +154,10 @@ def predict_text(
 
 
 def windows(length: int, settings: "LanguageModelEvaluation") -> dict[Window, list[int]]:
-    """Return the sequences to read, by their first positions; sequences of one kind together, so that no batch is padded.
+    """Return the kinds of sequences to read and their start positions. Sequences of one kind need no padding in a batch.
 
-    A window that is a block too is read once; with a block of one window and half of it context, that is every other one.
+    A window that coincides with a block is read once. If a block is as long as a window and half of the window is context,
+    every other window coincides with a block.
     """
     scored, new = {}, settings.window - settings.context
     for begin in range(0, length, new):
@@ -162,7 +171,7 @@ def windows(length: int, settings: "LanguageModelEvaluation") -> dict[Window, li
 
 
 def _inputs(text: np.ndarray, start: int, end: int, ends: Ends) -> np.ndarray:
-    """Return the token before each of start..end; after the text comes its end token, which no earlier position sees."""
+    """Return the input ids of positions start to end, i.e. each position's previous token, padded with the end token."""
     before = [ends.begin] if start == 0 else []
     row = np.concatenate((before, text[max(start - 1, 0) : min(end - 1, len(text))])).astype(np.int64)
     return np.pad(row, (0, end - start - len(row)), constant_values=ends.end)
@@ -176,11 +185,16 @@ def continuations(
     threads: int,
     further: Sequence[int] = (),
 ) -> np.ndarray:
-    """Return greedy continuations of prefixes that are spread evenly over the text (AGG table 14): samples x length, int32.
+    """Return greedy continuations (samples x length, int32) of prefixes at evenly spaced positions (AGG table 14).
 
-    CTranslate2 makes those of the Transformer, since it keeps keys and values from step to step. Other architectures read the
-    whole text at each step. further: starts of prefixes whose continuations are wanted too, as further rows. </s> is a token
-    like any other and ends nothing; <pad> is never chosen. Raises UserError where the text is too short.
+    CTranslate2 continues Transformers, because it caches keys and values. Other architectures read the whole sequence again
+    at each step. </s> is an ordinary token that does not end a continuation. <pad> is never chosen.
+
+    Args:
+        declared: Number of samples, and lengths of prefix and continuation in tokens.
+        further: Start positions of further prefixes, whose continuations are appended as rows.
+    Raises:
+        UserError: The text is too short.
     """
     from raretokens.models.decoder import Decoder
 
@@ -190,7 +204,7 @@ def continuations(
         raise UserError(
             f"lm.evaluation.continuation: the test text has only {len(text)} tokens; take fewer or shorter samples"
         )
-    # As in training, the first input is the </s> before the text.
+    # The first input is </s>, as in training.
     starts = [*(i * stride for i in range(declared.samples)), *further]
     rows = [[EOS, *text[start : start + prefix].tolist()] for start in starts]
     if not isinstance(model, Decoder):
@@ -221,7 +235,8 @@ def _continue_by_ctranslate2(
         generator = ctranslate2.Generator(
             folder, device=best_device(), compute_type="float32", inter_threads=1, intra_threads=threads
         )
-        # Before min_length the end token cannot be chosen: so <pad> is excluded, and the length is the same everywhere.
+        # CTranslate2 excludes the end token before min_length. With <pad> as end token, <pad> is never chosen, and all
+        # continuations have the same length.
         results = generator.generate_batch(
             [[names[i] for i in row] for row in rows],
             min_length=length,

@@ -1,19 +1,19 @@
-"""Evaluate a recurrent language model on validation and test text: plain, with a cache pointer, with dynamic evaluation.
+"""Evaluate a recurrent language model on validation and test text: plain, with a cache pointer, or with dynamic evaluation.
 
-The text is read in order, with the state carried from the first token to the last. Of several settings, those with the lowest NLL
-on the validation text are used.
+The text is read in order, with the state carried from the first token to the last. The settings with the lowest NLL on the
+validation text are used.
 
-Continuous cache pointer (Grave et al., 2017): words that followed a similar state lately become more probable.
-p = weight * p_cache + (1 - weight) * p_model, with p_cache(w) proportional to the sum over the last `window` positions i whose
-next word is w of exp(theta * h_t . h_i), h the states of the last layer. It acts from the first position that has a whole window
-before it.
+The continuous cache pointer (Grave et al., 2017) raises the probability of words that recently followed a similar state:
+p = weight * p_cache + (1 - weight) * p_model. p_cache(w) is proportional to the sum of exp(theta * h_t . h_i) over the last
+`window` positions i whose next word is w, where h are the states of the last layer. The cache is used from the first position
+that has a whole window before it.
 
-Dynamic evaluation (Krause et al., 2018): the weights follow the text, and decay towards the trained weights. After each segment,
-with g its gradient of the mean NLL and theta_0 the trained weights,
+Dynamic evaluation (Krause et al., 2018) adapts the weights to the text and decays them towards the trained weights theta_0.
+After each segment, with g the gradient of the segment's mean NLL,
 
     theta <- theta - rate * g / (RMS + epsilon) + decay * min(RMS / mean RMS, 1 / decay) * (theta_0 - theta)
 
-where RMS is the root of the mean squared gradient over the training text. A segment is scored before the weights follow it.
+where RMS is the root of the mean squared gradient over the training text. A segment is scored before the weights adapt to it.
 """
 
 import json
@@ -35,16 +35,21 @@ from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.token_files import read_meta, tokens
 from raretokens.tokenization.vocabulary import EOS, PAD
 
-POSITIONS = 256  # of the text at a time; changes the speed alone
-ROWS = 512  # positions at a time, of the cache; changes the speed alone
-SCORES = 1 << 19  # positions x vocabulary that are scored at a time; a mixture needs as much for each of its experts
+POSITIONS = 256  # positions per forward pass; affects speed only
+ROWS = 512  # positions per block of the cache; affects speed only
+SCORES = 1 << 19  # scores (positions x vocabulary) in memory at a time; a mixture needs as many for each expert
 ByText = dict[str, np.ndarray]  # split -> ids or log-probabilities
 
 
 def write_predictions(job: RecurrentPredictJob, folder: Path, trained: Path, into: Path) -> None:
-    """Write <way>-<split>.npy, prediction.npy (of the test text) and chosen.json.
+    """Write <evaluation>-<split>.npy for each kind of evaluation, prediction.npy (test text) and chosen.json (settings).
 
-    folder: of the token files. Raises UserError where the text is too short for a window.
+    Args:
+        folder: Folder of the token files.
+        trained: Folder of the trained model.
+        into: Output folder.
+    Raises:
+        UserError: The text is too short for a cache window.
     """
     run, settings = job.run, job.evaluation
     model = build(run.architecture, run.shape, read_meta(folder)["vocabulary"], 1)
@@ -89,15 +94,15 @@ def _with_dynamic_evaluation(
 
 
 class Predictions(NamedTuple):
-    logprob: np.ndarray  # of each token, natural logarithm, float32
+    logprob: np.ndarray  # natural log-probability of each token, float32
     prediction: np.ndarray  # most probable id at each position, int32
-    states: Tensor  # tokens x width of the last layer, on the CPU
+    states: Tensor  # states of the last layer, tokens x width, on the CPU
 
 
 @torch.no_grad()
 def predict_text(model: nn.Module, text: np.ndarray) -> Predictions:
-    """Predict a text with a model of the kind of awd_lstm.py, in evaluation mode."""
-    # All results are allocated first: small arrays between the large scores would fragment the memory that these leave.
+    """Predict a text with a model like that of awd_lstm.py, in evaluation mode."""
+    # Allocate all results first: small arrays between the large scores would fragment the memory that the scores free.
     states = torch.empty(len(text), model.layers[-1].hidden_size, dtype=torch.float32)
     found = Predictions(np.empty(len(text), np.float32), np.empty(len(text), np.int32), states)
     carried, start = None, 0
@@ -111,7 +116,7 @@ def predict_text(model: nn.Module, text: np.ndarray) -> Predictions:
 
 
 def _score(model: nn.Module, hidden: Tensor, targets: Tensor, logprob: np.ndarray, prediction: np.ndarray) -> None:
-    """Fill in the log-probability of each target and the most probable id, few positions at a time."""
+    """Fill in the log-probability of each target and the most probable ids, a few positions at a time."""
     step = scored_at_once(model)
     for start in range(0, len(targets), step):
         batch = slice(start, start + step)
@@ -122,12 +127,12 @@ def _score(model: nn.Module, hidden: Tensor, targets: Tensor, logprob: np.ndarra
 
 
 def scored_at_once(model: nn.Module) -> int:
-    """Return the number of positions that are scored at a time."""
+    """Return the number of positions to score at a time."""
     return max(SCORES // len(model.embedding), 1)
 
 
 def segments(text: np.ndarray, positions: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield inputs and targets of one sequence (1 x positions); the first input is </s>."""
+    """Yield consecutive inputs and targets of a text (each 1 x positions); the first input is </s>."""
     ids = torch.from_numpy(np.concatenate(([EOS], text)).astype(np.int64)).to(device)[None]
     for start in range(0, len(text), positions):
         end = min(start + positions, len(text))
@@ -141,7 +146,7 @@ class CacheSettings(NamedTuple):
 
 
 def choose_cache(predictions: Predictions, text: np.ndarray, declared: CachePointer) -> CacheSettings:
-    """Return the settings of the lowest NLL on a text."""
+    """Return the cache settings with the lowest NLL on a text."""
     best, least = None, np.inf
     for window, theta in product(declared.window, declared.theta):
         cached = cache_probability(predictions.states, text, window, theta)
@@ -160,7 +165,7 @@ def cache_logprob(predictions: Predictions, text: np.ndarray, chosen: CacheSetti
 
 
 def mix_cache(logprob: np.ndarray, cached: np.ndarray, window: int, weight: float) -> np.ndarray:
-    """Mix log-probabilities of the model with the cache's probabilities, which begin at position `window`."""
+    """Mix the model's log-probabilities with the cache's probabilities, which begin at position `window`."""
     together = logprob.astype(np.float64)
     together[window:] = np.logaddexp(together[window:] + np.log1p(-weight), np.log(weight) + _log(cached))
     return together.astype(np.float32)
@@ -180,10 +185,10 @@ def cache_probability(states: Tensor, text: np.ndarray, window: int, theta: floa
 
 
 def _cache_block(states: Tensor, words: Tensor, start: int, window: int, theta: float) -> np.ndarray:
-    """The same of at most ROWS positions from `start`."""
+    """Return cache_probability() of at most ROWS positions from `start` on."""
     end = min(start + ROWS, len(words))
     first = start - window
-    scores = theta * states[start:end] @ states[first : end - 1].T  # positions x the windows of all of them
+    scores = theta * states[start:end] @ states[first : end - 1].T  # positions x union of their windows
     age = torch.arange(start, end, device=words.device)[:, None] - torch.arange(first, end - 1, device=words.device)
     scores.masked_fill_((age < 1) | (age > window), -torch.inf)
     same = words[start:end, None] == words[None, first : end - 1]
@@ -197,7 +202,7 @@ class DynamicSettings(NamedTuple):
 
 
 def gradient_rms(model: nn.Module, text: np.ndarray, declared: DynamicEvaluation) -> list[Tensor]:
-    """Return the RMS of each parameter's gradient over batches of the training text, read in order."""
+    """Return the RMS of each weight's gradient over batches of the training text, read in order."""
     sums, number, carried = [torch.zeros_like(weight) for weight in model.parameters()], 0, None
     for inputs, targets in islice(_batches(text, declared, model.embedding.device), declared.batches):
         gradient, _, carried = _gradient(model, inputs, targets, carried)
@@ -208,7 +213,7 @@ def gradient_rms(model: nn.Module, text: np.ndarray, declared: DynamicEvaluation
 
 
 def _batches(text: np.ndarray, declared: DynamicEvaluation, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield inputs and targets, sequences x positions."""
+    """Yield inputs and targets of the training text, each sequences x positions."""
     rows = len(text) // declared.sequences
     ids = np.concatenate(([EOS], text[: rows * declared.sequences])).astype(np.int64)
     inputs, targets = (torch.from_numpy(part.reshape(declared.sequences, rows)) for part in (ids[:-1], ids[1:]))
@@ -220,7 +225,7 @@ def _batches(text: np.ndarray, declared: DynamicEvaluation, device: torch.device
 def choose_dynamic(
     model: nn.Module, text: np.ndarray, rms: list[Tensor], declared: DynamicEvaluation
 ) -> DynamicSettings:
-    """Return the settings of the lowest NLL on a text; a single choice needs no pass."""
+    """Return the settings of dynamic evaluation with the lowest NLL on a text. A single candidate is not evaluated."""
     candidates = [DynamicSettings(*values) for values in product(declared.rate, declared.decay, declared.epsilon)]
     if len(candidates) == 1:
         return candidates[0]
@@ -233,7 +238,7 @@ def choose_dynamic(
 def dynamic_logprob(
     model: nn.Module, text: np.ndarray, rms: list[Tensor], chosen: DynamicSettings, length: int
 ) -> np.ndarray:
-    """Return the log-probability of each token, float32; afterwards the model has its trained weights again."""
+    """Return the log-probability of each token (float32) by dynamic evaluation, then restore the trained weights."""
     trained = [weight.detach().clone() for weight in model.parameters()]
     mean = sum(part.sum() for part in rms) / sum(part.numel() for part in rms)
     backs = [chosen.decay * (part / mean).clamp(max=1 / chosen.decay) for part in rms]
@@ -258,17 +263,17 @@ def dynamic_logprob(
 def _gradient(
     model: nn.Module, inputs: Tensor, targets: Tensor, carried: Tensor | None
 ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
-    """Return the gradient of the mean NLL, the log-probability of each target (flat), and the states after."""
+    """Return the gradient of the mean NLL, the log-probability of each target (flat), and the final state."""
     with torch.enable_grad():
         output = model(inputs, carried)
         step = scored_at_once(model)
         batches = zip(output.hidden.flatten(0, 1).split(step), targets.flatten().split(step), strict=True)
-        # Scores are computed again in the backward pass, so that only a few positions' scores exist at a time.
+        # Recompute scores in the backward pass, so that only the scores of a few positions are in memory at a time.
         scored = torch.cat([checkpoint(_scored, model, *batch, use_reentrant=False) for batch in batches])
         gradient = torch.autograd.grad(-scored.mean(), list(model.parameters()))
     return gradient, scored.detach(), output.carried
 
 
 def _scored(model: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
-    """Log-probability of each target; hidden: positions x width."""
+    """Return the log-probability of each target; hidden: positions x width."""
     return model.log_probabilities(hidden).gather(1, targets[:, None]).squeeze(1)

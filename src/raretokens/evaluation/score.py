@@ -1,4 +1,4 @@
-"""Score a run: the metrics of its task, neighbours, the course of its training, points of figures and hyper-parameters."""
+"""Score a run: compute its metrics, neighbours, training curves and points of figures, and write its score files."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,13 +41,17 @@ from raretokens.evaluation.score_files import (
 from raretokens.training.config import Training
 
 TRAINING = ("steps", "tokens_per_step", "peak_lr", "warmup", "weight_decay", "label_smoothing")
-FINAL, EARLY = 200, 100  # points for each group: of the scored matrix, of a snapshot
+FINAL, EARLY = 200, 100  # projected points per group: for the scored matrix, for a snapshot
 
 
 def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
     """Write <run>.json, <run>.csv and <run>.bootstrap.csv to paths.scores and <run>.csv to paths.curves.
 
-    task: file of the run's task. Raises UserError where artifacts do not fit each other, OSError where one is missing.
+    task: Module of the run's task.
+
+    Raises:
+        UserError: Artifacts are inconsistent with each other.
+        OSError: An artifact is missing.
     """
     run, artifacts = job.run, Artifacts.read(job, paths)
     metrics, replicates = task.metrics(job, artifacts), task.bootstrap_replicates(job, artifacts)
@@ -58,7 +62,7 @@ def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
     series, history = points(artifacts, job)
     common = training_progress(artifacts) | course_metrics(artifacts, history)
     common |= _neighbour_metrics(job, artifacts, near, ranks)
-    metrics |= {path: value for path, value in common.items() if path not in metrics}  # a task may have its own
+    metrics |= {path: value for path, value in common.items() if path not in metrics}  # the task's metrics take precedence
     facts = {"run": run.name, "task": run.task, "objective": run.objective, "model": run.model, "seed": run.seed}
     parameters = hyperparameters(artifacts, job.training, of_task)
     tree = layout(facts, metrics, near, run.options, parameters)
@@ -72,7 +76,7 @@ def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
 
 
 def training_progress(artifacts: Artifacts) -> Metrics:
-    """Epochs of the training text, and the validation NLL divided by that of a uniform distribution."""
+    """Return the number of training epochs, and the validation NLL divided by the NLL of a uniform distribution."""
     summary, uniform = artifacts.summary, math.log(artifacts.vocabulary.types)
     return {
         "training.epochs": (summary["updates"] / summary["updates_per_epoch"], "of:training-text"),
@@ -81,7 +85,7 @@ def training_progress(artifacts: Artifacts) -> Metrics:
 
 
 def hyperparameters(artifacts: Artifacts, training: Training, of_task: dict[str, Any]) -> list[list]:
-    """Return [name, value] pairs; vocabulary: rows of the embedding matrix, parameters: trained numbers."""
+    """Return [name, value] pairs, with `vocabulary` (rows of the embedding matrix) and `parameters` (trained parameters)."""
     facts = {
         **artifacts.run.shape,
         "vocabulary": len(artifacts.vocabulary),
@@ -92,7 +96,7 @@ def hyperparameters(artifacts: Artifacts, training: Training, of_task: dict[str,
 
 
 def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[SnapshotGeometry]]:
-    """Curves of a run, the clouds of points that figures draw, and the geometry of its snapshots."""
+    """Return the points of a run's figures (curves and projections), and the geometry of its snapshots."""
     embedding, groups = artifacts.embedding, artifacts.groups
     pictures, early = (
         {name: job.pictures[name] for name in job.pictures if name + at in job.clouds} for at in ("", "@")
@@ -122,7 +126,7 @@ def _projections(
 
 
 def _check_updates(artifacts: Artifacts, updates: Sequence[int], kept: list[int]) -> None:
-    """Raise UserError where a run went on after one of these steps and has no snapshot of it."""
+    """Raise UserError where the run passed one of these training steps without writing a snapshot."""
     missing = [update for update in updates if update not in kept and update <= max(kept, default=0)]
     if missing:
         task, name = artifacts.run.task, artifacts.run.name
@@ -132,7 +136,7 @@ def _check_updates(artifacts: Artifacts, updates: Sequence[int], kept: list[int]
 
 
 def _neighbour_metrics(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Metrics:
-    """Metrics of the neighbours of the queries."""
+    """Return the metrics of the queries' neighbours."""
     popular = popular_tokens(artifacts.vocabulary, artifacts.groups)
     signed: Metrics = {
         "similarity.rank_correlation": rank_correlation(

@@ -1,4 +1,4 @@
-"""Score files (docs/artifacts.md): JSON and CSV that stay the same, byte for byte, as long as the numbers do."""
+"""Write score files (docs/artifacts.md): JSON and CSV that are identical byte for byte where the numbers are equal."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,10 @@ def layout(
     options: Mapping[str, Any] | None = None,
     parameters: Sequence = (),
 ) -> dict[str, Any]:
-    """Return the tree of a score file; a dotted metric name opens a dictionary. Text is in lists, which `dvc exp show` skips."""
+    """Return the tree of a score file. Dotted metric names become nested dictionaries.
+
+    Text is stored in lists, which `dvc exp show` does not display.
+    """
     values: dict[str, Any] = {}
     for path, (value, _) in metrics.items():
         *parents, name = path.split(".")
@@ -39,7 +42,7 @@ def layout(
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted path and value of each metric that has a value."""
+    """Yield the dotted path and value of each metric that has a value."""
     for name, value in tree.items():
         if isinstance(value, dict):
             yield from flatten(value, f"{prefix}{name}.")
@@ -48,14 +51,15 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 BOOTSTRAP_DIGITS = 5
-POINT_DIGITS = 4  # as many as a figure can show
+POINT_DIGITS = 4  # significant digits that a figure can show
 Point = tuple[str, str, float, float]  # series, group, x, y
 
 
 def write_json(path: Path, score: dict[str, Any]) -> None:
-    """Write a score, its floats rounded.
+    """Write a score file with rounded floats. A metric without a value must be None.
 
-    Raises ValueError on a number that JSON does not have; a metric without a value is None.
+    Raises:
+        ValueError: A number is NaN or infinite.
     """
     write_text(path, json.dumps(_rounded(score), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -63,14 +67,14 @@ def write_json(path: Path, score: dict[str, Any]) -> None:
 def write_baseline(
     folder: Path, name: str, task: str, metrics: Metrics, replicates: Mapping[str, np.ndarray], points: Iterable[Point]
 ) -> None:
-    """Write <name>.json, <name>.bootstrap.csv and <name>.csv of a row of tables that needs no model."""
+    """Write <name>.json, <name>.bootstrap.csv and <name>.csv of a baseline that needs no model."""
     write_json(folder / f"{name}.json", layout({"run": name, "task": task}, metrics))
     write_bootstrap(folder / f"{name}.bootstrap.csv", replicates)
     write_points(folder / f"{name}.csv", points)
 
 
 def write_points(path: Path, points: Iterable[Point]) -> None:
-    """Write the points of figures as `series,group,x,y`; every name is a plain word, so nothing is quoted."""
+    """Write the points of figures as CSV with the columns series, group, x and y. Names need no quoting."""
     lines = (f"{series},{group},{_cell(x, POINT_DIGITS)},{_cell(y, POINT_DIGITS)}\n" for series, group, x, y in points)
     write_text(path, "series,group,x,y\n" + "".join(lines))
 
@@ -82,7 +86,7 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[float 
 
 
 def write_bootstrap(path: Path, replicates: Mapping[str, np.ndarray]) -> None:
-    """Write bootstrap replicates as CSV: a column for each metric, a row for each resampled test set; NaN is an empty cell."""
+    """Write bootstrap replicates as CSV with metrics as columns and resampled test sets as rows; NaN is an empty cell."""
     columns = [[None if np.isnan(value) else value for value in values.tolist()] for values in replicates.values()]
     lines = (",".join("" if value is None else _cell(value, BOOTSTRAP_DIGITS) for value in row) + "\n"
              for row in zip(*columns, strict=True))  # fmt: skip
@@ -90,7 +94,7 @@ def write_bootstrap(path: Path, replicates: Mapping[str, np.ndarray]) -> None:
 
 
 def _rounded(value: Any) -> Any:
-    """Floats rounded, inside dictionaries and lists too."""
+    """Round floats, also inside dictionaries and lists."""
     if isinstance(value, float):
         return round_digits(value)
     if isinstance(value, dict):
@@ -101,5 +105,5 @@ def _rounded(value: Any) -> Any:
 
 
 def _cell(value: float, digits: int) -> str:
-    """Whole numbers (ranks, updates, types) stay exact."""
+    """Format a number. Integers (ranks, training steps, types) stay exact, floats are rounded to `digits`."""
     return str(int(value)) if isinstance(value, int | np.integer) else f"{round_digits(value, digits):.{digits}g}"

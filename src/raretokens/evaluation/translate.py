@@ -1,4 +1,4 @@
-"""Beam search over the test sets, by CTranslate2."""
+"""Translate the test sets by beam search with CTranslate2."""
 
 import json
 import tempfile
@@ -19,10 +19,17 @@ END = SPECIALS[EOS]
 
 
 def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch: int) -> None:
-    """Write the translations of the sentences of each test set (Decoding.sentence_numbers), detokenised, one a line.
+    """Write the detokenised translations of each test set, one sentence per line.
 
-    batch: source tokens translated at once, which changes the speed alone. Raises UserError where the device lacks the
-    requested arithmetic.
+    Decoding.sentence_numbers() selects the sentences.
+
+    Args:
+        tokens: Folder of the token files.
+        trained: Folder of the trained model.
+        into: Output folder.
+        batch: Source tokens per batch, which affects speed only.
+    Raises:
+        UserError: The device does not support the requested compute type.
     """
     for test, lines in translations(job, tokens, trained / "model.safetensors", batch):
         write_text(into / f"{test}.txt", "".join(f"{line}\n" for line in lines))
@@ -32,7 +39,7 @@ def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch:
 
 
 def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) -> Iterator[tuple[str, list[str]]]:
-    """Yield each test set's name and its translations."""
+    """Yield the name of each test set and its translations."""
     decoding, tokenizer = job.decoding, Tokenizer(tokens, job.run.reverse)
     device = best_device()
     compute_type = checked_compute_type(decoding.compute_type, device)
@@ -50,17 +57,21 @@ def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) 
 def search(
     translator: ctranslate2.Translator, sources: list[list[str]], decoding: Decoding, longest: int, batch: int
 ) -> list[list[str]]:
-    """Return the best translation of each source (tokens that end in </s>), as tokens without </s>.
+    """Return the best translation of each source as tokens without </s>.
 
-    Beam search keeps the `beam` most probable prefixes and ends when `decoding.candidates` translations are finished; the best
-    of them by the penalised score is returned. |Y| counts </s>, and log p its probability, as in fairseq and tensor2tensor:
+    Beam search keeps the `beam` most probable prefixes and ends when `decoding.candidates` translations are finished. The
+    translation with the best penalised score is returned. The length |Y| and log p both include </s>, as in fairseq and
+    tensor2tensor:
 
     * `fairseq`: log p / |Y| ** a, CTranslate2's own form.
-    * `gnmt` (Wu et al. 2016, Eq. 14, without coverage): log p / ((5 + |Y|) / 6) ** a, by re-ranking. The search itself is the
-      other's, so what it never finished cannot win; it goes on until twice as many are finished, since this form
-      favours length more.
+    * `gnmt` (Wu et al. 2016, Eq. 14, without coverage): log p / ((5 + |Y|) / 6) ** a, by re-ranking. The search itself uses
+      the `fairseq` form, so only translations that the search finished can win. The search continues until twice as many
+      translations are finished, because the `gnmt` form favours long translations more.
 
-    longest: tokens of a translation at most; batch: source tokens translated at once, which changes the speed alone.
+    Args:
+        sources: Source sentences as tokens that end in </s>.
+        longest: Maximum number of tokens of a translation.
+        batch: Source tokens per batch, which affects speed only.
     """
     alpha, count = decoding.length_penalty, decoding.candidates
     results = translator.translate_batch(
@@ -70,7 +81,7 @@ def search(
         num_hypotheses=1 if decoding.length_penalty_form == "fairseq" else count,
         return_scores=True,
         length_penalty=alpha,
-        return_end_token=True,  # so that it counts as a token of the translation
+        return_end_token=True,  # </s> counts as a token of the translation
         max_batch_size=batch,
         batch_type="tokens",
         max_input_length=0,
@@ -84,7 +95,12 @@ def search(
 
 
 def gnmt_best(hypotheses: list[list[str]], scores: list[float], alpha: float) -> list[str]:
-    """Return the best, by GNMT's penalty, of hypotheses that end in </s>, scored by log p / length ** alpha."""
+    """Return the hypothesis with the best score under GNMT's length penalty.
+
+    Args:
+        hypotheses: Tokens that end in </s>.
+        scores: log p / length ** alpha of each hypothesis.
+    """
 
     def penalised(number: int) -> float:
         length = len(hypotheses[number])
@@ -94,9 +110,10 @@ def gnmt_best(hypotheses: list[list[str]], scores: list[float], alpha: float) ->
 
 
 def open_translator(folder: Path, device: str, compute_type: str, threads: int) -> ctranslate2.Translator:
-    """Open a translator that works on as many batches at a time as there are threads: on a CPU one thread each.
+    """Open a translator. On a CPU each thread translates its own batch.
 
-    Several threads on one batch wait for each other after every small product, and would add up in another order.
+    Several threads on the same batch would wait for each other after every small matrix product, and would change the
+    order of summation.
     """
     workers = threads if device == "cpu" else 1
     return ctranslate2.Translator(
