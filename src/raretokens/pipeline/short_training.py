@@ -1,7 +1,7 @@
-"""Short trainings that show whether two versions of the code train a run to the same bits.
+"""Short trainings that show whether two versions of the code train a run to identical bits.
 
-Both versions are asked through what every version has: stages/run, the JSON file of a job, data/scratch/machine.yaml, and the
-files that a run leaves. No code of the other version is imported.
+The interface to both versions is the one that every version has: stages/run, the JSON job file, data/scratch/machine.yaml, and
+the output files of a run. No code of the other version is imported.
 """
 
 import hashlib
@@ -26,28 +26,30 @@ from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames
 
-STEPS = (20, 8, 4)  # of a trial; fewer where the saves of more would take longer than SLOW seconds a step
-SLOW = 10.0
-VALIDATION_TOKENS = {"classify": 65536}  # by task; documents are whole
-FEWEST = 2048  # of other tasks
-LATE = ("until", "start")  # options of objectives that count steps
-FORMAT = 1  # of what is kept of a trial
+STEPS = (20, 8, 4)  # steps of a trial; the next smaller number is tried if a step takes longer than SLOW
+SLOW = 10.0  # CPU seconds per step
+VALIDATION_TOKENS = {"classify": 65536}  # task -> tokens; more than FEWEST, since documents are not cut
+FEWEST = 2048  # validation tokens of all other tasks
+LATE = ("until", "start")  # options of objectives that are numbers of steps
+FORMAT = 1  # version of the kept outcome of a trial
 SAVE_EVERY = "save_updates"  # key of machine.yaml
 POLL = 0.01  # seconds
-STATE = "state after step"  # start of the name of a state in an outcome
+STATE = "state after step"  # prefix of the name of a saved state in an outcome
 OUTPUT = "output.txt"
 
 
 @dataclass(frozen=True)
 class Code:
-    """A version of the code: the folder that holds src and stages."""
+    """A version of the code. `root` is the folder with src and stages."""
 
     root: Path
 
     def start(self, command: list[str], folder: Path, output: str = OUTPUT) -> subprocess.Popen:
-        """Start a stage with the threads and arguments of its command in dvc.lock, in the folder of a scale.
+        """Start a stage in the folder of a scale.
 
-        output: name of the file that its output is appended to.
+        Args:
+            command: threads, stage and its arguments, as in the command in dvc.lock.
+            output: name of the file to which stdout and stderr are appended.
         """
         path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", "")))
         unset = ("PYTHONPATH", "RARETOKENS_WARM", "OMP_NUM_THREADS")
@@ -57,19 +59,19 @@ class Code:
             return subprocess.Popen(words, cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT)
 
     def run(self, command: list[str], folder: Path, output: str = OUTPUT) -> None:
-        """Run a stage to its end. Raises UserError with the last line that it wrote."""
+        """Run a stage and wait for it. Raises UserError with the stage's last line of output if it fails."""
         check(self.start(command, folder, output).wait(), folder / output)
 
 
 def check(code: int, output: Path) -> None:
-    """Raise UserError where a stage failed."""
+    """Raise UserError if the exit code of a stage is not zero."""
     if code:
         last = output.read_text(encoding="utf-8").strip().splitlines()[-1:]
         raise UserError(f"{output}: the stage exited with {code}: {''.join(last)}")
 
 
 def shortened(job: dict[str, Any], steps: int) -> dict[str, Any]:
-    """Parameters of a training in `steps` steps that reaches what the whole one reaches: every save, schedule and option."""
+    """Shorten the parameters of a training to `steps` steps that still exercise every save, schedule and option."""
     job = json.loads(json.dumps(job))
     training, run = _part(job, "training"), _part(job, "run")
     quarter = steps // 4
@@ -86,7 +88,7 @@ def shortened(job: dict[str, Any], steps: int) -> dict[str, Any]:
 
 
 def key(job: dict[str, Any]) -> str:
-    """Hash of a shortened training; trainings that differ in name and seed alone have the same."""
+    """Hash of a shortened training. Trainings that differ only in name and seed have the same hash."""
     job = json.loads(json.dumps(job))
     run = _part(job, "run")
     for name in ("name", "seed"):
@@ -112,18 +114,18 @@ def _at_most(tree: dict[str, Any], name: str, value: int) -> None:
 
 @dataclass
 class TrialRun:
-    """One version's side of a trial, in a folder of its own that looks like that of a scale."""
+    """Run of a trial by one version of the code, in a separate folder with the layout of a scale."""
 
     code: Code
     command: list[str]  # threads, train, task, name
     folder: Path
-    job: dict[str, Any]  # the file, parameters whole
-    path: str  # of the job, below the folder
-    is_old: bool  # of the former code, which has former names
-    links: dict[str, Path] = field(default_factory=dict)  # path below the folder -> what it is
+    job: dict[str, Any]  # content of the job file, not shortened
+    path: str  # of the job file, below the folder
+    is_old: bool  # run by the former code, which uses former names
+    links: dict[str, Path] = field(default_factory=dict)  # path of a link below the folder -> its target
 
     def place(self, present: Path) -> Path:
-        """Where this version has a file or folder."""
+        """Return the path that this version of the code uses for a file or folder."""
         return self.folder / (renames.former_path(str(present)) if self.is_old else present)
 
     def prepare(self, steps: int) -> None:
@@ -138,9 +140,14 @@ class TrialRun:
             link.symlink_to(target.absolute())
 
     def train(self, seconds: float | None = None, is_killed: bool = False) -> bool:
-        """Train, setting every saved state aside; is_killed: kill the process after its first one.
+        """Train, and keep every saved state.
 
-        False where it had not saved a state after so many seconds of processor time: then it is killed too.
+        Args:
+            seconds: CPU seconds after which a process without a saved state is killed; None: no limit.
+            is_killed: kill the process after its first saved state.
+
+        Returns:
+            False if the process was killed because of `seconds`.
         """
         process = self.code.start(self.command, self.folder)
         try:
@@ -159,8 +166,8 @@ class TrialRun:
         return True
 
     def _set_states_aside(self) -> None:
-        """Give every file of a state a second name: the run removes the first one at its end."""
-        with suppress(FileNotFoundError):  # of a folder that the run removes meanwhile
+        """Create a hard link to every saved state, because the run removes its states at the end."""
+        with suppress(FileNotFoundError):  # the run may remove the folder meanwhile
             for state in self.place(paths.STATES).glob("*/state-*-*.pt"):
                 kept = self.folder / "states" / f"{int(state.name.split('-')[1])}.pt"
                 kept.parent.mkdir(exist_ok=True)
@@ -168,16 +175,16 @@ class TrialRun:
                     os.link(state, kept)
 
     def states(self) -> dict[int, Path]:
-        """Step -> state."""
+        """Return step -> path of the kept state."""
         return {int(path.stem): path for path in sorted((self.folder / "states").glob("*.pt"))}
 
     def states_outcome(self, steps: int) -> dict[str, Any]:
-        """The part of it that saved states are: of the two saves."""
+        """Return the hashes of the first two saved states, the part of outcome() that a killed run has."""
         kept, every = self.states(), saved_every(steps)
         return {f"{STATE} {step}": _state(kept[step]) for step in (every, 2 * every) if step in kept}
 
     def outcome(self, steps: int) -> dict[str, Any]:
-        """Everything that is compared, as hashes and texts. Raises UserError where the process wrote no second state."""
+        """Return everything that is compared, as hashes and text. Raises UserError if fewer than two states were kept."""
         found, trained = self.states_outcome(steps), paths.trained(*self.command[2:])
         if len(found) < 2:
             raise UserError(f"{self.folder}: only {', '.join(found) or 'no state'} was seen; start again")
@@ -190,7 +197,7 @@ class TrialRun:
 
 
 def _processor_seconds(pid: int) -> float:
-    """Unlike the clock, they do not depend on what else the machine does."""
+    """Return the CPU seconds of a process, which do not depend on the load of the machine as wall-clock time does."""
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.NoSuchProcess:
@@ -199,17 +206,20 @@ def _processor_seconds(pid: int) -> float:
 
 
 def saved_every(steps: int) -> int:
-    """Steps between two saves, so that the second is near the end."""
+    """Return the steps between two saves, such that the second save is near the end."""
     return (steps - 2) // 2
 
 
 def seconds_to_first_save(steps: int) -> float | None:
-    """How long a trial of so many steps may take to its first save; None for the shortest."""
+    """Return the CPU seconds that a trial may take until its first save; None, without limit, for the shortest trial."""
     return None if steps == STEPS[-1] else saved_every(steps) * SLOW
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
-    """What differs first, in words; None where nothing does. The new outcome may be a part: that of a run that was killed."""
+    """Describe the first difference of two outcomes; None if there is none.
+
+    The new outcome of a killed run contains only its saved states. Missing parts are skipped.
+    """
     for name, value in old.items():
         if name not in new:
             continue
@@ -230,7 +240,7 @@ def _first_line(old: str, new: str) -> str:
 
 
 def _state(path: Path) -> dict[str, str]:
-    """Model and optimizer of a saved state: name -> hash of the tensor, or the value."""
+    """Return the model and optimizer of a saved state as name -> type, shape and hash of a tensor, or repr of a value."""
     saved = torch.load(path, map_location="cpu", weights_only=True)["state"]
     return {name: value for part in ("model", "optimizer") for name, value in _leaves(saved[part], part)}
 

@@ -1,6 +1,7 @@
-"""The stages of dvc.yaml, a function each. A stage depends on the code that its function imports (code.py): import nothing else.
+"""Stages of dvc.yaml, one function each.
 
-context.py has what does not affect results: machine settings, progress, and the refusal of a run that cannot finish.
+A stage depends on all code that its function imports (code.py), so import nothing else there. context.py contains what does not
+affect results: machine settings, progress, and the refusal of a run that cannot finish.
 """
 
 from raretokens import paths
@@ -20,14 +21,14 @@ def jobs() -> None:
 
 
 def fetch(name: str) -> None:
-    """Fetch a source of src/raretokens/corpora/table into data/raw/."""
+    """Fetch a source of src/raretokens/corpora/table from the mirror or the network into data/raw."""
     from raretokens.corpora.download import fetch as fetch_source
 
     fetch_source(name, paths.RAW / name, context.mirror(), scratch=paths.DOWNLOADS)
 
 
 def own(name: str) -> None:
-    """Check and copy a file of a custom corpus, named under `own` in params.yaml."""
+    """Check and copy a file of a custom corpus that params.yaml lists under `own`."""
     from raretokens.corpora.own import take
 
     take(name, context.own_file(name), paths.OWN / name)
@@ -51,7 +52,7 @@ def similarity() -> None:
 
 
 def encode(name: str, corpus: str) -> None:
-    """Cut a prepared corpus into tokens."""
+    """Tokenize a prepared corpus, and write its vocabulary and token files."""
     from raretokens.tokenization.config import EncodeJob
     from raretokens.tokenization.encode import encode as encode_corpus
     from raretokens.tokenization.token_files import add_labels_and_images
@@ -63,7 +64,7 @@ def encode(name: str, corpus: str) -> None:
 
 
 def align(name: str) -> None:
-    """Count links between source and target token types of a bitext."""
+    """Align a bitext, and count links between source and target token types."""
     from raretokens.tokenization.alignment import align as align_tokens
     from raretokens.tokenization.config import AlignJob
 
@@ -88,7 +89,7 @@ def train(task: str, name: str) -> None:
 
 
 def translate(name: str) -> None:
-    """Translate the test sets."""
+    """Translate the test sets with a trained run."""
     from raretokens.evaluation.config import TranslateJob
     from raretokens.evaluation.translate import translate as translate_tests
 
@@ -98,7 +99,7 @@ def translate(name: str) -> None:
 
 
 def predict(task: str, name: str) -> None:
-    """Predict the test text with a trained run."""
+    """Write a trained run's predictions for the test text."""
     from raretokens import tasks
 
     file = tasks.load(task)
@@ -107,7 +108,7 @@ def predict(task: str, name: str) -> None:
 
 
 def score(task: str, name: str) -> None:
-    """Write the scores of a run."""
+    """Compute and write the scores of a run."""
     from raretokens import tasks
     from raretokens.evaluation.artifacts import RunPaths
     from raretokens.evaluation.config import ScoreJob
@@ -129,7 +130,7 @@ def score(task: str, name: str) -> None:
 
 
 def baseline(task: str, name: str) -> None:
-    """Write the scores of a corpus that need no model."""
+    """Compute and write the scores of a corpus that need no model."""
     from raretokens import tasks
 
     file = tasks.load(task)
@@ -137,7 +138,7 @@ def baseline(task: str, name: str) -> None:
 
 
 def report() -> None:
-    """Write tables, figures, claims and the page."""
+    """Write the report: tables, figures, verdicts on claims, and reports/index.md."""
     from raretokens.evidence.run_sheet import Sheet
     from raretokens.papers.load import load_declarations
     from raretokens.report import build

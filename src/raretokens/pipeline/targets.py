@@ -1,4 +1,4 @@
-"""DVC targets of a scale in the parts that run side by side: shared stages, the stages of each run; and selections of runs."""
+"""DVC targets of a scale, split into shared stages and the stages of each run for parallel execution; selections of runs."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -15,11 +15,11 @@ SHARED_STAGES = ("jobs", "prepare", "encode", "align", "baseline", "similarity")
 def run_targets(
     parameters: Parameters, continued: bool = False, only: Collection[tuple[str, str]] | None = None
 ) -> list[str]:
-    """The DVC targets of each run, in their order: train-lm@mle predict-lm@mle score-lm@mle.
+    """Return the DVC targets of each run as one string, in order: train-lm@mle predict-lm@mle score-lm@mle.
 
     Args:
-        continued: runs that start from the weights of others, instead of the other runs.
-        only: task and name of the selected runs; None: all.
+        continued: select the runs that start from the weights of another run; False selects the other runs.
+        only: (task, name) of the selected runs; None: all.
     """
     end = "-continued" if continued else ""
     runs = [run for run in parameters.every_run() if bool(run.init_from) == continued]
@@ -28,9 +28,12 @@ def run_targets(
 
 
 def main_runs(parameters: Parameters, declarations: Declarations, folder: Path) -> set[tuple[str, str]]:
-    """Task and name of the runs of the main conclusions, with all seeds and the runs that they start from.
+    """Return (task, name) of the runs of the main claims, with all seeds and the runs that they start from.
 
-    A conclusion that lacks a run on the run sheet adds none. folder: of score files.
+    A claim with a run that is not on the run sheet is skipped.
+
+    Args:
+        folder: folder of the score files.
     """
     scores = AllScores(run_sheet(parameters), folder)
     needed: set[tuple[str, str]] = set()
@@ -53,7 +56,7 @@ def _with_ancestors(scores: Scores, run: str) -> Iterator[str]:
 
 
 def first_seeds(parameters: Parameters, folder: Path) -> set[tuple[str, str]]:
-    """Task and name of the first seed of each run. folder: of score files."""
+    """Return (task, name) of the first seed of each run. `folder` contains the score files."""
     return {
         (task, run) for task, scores in AllScores(run_sheet(parameters), folder).items() for run in scores.repetitions
     }

@@ -1,7 +1,7 @@
-"""trained.csv of a scale: the weights of each run, and the hours, the machine, the memory and the code that made them.
+"""trained.csv of a scale: the md5 of each run's weights, and the hours, machine, memory and code of its training.
 
-Weights are not committed, and a machine's times are no output of the pipeline; this file is committed with dvc.lock, so that a
-checkout says what it cost to train what the reports are of.
+Weights are not committed, and training times are not an output of the pipeline. trained.csv is committed with dvc.lock, so a
+checkout documents the training cost of the runs in its reports.
 """
 
 import json
@@ -19,14 +19,15 @@ from raretokens.run import Run
 from raretokens.yaml_files import read_yaml
 
 FILE = Path("trained.csv")
-FACTS = ["hours", "machine", "peak_gb", "revision", "adopted"]  # revision trained the run, adopted did the same
+FACTS = ["hours", "machine", "peak_gb", "revision", "adopted"]  # revision: code that trained; adopted: equivalent code
 COLUMNS = ["task", "run", *FACTS, "weights"]
 
 
 def table() -> pd.DataFrame:
-    """A line for each trained run in dvc.lock of the working folder, as text.
+    """Return one row of strings for each trained run in dvc.lock of the working folder.
 
-    Facts that are known of the same weights (md5 of the run's files) stay; of others they are those of the training here.
+    Rows of trained.csv with the same weights (md5 of the run's files) are kept. Other rows are filled from the timing record of
+    this machine.
     """
     known = csv_files.read_csv(FILE) if FILE.is_file() else pd.DataFrame(columns=COLUMNS)
     rows = {(row["task"], row["run"], row["weights"]): row for row in known.to_dict("records")}
@@ -35,7 +36,7 @@ def table() -> pd.DataFrame:
 
 
 def adopt(runs: set[tuple[str, str]], revision: str) -> None:
-    """Write down that the code of a revision trains these runs, task and name, to the same bits."""
+    """Record in trained.csv that the code of a revision trains these runs, (task, name), to identical bits."""
     rows = table().to_dict("records")
     for row in rows:
         if (row["task"], row["run"]) in runs:
@@ -44,7 +45,7 @@ def adopt(runs: set[tuple[str, str]], revision: str) -> None:
 
 
 def hours(runs: list[Run], file: Path = FILE) -> list[float | None]:
-    """What each run took to train, or else the mean of the runs of the same model and text; None where that is not known."""
+    """Return the training hours of each run, else the mean hours of runs with the same model and tokens, else None."""
     known = csv_files.read_csv(file) if file.is_file() else pd.DataFrame(columns=COLUMNS)
     took = {(row.task, row.run): float(row.hours) for row in known.itertuples() if row.hours}
     alike = defaultdict[tuple, list[float]](list)
@@ -60,7 +61,7 @@ def _model(run: Run) -> tuple[str, str, str]:
 
 
 def weights() -> dict[tuple[str, str], str]:
-    """(Task, run) -> md5 of the run's files, of all runs in dvc.lock."""
+    """Return (task, run) -> md5 of the run's files, for all runs in dvc.lock."""
     stages = read_yaml(LOCK)["stages"].values() if LOCK.is_file() else []
     outs = [out for stage in stages for out in stage.get("outs", []) if Path(out["path"]).is_relative_to(paths.RUNS)]
     return {(Path(out["path"]).parent.name, Path(out["path"]).name): out["md5"].removesuffix(".dir") for out in outs}

@@ -1,4 +1,4 @@
-"""Trials of trainings: a short one of each distinct run line by the former code, kept, and by the present code, compared."""
+"""Trials: short trainings of each distinct run by the former code, whose outcome is kept, and by the present code."""
 
 import hashlib
 import json
@@ -21,10 +21,10 @@ CACHE = paths.SCRATCH / "adopt"
 
 @dataclass
 class Trial:
-    """A short training that stands for all stages whose runs differ in name and seed alone."""
+    """A short training that represents all stages whose runs differ only in name and seed."""
 
     stages: list[Stage]
-    parent: "Trial | None" = None  # whose weights it starts from
+    parent: "Trial | None" = None  # trial whose weights initialise this one
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -37,13 +37,13 @@ class Trial:
 
 
 class Trials:
-    """All trials of a scale: outcomes of the old code are kept, those of the new code are compared with them."""
+    """All trials of a scale. Outcomes of the old code are kept, and outcomes of the new code are compared with them."""
 
     def __init__(self, revision: str, old: Code, new: Code, stages: list[Stage]) -> None:
         self.revision, self.old, self.new = revision, old, new
-        self.lock, self.md5s = threading.Lock(), dict[Path, str]()  # of data
+        self.lock, self.md5s = threading.Lock(), dict[Path, str]()  # md5s of input files
         trials_of: dict[str, Trial] = {}
-        named: dict[str, Trial] = {}  # job -> trial
+        named: dict[str, Trial] = {}  # path of a job file -> trial
         for stage in (stage for stage in stages if stage.is_training and stage.is_former()):
             job = short_training.shortened(json.loads(stage.old)["job"], short_training.STEPS[0])
             trial = trials_of.setdefault(stage.kind + short_training.key(job), Trial([]))
@@ -58,7 +58,7 @@ class Trials:
                 trial.parent = named[job]
 
     def old_outcome(self, trial: Trial) -> dict[str, Any]:
-        """From the cache, or by training. One that started from other weights of its parent is trained again."""
+        """Return the outcome of the old code from the cache, or train if it is missing or the parent's weights changed."""
         with trial.lock:
             start = trial.parent and self.old_outcome(trial.parent)["outcome"]["model.safetensors"]["all bytes"]
             done = self._folder(trial) / "outcome.json"
@@ -71,7 +71,7 @@ class Trials:
             return outcome
 
     def steps(self, trial: Trial) -> int:
-        """Of a trial that was run."""
+        """Return the number of steps of a trial."""
         return self.old_outcome(trial)["steps"]
 
     def _folder(self, trial: Trial) -> Path:
@@ -116,7 +116,7 @@ class Trials:
         return {"steps": steps, "seconds": round(time.monotonic() - began, 1), "outcome": outcome}
 
     def difference(self, trial: Trial) -> str | None:
-        """What the new code does otherwise, killed and resumed on the way; None where nothing."""
+        """Train with the new code, killed and resumed once. Return how the outcome differs, or None if it is equal."""
         folder = CACHE / "new" / self._folder(trial).name
         try:
             old = self.old_outcome(trial)
@@ -134,12 +134,12 @@ class Trials:
 
 
 def _parent(stage: Stage) -> str | None:
-    """Path of the run whose weights it starts from."""
+    """Return the path of the run whose weights a stage starts from, or None."""
     return next(filter(_is_run, stage.deps), None)
 
 
 def _out(stage: Stage) -> str:
-    """Path of the run that a stage trains."""
+    """Return the path of the run that a stage trains."""
     return next(filter(_is_run, stage.outs))
 
 

@@ -1,7 +1,7 @@
-"""Verification that committed reports are those of the committed code and parameters, without running anything.
+"""Verification that committed reports match the committed code and parameters, without running a stage.
 
-dvc.lock records the job of each stage and what the stage wrote. A stage whose job would differ now is out of date. A report that
-differs from what its stage wrote was changed since, or was not committed with its dvc.lock.
+dvc.lock records the job and the outputs of each stage. A stage whose present job differs is out of date. A report that differs
+from dvc.lock was edited after the stage wrote it, or was not committed with its dvc.lock.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ LOCK = Path("dvc.lock")
 
 
 class Verification(NamedTuple):
-    stages: int  # that were run
-    outdated: list[str]  # names of stages whose jobs would differ now
+    stages: int  # number of stages that were run
+    outdated: list[str]  # names of stages whose present jobs differ from dvc.lock
     changed: list[str]  # report files that differ from dvc.lock
 
     def __str__(self) -> str:
@@ -35,11 +35,11 @@ class Verification(NamedTuple):
 
 
 def verify() -> Verification:
-    """Compare dvc.lock of the scale in the working folder with its jobs and reports; a scale that was never run has no stages."""
+    """Compare dvc.lock of the scale in the working folder with its jobs and reports. A scale that never ran has 0 stages."""
     if not LOCK.is_file():
         return Verification(0, [], [])
     now = {str(paths.JOBS / file): _md5(content.encode()) for file, content in job_files(load()).items()}
-    # dvc.lock keeps stages that params.yaml no longer has.
+    # dvc.lock keeps stages that params.yaml no longer declares.
     stages = {name: stage for name, stage in read_yaml(LOCK)["stages"].items() if _jobs(stage).keys() <= now.keys()}
     stages = {name: stage for name, stage in stages.items() if _jobs(stage)}
     outdated = [name for name, stage in stages.items() if any(now[file] != md5 for file, md5 in _jobs(stage).items())]
@@ -48,12 +48,12 @@ def verify() -> Verification:
 
 
 def _jobs(stage: dict[str, Any]) -> dict[str, str]:
-    """Path -> md5 of the job files that a stage depends on."""
+    """Return path -> md5 of the job files that a stage depends on."""
     return {dep["path"]: dep["md5"] for dep in stage.get("deps", []) if Path(dep["path"]).is_relative_to(paths.JOBS)}
 
 
 def _reports(stage: dict[str, Any]) -> dict[str, str]:
-    """Path -> md5 of the report files in git that a stage wrote."""
+    """Return path -> md5 of the report files in git that a stage wrote."""
     reports = (out for out in stage.get("outs", []) if Path(out["path"]).is_relative_to(paths.REPORTS))
     return {out["path"]: out["md5"] for out in reports if not out["md5"].endswith(".dir")}
 
