@@ -1,1 +1,1 @@
-"""The documentation site: what Sphinx is given beside the pages of docs/."""
+"""The documentation site: pages, tables and charts that Sphinx adds to the pages of docs/."""

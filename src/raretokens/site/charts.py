@@ -1,4 +1,4 @@
-"""Interactive charts of the site as Vega-Lite specifications: losses of a run, curves of a task, a forest of effects."""
+"""Interactive charts of the site as Vega-Lite specifications: the loss of a run and the curves of a task."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7
 
 
 def loss_chart(points: list[dict[str, Any]]) -> dict[str, Any]:
-    """Negative log-likelihood over training steps: a colour for each run, dashes for validation."""
+    """Return a chart of the negative log-likelihood over training steps, with a colour per run and dashes for validation."""
     chart = alt.Chart(alt.Data(values=points)).mark_line(interpolate="linear")
     return _finished(
         chart.encode(
@@ -23,7 +23,10 @@ def loss_chart(points: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def curves_chart(rows: list[dict[str, Any]], metrics: list[str]) -> dict[str, Any]:
-    """Curves of all runs of a task: a menu chooses the metric, a click on the legend the family of objectives."""
+    """Return a chart of the curves of all runs of a task.
+
+    A menu selects the metric. A click on the legend selects the family of objectives.
+    """
     metric = alt.param(name="metric", value=metrics[0], bind=alt.binding_select(options=metrics, name="metric "))
     family = alt.selection_point(fields=["family"], bind="legend")
     chart = (

@@ -1,4 +1,4 @@
-"""A claim on the site: its verdict in short cells, and the runs and numbers that the verdict rests on."""
+"""A claim on the site: its verdict as short texts, and the runs and numbers behind the verdict."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from raretokens.papers.claim import Claim, Side
 from raretokens.report.effect_text import few_seeds_text, named_intervals, number_text, page_text
 from raretokens.site.scale import Scale
 
-BY_RANK = ("singular_values", "rank_frequency")  # series that do not run over training
+BY_RANK = ("singular_values", "rank_frequency")  # series over ranks instead of training steps
 SIDES = {"left": "First", "right": "Second", "control.left": "Control, first", "control.right": "Control, second"}
 
 
@@ -21,14 +21,14 @@ class Evidence:
     title: str
     metric: str
     moment: str
-    runs: list[str]  # that have a value; without one the names that were tried
+    runs: list[str]  # runs that have a value; if there are none, the names that were tried
     values: list[tuple[str, str]]  # run -> value
     missing: list[str]  # repetitions without a value
 
 
 @dataclass(frozen=True)
 class ClaimView:
-    """What a page shows of a claim."""
+    """The fields of a claim on a page, as text."""
 
     name: str
     claim: Claim
@@ -44,7 +44,7 @@ class ClaimView:
 
     @classmethod
     def of(cls, verdict: Verdict, scale: Scale) -> "ClaimView":
-        """Put together the view of a verdict."""
+        """Build the view of a verdict."""
         claim, kind = verdict.claim, verdict.claim.effect
         comparison = Comparison.of_claim(claim, scale.scores[claim.task])
         decides = verdict.outcome in DECIDED
@@ -101,7 +101,7 @@ def _moment(side: Side) -> str:
 
 
 def _filled(text: str, scale: Scale) -> str:
-    """A text with the effects of the claims that it names in braces."""
+    """Fill the effects of other claims, named in braces, into a text."""
     effects: dict[str, Any] = dict.fromkeys(scale.declared.claims, "not measured")
     for name, one in scale.verdicts.items():
         if one.effect.value is not None:
@@ -110,5 +110,5 @@ def _filled(text: str, scale: Scale) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A text with a capital at its start and a full stop at its end."""
+    """Return a text as a sentence, with a capital letter and a full stop."""
     return text[:1].upper() + text[1:].removesuffix(".") + "." if text else ""

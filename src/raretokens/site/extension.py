@@ -1,4 +1,4 @@
-"""Sphinx extension of the documentation site: pages of the reports, tables and charts in them, and links to files."""
+"""Sphinx extension of the documentation site: pages of the reports with tables and charts, and links to files."""
 
 import json
 import os
@@ -21,11 +21,11 @@ from raretokens.site.pages import Pages
 from raretokens.site.scale import Scale
 
 ROOT = Path(__file__).resolve().parents[3]
-SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages -> folder of the scale
+SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages in docs/results -> folder of the scale
 
 
 class FileLinks(SphinxTransform):
-    """Turn links to files and folders outside docs/ into links to the repository; MyST would copy or refuse them."""
+    """Turn links to files and folders outside docs/ into links to the repository. MyST would copy or reject such files."""
 
     default_priority = 10
 
@@ -39,7 +39,7 @@ class FileLinks(SphinxTransform):
 
 
 def _path(env: BuildEnvironment, target: str) -> PurePosixPath | None:
-    """Return the path in the repository of a link that is relative to the present page, or to the README that it includes."""
+    """Return the path in the repository of a link that is relative to the current page, or to the README that it includes."""
     name = unquote(target.partition("#")[0])
     for folder in (Path(env.doc2path(env.docname)).parent, ROOT):
         path = Path(os.path.normpath(folder / name))
@@ -56,7 +56,7 @@ def _link(env: BuildEnvironment, path: PurePosixPath, children: list[nodes.Node]
 
 
 def _files(app: Sphinx) -> str:
-    """Address of the folder of the code: of the repository where the site is published, else relative to its top page."""
+    """Return the address of the code: the repository if it is configured, else a path relative to the top page."""
     return app.config.repository_files or f"{os.path.relpath(ROOT, app.outdir)}/"
 
 
@@ -69,7 +69,7 @@ def write_pages(app: Sphinx) -> None:
 
 
 def write_references(app: Sphinx) -> None:
-    """Write the tables of docs/_generated, which pages of the reference include."""
+    """Write the tables of docs/_generated, which the reference pages include."""
     folder = Path(app.srcdir) / "_generated"
     folder.mkdir(exist_ok=True)
     for name, text in {
@@ -82,21 +82,21 @@ def write_references(app: Sphinx) -> None:
 
 
 def write_libraries(app: Sphinx, error: Exception | None) -> None:
-    """Write DataTables and Vega as scripts that also run where a page is opened as a file, without a server."""
+    """Write DataTables and Vega as plain scripts, so that pages opened from disk, without a server, can load them."""
     if error is None and app.builder.format == "html":
         static = Path(app.outdir) / "_static"
         bundle = Path(itables.__file__).parent / "html"
         source = json.dumps((bundle / "dt_bundle.js").read_text(encoding="utf-8"))
         write_text(static / "datatables.js", f"window.dataTablesSource = {source};\n")
         write_text(static / "datatables.css", (bundle / "dt_bundle.css").read_text(encoding="utf-8"))
-        # A module, which a browser does not load from a file; nothing in it is imported or exported.
+        # Browsers do not load modules from disk. The bundle imports and exports nothing, so a plain function can wrap it.
         write_text(static / "vega.js", f"(() => {{{vl_convert.javascript_bundle()}}})();\n")
 
 
 def add_libraries(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Load the libraries on pages that have a table or a chart for them."""
+    """Load the libraries on pages that contain a table or a chart."""
     body = context.get("body", "")
     if "data-table=" in body:
         app.add_js_file("datatables.js", loading_method="defer", priority=300)
@@ -106,7 +106,7 @@ def add_libraries(
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register with Sphinx."""
+    """Register the extension with Sphinx."""
     app.add_config_value("repository_files", "", "env", (str,))
     app.add_transform(FileLinks)
     app.connect("builder-inited", write_pages)

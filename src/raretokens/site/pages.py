@@ -1,4 +1,4 @@
-"""Pages of the site that show the reports of a scale: written as MyST Markdown below docs/results/, which git ignores."""
+"""Pages of the site with the reports of a scale, written as MyST Markdown below docs/results/, which git ignores."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from raretokens.site.scale import Place, Scale
 MARKS = Marks(
     escape, "—", "≠ ", WAYS, quoted="†", suspicious="‡", spread=" ± ", italic="<em>%s</em>", bold="<strong>%s</strong>"
 )
-LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")  # a relative target of Markdown
+LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")  # a relative link target in Markdown
 
 
 @dataclass
@@ -36,14 +36,14 @@ class Pages:
 
     scale: Scale
     folder: Path
-    files: str  # address of the folder of the code, seen from a page at the top of the site; absolute where it is published
+    files: str  # address of the code, relative to the top of the site, or absolute if the site is published
     root: Path
     written: dict[Path, str] = field(default_factory=dict)
 
-    is_first: bool = True  # its papers stand in the contents of the site, not below its overview
+    is_first: bool = True  # list the papers in the contents of the site instead of below the overview
 
     def write(self) -> None:
-        """Write all pages; those that are as they were keep their time, so that Sphinx does not read them again."""
+        """Write all pages that changed, so that Sphinx reads only these again, and delete obsolete pages."""
         self._overview()
         for paper, places in self.scale.papers.items():
             self._paper(paper, places)
@@ -65,7 +65,7 @@ class Pages:
         return self.scale.reports
 
     def _add(self, page: str, template: str, **values: Any) -> None:
-        """Render a page; links of its values are relative to the page."""
+        """Render a page with these values. Links in the values are relative to the page."""
         path = self.folder / f"{page}.md"
         top = "../" * page.count("/")
         below = "../" * (page.count("/") + 2) if "://" not in self.files else ""
@@ -76,7 +76,7 @@ class Pages:
         self.written[path] = jinja.get_template(f"{template}.md").render(**values)
 
     def _own_text(self, name: str, page: str) -> str:
-        """Markdown of the reports, with links that are right on a page; empty where there is none."""
+        """Return Markdown of the reports with its links adjusted to a page. Empty if there is no such file."""
         source = self._reports / name
         if not source.is_file():
             return ""
@@ -85,7 +85,7 @@ class Pages:
         return LINK.sub(lambda link: self._moved(source.parent / link[1], here), text)
 
     def _moved(self, target: Path, here: Path) -> str:
-        """A link to a file of the reports as seen from a folder of the site: to the page that shows it, if there is one."""
+        """Return a link from a folder of the site to a file of the reports, or to the page that shows the file."""
         path = Path(os.path.normpath(target))
         for place in (place for places in self.scale.papers.values() for place in places):
             if path in (self._reports / f"tables/{place.name}.md", self._reports / f"figures/{place.name}.md"):
@@ -111,7 +111,7 @@ class Pages:
 
     @cached_property
     def _claim_pages(self) -> dict[str, str]:
-        """Claim -> its page, seen from the folder of the scale."""
+        """Claim -> its page, relative to the folder of the scale."""
         homes = {name: self.scale.home(verdict) for name, verdict in self.scale.verdicts.items()}
         return {name: f"{home.paper.lower()}/{home.page}" if home else "later" for name, home in homes.items()}
 
@@ -179,7 +179,7 @@ class Pages:
         self._add("later", "later", papers=later)
 
     def _numbers(self) -> None:
-        """Every reported number, beside what was measured."""
+        """Write the page of all reported numbers, each with the measured number."""
         rows = [
             (place, cell)
             for places in self.scale.papers.values()
@@ -213,13 +213,13 @@ class Pages:
 
 
 def run_link(task: str, run: str, top: str) -> str:
-    """A link to a run in HTML; a name that says its task, such as lm/mle, counts as it is."""
+    """Return an HTML link to a run. The name may contain its own task, such as lm/mle."""
     own, _, name = run.rpartition("/")
     return f'<a href="{top}runs/{own or task}.html#run-{name}">{escape(run)}</a>'
 
 
 def order(cell: Cell) -> str:
-    """What a column sorts by: the measured number without its spread."""
+    """Return the sort key of a cell: the measured number without its spread."""
     return cell.measured.replace(",", "") if cell else ""
 
 
@@ -238,7 +238,7 @@ NOT_METRICS = {"run", "update", "step", "family"}
 
 
 def _curves(file: Path) -> tuple[list[dict[str, Any]], list[str]] | None:
-    """Points of all curves of a task in long form, and the names of the metrics."""
+    """Return the points of all curves of a task in long form, and the names of the metrics."""
     if not file.is_file() or not file.stat().st_size:
         return None
     rows = csv_files.read_csv(file)
@@ -255,7 +255,7 @@ def _points(rows: list[dict[str, str]], metrics: list[str]) -> Iterator[dict[str
 
 
 def shown(cell: Cell | None) -> str:
-    """A cell in HTML; the reported number, in parentheses, on a line of its own."""
+    """Return a cell as HTML, with the reported number in parentheses in a separate element."""
     text = marked(cell, MARKS)
     number, between, reported = text.partition(" (")
     if cell is None or not cell.reported or not between:

@@ -1,4 +1,4 @@
-"""Tables of the reference pages that are made from the code and the declarations."""
+"""Tables of the reference pages, generated from the code and the declarations."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ BETTER = {"up": "higher", "down": "lower"}
 
 
 def objectives_text() -> str:
-    """Every objective with its options, as Markdown."""
+    """Return all objectives with their options, as Markdown."""
     parts = []
     for name, choice in objectives().items():
         parts += [f"## `{name}`", "", choice.summary, ""]
@@ -22,7 +22,7 @@ def objectives_text() -> str:
 
 
 def metrics_text(folder: Path) -> str:
-    """Every declared metric, as a Markdown table; folder: data/paper."""
+    """Return all declared metrics as a Markdown table. `folder`: data/paper."""
     metrics = load_declarations(folder).metrics.items()
     rows = [
         (f"`{path}`", escaped(metric.title), escaped(metric.unit), BETTER.get(metric.direction or "", ""))

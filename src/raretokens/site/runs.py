@@ -1,4 +1,4 @@
-"""Runs on the site: parameters, training time, loss, and every score with its signature; repetitions stand together."""
+"""Runs on the site, with their repetitions: parameters, training time, loss, and every score with its signature."""
 
 import json
 from collections import Counter
@@ -24,13 +24,13 @@ class Score:
     path: str
     title: str
     unit: str
-    values: list[str]  # for each run
+    values: list[str]  # one per run
     signature: str
 
 
 @dataclass(frozen=True)
 class RunView:
-    """A run with its repetitions, which differ in the seed alone."""
+    """A run with its repetitions, which differ only in the seed."""
 
     task: str
     name: str
@@ -40,12 +40,12 @@ class RunView:
     parameters: list[tuple[str, str]]
     times: list[str]
     scores: list[Score]
-    headline: dict[str, str]  # title of a metric -> mean over the seeds
+    headline: dict[str, str]  # title of a metric -> mean over seeds
     loss: list[dict[str, Any]]  # points: run, split, step, nll
 
 
 def run_views(scale: Scale) -> dict[str, list[RunView]]:
-    """Task -> its runs that have scores, in the order of the run sheet; scores of texts follow."""
+    """Return task -> runs that have scores, in the order of the run sheet, followed by scores of texts."""
     return {task: list(_views(scale, part)) for task, part in scale.scores.items() if any(part.names())}
 
 
@@ -79,13 +79,13 @@ def _parameters(score: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 @cache
 def _recorded(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Training time and machine of the runs in the scale's table, which is committed."""
+    """Return training time and machine of the runs in the scale's trained.csv, which is committed."""
     rows = csv_files.read_csv(folder / FILE).to_dict("records") if (folder / FILE).is_file() else []
     return {(row["task"], row["run"]): {**row, "seconds": 3600 * float(row["hours"])} for row in rows if row["hours"]}
 
 
 def _time(folder: Path, task: str, run: str) -> str:
-    """Duration, machine and revision of a training, of this machine where it is known; else empty."""
+    """Return duration, machine and revision of a training, or "". A timing file of this machine takes precedence."""
     file = folder / paths.TIMING / f"{task}-{run}.json"
     facts = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else _recorded(folder).get((task, run))
     if not facts:
@@ -95,7 +95,7 @@ def _time(folder: Path, task: str, run: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """To the minute, as the hours of the table are; below a minute to the second."""
+    """Format a duration to the minute, the precision of trained.csv. Below a minute, format it to the second."""
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
 
@@ -106,7 +106,7 @@ def _headline(scores: Scores, run: str) -> dict[str, str]:
 
 
 def _scores(scale: Scale, scores: Scores, runs: list[str]) -> list[Score]:
-    """Every metric of the first run, with the signature of the longest beginning of its path."""
+    """Return every metric of the first run. Its signature belongs to the longest prefix of the metric's path that has one."""
     columns = [flatten({**(scores.read(run) or {}).get("metrics", {}), "paired": scores.paired(run)}) for run in runs]
     values = [dict(column) for column in columns]
     signatures = _signatures(scores, runs[0])
@@ -138,7 +138,7 @@ def _number(value: Any) -> str:
 
 
 def common_signatures(views: list[RunView]) -> list[Score]:
-    """Each metric of a task once, with the signature that most runs have."""
+    """Return each metric of a task once, with its most frequent signature."""
     metrics: dict[str, Score] = {}
     counts: dict[str, Counter[str]] = {}
     for score in (score for view in views for score in view.scores):
@@ -149,7 +149,7 @@ def common_signatures(views: list[RunView]) -> list[Score]:
     ]
 
 
-POINTS = 40  # of a curve on the site; the CSV file beside the score has all
+POINTS = 40  # points per curve on the site; the run's CSV file has all
 
 
 def _loss(scores: Scores, run: str) -> Iterator[dict[str, Any]]:

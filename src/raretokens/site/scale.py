@@ -1,4 +1,4 @@
-"""The reports of one scale as the site reads them: the CSV and JSON files below reports/, with the declarations beside them."""
+"""The reports of one scale as the site reads them: CSV and JSON files below reports/, and the declarations."""
 
 import json
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ from raretokens.report.cells import Cell
 
 @dataclass(frozen=True)
 class Place:
-    """A table, a figure or the text of a paper: a page of the site, on which its claims stand."""
+    """A table, a figure or the running text of a paper. It has a page of the site, which also shows its claims."""
 
     paper: str
     kind: str  # table, figure or text
-    name: str  # as declared, such as agg-3; of a figure agg-figure-2
+    name: str  # as declared, such as agg-3, or agg-figure-2 for a figure
     title: str
     label: str  # such as table 3 (section 5.1)
 
     @property
     def page(self) -> str:
-        """Name of its page in the paper's folder."""
+        """Name of the page in the paper's folder."""
         number = self.name.rsplit("-", 1)[-1]
         return "text" if self.kind == "text" else f"{self.kind}-{number}"
 
 
 @dataclass(frozen=True)
 class Scale:
-    """One scale: its folder, its run sheet and what its reports hold."""
+    """A scale: its folder, run sheet, declarations and scores."""
 
     folder: Path
     sheet: Sheet
@@ -46,7 +46,7 @@ class Scale:
 
     @classmethod
     def read(cls, folder: Path, root: Path) -> "Scale":
-        """Read the scale of a folder; root is the folder of the code."""
+        """Read the scale of a folder. `root`: the folder of the code."""
         sheet = _as_scored(run_sheet(load(folder / paths.PARAMETERS)), folder / paths.SCORES)
         declared = load_declarations(root / paths.PRINTED)
         return cls(folder, sheet, declared, AllScores(sheet, folder / paths.SCORES))
@@ -65,12 +65,12 @@ class Scale:
         return claims.read_csv(self.reports / "claims.csv", self.declared)
 
     def cells(self, table: str) -> list[Cell]:
-        """The cells of a table, from its CSV."""
+        """Return the cells of a table, from its CSV file."""
         return [Cell(**row) for row in csv_files.read_csv(self.reports / f"tables/{table}.csv").to_dict("records")]
 
     @cached_property
     def papers(self) -> dict[str, list[Place]]:
-        """Paper with tables of its own -> its places: tables, figures, then the running text."""
+        """Paper with tables of its own -> its places in this order: tables, figures, running text."""
         tables = self.declared.tables
         found = {paper: [] for paper in dict.fromkeys(table.paper for table in tables.values())}
         texts = [_table_place(name, table) for name, table in tables.items()]
@@ -83,11 +83,14 @@ class Scale:
         return found
 
     def claims_of(self, place: Place) -> list[Verdict]:
-        """Verdicts on the claims of a place; a claim of several stands at the first, one of a section at the text."""
+        """Return the verdicts on the claims whose page is that of the place."""
         return [one for one in self.verdicts.values() if one.claim.paper == place.paper and self.home(one) == place]
 
     def home(self, verdict: Verdict) -> Place | None:
-        """The place whose page has a claim; None for a paper without tables."""
+        """Return the place whose page shows a claim, or None if there is none.
+
+        The place is the claim's first table, else its first figure, else the running text.
+        """
         places = {place.name: place for place in self.papers.get(verdict.claim.paper, [])}
         start = verdict.claim.paper.lower()
         named = [f"{start}-{number}" for number in verdict.claim.tables]
@@ -100,7 +103,7 @@ def _table_place(name: str, table: Table) -> Place:
 
 
 def _as_scored(sheet: Sheet, scores: Path) -> Sheet:
-    """The run sheet with the parameters of the score files: the site shows the reports that are there, whoever made them."""
+    """Return the run sheet with the parameter hashes of the score files, so that the site also shows outdated reports."""
     runs = {}
     for task, lines in sheet.runs.items():
         files = {name: scores / task / f"{name}.json" for name in lines}
