@@ -1,4 +1,4 @@
-"""Training models of the transformers library: `pip install 'raretokens[transformers]'`.
+"""Training of models of the transformers library. Install with `pip install 'raretokens[transformers]'`.
 
 from raretokens.transformers import ObjectiveTrainer
 """

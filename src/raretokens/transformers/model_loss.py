@@ -1,8 +1,9 @@
-"""What a model of transformers makes of its logits and labels, tried on a batch rather than known by its class.
+"""Find out how a transformers model computes its loss, by running it on a batch instead of relying on its class.
 
-The model runs twice on two sequences: as it is, and with states so large that a soft-cap shows. In both its logits must follow
-from the states before the output embedding, by no other trainable weights, and its loss must be the mean likelihood of the
-labels, plus a balancing loss of routers that can be carried. A model that does something else is refused, never trained wrongly.
+The model runs twice on two sequences: first unchanged, then with states so large that a soft-cap has a visible effect. In
+both runs its logits must follow from the states before the output embedding, without other trainable weights. Its loss must
+be the mean negative log-likelihood of the labels, plus a balancing loss of routers that the trainer can add. Any other model
+is rejected with an error.
 """
 
 from collections.abc import Mapping
@@ -15,21 +16,21 @@ from torch.nn.functional import cross_entropy, linear, pad
 from raretokens.errors import UserError
 from raretokens.transformers.output_embedding import IGNORED, OutputEmbedding, logits
 
-LARGE = 100.0  # of the highest logit when a soft-cap is looked for: a cap of 30 shows there
-OF_LOGITS, OF_LOGITS_HALF = 1e-4, 2e-2  # tolerance of logits, as a share of the highest: in float32, in 16 bits
-OF_LOSS = 2e-5  # tolerance of a loss of float32, as a share of it: both are means of the same logits
-COEFFICIENTS = ("router_aux_loss_coef", "aux_loss_coef")  # names in configurations
+LARGE = 100.0  # highest logit in the test for a soft-cap; a cap of 30 has a visible effect
+OF_LOGITS, OF_LOGITS_HALF = 1e-4, 2e-2  # relative to the highest logit: in float32, in 16 bits
+OF_LOSS = 2e-5  # relative tolerance of a float32 loss, which is a mean over the same logits
+COEFFICIENTS = ("router_aux_loss_coef", "aux_loss_coef")  # names in model configurations
 
 
 class ModelLoss(NamedTuple):
-    """How a model's own loss follows from its logits."""
+    """How a model computes its loss from its logits."""
 
-    shifts_labels: bool  # a label is compared with the position before it
-    prefix: int  # positions that the model puts before those of the labels, such as virtual tokens of prompt tuning
-    auxiliary: float  # factor of outputs.aux_loss, the balancing loss of routers
+    shifts_labels: bool  # whether the loss compares a label with the logits at the previous position
+    prefix: int  # positions before those of the labels, such as virtual tokens of prompt tuning
+    auxiliary: float  # coefficient of outputs.aux_loss, the balancing loss of routers
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Targets of the first positions of the states (sequences x positions)."""
+        """Return the targets at the first positions of the states (sequences x positions)."""
         labels = pad(labels, (self.prefix, 0), value=IGNORED)
         return labels[:, 1:] if self.shifts_labels else labels
 
@@ -40,14 +41,15 @@ class _Run(NamedTuple):
 
 
 def try_model(output: OutputEmbedding, inputs: Mapping[str, Any], labels: Tensor) -> ModelLoss:
-    """Return how the model's loss follows from its logits.
+    """Return how the model computes its loss from its logits.
 
     Args:
-        inputs: of a batch, without labels.
-        labels: of the batch. Where too few of them are targets, others are made up.
+        output: the output embedding of the model.
+        inputs: a batch without labels.
+        labels: labels of the batch (sequences x positions). If they contain too few targets, artificial labels are used.
 
     Raises:
-        UserError: if its logits are not what `output.head` says, or its loss has terms that cannot be carried.
+        UserError: if the logits do not follow from `output.head`, or the loss has terms that the trainer cannot add.
     """
     rows = (labels != IGNORED).sum(1).argsort(descending=True)[:2]
     sample = {
@@ -83,7 +85,7 @@ def _how(output: OutputEmbedding, runs: list[_Run], labels: Tensor) -> ModelLoss
 
 
 def _enough(labels: Tensor, mask: Tensor | None, types: int) -> Tensor:
-    """The labels; made-up ones where a model that shifts them would have no target."""
+    """Return the labels, or artificial labels if a model that shifts its labels would have no target."""
     if (labels[:, 1:] != IGNORED).any():
         return labels
     places = torch.arange(labels.numel(), device=labels.device).view_as(labels)
@@ -92,7 +94,11 @@ def _enough(labels: Tensor, mask: Tensor | None, types: int) -> Tensor:
 
 
 def _run(output: OutputEmbedding, sample: Mapping[str, Any], labels: Tensor, large: float | None = None) -> _Run:
-    """The model on a sample, in evaluation; large: the highest logit before bias, scale and soft-cap. States have no gradient."""
+    """Run the model on a sample in evaluation mode. The recorded states have no gradient.
+
+    Args:
+        large: rescale the states so that the highest logit before bias, scale and soft-cap has this absolute value.
+    """
     seen: list[Tensor] = []
 
     def record(_module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -114,7 +120,7 @@ def _run(output: OutputEmbedding, sample: Mapping[str, Any], labels: Tensor, lar
 
 
 def _check_weights(output: OutputEmbedding, run: _Run) -> None:
-    """Raise UserError if other trainable weights than the embedding and its bias stand between states and logits."""
+    """Raise UserError if the logits depend on trainable weights other than the embedding and its bias."""
     given, known = run.outputs.get("logits"), (output.weight, getattr(output.module, "bias", None))
     named = output.model.named_parameters()
     others = {name: one for name, one in named if one.requires_grad and not any(one is other for other in known)}
@@ -147,14 +153,14 @@ def _precision(dtype: torch.dtype) -> int:
 
 
 def _mean(run: _Run, how: ModelLoss, labels: Tensor, dtype: torch.dtype = torch.float32) -> float:
-    """Mean -log p of the targets by the model's own logits, computed in that type."""
+    """Return the mean -log p of the targets from the model's own logits, computed in `dtype`."""
     targets = how.targets(labels)
     given = run.outputs["logits"][:, : targets.shape[1]].to(dtype)
     return float(cross_entropy(given.flatten(0, 1), targets.flatten(), ignore_index=IGNORED))
 
 
 def _explains(how: ModelLoss, run: _Run, labels: Tensor) -> bool:
-    """Whether that is the model's loss, up to rounding: many compute it in float32, some in the type of the logits."""
+    """Whether `how` gives the model's loss, up to rounding. Some models use the dtype of the logits, not float32."""
     loss, auxiliary = run.outputs["loss"], run.outputs.get("aux_loss")
     if how.auxiliary and auxiliary is None:
         return False
@@ -165,7 +171,7 @@ def _explains(how: ModelLoss, run: _Run, labels: Tensor) -> bool:
 
 
 def _coefficients(model: nn.Module) -> list[float]:
-    """Factors of the balancing loss that the model or its configuration names."""
+    """Return the coefficients of the balancing loss that the model or its configuration defines."""
     config = getattr(model, "config", None)
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     found = (getattr(place, name, None) for place in (model, text, config) for name in COEFFICIENTS)

@@ -1,4 +1,4 @@
-"""The output embedding of a model of transformers: the states before it, its logits, and perplexity by frequency group."""
+"""The output embedding of a transformers model: the states before it, its logits, and perplexity by frequency group."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,14 +12,18 @@ from raretokens.errors import UserError
 from raretokens.loss.facts import Facts
 from raretokens.loss.terms import Head
 
-IGNORED = -100  # label of a position without a target, in all of transformers
-MAX_POSITIONS = 1024  # whose logits are in memory at once
+IGNORED = -100  # label of positions without a target, as everywhere in transformers
+MAX_POSITIONS = 1024  # positions whose logits are in memory at once
 GROUP_NAMES = ("freq", "med", "rare")
-FREQUENT = 3 / 8  # of the types that are not rare: 30, 50 and 20 % of all, if the usual fifth is rare
+FREQUENT = 3 / 8  # share of the types that are not rare; groups of 30, 50 and 20 % if 20 % are rare
 
 
 class OutputEmbedding:
-    """The output embedding of a model with get_output_embeddings(), tied or not. Raises UserError if there is none."""
+    """The output embedding, tied or not, of a model with get_output_embeddings().
+
+    Raises:
+        UserError: if the model has no output embedding.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model, self.name = model, type(model).__name__
@@ -31,12 +35,15 @@ class OutputEmbedding:
 
     @property
     def weight(self) -> nn.Parameter:
-        """N x d."""
+        """The embedding matrix, N x d."""
         return self.module.weight
 
     @property
     def head(self) -> Head:
-        """What the model does to the product: bias, scale and soft-cap, by the names of transformers' configurations."""
+        """Bias, scale and soft-cap that the model applies to the product of states and embedding matrix.
+
+        Scale and soft-cap have several names in the configurations of transformers.
+        """
         config = getattr(self.model, "config", None)
         config = config.get_text_config() if hasattr(config, "get_text_config") else config
         bias, added = getattr(self.module, "bias", None), getattr(self.model, "final_logits_bias", None)
@@ -46,11 +53,12 @@ class OutputEmbedding:
         return Head(bias, scale, getattr(config, "final_logit_softcapping", None))
 
     def states(self, forward: Callable[..., Any], inputs: Mapping[str, Any], *, is_whole: bool) -> tuple[Tensor, Any]:
-        """Return the states (sequences x positions x d) that the embedding is multiplied with, and the model's outputs.
+        """Return the states (sequences x positions x d) that are multiplied with the embedding, and the model's outputs.
 
         Args:
-            forward: the model, which may be wrapped for several processes.
-            is_whole: whether the logits of all positions are wanted; else those of the last, which takes no memory.
+            forward: the model, possibly wrapped for several processes.
+            inputs: inputs of the model, without labels.
+            is_whole: compute the logits of all positions. Otherwise compute only the last position, to save memory.
         """
         seen: list[Tensor] = []
 
@@ -63,7 +71,7 @@ class OutputEmbedding:
         return self.only(seen), outputs
 
     def only(self, seen: list[Tensor]) -> Tensor:
-        """The states that the output embedding met. Raises UserError if it met none, several, or others."""
+        """Return the states that the output embedding received. Raise UserError unless there is exactly one 3-d tensor."""
         if len(seen) != 1 or seen[0].dim() != 3:
             shapes = [tuple(states.shape) for states in seen]
             raise UserError(
@@ -73,7 +81,7 @@ class OutputEmbedding:
 
     @contextmanager
     def hooked(self, hook: Callable[..., Any]) -> Iterator[None]:
-        """With a hook before the output embedding."""
+        """Run a hook before the output embedding, within the context."""
         handle = self.module.register_forward_pre_hook(hook)
         try:
             yield
@@ -82,7 +90,7 @@ class OutputEmbedding:
 
 
 def logits(head: Head, hidden: Tensor, weight: Tensor) -> Tensor:
-    """... x N, float32."""
+    """Return the logits (... x N, float32)."""
     product = linear(hidden.to(weight.dtype), weight).float()
     if head.bias is not None:
         product = product + head.bias.float()
@@ -92,7 +100,7 @@ def logits(head: Head, hidden: Tensor, weight: Tensor) -> Tensor:
 
 @torch.no_grad()
 def target_nll(head: Head, hidden: Tensor, weight: Tensor, targets: Tensor, ignored: int) -> Tensor:
-    """-log p of each target, natural logarithm, in its shape; 0 if it is `ignored`."""
+    """Return -log p (natural logarithm) of each target, in the shape of `targets`; 0 where the target is `ignored`."""
     parts = zip(hidden.flatten(0, 1).split(MAX_POSITIONS), targets.flatten().split(MAX_POSITIONS), strict=True)
     nll = [
         cross_entropy(logits(head, states, weight), wanted, ignore_index=ignored, reduction="none")
@@ -102,9 +110,9 @@ def target_nll(head: Head, hidden: Tensor, weight: Tensor, targets: Tensor, igno
 
 
 def group_of_types(facts: Facts) -> Tensor:
-    """Frequency group of each type (N, int64): 0, 1 and 2 for frequent, medium and rare; the rare types are the facts'.
+    """Return the frequency group of each type (N, int64): 0 frequent, 1 medium, 2 rare. Rare types come from the facts.
 
-    Fillers and padding, which are no targets, take no place among the types.
+    Fillers and padding are never targets, so they are not counted as types.
     """
     code = torch.full_like(facts.counts, 2)
     rest = (facts.used & ~facts.rare).nonzero().squeeze(1)
@@ -114,7 +122,14 @@ def group_of_types(facts: Facts) -> Tensor:
 
 
 def sum_by_group(nll: Tensor, targets: Tensor, ignored: int, code: Tensor) -> Tensor:
-    """Sum of -log p and number of targets (sequences x groups x 2, float64); nll and targets: sequences x positions."""
+    """Return sum of -log p and number of targets by group (sequences x groups x 2, float64).
+
+    Args:
+        nll: -log p of each target (sequences x positions).
+        targets: targets (sequences x positions).
+        ignored: target to leave out.
+        code: frequency group of each type (N).
+    """
     kept = targets != ignored
     group = code[targets.masked_fill(~kept, 0)]
     chosen = torch.stack([kept & (group == number) for number in range(len(GROUP_NAMES))], dim=1)
@@ -122,7 +137,11 @@ def sum_by_group(nll: Tensor, targets: Tensor, ignored: int, code: Tensor) -> Te
 
 
 def group_metrics(total: Tensor) -> dict[str, float]:
-    """Mean -log p of a target (loss) and its exponential by group (ppl_<group>), if there are targets; total: groups x 2."""
+    """Return the mean -log p of a target (loss) and its exponential by group (ppl_<group>). Empty without targets.
+
+    Args:
+        total: sum of -log p and number of targets (groups x 2).
+    """
     both = dict(zip(GROUP_NAMES, total, strict=True)) | {"total": total.sum(0)}
     means = {name: nll / count for name, (nll, count) in both.items() if count}
     found = {f"ppl_{name}": float(mean.exp()) for name, mean in means.items()}

@@ -22,7 +22,7 @@ from raretokens.transformers.output_embedding import (
     target_nll,
 )
 
-STATE = "objective.pt"  # of a checkpoint
+STATE = "objective.pt"  # file in a checkpoint
 ADAMW = ("adamw_torch", "adamw_torch_fused")
 NOT_SHARDED = "none; the output embedding must be whole"
 NOT_FUSED = "false; the states before the output embedding could not be seen"
@@ -30,35 +30,36 @@ logger = logging.get_logger(__name__)
 
 
 class ObjectiveTrainer(Trainer):
-    """A Trainer that minimises an objective, of a causal or sequence-to-sequence model with an output embedding.
+    """A Trainer that minimises an objective, for a causal or sequence-to-sequence model with an output embedding.
 
-    Batches need `labels`, -100 where there is no target. The loss of a training step is the mean over its targets in all
-    micro-batches and processes. If the model's own loss has a balancing loss of routers (output_router_logits), its mean over the
-    micro-batches is added. Counts, frozen rows, penalty, step end and optimizer are the objective's, and its state is saved with
-    each checkpoint. An input embedding that is not the output embedding trains as any other weight. Evaluation gives the mean
-    -log p of a target as `eval_loss`, and its exponential by frequency group as `eval_ppl_total`, `_freq`, `_med` and `_rare`.
+    Batches need `labels`, with -100 at positions without a target. The loss of a training step is the mean over its targets
+    in all micro-batches and processes. If the model's own loss includes a balancing loss of routers (output_router_logits),
+    its mean over the micro-batches is added. The objective controls counts, frozen rows, penalty, step end and optimizer, and
+    each checkpoint contains its state. An input embedding that is not tied to the output embedding trains as any other
+    weight. Evaluation returns the mean -log p of a target as `eval_loss`, and its exponential by frequency group as
+    `eval_ppl_total`, `eval_ppl_freq`, `eval_ppl_med` and `eval_ppl_rare`.
 
     Args:
-        objective: an objective whose facts have the rows of the output embedding.
-        arguments, settings: those of transformers' Trainer.
+        objective: an objective whose facts have one entry per row of the output embedding.
+        arguments, settings: arguments of transformers.Trainer.
 
     Raises:
-        UserError: on settings that an objective cannot be trained with, and on a model whose logits or loss are not known.
+        UserError: if a setting is not allowed with an objective, or the model's logits or loss are not supported.
     """
 
     loss_is_scaled_for_ga = True
 
     def __init__(self, *arguments: Any, objective: Objective, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.model_accepts_loss_kwargs = True  # older name of loss_is_scaled_for_ga
+        self.model_accepts_loss_kwargs = True  # former name of loss_is_scaled_for_ga
         self.output = OutputEmbedding(self.model)
         looked_up = getattr(self.output.model.get_input_embeddings(), "weight", None)
-        self.loop = Loop(objective, self.output.weight, input_embedding=looked_up)  # Trainer has an `objective` of its own
+        self.loop = Loop(objective, self.output.weight, input_embedding=looked_up)  # Trainer has its own `objective`
         self.groups = group_of_types(objective.facts)
-        self.model_loss: ModelLoss | None = None  # not tried yet
+        self.model_loss: ModelLoss | None = None  # found out on the first batch
         _check_settings(self, self._has_own_optimizer())
         self._objective_step, self._is_whole = ExitStack(), False
-        self._evaluation_sums: list[Tensor] = []  # of each batch
+        self._evaluation_sums: list[Tensor] = []  # one per batch
         self._batch_sums: Tensor | None = None
         self.add_callback(_AfterStep(self))
         for remark in objective.remarks():
@@ -67,19 +68,19 @@ class ObjectiveTrainer(Trainer):
     # A training step: begin, losses, optimizer step.
 
     def get_batch_samples(self, *arguments: Any) -> tuple[list[Any], Any]:
-        """Return the micro-batches of a training step, after passing their targets to the objective."""
+        """Return the micro-batches of a training step, and pass their targets to the objective first."""
         batches, _ = super().get_batch_samples(*arguments)
         self.loop.begin([self._targets(self._split_inputs(batch)[1]) for batch in batches])
         return batches, torch.tensor(self.loop.targets, device=self.args.device)
 
     def training_step(self, *arguments: Any, **settings: Any) -> Tensor:
         loss = super().training_step(*arguments, **settings)
-        if not self.loop.left:  # before gradients are clipped: those of frozen rows do not count
+        if not self.loop.left:  # before gradient clipping, so that gradients of frozen rows do not count
             self._objective_step.enter_context(self.loop.stepping())
         return loss
 
     def end_step(self) -> None:
-        """End the step of the objective, after the optimizer's."""
+        """End the step of the objective, after the optimizer's step."""
         self._objective_step.close()
 
     def compute_loss(
@@ -98,14 +99,14 @@ class ObjectiveTrainer(Trainer):
             if torch.is_grad_enabled():
                 looked_up = [given[name] for name in ("input_ids", "decoder_input_ids") if name in given]
                 loss = self.loop.loss(states, targets, looked_up)
-                if self.model_loss.auxiliary:  # its mean over the micro-batches of the step
+                if self.model_loss.auxiliary:  # mean over the micro-batches of the step
                     loss = loss + outputs["aux_loss"] * (self.model_loss.auxiliary / self.loop.micro_batches)
             else:
                 loss = self._evaluation_loss(states, targets)
         return (loss, outputs) if return_outputs else loss
 
     def _split_inputs(self, batch: dict[str, Any]) -> tuple[dict[str, Any], Tensor]:
-        """Return the model's inputs, and the labels, which the model does not see."""
+        """Return the model's inputs, and the labels, which are not passed to the model."""
         given = {name: value for name, value in self._prepare_inputs(dict(batch)).items() if name != "shift_labels"}
         labels = given.pop("labels", None)
         if labels is None:
@@ -123,11 +124,11 @@ class ObjectiveTrainer(Trainer):
         return given, labels
 
     def _targets(self, labels: Tensor) -> Tensor:
-        """Targets of the first positions of the states (sequences x positions); padding as in the facts."""
+        """Return the targets at the first positions of the states (sequences x positions), with the padding id of the facts."""
         targets = self.model_loss.targets(labels)
         return targets.masked_fill(targets == IGNORED, self.loop.objective.facts.pad)
 
-    # Evaluation: the likelihood of every target by its group.
+    # Evaluation: the negative log-likelihood of every target, by frequency group.
 
     def _evaluation_loss(self, states: Tensor, targets: Tensor) -> Tensor:
         ignored, code = self.loop.objective.facts.pad, self.groups.to(targets.device)
@@ -143,7 +144,7 @@ class ObjectiveTrainer(Trainer):
             predicted = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         finally:
             self._is_whole = False
-        if self._batch_sums is not None:  # of all processes, each sequence once
+        if self._batch_sums is not None:  # gathered from all processes, with each sequence counted once
             self._evaluation_sums.append(self.accelerator.gather_for_metrics(self._batch_sums).sum(0))
         return predicted
 
@@ -202,7 +203,7 @@ class ObjectiveTrainer(Trainer):
 
 
 class _AfterStep(TrainerCallback):
-    """Report each optimizer step to the trainer."""
+    """Call end_step() of the trainer after each optimizer step."""
 
     def __init__(self, trainer: ObjectiveTrainer) -> None:
         self.trainer = trainer
@@ -212,7 +213,7 @@ class _AfterStep(TrainerCallback):
 
 
 def _check_float16(model: nn.Module) -> None:
-    """Raise UserError where AdamW's second moments would underflow: squares of most gradients are 0 in float16."""
+    """Raise UserError for trainable float16 weights. The squares of most gradients underflow to 0 in AdamW's second moments."""
     names = [name for name, weight in model.named_parameters() if weight.requires_grad and weight.dtype == torch.float16]
     if names:
         raise UserError(
@@ -221,7 +222,7 @@ def _check_float16(model: nn.Module) -> None:
 
 
 def _check_settings(trainer: Trainer, has_own_optimizer: bool) -> None:
-    """Raise UserError with the first setting that an objective would overlook, or be overlooked by."""
+    """Raise UserError for the first setting that is incompatible with an objective."""
     arguments = trainer.args
     refused = {
         "label_smoothing_factor": (arguments.label_smoothing_factor != 0, "0; smoothing is the facts' label_smoothing"),
