@@ -1,1 +1,1 @@
-"""What people run: measure any model, export a trained run, and the command line."""
+"""The command line and its main tools: measure any model, and export a trained run."""

@@ -11,8 +11,8 @@ from raretokens.errors import exit_on_error
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 CommandFunction = Callable[[argparse.Namespace], None]
 
-# Command -> its function in a module of this folder, and the help line. Only the module of the command that runs is imported:
-# its libraries may be missing.
+# Command -> its function in a module of this folder, and its help line. Only the module of the given command is imported,
+# because the libraries of other commands may not be installed.
 COMMANDS = {
     "measure": ("model_commands.measure", "Measure how degenerate a model's embeddings are, and which rows are under-trained"),
     "export": ("model_commands.export", "Export a trained run to transformers or CTranslate2"),
@@ -35,7 +35,7 @@ EXTRA = "pip install 'raretokens[pipeline]'"
 
 
 def main() -> None:
-    """Run the command that the arguments name; a user's mistake is one line and exits 1."""
+    """Run the command of the arguments. Print a user's mistake as one line and exit with status 1."""
     name = sys.argv[1] if sys.argv[1:] else ""
     try:
         arguments = build_parser([name] if name in COMMANDS else []).parse_args()
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def build_parser(names: list[str]) -> argparse.ArgumentParser:
-    """Build the parser of all commands, with the arguments of those named."""
+    """Build the parser of all commands, with the arguments of the commands `names`."""
     parser = argparse.ArgumentParser(
         prog="raretokens",
         description="Measure and train models whose rare tokens matter. All commands but measure work in the folder of a "
@@ -68,17 +68,17 @@ def build_parser(names: list[str]) -> argparse.ArgumentParser:
 
 
 def every_command() -> argparse.ArgumentParser:
-    """Build the parser of all commands with all arguments, which the reference of the site is made from."""
+    """Build the parser of all commands with all arguments, for the reference page of the site."""
     return build_parser(list(COMMANDS))
 
 
 def argument(*flags: str, **settings: Any) -> Argument:
-    """An argument of a command, as argparse's add_argument() takes it."""
+    """Return an argument of a command, with the parameters of argparse's add_argument()."""
     return flags, settings
 
 
 def command(*declared: Argument) -> Callable[[CommandFunction], CommandFunction]:
-    """Declare the arguments of a command; its docstring is what --help says."""
+    """Declare the arguments of a command. Its docstring is the description in --help."""
 
     def declare(function: CommandFunction) -> CommandFunction:
         function.arguments = declared

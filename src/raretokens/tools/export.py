@@ -1,7 +1,8 @@
-"""Export of a trained run as a folder of transformers, with tokenizer and model card, or of CTranslate2.
+"""Export of a trained run as a transformers folder with tokenizer and model card, or as a CTranslate2 folder.
 
-A subword token that never occurs in the tokenized training text is <unk> to the model. Marian's tokenizer has that rule (a
-SentencePiece model, and a vocabulary with its own ids), so it also carries the SentencePiece tokens of a language model.
+A subword token that never occurs in the tokenized training text is <unk> to the model. Marian's tokenizer has the same rule,
+because it combines a SentencePiece model with a vocabulary of its own ids. Hence it also serves language models with
+SentencePiece tokens.
 """
 
 import json
@@ -29,13 +30,22 @@ from raretokens.tools.export_architectures import ARCHITECTURES
 from raretokens.tools.trained_run import TrainedRun
 
 FORMATS = ("transformers", "ctranslate2")
-MIN_POSITIONS = 1024  # that are written; sinusoids have no last position
+MIN_POSITIONS = 1024  # positions that are written; sinusoids have no last position
 SPECIAL_TOKENS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
-LICENCE = "apache-2.0"  # of this software, which wrote the weights
+LICENCE = "apache-2.0"  # licence of this software, which wrote the weights
 
 
 def export_run(run: TrainedRun, folder: Path, to: str = FORMATS[0]) -> None:
-    """Write the folder. Raises UserError if it is not empty, or the other program has no such architecture."""
+    """Export a run to a folder.
+
+    Args:
+        run: the trained run.
+        folder: a folder that is empty or does not exist.
+        to: one of FORMATS.
+
+    Raises:
+        UserError: if the folder is not empty, or the format has no such architecture.
+    """
     name = run.run["architecture"]
     if name not in ARCHITECTURES:
         raise UserError(f"{run.name}: {name}: {to} has no such model; what can be exported: {', '.join(ARCHITECTURES)}")
@@ -78,7 +88,7 @@ def _write_transformers(
 
 
 def _beam_search(run: TrainedRun) -> dict[str, Any]:
-    """Settings of the run's own beam search, if it translates."""
+    """Return the settings of the run's own beam search, or an empty dictionary if the run does not translate."""
     if run.task != "nmt" or not (run.scale / "data/jobs/translate" / f"{run.name}.json").is_file():
         return {}
     job = run.job("translate")
@@ -90,7 +100,7 @@ def _beam_search(run: TrainedRun) -> dict[str, Any]:
 
 
 def _measurement_facts(run: TrainedRun) -> dict[str, Any]:
-    """What `measure` reads from the config: how a text is laid out, and the frequency groups."""
+    """Return what `measure` reads from the config: the layout of a text, and the frequency groups."""
     facts = {"task": run.task, "run": run.name, "lines_end_in_eos": True, "groups": run.groups}
     return facts | ({"evaluation": run.job("predict-lm")["evaluation"]} if run.task == "lm" else {})
 
@@ -99,7 +109,7 @@ def _write_json(path: Path, tree: dict[str, Any]) -> None:
     write_text(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
 
 
-# The tokenizer; each function returns a sentence for the model card.
+# The tokenizer. Each function returns a sentence for the model card.
 
 
 def _write_tokenizer(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
@@ -135,7 +145,7 @@ def _write_words(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder
 
 
 def _copy_merges(tokens: Path, folder: Path) -> str:
-    """Copy the pipeline's files: no tokenizer of transformers makes <unk> of a token that later merges need."""
+    """Copy the tokenizer files of the pipeline. No transformers tokenizer gives <unk> for a token that later merges need."""
     for name in (VOCABULARY, GPT2.FILE, BPE.FILE):
         if (tokens / name).exists():
             shutil.copyfile(tokens / name, folder / name)
@@ -155,7 +165,7 @@ def _write_tokenizer_config(folder: Path, kind: str, positions: int, further: di
 
 
 def _card(run: TrainedRun, model_class: str, tokenizer: str) -> Iterator[str]:
-    """Lines of Markdown, with the header that hubs read."""
+    """Yield the lines of the model card (Markdown), with the header that model hubs read."""
     score, objective = run.score(), run.run["objective"]
     header = {"license": LICENCE, "library_name": "transformers", "tags": ["raretokens", objective]}
     yield f"---\n{yaml.safe_dump(header, sort_keys=False)}---"
@@ -179,7 +189,7 @@ def _card(run: TrainedRun, model_class: str, tokenizer: str) -> Iterator[str]:
 
 
 def _licences(run: TrainedRun) -> Iterator[str]:
-    """Licences of the archives that the corpus comes from; a text of one's own has none here."""
+    """Yield the licences of the archives that the corpus comes from. They are not recorded for a user's own text."""
     parameters = yaml.safe_load((run.scale / "params.yaml").read_text(encoding="utf-8"))
     corpus = run.job("prepare", parameters["tokens"][run.run["tokens"]]["corpus"])["corpus"]
     for entry in sorted(resources.files("raretokens.corpora").joinpath("table").iterdir(), key=lambda one: one.name):
@@ -190,7 +200,7 @@ def _licences(run: TrainedRun) -> Iterator[str]:
 
 
 def _signature_of(path: str, signatures: dict[str, str]) -> str:
-    """The signature of the longest prefix of the path."""
+    """Return the signature of the longest prefix of the path that has one."""
     parts = path.split(".")
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     return next((signatures[prefix] for prefix in prefixes if prefix in signatures), "")

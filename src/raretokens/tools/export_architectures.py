@@ -1,8 +1,8 @@
-"""Models of the pipeline as models of transformers: the decoder as BioGPT, the encoder-decoder as Marian.
+"""Equivalents of the pipeline's models in transformers: BioGPT for the decoder, Marian for the encoder-decoder.
 
-XGLM has the layers of the decoder too, but it computes sinusoids of other frequencies (its exponents end at 1) and does not load
-them from the file. BioGPT takes positions as weights, so the sinusoids are written. Marian lays sines and cosines out in halves,
-but reads its positions from the file if they are there, so these are written too.
+XGLM also has the decoder's layers, but it computes sinusoids with other frequencies (its exponents end at 1) and does not
+load them from the file. BioGPT stores positions as weights, so the sinusoids are written to the file. Marian stores sines and
+cosines in two halves, but it reads its positions from the file if they are present, so they are written too.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,21 +18,21 @@ from raretokens.models.transformer import sinusoids
 from raretokens.tokenization.vocabulary import BOS, EOS, PAD
 
 NamedWeights = Iterator[tuple[str, Tensor]]
-UNUSED_POSITIONS = 2  # rows of BioGPT's position embedding that are never read
+UNUSED_POSITIONS = 2  # first rows of BioGPT's position embedding, which it never reads
 
 
 class Architecture(NamedTuple):
-    """An architecture of transformers that computes what one of the pipeline's does."""
+    """A transformers architecture that computes the same function as an architecture of the pipeline."""
 
     model_class: str
     model_type: str
-    config: Callable[[dict[str, Any], int, int], dict[str, Any]]  # of model config, types and positions
+    config: Callable[[dict[str, Any], int, int], dict[str, Any]]  # arguments: model config, types, positions
     generation: dict[str, Any]  # settings of generate()
-    weights: Callable[[Any, int], NamedWeights]  # of model and positions
+    weights: Callable[[Any, int], NamedWeights]  # arguments: model, positions
 
 
 def _biogpt_config(shape: dict[str, Any], types: int, positions: int) -> dict[str, Any]:
-    """Pre-norm, the embedding scaled by sqrt(width) on its way in, a final norm, a tied softmax."""
+    """Return a config: pre-norm, input embedding scaled by sqrt(width), final norm, tied softmax."""
     return {
         "vocab_size": types,
         "hidden_size": shape["width"],
@@ -68,7 +68,7 @@ def _biogpt_weights(model: Decoder, positions: int) -> NamedWeights:
 
 
 def _marian_config(shape: dict[str, Any], types: int, positions: int) -> dict[str, Any]:
-    """Post-norm, one scaled embedding for source, target and softmax, no output bias."""
+    """Return a config: post-norm, one scaled embedding for source, target and softmax, no output bias."""
     sides = {
         f"{side}_{what}": shape[key]
         for side in ("encoder", "decoder")
@@ -117,7 +117,7 @@ def _marian_layer(name: str, layer: nn.Module) -> NamedWeights:
 
 
 def _attention(name: str, source: nn.MultiheadAttention) -> NamedWeights:
-    """The three projections, which torch keeps in one matrix, one after another."""
+    """Yield the three projections, which torch concatenates in one matrix."""
     for part, weight, bias in zip("qkv", source.in_proj_weight.chunk(3), source.in_proj_bias.chunk(3), strict=True):
         yield f"{name}.{part}_proj.weight", weight
         yield f"{name}.{part}_proj.bias", bias
@@ -129,12 +129,12 @@ def _weight_and_bias(name: str, source: nn.Linear | nn.LayerNorm) -> NamedWeight
     yield f"{name}.bias", source.bias
 
 
-ARCHITECTURES = {  # by the name of the pipeline's architecture
+ARCHITECTURES = {  # keys: architectures of the pipeline
     "decoder": Architecture(
         "BioGptForCausalLM",
         "biogpt",
         _biogpt_config,
-        # A text begins after the end of another.
+        # Training texts follow one another, so </s> precedes each text.
         {"bos_token_id": EOS, "eos_token_id": EOS, "pad_token_id": PAD, "suppress_tokens": [PAD]},
         _biogpt_weights,
     ),

@@ -1,4 +1,4 @@
-"""Commands on models: measure any model, export a trained run."""
+"""Commands for models: measure any model, export a trained run."""
 
 import argparse
 import sys
@@ -46,8 +46,8 @@ def _shares(text: str) -> list[float]:
     *(argument(f"--{name}", type=_natural, help=f"tokens of a {name} when a text is read (docs/measure.md)") for name in READING),
 )  # fmt: skip
 def measure(arguments: argparse.Namespace) -> None:
-    """Measure the embeddings of models. An embedding is read from its file block by block; no code of a model folder is run,
-    nothing is unpickled or downloaded. What is assumed or left out is noted on standard error and on the page."""
+    """Measure the embeddings of models. Read each embedding from its file block by block. Run no code of a model folder, unpickle
+    nothing and download nothing. Note assumptions and omissions on standard error and on the page."""
     from raretokens.tools.measure import output
     from raretokens.tools.measure.measurement import Options, measure_model
     from raretokens.tools.measure.model import load_model
@@ -96,8 +96,8 @@ def _print(measurements: Sequence["Measurement"], is_compared: bool) -> None:
     argument("--to", choices=("transformers", "ctranslate2"), default="transformers", help="default: transformers"),
 )  # fmt: skip
 def export(arguments: argparse.Namespace) -> None:
-    """Export a trained run as a folder that transformers loads without code of its own, with its tokenizer and a model card made
-    from its scores; or as a folder of CTranslate2. Run from the folder of a scale."""
+    """Export a trained run as a folder that transformers loads without custom code, or as a folder of CTranslate2. For
+    transformers, add the tokenizer and a model card with the run's scores. Run this command in the folder of a scale."""
     from raretokens.tools import trained_run
     from raretokens.tools.export import export_run
 

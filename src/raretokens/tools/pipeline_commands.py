@@ -1,4 +1,4 @@
-"""Commands on the pipeline: its stages (stages), the targets of each run (runs), the scale as Slurm jobs (cluster)."""
+"""Commands for the pipeline: its stages (stages), the targets of each run (runs), the scale as Slurm jobs (cluster)."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from raretokens.run import Run
 from raretokens.tools.cli import argument, command
 from raretokens.yaml_files import read_yaml
 
-MAX_FILES = 6  # of one stage, more are shown as their folder
+MAX_FILES = 6  # files per stage; a longer list is replaced by the common folder
 HEADER = ("stage", "how many", "reads", "writes")
 
 
@@ -77,7 +77,7 @@ def show_stages(_: argparse.Namespace) -> None:
 
 
 def list_stages(declared: dict[str, Any], parameters: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Name, number of runs, inputs and outputs of the stages that this scale has runs of, continued runs included."""
+    """Yield name, number of runs, inputs and outputs of the stages that have runs at this scale, including continued runs."""
     for name, stage in declared.items():
         if name.endswith("-continued"):
             continue
@@ -91,7 +91,7 @@ def list_stages(declared: dict[str, Any], parameters: dict[str, Any]) -> Iterato
 
 
 def _foreach_keys(reference: str, parameters: dict[str, Any]) -> Any:
-    """What `foreach: ${runs.lm}` iterates over; empty if this scale has no such key."""
+    """Return the values that `foreach: ${runs.lm}` iterates over. Empty if this scale has no such key."""
     values: Any = parameters
     for key in reference.removeprefix("${").removesuffix("}").split("."):
         values = (values or {}).get(key)
@@ -99,7 +99,7 @@ def _foreach_keys(reference: str, parameters: dict[str, Any]) -> Any:
 
 
 def _summarize(files: list[Any]) -> str:
-    """Folders and files without the names of runs; of many, the folder that contains them all."""
+    """Return folders and files without the names of runs, or their common folder if there are many."""
     plain = (path if isinstance(path, str) else next(iter(path)) for path in files)
     folders = dict.fromkeys(re.sub(r"/?\$\{(key|item[.\w]*)\}.*", "", path) or "own files" for path in plain)
     return ", ".join(folders) if len(folders) < MAX_FILES else os.path.commonpath(folders)

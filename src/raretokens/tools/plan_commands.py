@@ -1,4 +1,4 @@
-"""Commands before training: what runs need (plan), a trial at full size (check), the rare share of each alpha (alpha)."""
+"""Commands before training: requirements of runs (plan), a trial at full size (check), rare share by alpha (alpha)."""
 
 import argparse
 import sys
@@ -28,7 +28,7 @@ from raretokens.tools.cli import argument, command
 from raretokens.training.config import TrainJob
 
 CPU_GB = 16.0
-SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # of the types
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # shares of the types that are rare
 
 
 def _positive(kind: type) -> object:
@@ -86,7 +86,7 @@ def _check(parameters: Parameters, jobs: list[TrainJob], arguments: argparse.Nam
     shortfalls = []
     for one in planned:
         free = refusal.available(one.run)
-        if chosen:  # another machine, of which only the disk is this one's
+        if chosen:  # a chosen GPU is of another machine, so only this machine's disk space counts
             free = refusal.Resources(float("inf"), free.disk, chosen.memory)
         shortfalls += refusal.shortfalls(one, free)
     shortfalls += refusal.shared_shortfalls(planned, refusal.available())
@@ -162,7 +162,10 @@ def show_alpha(arguments: argparse.Namespace) -> None:
 
 
 def describe_rare_share(job: TrainJob) -> str:
-    """What the alpha of a run makes rare, in a line; empty if it has none, or its text is not there yet."""
+    """Describe in a line how many types and target tokens alpha makes rare.
+
+    Empty if the objective has no alpha, or its text is not tokenized yet.
+    """
     options = declared(job.run.objective).defaults | job.run.options
     if "alpha_scale" not in options or not (paths.tokens(job.run.tokens) / VOCABULARY).exists():
         return ""
@@ -174,7 +177,7 @@ def describe_rare_share(job: TrainJob) -> str:
 
 
 def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[TrainJob]:
-    """The named runs, or one for each text, size and direction."""
+    """Yield the named runs, or one run for each combination of task, text, model config and direction."""
     seen = set()
     for run in parameters.every_run():
         kind = run.name if names else (run.task, run.tokens, run.model, run.reverse)
@@ -186,7 +189,7 @@ def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[Trai
 
 
 def _target_counts(job: TrainJob) -> tuple[np.ndarray, int]:
-    """Target counts of the types that text can use, and the training steps of an epoch."""
+    """Return the target counts of the types that occur in text, and the training steps of an epoch."""
     folder = paths.tokens(job.run.tokens)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     vocabulary = vocabulary.reversed() if job.run.reverse else vocabulary

@@ -1,4 +1,4 @@
-"""Commands on the reports of a scale's folder: table, needs, readme, verify, adopt, trained, scales and diff."""
+"""Commands for the reports of a scale: table, needs, readme, verify, adopt, trained, scales and diff."""
 
 import argparse
 import os
@@ -86,7 +86,7 @@ def show_diff(arguments: argparse.Namespace) -> None:
         revision = Revision(arguments.revision)
         moves = compare(revision, _declared())
         print(to_markdown(revision, moves, revision.parameters()))
-    except (UserError, OSError) as error:  # 1 means that a cell left its tolerance
+    except (UserError, OSError) as error:  # status 1 is reserved for cells out of tolerance
         print(f"error: {failure(error) if isinstance(error, OSError) else error}", file=sys.stderr)
         sys.exit(2)
     sys.exit(any(move.out for move in moves))

@@ -1,4 +1,4 @@
-"""A trained run of the pipeline, found by its name or folder: its job files, tokens, model and scores."""
+"""A trained run of the pipeline, found by name or folder, with its job specs, tokens, model and scores."""
 
 import difflib
 import json
@@ -21,9 +21,9 @@ class TrainedRun:
     scale: Path  # folder of params.yaml
     task: str
     name: str
-    run: dict[str, Any]  # its line of the run sheet, resolved
+    run: dict[str, Any]  # line of the run sheet, resolved
     training: dict[str, Any]
-    groups: dict[str, Any]  # frequency groups as declared
+    groups: dict[str, Any]  # frequency groups as declared in params.yaml
 
     @property
     def folder(self) -> Path:
@@ -38,12 +38,12 @@ class TrainedRun:
         return self.scale / paths.tokens(self.run["tokens"])
 
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of its tokens, in the direction that the run translates."""
+        """Return the vocabulary of the run's tokens, in the direction of the run."""
         vocabulary = Vocabulary.read(self.tokens / VOCABULARY)
         return vocabulary.reversed() if self.run.get("reverse") else vocabulary
 
     def score(self) -> dict[str, Any]:
-        """Return its score file. Raises UserError if there is none yet."""
+        """Return the score file of the run. Raise UserError if there is none."""
         return _read_json(self.scale / paths.SCORES / self.task / f"{self.name}.json", "score the run first")
 
     def job(self, stage: str, name: str | None = None) -> dict[str, Any]:
@@ -52,9 +52,10 @@ class TrainedRun:
 
 
 def find(name: str) -> TrainedRun:
-    """Find a run by name (`mle`, `lm/mle`, from the folder of a scale) or folder (`data/runs/lm/mle`).
+    """Find a run by name (`mle` or `lm/mle`, in the folder of a scale) or by folder (`data/runs/lm/mle`).
 
-    Raises UserError if there is none, or several tasks have one.
+    Raises:
+        UserError: if there is no such run, or several tasks have one.
     """
     scale, task, run = _split(Path(name))
     found = matches(name)
@@ -75,19 +76,19 @@ def matches(name: str) -> list[Path]:
 
 
 def nearest_run(name: str) -> str | None:
-    """Return the name of the trained run that is most like it; None if there is no run."""
+    """Return the name of the trained run with the most similar name, or None if there is no run."""
     scale, task, run = _split(Path(name))
     known = sorted("/".join(path.parts[-3:-1]) for path in scale.glob(f"{paths.trained('*', '*')}/{MODEL}"))
     return next(iter(difflib.get_close_matches(f"{task}/{run}" if task else run, known, n=1, cutoff=0.0)), None)
 
 
 def is_run(folder: Path) -> bool:
-    """Whether the training stage wrote the folder."""
+    """Whether the folder was written by the training stage."""
     return (folder / MODEL).is_file() and (folder / "training.json").is_file()
 
 
 def _split(name: Path) -> tuple[Path, str | None, str]:
-    """Folder of the scale, task (None: any) and name."""
+    """Split a path into the folder of the scale, the task (None: any) and the name of the run."""
     if is_run(name):
         name = name.absolute()
         return name.parents[3], name.parent.name, name.name
