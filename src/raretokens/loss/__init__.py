@@ -1,1 +1,1 @@
-"""The loss of a tied embedding matrix whose gradient can be gated, and what an objective may change of it."""
+"""Softmax loss with gated gradients of the embedding matrix, and the interface of training objectives."""

@@ -1,8 +1,9 @@
-"""The loss and its gradients, some positions at a time.
+"""Chunked computation of the gated cross-entropy and its gradients.
 
 The gradients are computed in the forward pass, in buffers of one chunk, so no positions x vocabulary matrix ever exists.
-Positions whose target is not rare share one gate vector, so A multiplies the finished N x d sum once. They come first; the few
-positions with a rare target follow, in the same chunks (a product of a few rows is slow), and are gated entry by entry.
+Positions whose target is not rare come first. They share one gate vector A, which multiplies the finished N x d sum once.
+The few positions with a rare target follow and are gated entry by entry. They share chunks with the other positions, because
+matrix products of a few rows are slow.
 """
 
 import torch
@@ -19,7 +20,7 @@ class Chunks:
     ) -> None:
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
-        exact = torch.promote_types(dtype, torch.float32)  # of sums: float32 under autocast, float64 stays
+        exact = torch.promote_types(dtype, torch.float32)  # dtype of sums: float32, or float64 for float64 input
         self.hidden, self.weight = hidden.detach().to(dtype), weight.detach().to(dtype)
         self.targets, self.terms, self.exact, self.chunk = targets, terms, exact, chunk
         self.loss = torch.zeros((), dtype=exact, device=hidden.device)
@@ -29,8 +30,8 @@ class Chunks:
         self.logits = self.product if dtype == exact else torch.empty(size, dtype=exact, device=hidden.device)
         self.grad_hidden = self.grad_weight = self.grad_offset = self.grad_bias = None
         if wants_gradient:
-            is_half = dtype == torch.float16  # too coarse for gradients
-            self.left = self.hidden.to(exact) if is_half else self.hidden  # factors of the gradients' products
+            is_half = dtype == torch.float16  # its range is too small for gradients
+            self.left = self.hidden.to(exact) if is_half else self.hidden  # factors of the gradient products
             self.right = weight.detach().to(exact) if is_half else self.weight
             self.grad_hidden = torch.empty_like(self.left)
             self.grad_weight = torch.zeros_like(weight, dtype=exact)
@@ -38,17 +39,17 @@ class Chunks:
             self.grad_bias = None if terms.head.bias is None else torch.zeros_like(terms.head.bias, dtype=exact)
 
     def walk(self) -> None:
-        """All positions, those with a rare target last: a chunk may hold some of both."""
+        """Process all positions, those with a rare target last. One chunk may contain both kinds of positions."""
         order, first_rare = self._order()
         for start in range(0, len(order), self.chunk):
             self._chunk(order[start : start + self.chunk], first_rare - start)
 
     def gradients(self) -> tuple[Tensor | None, ...]:
-        """Of the loss in the hidden states, the embedding matrix, the offset and the bias."""
+        """Return the gradients of the loss in the hidden states, the embedding matrix, the offset and the bias."""
         return self.grad_hidden, self.grad_weight, self.grad_offset, self.grad_bias
 
     def _order(self) -> tuple[Tensor, int]:
-        """Positions in the order of the walk, and the place among them of the first with a rare target."""
+        """Return the positions in processing order, and the index of the first position with a rare target."""
         if self.terms.gate is None:
             return torch.arange(len(self.targets), device=self.targets.device), len(self.targets)
         rare = self.terms.gate.rare[self.targets]
@@ -56,7 +57,7 @@ class Chunks:
         return torch.cat((others, rare.nonzero().squeeze(1))), len(others)
 
     def _chunk(self, rows: Tensor, first_rare: int) -> None:
-        """rows: positions; first_rare: as in `_table_gradient`."""
+        """Add one chunk to loss and gradients; rows: its positions; first_rare: as in `_table_gradient`."""
         column, terms = self.targets[rows, None], self.terms
         logits, slope = self._logits(rows)
         plain = None
@@ -86,7 +87,7 @@ class Chunks:
             self._gradients(rows, column, self._less_target(error, column), slope, first_rare)
 
     def _logits(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """rows x N, and their slope in hidden embedding^T where that is not 1 everywhere."""
+        """Return the logits (rows x N) and their derivative in hidden embedding^T, or None if that is 1 everywhere."""
         product = torch.mm(self.hidden[rows], self.weight.T, out=self.product[: len(rows)])
         logits = self.logits[: len(rows)]
         if logits.dtype != product.dtype:
@@ -119,11 +120,14 @@ class Chunks:
         self._table_gradient(hidden, column, error, low, first_rare)
 
     def _table_gradient(self, hidden: Tensor, column: Tensor, error: Tensor, low: Tensor, first_rare: int) -> None:
-        """first_rare: place of the first rare target of all, counted from this chunk: it may lie in a chunk before or behind."""
+        """Add a chunk to the gradient of the embedding matrix.
+
+        first_rare: index of the first rare target of all positions, relative to this chunk. The target may lie in another chunk.
+        """
         size = len(hidden)
         split = min(max(first_rare, 0), size)
         self._add(low[:split], hidden[:split])
-        if 0 < first_rare <= size:  # that was the last of the positions before it
+        if 0 < first_rare <= size:  # the sum over positions without a rare target is now complete
             self._gate_table()
         if split < size:
             self._add(self._gated(error[split:], column[split:]).to(hidden.dtype), hidden[split:])
@@ -134,7 +138,7 @@ class Chunks:
             self.grad_weight.mul_(self.terms.gate.nonrare_targets[:, None].to(self.exact))
 
     def _gated(self, error: Tensor, column: Tensor) -> Tensor:
-        """error, of positions with a rare target, times B but at the target; in its place."""
+        """Multiply the error of positions with a rare target by B, except at the target, in place."""
         own = error.gather(1, column)
         return error.mul_(self.terms.gate.rare_targets.to(error.dtype)).scatter_(1, column, own)
 
@@ -146,7 +150,7 @@ class Chunks:
 
 
 def _apply(head: Head, logits: Tensor, wants_slope: bool) -> Tensor | None:
-    """The head, in place of hidden embedding^T; its slope there, or None where that is 1."""
+    """Apply the head to hidden embedding^T in place. Return its derivative (rows x N or rows x 1), or None if that is 1."""
     if head.bias is not None:
         logits += head.bias.detach().to(logits.dtype)
     if head.scale != 1.0:
@@ -160,9 +164,9 @@ def _apply(head: Head, logits: Tensor, wants_slope: bool) -> Tensor | None:
 
 
 def _softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """In place of the logits, with the logarithm of each row's normaliser (rows x 1).
+    """Return the softmax, computed in place of the logits, and the logarithm of each row's normaliser (rows x 1).
 
-    On a CPU torch's own kernel stays in the cache with a row; whether it may work in place on a GPU nobody has tried.
+    On the CPU, torch's softmax kernel is fast because each row stays in the cache. Its in-place use on a GPU is untested.
     """
     if logits.device.type != "cpu":
         normaliser = _logsumexp(logits)
@@ -173,5 +177,5 @@ def _softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _logsumexp(logits: Tensor) -> Tensor:
-    """Of each row (rows x 1); in parts, for torch's own takes as much memory as the logits again."""
+    """Return the logsumexp of each row (rows x 1), in parts, because torch.logsumexp allocates another matrix like the logits."""
     return torch.cat([part.logsumexp(1, keepdim=True) for part in logits.split(max(len(logits) // 8, 64))])

@@ -1,7 +1,4 @@
-"""What an objective may know about the text and the training before it starts.
-
-Facts of a text as a tokenizer cuts it.
-"""
+"""Facts: the statistics of a tokenized text and the training settings that an objective may use."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,37 +11,37 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one text and one model; N types, rows of width d."""
+    """Statistics of one text and settings of one model, with N token types and embedding rows of width d."""
 
     counts: Tensor  # N, int64: occurrences as a training target in the whole corpus
     rare: Tensor  # N, bool: the rare group of the declared frequency groups
-    types: int  # ids from here on are fillers that no text uses
-    specials: int  # the first ids: markers, never rare
-    pad: int  # target id of padding, left out of every loss
+    types: int  # number of ids that text can use; later ids are fillers
+    specials: int  # number of first ids that are special tokens, which are never rare
+    pad: int  # target id of padding, ignored by every loss
     updates_per_epoch: int
-    width: int  # d, of a row of the embedding matrix
+    width: int  # d, width of the embedding matrix
     label_smoothing: float = 0.0
-    markers: tuple[int, ...] = ()  # further ids that are never rare, wherever they stand
+    markers: tuple[int, ...] = ()  # further special tokens, with any ids
     order: Tensor | None = None  # N, int64: ids by falling frequency; None: by their counts
 
     @property
     def used(self) -> Tensor:
-        """N, bool: rows that text can use, without padding and fillers."""
+        """Mask (N, bool) of the rows that text can use: all but padding and fillers."""
         used = self._ids < self.types
-        if 0 <= self.pad < len(used):  # elsewhere it is the mark of targets alone, such as -100
+        if 0 <= self.pad < len(used):  # other values, such as -100, occur in targets only
             used[self.pad] = False
         return used
 
     @property
     def special(self) -> Tensor:
-        """N, bool: markers."""
+        """Mask (N, bool) of special tokens."""
         special = self._ids < self.specials
         special[list(self.markers)] = True
         return special
 
     @property
     def by_frequency(self) -> Tensor:
-        """N, int64: ids by falling frequency, markers first and fillers last; ties go to the lower id."""
+        """Ids by falling frequency (N, int64): special tokens first, fillers last, ties by id."""
         if self.order is not None:
             return self.order
         order = self.counts.argsort(descending=True, stable=True)
@@ -53,7 +50,7 @@ class Facts:
 
     @property
     def ranks(self) -> Tensor:
-        """N, int64: place of each id in by_frequency, from 0."""
+        """Rank of each id in by_frequency (N, int64), from 0."""
         return torch.empty_like(self._ids).scatter_(0, self.by_frequency, self._ids)
 
     @property
@@ -75,19 +72,24 @@ def facts(
     label_smoothing: float = 0.0,
     order: Tensor | None = None,
 ) -> Facts:
-    """Facts from the counts of the training targets (N, int64, any order of ids).
+    """Build facts from the counts of the training targets.
 
     Args:
-        width: d, of a row of the embedding matrix.
-        rare: N, bool, the rare group. By default the `rare_share` of types that occur least often (AGG section 3.1 takes 20 %),
-            without ids below `specials` and `markers`.
-        types: ids from here on are fillers, which never occur and are never rare. By default all ids are types.
-        pad: the target id that marks no position.
-        order: N, int64, ids by falling frequency, where that is not the order of the counts: the vocabulary of a translation
-            model is ranked by source and target together. By default ids are ranked by their counts.
+        counts: N, int64, occurrences of each id as a training target, ids in any order.
+        width: d, width of the embedding matrix.
+        updates_per_epoch: training steps per epoch.
+        rare: N, bool, the rare group. The default is the `rare_share` of types that occur least often, without `markers` and ids
+            below `specials`. AGG uses 20 % (section 3.1).
+        types: number of ids that text can use. Later ids are fillers, which never occur. By default all ids are types.
+        specials: number of first ids that are special tokens, which are never rare.
+        markers: further ids that are never rare.
+        pad: target id of padding.
+        label_smoothing: label smoothing of the loss, 0 to less than 1.
+        order: N, int64, ids by falling frequency. Translation needs this argument, because its joint vocabulary is ranked by
+            source and target together. By default ids are ranked by their counts.
 
     Raises:
-        ValueError: on values that do not fit together, such as counts of fillers.
+        ValueError: if values contradict each other, such as positive counts of fillers.
     """
     if counts.dim() != 1:
         raise ValueError(f"counts has shape {tuple(counts.shape)}; expected one entry for each type")
@@ -125,7 +127,7 @@ def _check(known: Facts, rare: Tensor | None, share: float) -> None:
 
 
 def _highest(counts: Tensor) -> int:
-    """The highest id that occurs; -1 where none does."""
+    """Return the highest id that occurs, or -1 if no id occurs."""
     return int(counts.nonzero().max()) if counts.any() else -1
 
 
@@ -134,14 +136,14 @@ def _is_order(order: Tensor | None, size: int) -> bool:
 
 
 def _least_frequent(known: Facts, share: float) -> Tensor:
-    """The rare group; of types that text can use alone where there are fillers."""
+    """Return the rare group (N, bool): the least frequent types, without fillers and special tokens."""
     rare = torch.zeros(len(known.counts), dtype=torch.bool, device=known.counts.device)
     by_frequency = known.counts[: known.types].argsort(descending=True, stable=True)
     rare[by_frequency[round(known.types * (1 - share)) :]] = True
     return rare & ~known.special
 
 
-LINES = 1000  # counted at a time
+LINES = 1000  # lines per count
 
 
 def facts_of_text(
@@ -154,21 +156,21 @@ def facts_of_text(
     markers: Iterable[int] = (),
     **more: Any,
 ) -> Facts:
-    """Facts of the targets of a text: its counts, its rare group, and the training steps of an epoch.
+    """Build facts from a text: target counts, the rare group, and the training steps per epoch.
 
     Args:
-        tokenizer: of transformers, tokenizers or sentencepiece, or a function from a string to ids. Only the ids that it gives
-            count: no markers are added.
-        text: the path of a UTF-8 file, read line by line without line ends, or strings, such as a list of lines.
-        width: d, of a row of the embedding matrix.
-        tokens_per_update: targets of a training step, of all devices.
-        rows: of the embedding matrix, where it has more than the vocabulary; required with a function.
-        markers: ids that are never rare, besides those that a tokenizer of transformers calls special.
+        tokenizer: a tokenizer of transformers, tokenizers or sentencepiece, or a function from a string to ids. No special
+            tokens are added to its ids.
+        text: path of a UTF-8 file, read line by line without line ends, or an iterable of strings, such as a list of lines.
+        width: d, width of the embedding matrix.
+        tokens_per_update: targets of a training step on all devices together.
+        rows: rows of the embedding matrix, if more than the vocabulary; required if `tokenizer` is a function.
+        markers: ids that are never rare, in addition to the special ids of a transformers tokenizer.
         more: other arguments of `facts`, such as rare_share or pad.
 
     Raises:
-        ValueError: where the text has no tokens, or an id for which the embedding matrix has no row.
-        OSError: where the file cannot be read.
+        ValueError: if the text has no tokens, or an id has no row in the embedding matrix.
+        OSError: if the file cannot be read.
     """
     own = _size(tokenizer)
     size = rows or own
@@ -190,7 +192,7 @@ def facts_of_text(
 
 
 def _size(tokenizer: Any) -> int | None:
-    """Types of its vocabulary; None of a function."""
+    """Return the vocabulary size of a tokenizer, or None for a function."""
     for name in ("get_vocab_size", "get_piece_size", "__len__"):
         if hasattr(tokenizer, name):
             return int(getattr(tokenizer, name)())

@@ -1,11 +1,11 @@
-"""Gated linear cross-entropy: the softmax loss of an output embedding whose gradient towards the embedding matrix can be gated.
+"""Gated linear cross-entropy: softmax loss with a gate on the gradient of the output embedding.
 
-For positions i and token types k let z = h W^T, and let G be the loss's gradient in the logits (softmax minus target). Every
-gating objective of the papers leaves dL/dH = G W alone and scales what reaches the embedding matrix:
+For positions i and token types k let z = h W^T, and let G be the gradient of the loss in the logits (softmax minus target). Every
+gating objective of the papers keeps dL/dH = G W unchanged and scales the gradient of the embedding matrix:
 
     dL/dW = (Gamma * G)^T H,    Gamma[i, k] = A[k] where the target of i is not rare, B[k] where it is, Gamma[i, y_i] = 1
 
-How the positions are walked, without a positions x vocabulary matrix, is chunks.py's.
+chunks.py computes the loss chunk by chunk, without a positions x vocabulary matrix.
 """
 
 import torch
@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from raretokens.loss.chunks import Chunks
 from raretokens.loss.terms import PLAIN, Candidates, Gate, Head, SummedLoss, Terms, Unlikelihood
 
-CHUNK = 1024  # positions; fewer make the matrix products slow, more only take memory
+CHUNK = 1024  # positions; smaller chunks slow down the matrix products, larger ones only take memory
 CHUNK_CUDA = 4096
 
 
@@ -35,19 +35,29 @@ def gated_linear_cross_entropy(
     ignore_index: int = -100,
     chunk: int | None = None,
 ) -> SummedLoss:
-    """Sum of cross-entropies of softmax(hidden weight^T), with a gate on the gradient of weight.
+    """Return the sum of cross-entropies of softmax(hidden weight^T), with a gate on the gradient of weight.
 
-    hidden: ... x d; weight: N x d; targets: ..., int64 in 0..N-1 or ignore_index. head: bias, scale and soft-cap of the logits;
-    the gate acts on the embedding alone, the bias gets all of its gradient. label_smoothing eps spreads eps / N over all types
-    (fairseq's form). z_loss: weight of the squared logarithm of the softmax's normaliser. target_offset: ..., added to the
-    target's logit, differentiable. token_weight: N, factor of the loss of a position by its target. unlikelihood: targets must
-    be sequences x positions. chunk: positions that are worked on at a time.
+    Args:
+        hidden: ... x d.
+        weight: N x d.
+        targets: ..., int64 in 0..N-1 or ignore_index.
+        gate: gate on the gradient of weight; None: no gate.
+        head: bias, scale and soft-cap of the logits. The gate does not act on the gradient of the bias.
+        label_smoothing: eps, which spreads eps / N over all types (fairseq's form).
+        z_loss: weight of the squared logarithm of the softmax normaliser.
+        target_offset: ..., differentiable, added to the logits of the targets.
+        token_weight: N, factor of a position's loss by its target.
+        unlikelihood: settings of the unlikelihood term, which needs targets of shape sequences x positions.
+        ignore_index: target id of positions without a loss.
+        chunk: positions per chunk.
 
-    Under autocast the matrix products run in its type; sums are float32. In float16 the products of the gradients run in
-    float32 and are rounded only when the backward pass has scaled them: most of a rare row's gradient lies below its smallest
-    number.
+    Under autocast, matrix products run in autocast's dtype and sums in float32. For float16, gradient products run in float32
+    and are rounded only after the backward pass has scaled them, because most of a rare row's gradient would underflow.
 
-    Raises ValueError on shapes that do not fit, and IndexError on a target outside 0..N-1. A second derivative is refused.
+    Raises:
+        ValueError: if shapes do not match.
+        IndexError: if a target lies outside 0..N-1.
+        RuntimeError: from torch, if a second derivative is requested.
     """
     _check(hidden, weight, targets, gate, head, target_offset, token_weight)
     candidates = None if unlikelihood is None else Candidates(unlikelihood, targets, ignore_index)
@@ -84,7 +94,7 @@ class _Gated(torch.autograd.Function):
 
 
 def _scaled(gradient: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
-    """In the wider of both types, so that a scaler of small numbers acts before they are rounded."""
+    """Scale in the wider of both dtypes, so that a gradient scaler acts before small numbers are rounded."""
     wide = torch.promote_types(gradient.dtype, dtype)
     return (gradient.to(wide) * factor.to(wide)).to(dtype)
 

@@ -1,17 +1,15 @@
-"""Counts of an update, which objectives are told before it.
-
-What a training loop that is not ours tells an objective, and when.
+"""Use of an objective in any training loop: `Loop` calls the objective's methods in the right order.
 
     loop = Loop(objective, embedding)
     optimizer = loop.optimizer(model.parameters(), lr=1e-3)
     for batches in updates:
-        loop.begin(batch.targets for batch in batches)             # before the first loss of an update
+        loop.begin(batch.targets for batch in batches)             # before the first loss of a training step
         for batch in batches:
             loop.loss(model(batch.inputs), batch.targets).backward()
         loop.step(optimizer)
         optimizer.zero_grad()
 
-One process or several, with or without Accelerate, any number of micro-batches: the update is the same.
+The training step does not depend on the number of processes or micro-batches, nor on the use of Accelerate.
 """
 
 import warnings
@@ -27,10 +25,12 @@ from raretokens.loss.terms import PLAIN, Head
 
 
 def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -> Tensor:
-    """Occurrences of each type (N, int64) among the targets of an update: all of its micro-batches, without padding.
+    """Count each type (N, int64) among the targets of a training step: all of its micro-batches, without padding.
 
-    With several processes the sum over all of them is wanted: `torch.distributed.all_reduce` the result. Raises ValueError on
-    a target that is neither padding nor a type.
+    An objective needs the sum over all processes: with several, apply `torch.distributed.all_reduce` to the result.
+
+    Raises:
+        ValueError: if a target is neither padding nor a type.
     """
     flat = torch.cat([part.reshape(-1) for part in targets])
     flat = flat[flat != pad]
@@ -42,18 +42,21 @@ def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -
 
 
 class Loop:
-    """Updates of an embedding matrix by an objective, in a loop of one's own.
+    """Connection of an objective to a custom training loop.
 
     Args:
+        objective: the objective, such as `build` returns.
         embedding: the output embedding, N x d, one of the optimizer's parameters.
-        head: bias, scale or soft-cap of the logits, where they are not hidden embedding^T alone.
-        input_embedding: where the model looks up ids, if the embeddings are not tied.
-        accelerator: that of Accelerate, if its backward() is called. It divides by its accumulation steps; the loss undoes that.
+        head: bias, scale or soft-cap of the logits, if the logits are not hidden embedding^T alone.
+        input_embedding: the input embedding, if the embeddings are not tied.
+        accelerator: the Accelerator whose backward() is called, if any. It divides the loss by its accumulation steps, and
+            `loss` compensates for that.
 
-    A frozen embedding (requires_grad is False) stays as it is: gates, penalty, optimizer rule and the end of an update have
-    nothing to act on, and a warning says so.
+    A frozen embedding (requires_grad is False) never changes. Gates, penalty, optimizer rule and `end_update` then have no
+    effect, and a warning reports this.
 
-    Raises ValueError where the objective's facts are of another shape than the embedding.
+    Raises:
+        ValueError: if the shapes of the objective's facts and the embedding differ.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Loop:
             )
         self.objective, self.embedding, self.head, self.input_embedding = objective, embedding, head, input_embedding
         self.factor = 1 if accelerator is None else accelerator.gradient_accumulation_steps
-        self.left = self.micro_batches = 0  # of the update: without a loss so far, and all
+        self.left = self.micro_batches = 0  # micro-batches of the step: without a loss so far, and all
         self.processes, self.targets = 1, 1
         if self.is_frozen:
             warnings.warn(
@@ -83,14 +86,18 @@ class Loop:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the embedding is no weight that trains."""
+        """Whether the embedding matrix is excluded from training."""
         return not self.embedding.requires_grad
 
     def optimizer(self, parameters: Iterable[Any], **adam: Any) -> torch.optim.Optimizer:
-        """The objective's optimizer: AdamW, or a rule of its own for the embedding matrix.
+        """Return the objective's optimizer: AdamW, or a rule of its own for the embedding matrix.
 
-        parameters: weights or groups of them, as torch's optimizers take them, the embedding among them; adam: lr, betas, eps,
-        weight_decay. Raises ValueError where an embedding matrix that is not frozen is missing.
+        Args:
+            parameters: weights or parameter groups, as for torch optimizers, including the embedding matrix.
+            adam: lr, betas, eps, weight_decay.
+
+        Raises:
+            ValueError: if the embedding matrix is missing and not frozen.
         """
         given = list(parameters)
         groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
@@ -105,9 +112,9 @@ class Loop:
         return self.objective.optimizer(split, **adam)
 
     def begin(self, targets: Iterable[Tensor]) -> None:
-        """targets: of each micro-batch that this process takes in the update, int64, padding as in the facts.
+        """Begin a training step. Every process must call this method, even without micro-batches.
 
-        Every process calls it, with or without micro-batches.
+        targets: targets of each micro-batch of this process, int64, with the padding id of the facts.
         """
         parts, known = list(targets), self.objective.facts
         counts = torch.zeros_like(known.counts)
@@ -123,11 +130,13 @@ class Loop:
         self.objective.begin_update(counts)
 
     def loss(self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor] = ()) -> Tensor:
-        """A micro-batch's share of the update's loss: the gradients of all micro-batches add up to those of the mean.
+        """Return a micro-batch's share of the step's loss; shapes as in Objective.loss.
 
-        Shapes as in Objective.loss. Where processes take the mean of their gradients, as torch's DistributedDataParallel does,
-        that is the mean over the targets of all of them. The objective's penalty is in the last one. Raises RuntimeError where
-        begin was told of fewer micro-batches.
+        The gradients of all micro-batches add up to those of the mean over all targets. With several processes, gradients must be
+        averaged over processes, as torch's DistributedDataParallel does. The last micro-batch contains the objective's penalty.
+
+        Raises:
+            RuntimeError: if `begin` got fewer micro-batches.
         """
         if not self.left:
             raise RuntimeError(f"begin(targets) was told of {self.micro_batches} micro-batches; this is one more")
@@ -143,15 +152,18 @@ class Loop:
         return loss * self.factor
 
     def step(self, optimizer: Any) -> None:
-        """The optimizer's step, and what the objective does after it. Where gradients are clipped, `stepping` is for both."""
+        """Run the optimizer's step and the objective's `end_update`. To clip gradients, use `stepping` instead."""
         with self.stepping():
             optimizer.step()
 
     @contextmanager
     def stepping(self) -> Iterator[None]:
-        """Around clipping and the optimizer's step: frozen rows stay, whatever decay and momentum do, and are not clipped.
+        """Context for gradient clipping and the optimizer's step, which end the training step.
 
-        Raises RuntimeError where a micro-batch that begin was told of had no loss.
+        Frozen rows keep their values despite weight decay and momentum, and their gradients do not count in the clipped norm.
+
+        Raises:
+            RuntimeError: if a micro-batch of `begin` had no loss.
         """
         if self.left:
             raise RuntimeError(f"{self.left} of the update's {self.micro_batches} micro-batches had no loss")
@@ -163,17 +175,17 @@ class Loop:
         self.objective.end_update(self.embedding)
 
     def state_dict(self) -> dict[str, Any]:
-        """What must survive a resume beside model and optimizer."""
+        """Return the objective's state, to save with the states of model and optimizer."""
         return self.objective.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """What state_dict() returned, from whatever device."""
+        """Load what `state_dict` returned, from any device."""
         self.objective.to(self.embedding.device)
         self.objective.load_state_dict(_moved(state, self.embedding.device))
 
 
 def _moved(tree: Any, device: torch.device) -> Any:
-    """Its tensors on the device."""
+    """Return nested dictionaries, lists and tuples with all tensors moved to the device."""
     if isinstance(tree, Tensor):
         return tree.to(device)
     if isinstance(tree, dict):

@@ -1,7 +1,7 @@
-"""What a training objective may change. The defaults are maximum likelihood; a file in objectives/ overrides some of them.
+"""Base class of training objectives: maximum likelihood, with methods that the files in objectives/ override.
 
-One update runs `begin_update` once, `loss` on each micro-batch, `penalty` once, the optimizer's step, `end_update` once.
-State that must survive a resume lives in buffers, parameters or extra state, so that state_dict() holds it.
+A training step runs `begin_update` once, `loss` on each micro-batch, `penalty` once, the optimizer's step, and `end_update` once.
+State that must survive a resume belongs in buffers, parameters or extra state, so that state_dict() contains it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,51 +18,51 @@ from raretokens.loss.terms import PLAIN, Gate, Head, SummedLoss, Unlikelihood
 
 
 class Objective(nn.Module):
-    """Maximum likelihood with label smoothing, and the points where other objectives differ from it."""
+    """Maximum likelihood with label smoothing. Subclasses override the methods in which they differ."""
 
-    has_begun = False  # it was told of an update
+    has_begun = False  # whether begin_update was called
 
     def __init__(self, facts: Facts) -> None:
         super().__init__()
         self.facts = facts
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """An objective that has something to do before an update is checked to be told of it, with counts that fit."""
+        """Wrap an overridden `begin_update` with a check of its counts, so that `loss` can detect a missing call."""
         super().__init_subclass__(**settings)
         if "begin_update" in vars(cls):
             cls.begin_update = _told(cls.begin_update)  # type: ignore[method-assign]
 
     def begin_update(self, counts: Tensor) -> None:
-        """counts: N, int64, targets of the whole update by type: all micro-batches, all processes, no padding."""
+        """Prepare a training step; counts: N, int64, its targets by type, over all micro-batches and processes, no padding."""
 
     def gate(self) -> Gate | None:
-        """Gate on the embedding's gradient through the softmax in this update."""
+        """Return the gate on the embedding's gradient through the softmax in this training step."""
         return None
 
     def target_offset(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor | None:
-        """What is added to each position's target logit; may carry a gradient to the hidden states."""
+        """Return the term added to each position's target logit; it may send a gradient to the hidden states."""
         return None
 
     def token_weight(self) -> Tensor | None:
-        """N: factor of a position's loss by its target."""
+        """Return the factor of a position's loss by its target (N)."""
         return None
 
     def unlikelihood(self) -> Unlikelihood | None:
-        """A penalty on the probability of tokens that stood earlier in the sequence."""
+        """Return the settings of the penalty on the probability of tokens that occurred earlier in the sequence."""
         return None
 
     def z_loss(self) -> float:
-        """Weight of the squared logarithm of the softmax's normaliser, a position."""
+        """Return the weight of the squared logarithm of the softmax normaliser in each position's loss."""
         return 0.0
 
     def hidden_term(self, hidden: Tensor, targets: Tensor) -> Tensor | None:
-        """A term of the hidden states, summed over the positions of a micro-batch whose target is no padding."""
+        """Return a loss term of the hidden states, summed over the positions of a micro-batch without padding."""
         return None
 
     def input_term(self, embedding: Tensor, inputs: Sequence[Tensor]) -> Tensor | None:
-        """A term of the rows that a model looks up, summed over the positions of a micro-batch.
+        """Return a loss term of the rows that the model looks up, summed over the positions of a micro-batch.
 
-        embedding: the input embedding, N x d; inputs: ids that were looked up, sequences x positions each, with padding.
+        embedding: the input embedding, N x d; inputs: ids that the model looked up, sequences x positions each, with padding.
         """
         return None
 
@@ -76,12 +76,19 @@ class Objective(nn.Module):
         inputs: Sequence[Tensor] = (),
         input_embedding: Tensor | None = None,
     ) -> SummedLoss:
-        """Summed loss of a micro-batch; hidden: sequences x positions x d, weight: N x d, targets: sequences x positions.
+        """Return the summed loss of a micro-batch. Without gradients (validation), the loss is the plain likelihood.
 
-        head: what the model makes of hidden weight^T, where that is not all. inputs: ids that the model looked up, for
-        objectives with a term of them; input_embedding: where, if not in weight. Without gradients (validation) it is the plain
-        likelihood of the targets. Raises ValueError on an embedding that is not the facts', RuntimeError where begin_update was
-        forgotten.
+        Args:
+            hidden: sequences x positions x d.
+            weight: output embedding, N x d.
+            targets: sequences x positions.
+            head: bias, scale or soft-cap of the logits.
+            inputs: ids that the model looked up, for objectives with an input_term.
+            input_embedding: matrix of that look-up, if different from weight.
+
+        Raises:
+            ValueError: if weight and facts have different numbers of types.
+            RuntimeError: if begin_update was not called.
         """
         self._check(weight)
         plain = {"head": head, "label_smoothing": self.facts.label_smoothing, "ignore_index": self.facts.pad}
@@ -116,30 +123,30 @@ class Objective(nn.Module):
             )
 
     def penalty(self, weight: Tensor) -> Tensor | None:
-        """A term that does not depend on positions; added once an update to the mean loss."""
+        """Return a term that does not depend on positions; it is added once per training step to the mean loss."""
         return None
 
     def frozen_rows(self) -> Tensor | None:
-        """N, bool: rows of the embedding matrix that this update must not change (gradient, decay and momentum)."""
+        """Return a mask (N, bool) of embedding rows that this step must not change by gradient, weight decay or momentum."""
         return None
 
     def end_update(self, weight: Tensor) -> None:
-        """After the optimizer's step; weight is the embedding's new value."""
+        """Finish a training step after the optimizer's step; weight: the new embedding matrix."""
 
     def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
-        """Optimizer over the parameter groups; the one with `embedding=True` holds the tied embedding matrix alone."""
+        """Return the optimizer; the parameter group with `embedding=True` contains only the tied embedding matrix."""
         return torch.optim.AdamW(groups, fused=True, **adam)
 
     def about(self) -> dict[str, float]:
-        """Numbers on this text before training, for training.json."""
+        """Return numbers about the objective on this text before training, for training.json."""
         return {}
 
     def remarks(self) -> list[str]:
-        """Lines for a person before training, such as what an option will hardly do on this text."""
+        """Return messages to print before training, such as a warning that an option has little effect on this text."""
         return []
 
     def report(self) -> dict[str, float]:
-        """Numbers for the training log of this update."""
+        """Return numbers for this step's row of the training log."""
         return {}
 
 
@@ -156,9 +163,9 @@ def _told(begin_update: Callable[[Any, Tensor], None]) -> Callable[[Any, Tensor]
 
 @contextmanager
 def keep_frozen_rows(objective: Objective, embedding: Tensor) -> Iterator[None]:
-    """Around the optimizer's step: rows that the objective freezes keep their values, whatever decay and momentum do.
+    """Context for the optimizer's step in which frozen rows keep their values despite weight decay and momentum.
 
-    A gradient of zero keeps the moments zero; putting the rows back undoes decoupled weight decay, to the bit.
+    Zero gradients keep the moments zero. Restoring the rows undoes decoupled weight decay exactly.
     """
     frozen = objective.frozen_rows()
     if frozen is None:

@@ -1,11 +1,11 @@
-"""Token-level unlikelihood (Welleck et al., 2020, Eq. 4) as a part of the gated cross-entropy's pass over the logits.
+"""Terms of the loss: gate, output head, token-level unlikelihood, and skip-gram's negative sampling.
 
-The candidates of position t are the earlier targets of its own sequence less its target, as a set:
+Unlikelihood (Welleck et al., 2020, Eq. 4) is computed in the gated cross-entropy's pass over the logits. The candidates of
+position t are the set of earlier targets of its own sequence, without its own target:
 
     loss_t = alpha * sum over c in C_t of -log(max(1 - p_c, 1e-5)),   C_t = {y_1 .. y_(t-1)} without y_t
 
-What a loss over positions and types is made of, beside hidden states, embedding matrix and targets.
-The loss of skip-gram with negative sampling (Mikolov et al., 2013, equation 4).
+The loss of skip-gram with negative sampling follows Mikolov et al. (2013, equation 4).
 """
 
 from dataclasses import dataclass
@@ -15,22 +15,25 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-SMALLEST = 1e-5  # 1 - p below this is cut off and has no gradient
+SMALLEST = 1e-5  # lower bound of 1 - p; clamped values have no gradient
 
 
 @dataclass(frozen=True)
 class Unlikelihood:
-    """alpha: weight beside the likelihood. flatten_batch: candidates leak from sequence to sequence, as in the public code."""
+    """Settings of unlikelihood.
+
+    alpha: weight of the term. flatten_batch: whether candidates also come from earlier sequences, as in the public code.
+    """
 
     alpha: float = 1.0
     flatten_batch: bool = False
 
 
 class Candidates:
-    """Candidate sets of the positions of a batch, made for some rows at a time.
+    """Candidate sets of the positions of a batch, computed for some rows at a time.
 
-    A token is in the set of a position if its first occurrence in the sequence stands before it, so a set is a choice among the
-    L positions of the sequence, and nothing of the size of the vocabulary is needed.
+    A token is a candidate of a position if the token's first occurrence in the sequence comes earlier. A set is therefore a
+    mask over the L positions of the sequence, and no tensor has the size of the vocabulary.
     """
 
     def __init__(self, unlikelihood: Unlikelihood, targets: Tensor, ignore_index: int) -> None:
@@ -52,7 +55,7 @@ class Candidates:
         return self
 
     def of(self, rows: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
-        """Ids (0 where there is none) and whether they are candidates, rows x L each; column: rows x 1, the targets."""
+        """Return ids (0 if not a candidate) and candidate masks, rows x L each; column: targets, rows x 1."""
         length = self.sequences.shape[1]
         sequence, place = self.places[rows] // length, self.places[rows] % length
         ids = self.sequences[sequence]
@@ -63,9 +66,9 @@ class Candidates:
     def apply(
         self, softmax: Tensor, rows: Tensor, column: Tensor, share: Tensor | float = 1.0
     ) -> tuple[Tensor, Tensor]:
-        """The loss (rows x 1), and `share` of the softmax plus the loss's gradient in the logits (rows x N, in its place).
+        """Return the loss (rows x 1), and share * softmax + the loss's gradient in the logits (rows x N, in place of softmax).
 
-        With r_c = p_c / (1 - p_c) on candidates that are not cut off, the gradient is alpha * (r - p * sum of r).
+        With r_c = p_c / (1 - p_c) on candidates that are not clamped, the gradient is alpha * (r - p * sum of r).
         """
         ids, chosen = self.of(rows, column)
         p = softmax.gather(1, ids)
@@ -77,7 +80,7 @@ class Candidates:
 
 
 class Gate(NamedTuple):
-    """Gate of one update. A and B must be 1 outside the rare set."""
+    """Gate of one training step. A and B must be 1 outside the rare set."""
 
     rare: Tensor  # N, bool: the objective's rare types
     nonrare_targets: Tensor  # N, float: A, for positions whose target is not rare
@@ -85,25 +88,25 @@ class Gate(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What a model makes of hidden embedding^T before the softmax: softcap * tanh(scale * (h W^T + bias) / softcap)."""
+    """Transformation of hidden embedding^T to logits: softcap * tanh(scale * (h W^T + bias) / softcap)."""
 
     bias: Tensor | None = None  # N
     scale: float = 1.0  # Cohere's logit_scale; 1 / logits_scaling of Granite
-    softcap: float | None = None  # final_logit_softcapping of Gemma 2; None: without
+    softcap: float | None = None  # final_logit_softcapping of Gemma 2; None: no soft-cap
 
 
 PLAIN = Head()
 
 
 class SummedLoss(NamedTuple):
-    """Sums over the positions, natural logarithm; only `loss` carries a gradient."""
+    """Sums over the positions, in nats; only `loss` has a gradient."""
 
     loss: Tensor
     nll: Tensor  # plain negative log-likelihood: no smoothing, weight, offset, unlikelihood or other term
 
 
 class Terms(NamedTuple):
-    """Of the loss of a position; positions without padding are M."""
+    """Terms of the loss of M positions (padding excluded) over N types."""
 
     gate: Gate | None
     head: Head
@@ -115,11 +118,15 @@ class Terms(NamedTuple):
 
 
 def negative_sampling(products: Tensor, pairs: Tensor, negatives: int) -> Tensor:
-    """Sum over pairs of -log s(x) - (negatives / K) * sum over the K drawn words of log s(-x_k), with s the logistic function.
+    """Sum over pairs of -log s(x) - (negatives / K) * sum over the K sampled words of log s(-x_k), with s the logistic function.
 
-    products: blocks x positions x (C + K), of each word with the C around its block and the K words drawn for the block; pairs:
-    blocks x positions x C, bool. Its mean over draws is that of `negatives` words drawn anew for each pair: a drawn word that
-    happens to be the pair's own counts, as in the equation.
+    Args:
+        products: blocks x positions x (C + K), of each word with the C context words of its block and the K sampled words.
+        pairs: blocks x positions x C, bool, whether word and context word are a pair.
+        negatives: negative samples per pair in the equation.
+
+    The expected loss equals that of `negatives` words sampled for each pair. As in the equation, a sample that equals the pair's
+    own context word counts as a negative.
     """
     contexts = pairs.shape[2]
     samples = products.shape[2] - contexts

@@ -22,7 +22,7 @@ class Objective(objective.Objective):
 
     def target_offset(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
         hidden, real = hidden.to(weight.dtype), targets != self.facts.pad
-        targets = targets.masked_fill(~real, 0)  # the padding id, such as -100, may not be a row; its offsets are ignored
+        targets = targets.masked_fill(~real, 0)  # the padding id, such as -100, may be no row; its offsets are unused
         fixed, rows = hidden.detach(), weight.detach()[targets]
         if self.shared_direction:
             fixed = fixed.reshape(-1, fixed.shape[-1])[_last_alike(targets, real, len(weight))]

@@ -18,7 +18,7 @@ from raretokens.loss import objective
 OPTIONS = {
     "strength": (0.1, ">= 0"),  # lambda; public code: 0.02 for language models, 0.1 to 20 for translation
     "popular": (0.2, "> 0", "< 1"),  # share of the most frequent types that count as popular
-    "popular_types": (0, ">= 0"),  # number of popular types, which overrides the share if positive; public code: 1000 to 8000
+    "popular_types": (0, ">= 0"),  # number of popular types, overrides the share; public code: 1000 to 8000
     "hidden": False,  # True: a hidden layer of width 1.5 d instead of logistic regression
     "lr": (0.1, "> 0"),  # learning rate of the discriminator
     "steps": (1, ">= 1"),  # discriminator steps after each training step; public code of translation: up to 20
