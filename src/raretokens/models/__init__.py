@@ -1,1 +1,1 @@
-"""One file an architecture (building.py names what it declares)."""
+"""Architectures: each file defines one (registry.py describes the declarations)."""

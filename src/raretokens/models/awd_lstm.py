@@ -1,6 +1,7 @@
-"""AWD-LSTM (Merity et al., 2018): a recurrent language model with many kinds of dropout, one embedding for input and softmax.
+"""AWD-LSTM: a recurrent language model with several kinds of dropout and tied embeddings (Merity et al., 2018).
 
-Inner layers are `hidden` wide; the last is as wide as the embedding. Locked dropout has one mask for all positions of a sequence.
+Inner layers have width `hidden`; the last layer has the width of the embedding matrix. Locked dropout uses one mask for all
+positions of a sequence.
 """
 
 from collections.abc import Mapping
@@ -11,47 +12,50 @@ from torch import Tensor, nn
 
 SHAPE = {
     "layers": "count",
-    "width": "count",  # of the embedding matrix
-    "hidden": "count",  # of all layers but the last
-    "word_dropout": "probability",  # of whole types in the input
-    "embedding_dropout": "probability",  # locked, of the input
+    "width": "count",  # width of the embedding matrix
+    "hidden": "count",  # width of all layers except the last
+    "word_dropout": "probability",  # drops whole token types from the input
+    "embedding_dropout": "probability",  # locked, on the input
     "hidden_dropout": "probability",  # locked, between layers
-    "context_dropout": "probability",  # locked, of the last layer
-    "recurrent_dropout": "probability",  # of the matrix from state to state
-    "activation_penalty": "positive",  # mean square of the last layer after dropout
-    "temporal_activation_penalty": "positive",  # mean square of its change from a position to the next, before dropout
+    "context_dropout": "probability",  # locked, on the last layer
+    "recurrent_dropout": "probability",  # on the hidden-to-hidden weights
+    "activation_penalty": "positive",  # weight of the last layer's mean square after dropout
+    "temporal_activation_penalty": "positive",  # weight of the mean square of its change per position, before dropout
 }
-# What a plan says of its hours.
+# Remark on the time estimate of `plan`.
 TIME = "positions follow each other: starting each step decides, and its hours are many times those of its operations"
-INITIAL = 0.1  # the embedding matrix is uniform in +-
+INITIAL = 0.1  # the initial embedding matrix is uniform in +-INITIAL
 
 
 class Output(NamedTuple):
-    """Of sequences x positions."""
+    """Output of the model for a batch of sequences x positions."""
 
-    hidden: Tensor  # sequences x positions x width, after dropout
-    states: Tensor  # the same before it
-    carried: Tensor  # sequences x state, detached: what the layers are in after the last position
+    hidden: Tensor  # sequences x positions x width, last layer after dropout
+    states: Tensor  # sequences x positions x width, last layer before dropout
+    carried: Tensor  # sequences x state, detached: states of all layers after the last position
 
 
 class WeightDroppedLSTM(nn.LSTM):
-    """One layer, batch first, whose recurrent weights lose some of their numbers, the same ones at all positions."""
+    """LSTM layer, batch first, with dropout on the recurrent weights; the mask is the same at all positions."""
 
     def __init__(self, inputs: int, width: int, dropped: float) -> None:
         super().__init__(inputs, width, batch_first=True)
         self.dropped = dropped
 
     def forward(self, inputs: Tensor, carried: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:  # type: ignore[override]
-        """inputs: sequences x positions x inputs; carried: two of 1 x sequences x width."""
+        """Return states (sequences x positions x width) and the last (h, c).
+
+        inputs: sequences x positions x inputs; carried: initial (h, c), each 1 x sequences x width.
+        """
         recurrent = nn.functional.dropout(self.weight_hh_l0, self.dropped, self.training)
         weights = [self.weight_ih_l0, recurrent, self.bias_ih_l0, self.bias_hh_l0]
-        is_differentiated = torch.is_grad_enabled()  # dynamic evaluation too, which cuDNN would take for inference
+        is_differentiated = torch.is_grad_enabled()  # cuDNN would treat dynamic evaluation as inference
         states, h, c = torch._VF.lstm(inputs, carried, weights, True, 1, 0.0, is_differentiated, False, True)
         return states, (h, c)
 
 
 class AWDLSTM(nn.Module):
-    """`embedding` (vocabulary x width) is the input embedding and the softmax weight; the softmax has a bias."""
+    """AWD-LSTM; `embedding` (vocabulary x width) is both the input and the output embedding, and the softmax has a bias."""
 
     def __init__(
         self,
@@ -69,7 +73,7 @@ class AWDLSTM(nn.Module):
         positions: int,
         last: int | None = None,
     ) -> None:
-        """last: width of the last layer, where it is not that of the embedding matrix."""
+        """Arguments are those of SHAPE; last: width of the last layer, by default that of the embedding matrix."""
         super().__init__()
         self.embedding = nn.Parameter(torch.empty(vocabulary, width).uniform_(-INITIAL, INITIAL))
         self.bias = nn.Parameter(torch.zeros(vocabulary))
@@ -82,11 +86,11 @@ class AWDLSTM(nn.Module):
 
     @property
     def state(self) -> int:
-        """Numbers that the layers carry from a position to the next."""
+        """Number of values that all layers carry from one position to the next."""
         return sum(2 * layer.hidden_size for layer in self.layers)
 
     def forward(self, inputs: Tensor, carried: Tensor | None = None) -> Output:
-        """Ids of sequences x positions; carried: sequences x state, zeros where nothing was before."""
+        """Compute hidden states; inputs: ids, sequences x positions; carried: initial states, sequences x state (None: zeros)."""
         carried = self.embedding.new_zeros(len(inputs), self.state) if carried is None else carried
         states, after = self._locked(self._embed(inputs), self.embedding_dropout), []
         parts = carried.split([layer.hidden_size for layer in self.layers for _ in "hc"], dim=1)
@@ -110,24 +114,24 @@ class AWDLSTM(nn.Module):
         return states * nn.functional.dropout(states.new_ones(len(states), 1, states.shape[2]), dropped)
 
     def penalty(self, output: Output, kept: Tensor) -> Tensor:
-        """Sum over the positions that are kept (sequences x positions, bool), so that the mean is that of the paper."""
+        """Return the sum of both penalties over positions; kept: bool, sequences x positions. The mean is that of the paper."""
         activation, slowness = self.penalties
         change = (output.states[:, 1:] - output.states[:, :-1]).square().mean(2)[kept[:, 1:]].sum()
-        longer = kept.shape[1] / max(kept.shape[1] - 1, 1)  # the mean change is over one position less
+        longer = kept.shape[1] / max(kept.shape[1] - 1, 1)  # a sequence has one change fewer than positions
         return activation * output.hidden.square().mean(2)[kept].sum() + slowness * longer * change
 
     def softmax(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """States and weights without a bias, whose products are the logits: with a column more."""
+        """Return hidden states and weights with an extra column for the bias, so that their products are the logits."""
         ones = hidden.new_ones(*hidden.shape[:-1], 1)
         return torch.cat((hidden, ones), dim=-1), torch.cat((self.embedding, self.bias[:, None]), dim=1)
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
-        """Positions x width -> positions x vocabulary."""
+        """Return log-probabilities, positions x vocabulary; hidden: positions x width."""
         return nn.functional.linear(hidden, self.embedding, self.bias).log_softmax(1)
 
 
 def layer_weights(layers: int, width: int, hidden: int, last: int) -> int:
-    """Weights of the matrix products of one step of all layers."""
+    """Return the number of weights in the matrix products of all layers at one position."""
     widths = [width, *[hidden] * (layers - 1), last]
     return sum(4 * after * (before + after) for before, after in zip(widths, widths[1:], strict=False))
 

@@ -1,7 +1,7 @@
 """AWD-LSTM with a mixture of softmaxes (Yang et al., 2018): p = sum_k prior_k softmax(W latent_k + b), k over experts.
 
-A position's states give each expert's latent vector (tanh, as wide as the embedding) and the priors. Positions are taken few at a
-time, and again in the backward pass, so that no tensor of positions x experts x vocabulary exists.
+The hidden state of a position gives the priors and each expert's latent vector (tanh, width of the embedding matrix). Positions
+are processed in chunks and recomputed in the backward pass, so no positions x experts x vocabulary tensor ever exists.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ SHAPE = {
     "word_dropout": "probability",
     "embedding_dropout": "probability",
     "hidden_dropout": "probability",
-    "output_dropout": "probability",  # locked, of the last layer
-    "context_dropout": "probability",  # locked, of the latent vectors
+    "output_dropout": "probability",  # locked, on the last layer
+    "context_dropout": "probability",  # locked, on the latent vectors
     "recurrent_dropout": "probability",
     "activation_penalty": "positive",
     "temporal_activation_penalty": "positive",
 }
 TIME = "positions follow each other: starting each step decides, and its hours are many times those of its operations"
-ROWS = 1 << 24  # logits at a time
+ROWS = 1 << 24  # logits per chunk
 
 
 class Mixture(awd_lstm.AWDLSTM):
@@ -48,12 +48,15 @@ class Mixture(awd_lstm.AWDLSTM):
         self.latent_dropout = context_dropout
 
     def experts(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Sequences x positions x last -> latent vectors, sequences x positions x experts x width; log priors, without width."""
+        """Return latent vectors (sequences x positions x experts x width) and log priors (sequences x positions x experts).
+
+        hidden: sequences x positions x last.
+        """
         latent = self._locked(self.latent(hidden).tanh(), self.latent_dropout)
         return latent.unflatten(2, (-1, self.embedding.shape[1])), self.prior(hidden).float().log_softmax(2)
 
     def nll(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Negative log-likelihood of each target; hidden: sequences x positions x last, targets: sequences x positions."""
+        """Return the NLL of each target in nats; hidden: sequences x positions x last, targets: sequences x positions."""
         latent, priors = (part.flatten(0, 1) for part in self.experts(hidden))
         step = max(ROWS // (len(self.embedding) * priors.shape[1]), 1)
         parts = zip(latent.split(step), priors.split(step), targets.flatten().split(step), strict=True)
@@ -62,14 +65,14 @@ class Mixture(awd_lstm.AWDLSTM):
         return torch.cat(found).view_as(targets)
 
     def _few(self, latent: Tensor, priors: Tensor, targets: Tensor) -> Tensor:
-        """Of few positions: mixing the experts' probabilities of the target alone."""
+        """Return the NLL of one chunk of positions, from the experts' probabilities of the target alone."""
         logits = nn.functional.linear(latent, self.embedding, self.bias).float()  # positions x experts x vocabulary
         places = targets[:, None, None].expand(*logits.shape[:2], 1)
         of_target = logits.gather(2, places).squeeze(2) - logits.logsumexp(2)
         return -(priors + of_target).logsumexp(1)
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
-        """Positions x last -> positions x vocabulary."""
+        """Return log-probabilities, positions x vocabulary; hidden: positions x last."""
         latent, priors = (part[0] for part in self.experts(hidden[None]))
         logits = nn.functional.linear(latent, self.embedding, self.bias).float().log_softmax(2)
         return (priors[:, :, None] + logits).logsumexp(1)

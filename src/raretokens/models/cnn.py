@@ -1,6 +1,6 @@
-"""Classifier of square images: two layers of convolutions, one of features, and a softmax with a row a class (CosReg figure 1c).
+"""Image classifier: two convolutional layers, one linear feature layer, and a softmax with one row per class (CosReg figure 1c).
 
-CosReg says no more of it than that it is a two-layer convolutional network trained on MNIST.
+The CosReg paper specifies only a two-layer convolutional network trained on MNIST.
 """
 
 import math
@@ -15,7 +15,7 @@ BRIGHTEST = 255
 
 
 class CNN(nn.Module):
-    """`embedding` (classes x width, with the rows of every vocabulary's markers) is the softmax."""
+    """CNN for square images; `embedding` (classes x width, plus rows of special tokens) is the softmax weight."""
 
     def __init__(self, vocabulary: int, channels: int, width: int, dropout: float, positions: int) -> None:
         super().__init__()
@@ -36,13 +36,13 @@ class CNN(nn.Module):
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Brightness from 0 to 255 of images x pixels -> features of images x 1 x width."""
+        """Return features, images x 1 x width; inputs: brightness from 0 to 255, images x pixels."""
         images = inputs.to(self.embedding.dtype) / BRIGHTEST
         return self.layers(images.view(-1, 1, self.side, self.side))[:, None]
 
 
 def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
-    """Of a pixel. The first layer's input is data, whose gradient nobody wants: 4 operations a weight there."""
+    """Return operations per pixel. The first layer needs 4 operations a weight, as its input needs no gradient."""
     channels, pixels = shape["channels"], max(positions, 1)
     side = math.isqrt(pixels)
     half, quarter = (side // 2) ** 2, (side // 4) ** 2

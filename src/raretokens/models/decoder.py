@@ -1,6 +1,7 @@
-"""Decoder language model: pre-norm Transformer, sinusoidal positions, one embedding matrix for input and softmax.
+"""Decoder language model: pre-norm Transformer with sinusoidal positions and tied embeddings.
 
-The shape is that of the AGG experiments (fairseq's transformer_lm); its objectives see the last hidden states and the embedding.
+The architecture is that of the AGG experiments (fairseq's transformer_lm). Objectives receive the final hidden states and the
+embedding matrix.
 """
 
 import math
@@ -24,7 +25,7 @@ SHAPE = {
 
 
 class Decoder(nn.Module):
-    """Causal Transformer; `embedding` (vocabulary x width) is both the input embedding and the softmax weight, without bias."""
+    """Causal Transformer; `embedding` (vocabulary x width) is both the input and the output embedding, without bias."""
 
     def __init__(
         self,
@@ -46,12 +47,12 @@ class Decoder(nn.Module):
             width, heads, feedforward, dropout, activation, batch_first=True, norm_first=True
         )
         layer.self_attn.dropout = attention_dropout
-        layer.dropout.p = 0.0  # after the activation: fairseq has none by default
+        layer.dropout.p = 0.0  # fairseq has no dropout after the activation by default
         self.layers = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
         initialise(self.layers, self.embedding)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Ids of sequences x positions -> final hidden states of sequences x positions x width."""
+        """Return final hidden states, sequences x positions x width; inputs: ids, sequences x positions."""
         length, width = inputs.shape[1], self.embedding.shape[1]
         hidden = nn.functional.embedding(inputs, self.embedding) * math.sqrt(width) + self.positions[:length]
         mask = nn.Transformer.generate_square_subsequent_mask(length, device=inputs.device, dtype=hidden.dtype)

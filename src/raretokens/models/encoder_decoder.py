@@ -1,4 +1,4 @@
-"""Translation model: post-norm Transformer (Vaswani et al., 2017), sinusoidal positions, all three embedding matrices tied."""
+"""Translation model: post-norm Transformer with sinusoidal positions and all three embeddings tied (Vaswani et al., 2017)."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from raretokens.models.transformer import initialise, sinusoids
 from raretokens.tokenization.vocabulary import PAD
 
 SHAPE = {
-    "layers": "layers",  # of encoder and decoder each
+    "layers": "layers",  # layers of the encoder, and of the decoder
     "width": "count",
     "heads": "count",
     "feedforward": "count",
@@ -24,7 +24,7 @@ SHAPE = {
 
 
 class EncoderDecoder(nn.Module):
-    """`embedding` (joint vocabulary x width) is source embedding, target embedding and softmax weight, without bias."""
+    """Transformer; `embedding` (joint vocabulary x width) is source, target and output embedding, without bias."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class EncoderDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         shape = {"d_model": width, "nhead": heads, "dim_feedforward": feedforward, "dropout": dropout}
         shape |= {"activation": activation, "batch_first": True}
-        # norm=None: in a post-norm stack each layer ends with its own norm.
+        # norm=None (the default): in a post-norm stack each layer ends with its own norm.
         self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**shape), layers, enable_nested_tensor=False)
         self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**shape), layers)
         for module in self.modules():
             if isinstance(module, nn.MultiheadAttention):
                 module.dropout = attention_dropout
             if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
-                module.dropout.p = 0.0  # after the activation: fairseq has none by default
+                module.dropout.p = 0.0  # fairseq has no dropout after the activation by default
         initialise(self, self.embedding)
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class EncoderDecoder(nn.Module):
         )
 
     def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
-        """Padded ids of sentences x positions -> decoder states of sentences x target positions x width."""
+        """Return decoder states, sentences x target positions x width; source, inputs: padded ids, sentences x positions."""
         absent = source == PAD
         with _attention(source.device):
             memory = self.encoder(self.embed(source), src_key_padding_mask=absent)
@@ -71,14 +71,15 @@ class EncoderDecoder(nn.Module):
 
 
 def _attention(device: torch.device) -> AbstractContextManager:
-    """On a processor the backward pass of the fused kernel is slow for sequences as short as sentences."""
+    """Return a context without the fused attention kernel on the CPU, whose backward pass is slow for short sequences."""
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
-    """positions: of a side; the mean sentence is closer than the longest.
+    """Return operations per target token; positions: length of a side, better the mean than the longest.
 
-    Each target token comes with one source token, which passes the encoder and the keys and values of the cross-attention.
+    The estimate assumes one source token per target token. The source token passes the encoder and the keys and values of the
+    cross-attention.
     """
     layers, width = shape["layers"], shape["width"]
     weights = 12 * width**2 + 4 * width * shape["feedforward"]  # encoder, decoder and cross-attention

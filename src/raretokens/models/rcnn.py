@@ -1,8 +1,9 @@
-"""Recurrent convolutional classifier of documents (Lai et al., 2015) with FRAGE's convolutions (Gong et al., 2018, appendix A.2).
+"""Recurrent convolutional document classifier (Lai et al., 2015) with FRAGE's convolutions (Gong et al., 2018, appendix A.2).
 
-A word is seen with what stands left and right of it: c_l(i) = tanh(W c_l(i-1) + U e(i-1)), mirrored on the right (Lai, Eq. 1
-and 2), each beginning with a vector that is learnt. Convolutions over 2, 3 and 5 of these words are normalised over the batch; a
-shortcut past them, the maximum over positions, dropout and a linear layer follow. FRAGE names these parts, their wiring is ours.
+Each word is represented with its left and right context: c_l(i) = tanh(W c_l(i-1) + U e(i-1)), mirrored on the right (Lai, Eq. 1
+and 2). Each recurrence starts from a learnt vector. Convolutions over 2, 3 and 5 words with batch normalisation follow. Then come
+a shortcut past them, the maximum over positions, dropout and a linear layer. FRAGE names these parts; their arrangement is our
+interpretation.
 """
 
 from collections.abc import Mapping
@@ -14,9 +15,9 @@ from torch import Tensor, nn
 from raretokens.tokenization.vocabulary import PAD
 
 SHAPE = {
-    "width": "count",  # of a word
-    "context": "count",  # of what stands on a side of it
-    "channels": "count",  # of each convolution
+    "width": "count",  # width of the embedding matrix
+    "context": "count",  # width of the context vector of each side
+    "channels": "count",  # channels of each convolution
     "classes": "count",
     "dropout": "probability",
 }
@@ -24,7 +25,7 @@ KERNELS = (2, 3, 5)  # words
 
 
 class RCNN(nn.Module):
-    """`embedding` (vocabulary x width) is looked up and no softmax; what comes out are scores of the classes."""
+    """Document classifier with class scores as output; `embedding` (vocabulary x width) is only the input embedding."""
 
     def __init__(
         self, vocabulary: int, width: int, context: int, channels: int, classes: int, dropout: float, positions: int
@@ -40,7 +41,7 @@ class RCNN(nn.Module):
         self.classes = nn.Linear(channels * len(KERNELS), classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Ids of documents x positions, padded at the end -> scores of documents x 1 x classes."""
+        """Return class scores, documents x 1 x classes; inputs: ids padded at the end, documents x positions."""
         there = (inputs != PAD)[:, None]  # documents x 1 x positions
         seen = self.contexts(inputs).transpose(1, 2) * there
         parts = [
@@ -52,9 +53,12 @@ class RCNN(nn.Module):
         return self.classes(self.dropout(strongest))[:, None]
 
     def contexts(self, inputs: Tensor) -> Tensor:
-        """Left context, word and right context of each position; past the end of a document they mean nothing."""
+        """Return left context, word and right context of each position; values at padding are undefined.
+
+        Shapes: inputs documents x positions, output documents x positions x (context + width + context).
+        """
         words = nn.functional.embedding(inputs, self.embedding)
-        # Each document is read backwards by itself, so that padding stays behind it; the same turn leads back.
+        # Each document is reversed separately, so that padding stays at the end. The same permutation restores the order.
         lengths, places = (inputs != PAD).sum(1, keepdim=True), torch.arange(inputs.shape[1], device=inputs.device)
         turn = ((lengths - 1 - places) % inputs.shape[1])[:, :, None]
         backwards = self.right(words.gather(1, turn.expand_as(words)))
@@ -63,7 +67,7 @@ class RCNN(nn.Module):
 
 
 class Context(nn.Module):
-    """What stands before each word, of any length, in a vector."""
+    """Recurrent layer that encodes all words before each position in one vector."""
 
     def __init__(self, width: int, context: int) -> None:
         super().__init__()
@@ -71,17 +75,17 @@ class Context(nn.Module):
         self.cell = nn.RNN(width, context, bias=False, batch_first=True)  # tanh
 
     def forward(self, words: Tensor) -> Tensor:
-        """documents x positions x width -> documents x positions x context."""
+        """Return context vectors, documents x positions x context; words: documents x positions x width."""
         first = self.first.expand(1, len(words), -1).contiguous()
         after = self.cell(words, first)[0]
         return torch.cat((first[0][:, None], after[:, :-1]), dim=1)
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """Batch normalisation over the positions that are there: padding has no part in mean and variance."""
+    """Batch normalisation that excludes padding from mean and variance."""
 
     def forward(self, values: Tensor, there: Tensor) -> Tensor:
-        """values: documents x channels x positions; there: documents x 1 x positions, bool."""
+        """Normalise values (documents x channels x positions); there: mask of real positions, documents x 1 x positions."""
         values = values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
         mean, variance = self.running_mean, self.running_var
         if self.training:
@@ -98,12 +102,12 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 def _widened(values: Tensor, kernel: int) -> Tensor:
-    """With zeros on both sides, so that a convolution keeps the number of positions; the odd one is on the right."""
+    """Pad with zeros on both sides, so that a convolution keeps the number of positions; an odd zero goes to the right."""
     return nn.functional.pad(values, ((kernel - 1) // 2, kernel // 2))
 
 
 def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
-    """Of a position of a document."""
+    """Return operations per position of a document."""
     width, context, channels = shape["width"], shape["context"], shape["channels"]
     contexts = 2 * context * (width + context)
     convolutions = (sum(KERNELS) + len(KERNELS)) * channels * (width + 2 * context)

@@ -1,4 +1,4 @@
-"""Kinds of values that an architecture's SHAPE names, and how they are checked; params.yaml is read by this, without torch."""
+"""Validation of model configs against an architecture's SHAPE, without torch, for reading params.yaml."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -23,12 +23,16 @@ MODELS = Path(__file__).parent
 
 
 def architectures() -> list[str]:
-    """Names of the architectures: files of models/ that declare a SHAPE."""
+    """Return the names of the architectures: the files of models/ that declare a SHAPE."""
     return sorted(path.stem for path in MODELS.glob("*.py") if literal(path, "SHAPE"))
 
 
 def shape_of(architecture: str, values: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The values that an architecture's SHAPE names, checked; UserError names place, key, value and what is allowed."""
+    """Return the validated shape of an architecture; `place` is the location in the file, for errors.
+
+    Raises:
+        UserError: if a key or value is not allowed, with place, key, value and the allowed values.
+    """
     if architecture not in architectures():
         raise UserError(f"{place}.architecture: {architecture!r} has no file; {nearest(architecture, architectures())}")
     return checked(_schema(architecture), dict(values), place, joint=".").model_dump()

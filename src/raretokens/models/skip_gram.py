@@ -1,7 +1,7 @@
 """Skip-gram with negative sampling (Mikolov et al., 2013).
 
-The row of a word in the first embedding predicts the words around it by its products with rows of the second embedding. Initial
-values follow the TensorFlow tutorial that FRAGE table 9 names: the first is uniform in +-1/(2d), the second zero.
+A word's row in the input embedding predicts surrounding words by products with rows of the output embedding. Initial values
+follow the TensorFlow tutorial of FRAGE table 9: uniform in +-1/(2d) for the input embedding, zero for the output embedding.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# window: words on each side at most; negatives: counted for each pair; shared_negatives: samples that all pairs of a block share;
-# subsample: relative frequency from which on occurrences are left out
+# window: most words on each side; negatives: negative samples per pair in the loss; shared_negatives: samples that all pairs of
+# a block share; subsample: threshold t of word2vec's subsampling of frequent words (0: none)
 SHAPE = {
     "width": "count",
     "window": "count",
@@ -19,12 +19,12 @@ SHAPE = {
     "shared_negatives": "count",
     "subsample": "probability",
 }
-# What a plan says of its hours.
+# Remark on the time estimate of `plan`.
 TIME = "rows are read and written one by one: memory and latency decide, and its hours are many times those of its operations"
 
 
 class SkipGram(nn.Module):
-    """Products of the embeddings of words with those of their contexts and of negative samples."""
+    """Skip-gram model: products of word embeddings with output embeddings of context words and negative samples."""
 
     def __init__(
         self,
@@ -42,21 +42,24 @@ class SkipGram(nn.Module):
         self.outputs = nn.Parameter(torch.zeros(vocabulary, width))
 
     def forward(self, centres: Tensor, others: Tensor) -> Tensor:
-        """blocks x positions and blocks x others, ids -> products (blocks x positions x others).
+        """Return products, blocks x positions x others; centres: ids, blocks x positions; others: ids, blocks x others.
 
-        The gradients of both embedding matrices are sparse: an update costs what it reads, not what the vocabulary holds.
+        The gradients of both embedding matrices are sparse, so the time of a step does not depend on the vocabulary size.
         """
         rows = nn.functional.embedding(centres, self.embedding, sparse=True)
         return rows @ nn.functional.embedding(others, self.outputs, sparse=True).transpose(1, 2)
 
     def example(self, sequences: int, positions: int) -> tuple[Tensor, Tensor]:
-        """Return inputs of that many blocks, to measure the cost of a pass."""
+        """Return dummy inputs of `sequences` blocks, to measure the cost of a pass."""
         others = positions + 2 * self.window + self.shared_negatives
         return torch.zeros(sequences, positions, dtype=torch.int64), torch.zeros(sequences, others, dtype=torch.int64)
 
 
 def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:
-    """Of products with all that a block reads, forward and twice backward; subsampling leaves fewer tokens."""
+    """Return operations per token: products with all rows of a block, forward and twice backward.
+
+    Subsampling is ignored, so the real number is lower.
+    """
     return float(6 * shape["width"] * (positions + 2 * shape["window"] + shape["shared_negatives"]))
 
 

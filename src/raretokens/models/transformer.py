@@ -1,4 +1,4 @@
-"""What both Transformers have: sinusoidal positions (Vaswani et al., 2017, section 3.5) and first weights."""
+"""Sinusoidal positions (Vaswani et al., 2017, section 3.5) and weight initialisation of both Transformers."""
 
 import math
 
@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """length x width: sines on even dimensions, cosines on odd ones."""
+    """Return position encodings (length x width): sines on even dimensions, cosines on odd dimensions."""
     frequencies = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
     angles = torch.arange(length)[:, None] * frequencies
     return torch.stack((angles.sin(), angles.cos()), dim=2).reshape(length, width)
 
 
 def initialise(layers: nn.Module, embedding: nn.Parameter) -> None:
-    """Xavier's uniform weights, biases of zero, and rows of the embedding matrix (N x width) of length about one."""
+    """Initialise weights by Xavier's uniform rule, biases to zero, and embedding rows (N x width) to a norm of about one."""
     for name, parameter in layers.named_parameters():
         if parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter)
