@@ -62,7 +62,8 @@ def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
     series, history = points(artifacts, job)
     common = training_progress(artifacts) | course_metrics(artifacts, history)
     common |= _neighbour_metrics(job, artifacts, near, ranks)
-    metrics |= {path: value for path, value in common.items() if path not in metrics}  # the task's metrics take precedence
+    # The metrics of the task take precedence.
+    metrics |= {path: value for path, value in common.items() if path not in metrics}
     facts = {"run": run.name, "task": run.task, "objective": run.objective, "model": run.model, "seed": run.seed}
     parameters = hyperparameters(artifacts, job.training, of_task)
     tree = layout(facts, metrics, near, run.options, parameters)

@@ -1,19 +1,20 @@
-"""Tasks: a file each, which the rest of the code finds by its name.
+"""Define the tasks, one module each, which the rest of the code loads by name.
 
-A file of this folder defines, at its top level and without reference to one another:
+The module of a task defines at its top level:
 
-* `describe()`: a Task, with its titles, its kind of text and the numbers that reports show
-* `Settings`, `Line`: its section of params.yaml and a line of its run sheet, where they have keys of their own
-* `training_data(job, folder)`: training and validation text, cut into the batches of training steps
-* `criterion(model, objective)`: the loss, where it is not that of final hidden states times the output embedding
-* `run_jobs(parameters, settings, run, score)`: stage and job of the stages after training; score: the fields of a ScoreJob
-* `Predict`, `predict(job, folder, trained, into)`: the stage that predicts the test text, where there is one
-* `Score`, `metrics(job, artifacts)`, `bootstrap_replicates(job, artifacts)`, `hyperparameters(job)`: what runs are scored by
-* `Baseline`, `baseline_job(parameters, settings, corpus)`, `score_baseline(job, corpora, token_files, scores)`: a row of tables
-  that needs no model, where a corpus is prepared for the task
+* `describe()`: a Task with its titles, its kind of text and the metrics that reports show
+* `Settings`, `Line`: the task's section of params.yaml and a line of its run sheet, where they have additional keys
+* `training_data(job, folder)`: training and validation data, which yield the batches of training steps
+* `criterion(model, objective)`: the loss, where the scores are not final hidden states times the output embedding
+* `run_jobs(parameters, settings, run, score)`: stage and job of each stage after training; score: the fields of a ScoreJob
+* `Predict`, `predict(job, folder, trained, into)`: the stage that predicts the test text, if the task has one
+* `Score`, `metrics(job, artifacts)`, `bootstrap_replicates(job, artifacts)`, `hyperparameters(job)`: the scores of runs
+* `Baseline`, `baseline_job(parameters, settings, corpus)`, `score_baseline(job, corpora, token_files, scores)`: a baseline that
+  needs no model, where a corpus is prepared for the task
 
-So a stage runs again only where its own part has changed. Torch and metrics are imported inside of functions: params.yaml is read
-without them. `Settings`, `Line`, `criterion`, `Score`, `hyperparameters` and the baseline may be absent.
+These definitions do not refer to one another, so that a stage runs again only if its own definitions change. Torch and metrics
+are imported inside functions, because reading params.yaml does not need them. `Settings`, `Line`, `criterion`, `Score`,
+`hyperparameters` and the baseline are optional.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ SHARED = ("__init__", "parameters")  # files of this folder that are not tasks
 
 
 class Headline(NamedTuple):
-    """A number that the short lists of runs have room for."""
+    """A metric for short lists of runs, with its title and number of decimals."""
 
     metric: str
     title: str
@@ -38,36 +39,36 @@ class Headline(NamedTuple):
 
 
 class ComparedMetric(NamedTuple):
-    """A number by which methods are compared."""
+    """A metric by which methods are compared."""
 
     metric: str
     kind: Literal["ratio", "difference"] = "difference"
-    needs: tuple[str, ...] = ()  # preconditions (data/paper) without which the number ranks no method
+    needs: tuple[str, ...] = ()  # preconditions (data/paper) for the metric to be meaningful
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a task is called, what its text is, and which numbers of its runs are shown."""
+    """Description of a task: its titles, its kind of text and the metrics that reports show."""
 
     title: str
-    text: str  # what its text is called
-    kind: str = "text"  # of its text, which decides what corpora serve the task: text, bitext, documents or images
-    sides: tuple[str, ...] = (".txt",)  # suffixes of the files of its prepared text: one, or source and target
-    tokens: tuple[str, ...] = ()  # token files that tables are about; the first where a table says nothing
-    positions: int | None = None  # mean length of a sequence, where most are shorter than the longest
-    whole_updates: bool = False  # whether a training step is never cut into micro-batches
-    pictures: Mapping[str, bool] = field(default_factory=dict)  # two-dimensional series -> whether they are centred
-    headline: Mapping[str, Headline] = field(default_factory=dict)  # short name -> number
-    compared: Mapping[str, ComparedMetric] = field(default_factory=dict)  # short title -> number
+    text: str  # title of its text
+    kind: str = "text"  # kind of its corpora: text, bitext, documents or images
+    sides: tuple[str, ...] = (".txt",)  # suffixes of the prepared files: one, or source and target
+    tokens: tuple[str, ...] = ()  # token files that tables report; the first is the default
+    positions: int | None = None  # mean sequence length, where most sequences are shorter than the maximum
+    whole_updates: bool = False  # whether a training step is never split into micro-batches
+    pictures: Mapping[str, bool] = field(default_factory=dict)  # series of projections -> whether they are centred
+    headline: Mapping[str, Headline] = field(default_factory=dict)  # short name -> metric
+    compared: Mapping[str, ComparedMetric] = field(default_factory=dict)  # short title -> metric
 
 
 def names() -> tuple[str, ...]:
-    """The files of this folder that are tasks, in alphabetical order."""
+    """Return the names of the tasks in alphabetical order, i.e. of the modules of this folder that define a task."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in SHARED))
 
 
 def load(name: str) -> ModuleType:
-    """Import the file of a task. Raises UserError where there is no such task."""
+    """Import the module of a task. Raises UserError where there is no such task."""
     if name not in names():
         raise UserError(f"{name!r} is no task; {nearest(name, names())}")
     return import_module(f"{__name__}.{name}")

@@ -50,7 +50,11 @@ def describe() -> Task:
 
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Documents", "Documents"]:
-    """Return training and validation documents. UserError where the model has another number of classes than the text."""
+    """Return training and validation documents.
+
+    Raises:
+        UserError: The number of classes differs between the model and the text.
+    """
     from raretokens.training.document_batches import Documents
 
     run, training, classes = job.run, job.training, read_meta(folder)["classes"]
@@ -81,7 +85,7 @@ def baseline_job(parameters: Parameters, settings: TaskSettings, corpus: str) ->
 
 
 def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
-    """Write log-probabilities of the test documents. folder: of the token files."""
+    """Write log-probabilities of the test documents; folder: folder of the token files."""
     from raretokens.evaluation.classification import write_predictions
 
     write_predictions(job, _predict_documents, folder, trained, into)
@@ -104,14 +108,14 @@ def _predict_documents(model: "nn.Module", folder: Path, block: int) -> np.ndarr
 
 
 def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    """Return metric -> (value, signature) of a run."""
     from raretokens.evaluation.classification import class_metrics
 
     return class_metrics(artifacts, _labels(artifacts), "document")
 
 
 def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
-    """Return metric -> its values on resampled test sets."""
+    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.classification import bootstrap_class_metrics
 
     return bootstrap_class_metrics(artifacts, _labels(artifacts))
@@ -122,7 +126,7 @@ def _labels(artifacts: Artifacts) -> np.ndarray:
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .bootstrap.csv of the most frequent class, with the lengths of the documents."""
+    """Write <name>.json, .csv and .bootstrap.csv of the majority baseline, with the lengths of the documents."""
     from raretokens.evaluation.classification import SPLITS, score_majority
     from raretokens.evaluation.metrics.text import documents
 

@@ -1,4 +1,4 @@
-"""Classification of images: the rows of the output embedding are classes."""
+"""Image classification: predict the class of an image, with one row of the output embedding per class."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,11 @@ def describe() -> Task:
 
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Images", "Images"]:
-    """Return training and validation images. UserError where they have another number of pixels than the recipe's `block`."""
+    """Return training and validation images.
+
+    Raises:
+        UserError: The images do not have as many pixels as `block` of the training settings.
+    """
     from raretokens.training.image_batches import Images
 
     run, training = job.run, job.training
@@ -61,14 +65,14 @@ def baseline_job(parameters: Parameters, settings: TaskSettings, corpus: str) ->
 
 
 def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
-    """Write log-probabilities of the test images. folder: of the token files."""
+    """Write log-probabilities of the test images; folder: folder of the token files."""
     from raretokens.evaluation.classification import write_predictions
 
     write_predictions(job, _predict_images, folder, trained, into)
 
 
 def _predict_images(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
-    """Return natural log-probabilities of test images x classes (by id, without markers and fillers), float32."""
+    """Return natural log-probabilities (test images x classes, float32), in id order without specials and fillers."""
     from raretokens.evaluation.classification import TOKENS_AT_ONCE
     from raretokens.training.image_batches import Images
 
@@ -81,14 +85,14 @@ def _predict_images(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
 
 
 def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    """Return metric -> (value, signature) of a run."""
     from raretokens.evaluation.classification import class_metrics
 
     return class_metrics(artifacts, _labels(artifacts), "image")
 
 
 def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
-    """Return metric -> its values on resampled test sets."""
+    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.classification import bootstrap_class_metrics
 
     return bootstrap_class_metrics(artifacts, _labels(artifacts))
@@ -99,7 +103,7 @@ def _labels(artifacts: Artifacts) -> np.ndarray:
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .bootstrap.csv of the most frequent class."""
+    """Write <name>.json, .csv and .bootstrap.csv of the majority baseline."""
     from raretokens.evaluation.classification import score_majority
 
     score_majority(job, corpora / job.corpus, ".txt", scores, {})

@@ -1,4 +1,4 @@
-"""Language modelling: predict each token from those before it."""
+"""Language modelling: predict each token from the tokens before it."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -67,20 +67,20 @@ class Settings(TaskSettings):
 
 
 class Score(ScoreJob):
-    unit: str  # of a token: piece or word
+    unit: str  # unit of a token: `piece` (subword token) or `word`
     evaluation: LanguageModelEvaluation
-    english: bool  # otherwise word similarity is not defined
+    english: bool  # whether the text is English, which the word-similarity sets require
 
 
 class Baseline(Section):
-    """The text itself, as people wrote it."""
+    """Job spec of the human baseline, which is the text itself."""
 
     name: str
     task: str
     corpus: str
     tokens: str  # folder of token files
-    words: str | None  # folder of token files of the same text
-    groups: Groups  # of the subword tokens
+    words: str | None  # folder of token files of the same text in words
+    groups: Groups  # frequency groups of the subword tokens
     continuation: Continuation
 
 
@@ -104,14 +104,14 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
 
 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
-    """Return None where no token files cut the text into subword tokens."""
+    """Return the job spec of the baseline, or None where the text has no token files of subword tokens."""
     tokens = [name for name, declared in parameters.tokens.items() if declared.corpus == corpus]
     subwords = [name for name in tokens if not _is_words(parameters, name)]
     if not subwords:
         return None
     trained = {
         line.tokens for line in parameters.lines("lm").values()
-    }  # another task may cut the text into other words
+    }  # another task may use a different vocabulary of words for the same text
     return Baseline(
         name=parameters.corpora[corpus].baseline,
         task="lm",
@@ -124,7 +124,7 @@ def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Bas
 
 
 def _is_english(parameters: Parameters, tokens: str) -> bool:
-    """Whether the text is in the language of the word-similarity sets; one's own text declares its language."""
+    """Return whether the text is English, like the word-similarity sets. A user's own text declares its language."""
     corpus = parameters.corpus_of(tokens)
     return (corpus.languages or corpus_languages(known_corpora("text")[corpus.corpus]))["text"].split("-")[0] == "en"
 
@@ -134,14 +134,14 @@ def _is_words(parameters: Parameters, tokens: str) -> bool:
 
 
 def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
-    """Write log-probabilities, most probable tokens and greedy continuations of the test text. folder: of the token files."""
+    """Write log-probabilities, most probable tokens and greedy continuations of the test text (folder: token files)."""
     from raretokens.evaluation.language_model import write_predictions
 
     write_predictions(job, folder, trained, into)
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    """Return metric -> (value, signature) of a run."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics import predictions
 
@@ -163,7 +163,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
-    """Return metric -> its values on resampled test sets."""
+    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.metrics import bootstrap
     from raretokens.evaluation.metrics.predictions import exclude_rare_types
 
@@ -182,7 +182,7 @@ def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
 def _excluding_rare(
     logprob: np.ndarray, rare: np.ndarray, targets: np.ndarray, groups: np.ndarray, reach: dict
 ) -> tuple[dict[str, float | None], str]:
-    """Perplexity of targets that are not rare, with the softmax over types that are not rare."""
+    """Perplexity excluding rare types: over targets that are not rare, with the softmax over types that are not rare."""
     from raretokens.evaluation.metrics.predictions import exclude_rare_types, perplexity
 
     others = groups[targets] != RARE
@@ -191,7 +191,7 @@ def _excluding_rare(
 
 
 def _continued_paper_prefixes(artifacts: Artifacts, targets: np.ndarray, settings: Continuation) -> Metrics:
-    """Continuations of the prefixes that AGG table 14 shows, where the test text has them."""
+    """Return Uniq of the continuations of AGG table 14's prefixes, if the test text contains these prefixes."""
     from raretokens.evaluation.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
 
     found = find_paper_prefixes(targets, artifacts.vocabulary.tokens, settings.prefix + settings.length)
@@ -201,7 +201,7 @@ def _continued_paper_prefixes(artifacts: Artifacts, targets: np.ndarray, setting
 
 
 def _similarity(artifacts: Artifacts, unit: str) -> Metrics:
-    """Word similarity from the tokens of a space-marked word and of a bare one; a model of words has one row a word."""
+    """Return word similarity with and without the space mark of a word. A vocabulary of words has one row per word."""
     from raretokens.evaluation.metrics.similarity import coverage, word_similarity
     from raretokens.evaluation.metrics.spectrum import all_but_top
     from raretokens.tokenization.tokenizer import Tokenizer
@@ -239,7 +239,7 @@ def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
 
 
 def _word_encoder(artifacts: Artifacts, unit: str) -> "tuple[EncodeWord, str]":
-    """Return how a word is encoded, and what the signature calls it."""
+    """Return the function that encodes a word, and its name for the signature."""
     from raretokens.tokenization.tokenizer import Tokenizer
 
     if unit == "word":
@@ -252,7 +252,7 @@ def _row(rows: Mapping[str, int], word: str) -> list[int]:
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .bootstrap.csv of the text itself. Raises UserError where the test text is too short."""
+    """Write <name>.json, .csv and .bootstrap.csv of the human baseline. Raises UserError if the test text is too short."""
     from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import bootstrap, predictions, text
     from raretokens.evaluation.score_files import write_baseline
@@ -285,7 +285,7 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
 
 
 def _written_after_paper_prefixes(vocabulary: Vocabulary, targets: np.ndarray, settings: Continuation) -> Metrics:
-    """What follows the prefixes of AGG table 14 in the text itself, where it has them."""
+    """Return Uniq of the test text's own continuations of AGG table 14's prefixes, if the text contains these prefixes."""
     from raretokens.evaluation.metrics.predictions import find_paper_prefixes, paper_prefix_uniq
 
     found = find_paper_prefixes(targets, vocabulary.tokens, settings.prefix + settings.length)

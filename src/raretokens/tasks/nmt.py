@@ -1,4 +1,4 @@
-"""Translation: predict a sentence from its source, token by token."""
+"""Translation: predict the target sentence from the source sentence, token by token."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from raretokens.evaluation.metrics.bootstrap import Replicates
     from raretokens.training.document_batches import Pairs
 
-LINKED = 0.01  # of a query's links to other types
+LINKED = 0.01  # smallest share of a query's links to other types at which a neighbour counts as a translation
 
 
 def describe() -> Task:
@@ -56,16 +56,16 @@ def describe() -> Task:
 
 
 class Line(parameters.Line):
-    reverse: bool = False  # from target to source
+    reverse: bool = False  # translate from target to source
 
 
 class ModelConfig(parameters.ModelConfig):
-    decoding: Decoding | None = None  # instead of the task's
+    decoding: Decoding | None = None  # overrides the decoding of the task
 
 
 class Settings(TaskSettings):
     models: dict[Name, ModelConfig]
-    alpha: float  # of AGG
+    alpha: float  # option of AGG
     decoding: Decoding
     neighbour_ranks: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
 
@@ -74,7 +74,7 @@ class Settings(TaskSettings):
 
 
 class Texts(Section):
-    """How the translations were made, and of which test sets."""
+    """The test sets, and how they are translated."""
 
     corpus: str  # folder of the prepared text
     decoding: Decoding
@@ -83,11 +83,11 @@ class Texts(Section):
 
 class Score(ScoreJob):
     texts: Texts
-    aligned: int | None  # pairs that the aligner learnt from; None: all
+    aligned: int | None  # sentence pairs that the aligner was trained on; None: all
 
 
 class Baseline(Section):
-    """The source, taken for its own translation."""
+    """Job spec of the baseline that copies the source as its translation."""
 
     name: str
     task: str
@@ -122,7 +122,7 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
 
 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
-    """Return None where no token files cut the text."""
+    """Return the job spec of the baseline, or None where the text has no token files."""
     tokens = next((name for name, declared in parameters.tokens.items() if declared.corpus == corpus), None)
     name, texts = parameters.corpora[corpus].baseline, _texts(parameters, settings.decoding, corpus)
     return Baseline(name=name, task="nmt", tokens=tokens, texts=texts) if tokens else None
@@ -133,14 +133,14 @@ def _texts(parameters: Parameters, decoding: Decoding, corpus: str) -> Texts:
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    """Return metric -> (value, signature) of a run. Raises UserError where translations and references do not match."""
     from scipy import sparse
 
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics.similarity import alignsim
 
     paths = artifacts.paths
-    links = sparse.load_npz(paths.alignment / "links.npz")  # alignsim reads them both ways, so `reverse` is no matter
+    links = sparse.load_npz(paths.alignment / "links.npz")  # alignsim() is symmetric, so `reverse` does not matter
     similar, signature = alignsim(artifacts.embedding, links, artifacts.groups)
     return {
         **_bleu(job.texts, paths.corpora / job.texts.corpus, paths.predictions, ".txt", artifacts.run.reverse),
@@ -152,7 +152,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
-    """Return metric -> its values on resampled test sets."""
+    """Return the bootstrap replicates of a run."""
     corpus, system = artifacts.paths.corpora / job.texts.corpus, artifacts.paths.predictions / "test.txt"
     return _bootstrap_bleu(job.texts, corpus, system, artifacts.run.reverse)
 
@@ -162,7 +162,7 @@ def hyperparameters(job: Score) -> dict:
 
 
 def _linked_neighbours(artifacts: Artifacts, links: "spmatrix", queries: list[str]) -> tuple[float | None, str]:
-    """Share of the queries' listed neighbours that the aligner links to them in at least one case of a hundred."""
+    """Share of the queries' neighbours that receive at least LINKED of the query's alignment links to other types."""
     from scipy import sparse
 
     from raretokens.evaluation.metrics.neighbours import neighbours
@@ -179,14 +179,14 @@ def _linked_neighbours(artifacts: Artifacts, links: "spmatrix", queries: list[st
 
 
 def _share_of_links(both: "csr_array", query: int, token: int) -> float:
-    """Share of the links of a query to other types that go to a token."""
+    """Return the share of a query's links to other types that go to a token."""
     row = both[[query]].toarray()[0]
     others = row.sum() - row[query]
     return float(row[token] / others) if others else 0.0
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .bootstrap.csv of the source as its own translation."""
+    """Write <name>.json, .csv and .bootstrap.csv of the baseline that copies the source."""
     from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import text
     from raretokens.evaluation.score_files import write_baseline
@@ -205,9 +205,11 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
 
 
 def _bleu(texts: Texts, corpus: Path, folder: Path, suffix: str, reverse: bool = False) -> Metrics:
-    """Both BLEUs of the files <test><suffix> of a folder, for each test that the corpus has; of `test` also chrF.
+    """Return tokenised BLEU and sacreBLEU of each test set, and also chrF of `test`.
 
-    corpus: folder of the prepared text.
+    Args:
+        corpus: Folder of the prepared text, with the references. Test sets without references are skipped.
+        folder, suffix: The translations are the files <test><suffix> of this folder.
     """
     from raretokens.evaluation.metrics import bleu
 
@@ -235,7 +237,7 @@ def _bleu(texts: Texts, corpus: Path, folder: Path, suffix: str, reverse: bool =
 
 
 def _bootstrap_bleu(texts: Texts, corpus: Path, system: Path, reverse: bool = False) -> "Replicates":
-    """Both BLEUs of a file of translations of the test set, on resampled test sets."""
+    """Return bootstrap replicates of tokenised BLEU and sacreBLEU for a file of translations of `test`."""
     from raretokens.evaluation.metrics import bootstrap
     from raretokens.evaluation.metrics.bleu import TOKENISED, split_tokens
 
@@ -248,7 +250,7 @@ def _bootstrap_bleu(texts: Texts, corpus: Path, system: Path, reverse: bool = Fa
 
 
 def _references(corpus: Path, reverse: bool) -> "tuple[str, Tokens]":
-    """Return which files hold the references, and how BLEU splits them into tokens."""
+    """Return the suffix of the reference files, and their tokenization for BLEU."""
     from raretokens.evaluation.metrics.bleu import Tokens
 
     side = "source" if reverse else "target"
@@ -257,11 +259,17 @@ def _references(corpus: Path, reverse: bool) -> "tuple[str, Tokens]":
 
 
 def paired_lines(decoding: Decoding, system: Path, reference: Path) -> tuple[list[str], list[str], str]:
-    """Return hypotheses, as many references, and the signature of decoding with the number of sentences if not all."""
+    """Return the hypotheses, their references, and the signature of decoding.
+
+    The signature contains the number of sentences if only a part of the test set was translated.
+
+    Raises:
+        UserError: The numbers of translations and references differ.
+    """
     translated, truth = lines(system), lines(reference)
     chosen, decoded = decoding.sentence_numbers(len(truth)), f"|{decoding.signature}"
     expected = [truth[number] for number in chosen]
-    if system.parent == reference.parent:  # the source itself stands for a translation
+    if system.parent == reference.parent:  # the baseline that copies the source
         translated, decoded = [translated[number] for number in chosen], ""
     if len(translated) != len(expected):
         raise UserError(f"{system}: {len(translated)} lines; there are {len(expected)} references to score")

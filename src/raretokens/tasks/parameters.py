@@ -1,4 +1,4 @@
-"""params.yaml as frozen objects: the keys that all tasks share; pipeline/config.py adds the section of each task."""
+"""Define params.yaml as frozen objects: the keys that all tasks share. pipeline/config.py adds the sections of the tasks."""
 
 from typing import Annotated, Any
 
@@ -14,15 +14,15 @@ from raretokens.tokenization.config import AlignJob, Groups, Vocabulary
 from raretokens.training.config import Beta, RuleChoice, Training
 
 TestSet = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-# Files of one's own corpus are named by task, split or language, and side.
+# Keys of a user's own files: task, split or extra test set, and side.
 Own = Annotated[str, Field(pattern=r"^(lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9_-]*-(source|target))$")]
 Update = Annotated[int, Field(ge=0)]
 
 
 class ModelConfig(Strict):
-    """A model config: its architecture, and what it overrides of the task's training.
+    """A model config: its architecture, and training settings that override those of the task.
 
-    Further keys are its shape (SHAPE in the architecture's file).
+    Further keys are the shape of the model (SHAPE in the architecture's module).
     """
 
     model_config = ConfigDict(extra="allow")
@@ -44,29 +44,29 @@ class ModelConfig(Strict):
         return dict(self.model_extra or {})
 
     def training(self, training: Training) -> Training:
-        """Return the task's recipe with what this model config overrides."""
+        """Return the task's training settings with the overrides of this model config."""
         own = {name: getattr(self, name) for name in ModelConfig.model_fields if name != "architecture"}
         return training.replaced(**{name: value for name, value in own.items() if value is not None})
 
 
 class TaskSettings(Strict):
-    """The section of params.yaml that has the name of the task."""
+    """The section of a task in params.yaml."""
 
     models: dict[Name, ModelConfig]
     training: Training
-    projection_steps: list[Update] = []  # updates after which the embedding matrix is projected
+    projection_steps: list[Update] = []  # training steps after which the embedding matrix is projected
     neighbours: list[str] = []  # queries of the nearest-neighbour tables and similarity curves
 
 
 class Line(Strict):
-    """A line of the run sheet. Further keys are options of its objective (OPTIONS in the objective's file)."""
+    """A line of the run sheet. Further keys are options of the objective (OPTIONS in the objective's module)."""
 
     model_config = ConfigDict(extra="allow")
 
     tokens: str  # a key of `tokens`
     model: str  # a key of the task's `models`
     objective: str
-    option_from: str | None = None  # a key of params.yaml whose value is the option of that name
+    option_from: str | None = None  # dotted key of params.yaml whose value becomes the option of the same name
     seed: Seed | None = None
 
     @property
@@ -75,13 +75,13 @@ class Line(Strict):
 
 
 class PreparedCorpus(Strict):
-    """The text of a task: a folder of data/corpus."""
+    """The prepared text of a task: a folder of data/corpus."""
 
     task: str
-    corpus: Corpus  # a name that a file of corpora/ serves
-    baseline: Name  # name of its row of tables that needs no model
-    extra_tests: list[TestSet] = []  # of a bitext: further test sets
-    languages: dict[str, str] = {}  # of one's own corpus: text, or source and target, in two letters
+    corpus: Corpus  # a name in SERVES of a module of corpora/
+    baseline: Name  # name of the baseline that needs no model
+    extra_tests: list[TestSet] = []  # further test sets of a bitext
+    languages: dict[str, str] = {}  # two-letter languages of a user's own corpus: text, or source and target
 
 
 class TokenFiles(Strict):
@@ -93,13 +93,13 @@ class TokenFiles(Strict):
 
 
 class Parameters(Strict):
-    """All of params.yaml; a section and a run sheet for each task come with the schema (pipeline/config.py)."""
+    """All of params.yaml. The schema (pipeline/config.py) adds a section and a run sheet for each task."""
 
     root: str
     scale: Name
     threads: Annotated[int, Field(gt=0, le=1024)]
     seed: Seed
-    alpha: float  # bounds: those of the option of each objective that has it
+    alpha: float  # the objectives with an option `alpha` check its bounds
     mirror: str | None
     sources: list[Name]
     own: dict[Own, str]
@@ -110,18 +110,18 @@ class Parameters(Strict):
     continued: Any  # runs that start from the weights of others
 
     def task(self, name: str) -> TaskSettings | None:
-        """Return the section of a task; None at a scale without the task."""
+        """Return the section of a task, or None at a scale without the task."""
         return getattr(self, name)
 
     def lines(self, task: str) -> dict[str, Line]:
-        """Return the run sheet of a task; runs that start from the weights of others come last."""
+        """Return the run sheet of a task, with runs that start from the weights of other runs last."""
         return getattr(self.runs, task) | getattr(self.continued, task)
 
     def corpus_of(self, tokens: str) -> PreparedCorpus:
         return self.corpora[self.tokens[tokens].corpus]
 
     def run(self, task: str, name: str) -> Run:
-        """Return a resolved run; the value at its `option_from` becomes the option of that name (`nmt.alpha` sets alpha)."""
+        """Return a resolved run. The value at `option_from` becomes an option: `nmt.alpha` sets the option `alpha`."""
         lines = self.lines(task)
         if name not in lines:
             raise UserError(f"runs.{task}: no run named {name}; the run sheet has {', '.join(lines)}")
@@ -148,7 +148,7 @@ class Parameters(Strict):
 
 
 def value_at(tree: Any, key: str) -> Any:
-    """Return the value at a dotted key; KeyError or TypeError where there is none."""
+    """Return the value at a dotted key. Raises KeyError or TypeError where there is none."""
     for part in key.split("."):
         tree = tree[part]
     return tree

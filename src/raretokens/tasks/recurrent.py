@@ -1,4 +1,4 @@
-"""Recurrent language modelling: read the text in order, with the state carried from token to token."""
+"""Recurrent language modelling: predict each token of a text in order, with the state carried from token to token."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from raretokens.training.token_batches import Columns
 
 VALIDATED = 10  # columns of the validation text
-FILES = {"ppl": "plain", "ppl_pointer": "pointer", "ppl_dynamic": "dynamic"}  # metric -> files of the evaluation
+FILES = {"ppl": "plain", "ppl_pointer": "pointer", "ppl_dynamic": "dynamic"}  # metric -> name of the evaluation's files
 Predict = RecurrentPredictJob
 
 
@@ -61,7 +61,7 @@ class Settings(TaskSettings):
 
 
 class Score(ScoreJob):
-    unit: str  # of a token: piece or word
+    unit: str  # unit of a token: `piece` (subword token) or `word`
 
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Columns", "Columns"]:
@@ -88,14 +88,14 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
 
 
 def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
-    """Write log-probabilities of validation and test text, and the settings chosen. folder: of the token files."""
+    """Write log-probabilities of validation and test text, and the selected settings (folder: token files)."""
     from raretokens.evaluation.recurrent import write_predictions
 
     write_predictions(job, folder, trained, into)
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    """Return metric -> (value, signature) of a run."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics.predictions import uniq
 
@@ -108,7 +108,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
-    """Return metric -> its values on resampled test sets."""
+    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.metrics.bootstrap import perplexity
 
     found = {
@@ -123,14 +123,17 @@ def hyperparameters(job: Score) -> dict:
 
 
 def _files(artifacts: Artifacts) -> dict[str, str]:
-    """Metric -> file, of the ways of evaluation that were run."""
+    """Return metric -> file name, for the kinds of evaluation that were run."""
     return {
         metric: file for metric, file in FILES.items() if (artifacts.paths.predictions / f"{file}-test.npy").is_file()
     }
 
 
 def _perplexity(job: Score, artifacts: Artifacts, file: str) -> tuple[dict[str, float | None], str]:
-    """By group on the test text, and in total on the validation text; the signature names the settings chosen on that."""
+    """Perplexity by group on the test text and in total on the validation text.
+
+    The signature contains the settings that were selected on the validation text.
+    """
     from raretokens.evaluation.metrics.predictions import perplexity
 
     logprob, targets = _logprob(artifacts, file, "test")
@@ -143,7 +146,7 @@ def _perplexity(job: Score, artifacts: Artifacts, file: str) -> tuple[dict[str, 
 
 
 def _logprob(artifacts: Artifacts, file: str, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probabilities and targets; dynamic evaluation may have read only the start of a text."""
+    """Return log-probabilities and targets. Dynamic evaluation may cover only the start of a text."""
     logprob = artifacts.array(f"{file}-{split}")
     return logprob, _targets(artifacts.paths.tokens, split)[: len(logprob)]
 

@@ -1,4 +1,4 @@
-"""Skip-gram word embeddings: predict each word from a word near it."""
+"""Skip-gram word embeddings: predict each word from a nearby word."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -57,11 +57,11 @@ class Settings(TaskSettings):
 
 
 class Score(ScoreJob):
-    min_count: int  # of a word of the vocabulary
+    min_count: int  # smallest training count of a word in the vocabulary
 
 
 class Baseline(Section):
-    """The text itself."""
+    """Job spec of the scores of the text itself."""
 
     name: str
     task: str
@@ -94,7 +94,7 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
 
 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
-    """Return None where no token files cut the text."""
+    """Return the job spec of the baseline, or None where the text has no token files."""
     tokens = [name for name, declared in parameters.tokens.items() if declared.corpus == corpus]
     if not tokens:
         return None
@@ -103,7 +103,7 @@ def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Bas
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature). Raises UserError where artifacts do not fit."""
+    """Return metric -> (value, signature) of a run."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics import similarity
 
@@ -125,7 +125,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
-    """Return metric -> its values on resampled test sets."""
+    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.metrics.bootstrap import spearman
     from raretokens.evaluation.metrics.similarity import cosines, human_scores
 
@@ -144,7 +144,7 @@ def hyperparameters(job: Score) -> dict:
 
 
 def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
-    """The sets that the scale has fetched, in lower case as the text is."""
+    """Return the word-similarity sets that the scale has fetched, in lower case like the text."""
     from raretokens.evaluation.metrics.similarity import SETS, read_pairs
 
     folder = artifacts.paths.corpora / "similarity"
@@ -157,7 +157,7 @@ def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
 
 
 def _known(pairs: "list[Pair]", rows: dict[str, int]) -> "list[Pair]":
-    """Pairs whose words both have rows: the text says nothing of a word that it hardly has."""
+    """Return the pairs whose words are both in the vocabulary, because other words have no trained row."""
     return [pair for pair in pairs if pair[0] in rows and pair[1] in rows]
 
 
@@ -171,7 +171,7 @@ def _row(rows: dict[str, int], word: str) -> list[int]:
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
-    """Write <name>.json, .csv and .bootstrap.csv of the text itself: how frequent its words are."""
+    """Write <name>.json, .csv and .bootstrap.csv with the word frequencies of the text itself."""
     from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import text
     from raretokens.evaluation.score_files import write_baseline
