@@ -1,1 +1,1 @@
-"""The machine that a run trains on: its settings, and the monitor of a run. None of it changes the results."""
+"""The machine that a run trains on: its settings, and the monitor of a run. Nothing here affects results."""

@@ -1,4 +1,4 @@
-"""GPUs that a plan can be made for: cards.yaml, or the one that torch sees."""
+"""GPUs for which a run can be planned: those in cards.yaml, and the GPU that torch detects."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -17,13 +17,14 @@ DEFAULT = "h200"
 class Card:
     name: str
     memory: float  # bytes
-    flops: float  # a second at best, dense bfloat16
+    flops: float  # peak dense bfloat16 operations per second
 
 
 def card(name: str | None = None) -> Card:
-    """The card of that name; without one, the card that torch sees, or an H200 where it sees none.
+    """Return the card of a name. Without a name, return the GPU that torch detects, or an H200 if there is none.
 
-    Raises UserError, naming the known cards, where the name is unknown or torch's card has no row.
+    Raises:
+        UserError: the name is unknown, or cards.yaml has no row for the detected GPU. The message lists the known cards.
     """
     rows = _rows()
     if name is None and torch.cuda.is_available():
@@ -38,7 +39,7 @@ def card(name: str | None = None) -> Card:
 
 
 def peak_flops(device: str) -> float | None:
-    """Dense bfloat16 operations a second of the card that torch calls so; None where it has no row."""
+    """Return the peak dense bfloat16 operations per second of a GPU by its torch name; None if cards.yaml lacks it."""
     rows = _rows()
     name = _seen(rows, device)
     return None if name is None else _made(name, rows[name], 0.0).flops

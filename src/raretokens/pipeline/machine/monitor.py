@@ -1,4 +1,4 @@
-"""Monitor of a run on this machine: progress lines, resource usage, and trackers such as TensorBoard."""
+"""Monitor of a training run: progress lines, resource usage, and trackers such as TensorBoard."""
 
 import json
 import os
@@ -26,7 +26,11 @@ from raretokens.training.observer import Observer, Observers
 
 
 class Monitor:
-    """Context manager that gives the observer of a training, and records its time; a GPU that is too small is a UserError."""
+    """Context manager that yields the observer of a training and records its time at the end.
+
+    Raises:
+        UserError: the GPU ran out of memory.
+    """
 
     def __init__(self, job: TrainJob, settings: Machine) -> None:
         run, self.job, self.settings = job.run, job, settings
@@ -50,7 +54,7 @@ class Monitor:
 
 
 class Progress(Observer):
-    """Prints at most one line every so many seconds, and one for each validation; counts tokens for the speed."""
+    """Prints at most one line every `seconds` seconds and a line for each validation, and counts tokens for the speed."""
 
     def __init__(self, name: str, seconds: float, speed: Speed, is_main: bool = True) -> None:
         self.name, self.seconds, self.speed, self.is_main = name, seconds, speed, is_main
@@ -83,9 +87,11 @@ class Progress(Observer):
 
 
 class ResourceUsage(Observer):
-    """Seconds and peak memory since the run's first step, over all stops; steps that are repeated after a kill count twice.
+    """Seconds and peak memory of a run, added up over all interruptions. Steps that repeat after a kill count twice.
 
-    file: where the facts are kept until the run ends; every: seconds between two saves.
+    Args:
+        file: keeps the values until the run ends.
+        every: seconds between two saves.
     """
 
     def __init__(self, file: Path, every: float, is_main: bool = True) -> None:
@@ -94,7 +100,7 @@ class ResourceUsage(Observer):
         self.start = self.saved = time.monotonic()
 
     def begins(self, done: int, updates: int) -> None:
-        """Continue from the kept facts; a run that restarts, since its parameters changed, begins at zero."""
+        """Continue from the saved values. A run that starts over because its parameters changed starts at zero."""
         if done and self.file.is_file():
             kept = json.loads(self.file.read_text(encoding="utf-8"))
             self.seconds, self.peak = kept["seconds"], kept["peak_memory_bytes"]
@@ -105,16 +111,16 @@ class ResourceUsage(Observer):
             self.saved = time.monotonic()
 
     def facts(self) -> dict[str, float]:
-        """Of all processes that trained the run so far, one after the other."""
+        """Return the total seconds and the peak memory in bytes over all successive processes of the run."""
         seconds = self.seconds + time.monotonic() - self.start
         return {"seconds": round(seconds, 1), "peak_memory_bytes": max(self.peak, peak_memory())}
 
 
 class Trackers(Observer):
-    """The training log, sent to trackers of accelerate (TensorBoard, DVCLive) that machine.yaml names.
+    """Sends the training log to the trackers of accelerate (TensorBoard, DVCLive) that machine.yaml lists.
 
-    They write to <folder>/<kind>/<run>, and a run that restarts removes what was there. After a stop the steps since the last
-    save are sent twice, with the same numbers.
+    Trackers write to <folder>/<kind>/<run>. A run that starts over removes the previous content. After an interruption, the steps
+    since the last save are sent again with identical values.
     """
 
     def __init__(self, kinds: Sequence[str], run: str, folder: Path) -> None:
@@ -122,7 +128,7 @@ class Trackers(Observer):
         self.trackers: list[GeneralTracker] = []
 
     def begins(self, done: int, updates: int) -> None:
-        """Raises UserError where a tracker is not installed."""
+        """Start the trackers. Raises UserError if one is not installed."""
         for kind in self.kinds:
             place = self.folder / kind / self.run
             if not done:
@@ -141,7 +147,7 @@ class Trackers(Observer):
             tracker.log(values, step=row["update"])
 
     def close(self) -> None:
-        """Write what they still hold."""
+        """Flush and close the trackers."""
         for tracker in self.trackers:
             tracker.finish()
 
@@ -155,18 +161,18 @@ def _flops_per_token(job: TrainJob) -> float:
 def _tracker_options(kind: str, place: Path, is_resumed: bool) -> dict[str, Any]:
     if kind == "tensorboard":
         return {"logging_dir": str(place.parent)}
-    # It shall neither make an experiment of the run nor touch dvc.yaml: the pipeline has its own.
+    # DVCLive must neither save a DVC experiment nor write a dvc.yaml, since the pipeline has its own.
     return {"dir": str(place), "resume": is_resumed, "save_dvc_exp": False, "dvcyaml": None}
 
 
 def speed_text(facts: dict) -> str:
-    """Speed, utilisation where it is known, and peak memory."""
+    """Format speed, model FLOP utilisation if known, and peak memory."""
     share = facts["model_flop_utilisation"]
     parts = [f"{facts['tokens_per_second']:,.0f} tokens/s", f"{facts['peak_memory_bytes'] / 1e9:.1f} GB"]
     return "  ".join(parts if share is None else [parts[0], f"MFU {share:.0%}", parts[1]])
 
 
 def clock(seconds: float) -> str:
-    """minutes:seconds, from one hour on hours:minutes:seconds."""
+    """Format seconds as minutes:seconds, or hours:minutes:seconds from one hour on."""
     minutes, hours = int(seconds) // 60, int(seconds) // 3600
     return f"{hours}:{minutes % 60:02d}:{int(seconds) % 60:02d}" if hours else f"{minutes}:{int(seconds) % 60:02d}"

@@ -1,4 +1,4 @@
-"""Settings that affect speed but not results: data/scratch/machine.yaml, and its command that launches several processes."""
+"""Settings in data/scratch/machine.yaml, which affect speed but not results, and the launch of several processes."""
 
 import os
 import shlex
@@ -17,7 +17,7 @@ from raretokens.yaml_files import checked, read_yaml
 
 LAUNCHED = "RARETOKENS_LAUNCHED"
 LAUNCHER = "torchrun --standalone --nproc-per-node 8"
-MICRO_BATCH = {"cpu": 2048, "cuda": 65536}  # tokens, where the file does not say
+MICRO_BATCH = {"cpu": 2048, "cuda": 65536}  # default, in tokens
 
 
 def device() -> str:
@@ -25,52 +25,56 @@ def device() -> str:
 
 
 class Cluster(Strict):
-    """Slurm resources of each run for stages/cluster; memory and hours come from the plan where they are not set."""
+    """Slurm resources of each run for stages/cluster. Unset memory and hours are taken from the plan."""
 
-    partition: str = ""  # Slurm's own default
-    gpus: NonNegativeInt = 0  # of each node
-    gpu: str | None = None  # a card of cards.yaml, for hours; what torch sees, else an H200
-    nodes: PositiveInt = 1  # more than one: `launch` spreads the run over them
-    cpus: PositiveInt | None = None  # of each node
-    memory: PositiveFloat | None = None  # GB of each node
+    partition: str = ""  # empty: Slurm's default
+    gpus: NonNegativeInt = 0  # per node
+    gpu: str | None = None  # card of cards.yaml for the planned hours; None: the GPU that torch detects, else an H200
+    nodes: PositiveInt = 1  # with several nodes, `launch` must distribute the run over them
+    cpus: PositiveInt | None = None  # per node
+    memory: PositiveFloat | None = None  # GB per node
     hours: PositiveFloat | None = None
-    at_once: PositiveInt | None = None  # runs
-    retries: NonNegativeInt = 3  # of a failed job, before the jobs that wait for it are cancelled
-    options: list[str] = []  # more of sbatch, such as --account=mine
-    setup: str = ""  # shell commands before the work, such as: module load cuda
+    at_once: PositiveInt | None = None  # maximum number of parallel runs
+    retries: NonNegativeInt = 3  # retries of a failed job, before the jobs that depend on it are cancelled
+    options: list[str] = []  # additional options of sbatch, such as --account=mine
+    setup: str = ""  # shell commands to run first, such as: module load cuda
 
 
 class Machine(Strict):
-    """Defaults follow the device."""
+    """Schema of machine.yaml. Some defaults depend on the device."""
 
-    launch: str = ""  # what starts several processes, such as: torchrun --standalone --nproc-per-node 8
+    launch: str = ""  # command that starts several processes, such as: torchrun --standalone --nproc-per-node 8
     # Tokens of one forward and backward pass.
     micro_batch: PositiveInt = Field(default_factory=lambda: MICRO_BATCH[device()])
-    # Source pieces that are translated at once.
+    # Source tokens of one decoding batch.
     decoding_batch: PositiveInt = Field(default_factory=lambda: 16384 if device() == "cuda" else 1024)
-    # Processes that prepare steps ahead of the training; 0: the training process prepares them.
+    # Data-loader processes that prepare batches in advance; 0: the training process prepares them.
     workers: NonNegativeInt = Field(default_factory=lambda: 2 if device() == "cuda" else 0)
-    compile: bool = False  # torch.compile of the model
-    save_seconds: PositiveFloat = 120.0  # between two saves of the resumable state
-    save_updates: NonNegativeInt = 0  # saves by number of updates instead, if positive
-    report_seconds: NonNegativeFloat = 5.0  # between two lines of progress
+    compile: bool = False  # use torch.compile for the model
+    save_seconds: PositiveFloat = 120.0  # seconds between two saves of the resumable state
+    save_updates: NonNegativeInt = 0  # if positive, training steps between two saves, instead of save_seconds
+    report_seconds: NonNegativeFloat = 5.0  # minimum seconds between two progress lines
     cluster: Cluster = Cluster()
-    trackers: list[Literal["tensorboard", "dvclive"]] = []  # that the training log is also sent to
+    trackers: list[Literal["tensorboard", "dvclive"]] = []  # also send the training log to these
 
     def execution(self) -> Execution:
         return Execution(self.micro_batch, self.workers, self.compile, self.save_seconds, self.save_updates)
 
 
 def read(path: Path = MACHINE) -> Machine:
-    """The machine's settings; keys that the file does not set have their defaults, as in an absent file."""
+    """Read machine.yaml. Keys that are not set get their defaults, and so do all keys if the file does not exist."""
     return checked(Machine, read_yaml(path) or {}, path) if path.exists() else Machine()
 
 
 def launch(command: str) -> None:
-    """Replace this process by the command followed by the stage; return in the processes that the command starts.
+    """Replace this process by the launch command followed by the stage. In the processes that it starts, return at once.
 
-    The command must set RANK and its kin, as torchrun does. Environment variables in it ($SLURMD_NODENAME) are expanded. It is
-    searched first in the folder of this Python. An empty command does nothing.
+    Args:
+        command: must set RANK, WORLD_SIZE and so on, as torchrun does. Its program is searched first in the folder of this
+            Python. Environment variables such as $SLURMD_NODENAME are expanded. An empty command does nothing.
+
+    Raises:
+        UserError: the command cannot be started, or it did not set RANK.
     """
     if not command or "RANK" in os.environ:
         return

@@ -1,6 +1,6 @@
-"""Speed of a run, and the record of how long it took on which machine.
+"""Speed of a run, and the record of its training time and machine.
 
-The record is shown in the reports but is no output of the pipeline, so that equal runs stay equal.
+The reports show the record, but it is not an output of the pipeline, so equal runs have equal outputs.
 """
 
 import json
@@ -17,20 +17,20 @@ from raretokens.paths import TIMING
 from raretokens.pipeline.machine.cards import peak_flops
 
 STATUS = Path("/proc/self/status")
-CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # what a run depends on: not the reports
+CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # git paths that a run depends on, without the reports
 
 
 def peak_memory() -> int:
-    """Bytes that this process took at most so far: of the GPU by tensors, without a GPU of the machine's memory."""
+    """Return the peak memory of this process in bytes: of tensors on the GPU, or resident memory without a GPU."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
-    if STATUS.exists():  # Linux, where getrusage counts what the parent held when it started this process
+    if STATUS.exists():  # On Linux, getrusage includes the memory of the parent at the fork.
         return next(int(line.split()[1]) * 1024 for line in STATUS.read_text().split("\n") if line.startswith("VmHWM"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
 
 
 class Speed:
-    """Counts the tokens of a run since it started or resumed."""
+    """Training speed of a run since it started or resumed."""
 
     def __init__(self, flops_per_token: float, processes: int) -> None:
         card = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
@@ -41,7 +41,10 @@ class Speed:
         self.start, self.tokens = time.monotonic(), 0
 
     def facts(self) -> dict[str, float | None]:
-        """Of all processes together, memory of this one; utilisation is None where the card's peak is not known."""
+        """Return the speed of all processes together and the peak memory of this process.
+
+        model_flop_utilisation is None if the GPU's peak is unknown.
+        """
         rate = self.tokens / max(time.monotonic() - self.start, 1e-9)
         share = None if self.peak is None else rate * self.flops_per_token / (self.peak * self.processes)
         return {
@@ -54,19 +57,19 @@ class Speed:
 
 
 def unfinished(task: str, name: str) -> Path:
-    """Where ResourceUsage keeps its facts until the run ends."""
+    """Return the path of the file in which ResourceUsage keeps its values until the run ends."""
     return TIMING / f"{task}-{name}.unfinished"
 
 
 def record(task: str, name: str, usage: dict, speed: dict) -> None:
-    """Write data/scratch/timing/<task>-<run>.json at the end, from the facts of ResourceUsage and Speed."""
+    """Write data/scratch/timing/<task>-<run>.json at the end of a run, from the facts of ResourceUsage and Speed."""
     facts = {"seconds": usage["seconds"], "machine": _machine(), "revision": revision(), **speed, **usage}
     write_text(TIMING / f"{task}-{name}.json", json.dumps(facts, indent=1) + "\n")
     unfinished(task, name).unlink(missing_ok=True)
 
 
 def _machine() -> str:
-    """The card, or the processor and the number of its threads."""
+    """Return the name of the GPU, or of the processor with the number of threads in use."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     threads = torch.get_num_threads()
@@ -74,7 +77,7 @@ def _machine() -> str:
 
 
 def _processor() -> str:
-    """Its name, where Linux says it; else the architecture."""
+    """Return the processor's model name from /proc/cpuinfo, else its architecture."""
     listed = Path("/proc/cpuinfo")
     lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -82,7 +85,7 @@ def _processor() -> str:
 
 
 def revision() -> str | None:
-    """The commit of the code, -dirty where a run's code or parameters differ from it; None outside a git repository."""
+    """Return the commit, with suffix -dirty if code or parameters of a run are modified; None outside a git repository."""
     commit = _git("describe", "--always")
     return commit and commit + ("-dirty" if _git("status", "--porcelain", "--", *CODE) else "")
 
