@@ -22,13 +22,13 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    first: str  # titles
+    first: str  # titles of measurements
     second: str
     differences: list[Difference]
 
 
 def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
-    """Compare each other model with the first: embeddings of the same kind, and tied with untied ones."""
+    """Compare each further model with the first. Embeddings of the same kind are compared, and tied with untied ones."""
     first = [one for one in measurements if one.model == measurements[0].model]
     pairs = [
         (next((one for one in first if one.embedding == other.embedding), first[-1]), other)
@@ -39,7 +39,10 @@ def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
 
 
 def find_differences(first: Measurement, second: Measurement) -> list[Difference]:
-    """Differences of the metrics that both have, measured alike; both have the same bootstrapped texts, so in pairs."""
+    """Return the differences of the common metrics with comparable signatures.
+
+    Both models have the same bootstrapped texts, so their differences are paired.
+    """
     others = {path: (number, signature) for path, number, signature in signed_numbers(second.metrics)}
     return [
         Difference(path, number, others[path][0], *_interval(first, second, path))
@@ -49,13 +52,13 @@ def find_differences(first: Measurement, second: Measurement) -> list[Difference
 
 
 def signed_numbers(metrics: Metrics) -> Iterator[tuple[str, float, str]]:
-    """Path, number and signature of each number."""
+    """Yield path, number and signature of each number."""
     for path, (value, signature) in metrics.items():
         yield from ((name, number, signature) for name, number in flatten({path: value}))
 
 
 def _keys(signature: str) -> list[str]:
-    """A signature without the numbers in it, which differ with the tokenizer."""
+    """Return the keys of a signature, without its values, which depend on the tokenizer."""
     return [part.split(":")[0] for part in signature.split("|")]
 
 

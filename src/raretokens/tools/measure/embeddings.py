@@ -1,6 +1,6 @@
 """The embedding matrices of a model folder: those that transformers would load, or else those with known names.
 
-Every assumption and every matrix that is not measured is noted.
+Every assumption, and every matrix that is not measured, is noted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from raretokens.tools.measure.formats import StoredMatrix
 from raretokens.tools.measure.transformers_models import Roles, find_roles
 
 INPUT, OUTPUT, TIED = "input", "output", "input and output (tied)"
-MATRIX = "matrix"  # of a file alone
+MATRIX = "matrix"  # role of the only matrix in a file
 INPUT_NAMES = (
     "embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight", "tok_embeddings.weight",
     "shared.weight", "embeddings.weight", "embedding.weight", "embedding", "embeddings", "table",
@@ -24,20 +24,20 @@ OUTPUT_NAMES = (
     "lm_head.decoder.weight", "generator.weight",
 )  # fmt: skip
 BIAS_NAMES = ("lm_head.bias", "embed_out.bias", "output_projection.bias", "predictions.bias")
-HEADS = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining")  # in names of classes
-BLOCK = 4096  # rows
+HEADS = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining")  # in class names
+BLOCK = 4096  # rows per block
 
 
 class Embeddings(NamedTuple):
     """The embedding matrices of a model."""
 
-    matrices: dict[str, StoredMatrix]  # by role: INPUT, OUTPUT, TIED and others of encoders and decoders
-    has_output_bias: bool | None  # None: no output embedding is known
+    matrices: dict[str, StoredMatrix]  # keys: INPUT, OUTPUT, TIED, or other roles in encoders and decoders
+    has_output_bias: bool | None  # None: the model has no known output embedding
     notes: list[str]
 
 
 def choose_embeddings(folder: Path, tensors: Mapping[str, StoredMatrix], config: Mapping[str, Any]) -> Embeddings:
-    """Choose the embedding matrices of a model folder. Raises UserError if no tensor can be one."""
+    """Choose the embedding matrices of a model folder. Raise UserError if no tensor can be an embedding matrix."""
     notes: list[str] = []
     found: tuple[dict[str, StoredMatrix], bool | None] | None = None
     if config:
@@ -68,7 +68,7 @@ def _readable(matrices: Mapping[str, StoredMatrix], notes: list[str]) -> Iterato
 
 
 def unmeasured(tensors: Mapping[str, StoredMatrix], matrices: Mapping[str, StoredMatrix]) -> list[str]:
-    """A note on further tensors with a row for each token."""
+    """Return a note on other tensors with as many rows, or an empty list."""
     rows = {matrix.shape[0] for matrix in matrices.values()}
     known = {matrix.name for matrix in matrices.values()}
     others = [
@@ -79,13 +79,13 @@ def unmeasured(tensors: Mapping[str, StoredMatrix], matrices: Mapping[str, Store
     return [f"not measured, though they have as many rows: {', '.join(sorted(others)[:8])}"] if others else []
 
 
-# As transformers loads them.
+# The matrices as transformers would load them.
 
 
 def _by_roles(
     roles: Roles, tensors: Mapping[str, StoredMatrix], notes: list[str]
 ) -> tuple[dict[str, StoredMatrix], bool | None]:
-    found: dict[str, list[str]] = {}  # tensor of the file -> roles
+    found: dict[str, list[str]] = {}  # tensor in the files -> roles
     if roles.is_assumed:
         notes.append(f"config.json names no architecture that transformers has: {roles.architecture} is assumed")
     for role, parameter in roles.parameters.items():
@@ -107,7 +107,10 @@ def _by_roles(
 
 
 def _stored_name(roles: Roles, parameter: str, tensors: Mapping[str, StoredMatrix]) -> str | None:
-    """The tensor that a parameter is loaded from. Tied parameters are one tensor, unless the file has two that differ."""
+    """Return the name of the tensor that a parameter is loaded from, or None.
+
+    Tied parameters share one tensor, unless the files contain two tensors that differ.
+    """
     source = roles.tied.get(parameter, parameter)
     family = [source, *(target for target, of in roles.tied.items() if of == source)]
     own = roles.files.get(parameter)
@@ -118,7 +121,7 @@ def _stored_name(roles: Roles, parameter: str, tensors: Mapping[str, StoredMatri
 
 
 def _title(roles: Sequence[str]) -> str:
-    """`input and output (tied)` of several roles."""
+    """Return the title of several roles, such as `input and output (tied)`."""
     if {"encoder input", "decoder input"} <= {*roles}:
         roles = [INPUT, *roles[2:]]
     return roles[0] if len(roles) == 1 else f"{', '.join(roles[:-1])} and {roles[-1]} (tied)"
@@ -136,7 +139,7 @@ def _are_equal(one: StoredMatrix, other: StoredMatrix) -> bool:
     return all(np.array_equal(one.read(part), other.read(part), equal_nan=True) for part in parts)
 
 
-# By the names of the tensors, where transformers cannot be asked.
+# The matrices by their names, if transformers cannot be used.
 
 
 def _by_names(
@@ -168,7 +171,7 @@ def _by_names(
 
 
 def _has_head(config: Mapping[str, Any]) -> bool:
-    """Whether a model without an output embedding in its file has a tied one."""
+    """Whether a model without an output embedding in its files ties it to the input embedding."""
     classes = config.get("architectures")
     names = " ".join(map(str, classes)) if isinstance(classes, list) else ""
     return any(head in names for head in HEADS) and setting(config, "tie_word_embeddings", True) is not False
@@ -177,7 +180,13 @@ def _has_head(config: Mapping[str, Any]) -> bool:
 def tensor_named(
     tensors: Mapping[str, StoredMatrix], endings: tuple[str, ...], rows: int | None = None
 ) -> StoredMatrix | None:
-    """The matrix with the first ending that one has, of several the shortest name. Padding may add rows."""
+    """Return the matrix whose name has the first possible ending. If several have it, return the one with the shortest name.
+
+    Args:
+        tensors: tensors by name.
+        endings: endings of names, in order of preference.
+        rows: smallest number of rows. Padding may add rows.
+    """
     for ending in endings:
         fitting = [
             tensor
@@ -193,6 +202,6 @@ def tensor_named(
 
 
 def setting(config: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    """A setting of the model, or of its text part."""
+    """Return a setting of the model, or of its text part."""
     text = config.get("text_config")
     return config.get(key, text.get(key, default) if isinstance(text, dict) else default)

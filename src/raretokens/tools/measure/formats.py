@@ -1,7 +1,7 @@
-"""Files with embedding matrices: safetensors, NumPy arrays and word vectors, whose rows are read from the file on demand.
+"""Files with embedding matrices: safetensors, NumPy arrays and word vectors. Rows are read from the file on demand.
 
-A file's first bytes tell its format, or else its suffix.
-Nothing is unpickled or executed. A further format is a reader and its line in FORMATS.
+The first bytes of a file determine its format, or else its suffix. Nothing is unpickled or executed. To add a format, add a
+reader and its line in FORMATS.
 """
 
 import gzip
@@ -24,24 +24,24 @@ from raretokens.tools.measure import word_vectors
 
 DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
 DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-MAX_HEADER = 100 << 20  # bytes; safetensors allows no more
+MAX_HEADER = 100 << 20  # bytes; the limit of safetensors
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")  # suffixes of weights that are not read
-COPIED = 4096  # rows at once
-MAX_GAP = 8  # rows that are read along rather than skipped
+COPIED = 4096  # rows per block when a matrix is copied
+MAX_GAP = 8  # rows; smaller gaps between ids are read and discarded
 
 
 @dataclass(frozen=True)
 class StoredMatrix:
-    """A matrix in a file: rows x width numbers, row after row."""
+    """A matrix in a file: rows x width numbers in row-major order."""
 
     path: Path
-    start: int  # byte of the first number
+    start: int  # byte offset of the first number
     shape: tuple[int, ...]
     dtype: str  # a key of DTYPES, if the matrix is readable
-    name: str = ""  # of the tensor
+    name: str = ""  # name of the tensor
 
     def read(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows of ascending ids, float32 (float64 if stored so); neighbouring rows are read at once."""
+        """Return rows by ascending ids, as float32 (float64 if stored as float64). Neighbouring rows are read together."""
         size = self.shape[1] * DTYPES[self.dtype].itemsize
         parts = []
         with open(self.path, "rb", buffering=0) as file:
@@ -54,12 +54,12 @@ class StoredMatrix:
         return self._to_float(np.concatenate(parts)) if parts else np.empty((0, self.shape[1]), np.float32)
 
     def _to_float(self, raw: np.ndarray) -> np.ndarray:
-        if self.dtype == "BF16":  # the upper half of float32
+        if self.dtype == "BF16":  # bfloat16 is the upper half of float32
             return (raw.astype(np.uint32) << 16).view(np.float32)
         return raw if self.dtype == "F64" else raw.astype(np.float32)
 
     def checked(self) -> "StoredMatrix":
-        """Return the matrix. Raises UserError if it is not a matrix of floats, or the file is cut off."""
+        """Return the matrix. Raise UserError if it is not a readable matrix of floats, or the file is truncated."""
         place = f"{self.path}: {self.name or 'the matrix'}"
         if self.dtype not in DTYPES:
             raise UserError(f"{place}: stored as {self.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}")
@@ -76,12 +76,12 @@ def _split_at_gaps(rows: np.ndarray) -> Iterator[np.ndarray]:
 
 
 class FileContents(NamedTuple):
-    """What a reader finds in a file."""
+    """The contents of a file."""
 
     tensors: dict[str, StoredMatrix]
-    words: list[str] | None = None  # of the rows, in word vectors
-    folder: Any = None  # temporary folders that hold the numbers for as long as they are referenced
-    notes: Sequence[str] = ()  # what was assumed
+    words: list[str] | None = None  # words of the rows, for word vectors
+    folder: Any = None  # temporary folders of the matrices; deleted when no longer referenced
+    notes: Sequence[str] = ()  # assumptions
 
 
 def read_safetensors(path: Path) -> FileContents:
@@ -104,7 +104,7 @@ def read_safetensors(path: Path) -> FileContents:
 
 
 def read_npy(path: Path) -> FileContents:
-    """A two-dimensional array of floats; any other is refused, so also objects, which would be unpickled."""
+    """Read a two-dimensional array of floats. Reject other arrays, in particular objects, which would be unpickled."""
     try:
         array = np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError, SyntaxError) as error:
@@ -120,7 +120,7 @@ def read_npy(path: Path) -> FileContents:
         notes.append(f"{path.name} has {shape}; transpose it if its columns are the tokens")
     if array.flags.c_contiguous and array.dtype == DTYPES[code]:
         return FileContents({"": StoredMatrix(path, array.offset, array.shape, code)}, notes=notes)
-    folder = tempfile.TemporaryDirectory()  # by column, or of the other byte order: written once more, by row
+    folder = tempfile.TemporaryDirectory()  # a matrix in column-major or big-endian order is copied, row by row
     with open(f"{folder.name}/rows", "wb") as rows:
         for start in range(0, len(array), COPIED):
             rows.write(np.ascontiguousarray(array[start : start + COPIED], DTYPES[code]).tobytes())
@@ -128,7 +128,7 @@ def read_npy(path: Path) -> FileContents:
 
 
 def read_words(path: Path) -> FileContents:
-    """Word vectors, as text or binary."""
+    """Read word vectors in text or binary form."""
     found = word_vectors.read_binary(path) if _is_word2vec(path) else word_vectors.read_text(path)
     shape = len(found.words), found.width
     return FileContents(
@@ -137,7 +137,7 @@ def read_words(path: Path) -> FileContents:
 
 
 def _is_word2vec(path: Path) -> bool:
-    """Whether a file begins as word2vec's binary form: rows and width, then bytes that are no line of text."""
+    """Whether a file begins as word2vec's binary form: rows and width, then bytes that are not a line of text."""
     with open(path, "rb") as file:
         declared, line = word_vectors.declared_shape(file.readline(100)), file.readline(1 << 20)
     if declared is None or word_vectors.parse_line(line, declared[1]) is not None:
@@ -149,7 +149,7 @@ def _is_word2vec(path: Path) -> bool:
 
 
 def read_gzip(path: Path) -> FileContents:
-    """Any other format, compressed: unpacked into a temporary folder."""
+    """Unpack a compressed file of any other format into a temporary folder, and read it."""
     folder = tempfile.TemporaryDirectory()
     inner = Path(folder.name) / path.stem
     try:
@@ -162,11 +162,11 @@ def read_gzip(path: Path) -> FileContents:
 
 
 def read_zip(path: Path) -> FileContents:
-    """Arrays of NumPy (.npz), of which one may hold the words; a zip file of anything else is refused."""
+    """Read NumPy arrays (.npz), of which one may contain the words. Reject other zip files."""
     try:
         with zipfile.ZipFile(path) as packed:
             names = packed.namelist()
-            if any(name.endswith(".pkl") for name in names):  # of torch
+            if any(name.endswith(".pkl") for name in names):  # a checkpoint of torch
                 refuse(path)
             if not all(name.endswith(".npy") for name in names):
                 raise UserError(f"{path}: a zip file of {', '.join(names[:4])}; unpack it, and measure one of its files")
@@ -194,10 +194,10 @@ def read_zip(path: Path) -> FileContents:
 
 
 def _read_strings(file: Path) -> list[list[str]]:
-    """The array of a file, if it is a list of words."""
+    """Return the words of an array file as the only entry of a list, or [] if the array is not a list of words."""
     try:
         array = np.load(file, allow_pickle=False)
-    except ValueError:  # objects
+    except ValueError:  # an array of objects
         return []
     return [array.tolist()] if array.ndim == 1 and array.dtype.kind == "U" else []
 
@@ -215,7 +215,7 @@ def name_way_out(path: Path) -> FileContents:
     raise UserError(f"{path}: " + next(line for begin, line in OTHERS.items() if head.startswith(begin)))
 
 
-OTHERS = {  # first bytes of formats that are not read: what they are, and the way out
+OTHERS = {  # first bytes of formats that are not read -> their name and the alternative
     b"GGUF": "a GGUF file of llama.cpp; measure the safetensors folder that it was converted from",
     b"\x08": "an ONNX file; measure the safetensors folder that it was exported from",
     b"\xba\x16\x4f\x2f": "a model of fastText; measure its .vec file, or save its vectors by gensim's save_word2vec_format()",
@@ -226,7 +226,7 @@ OTHERS = {  # first bytes of formats that are not read: what they are, and the w
 
 
 class Format(NamedTuple):
-    """A file format, known by the first bytes of the file, or else by its suffix."""
+    """A file format, recognised by the first bytes of a file or else by its suffix."""
 
     suffixes: tuple[str, ...]
     has_signature: Callable[[bytes], bool]
@@ -242,7 +242,7 @@ FORMATS = (
     Format((), lambda head: head.startswith(tuple(OTHERS)), name_way_out),
     Format((".npy",), lambda head: head.startswith(b"\x93NUMPY"), read_npy),
     Format((".gz",), lambda head: head.startswith(b"\x1f\x8b"), read_gzip),
-    Format((".npz", ".zip"), lambda head: head.startswith(b"PK\x03\x04"), read_zip),  # also torch's
+    Format((".npz", ".zip"), lambda head: head.startswith(b"PK\x03\x04"), read_zip),  # includes checkpoints of torch
     Format((), lambda head: head.startswith((b"\x80", b"\x89HDF")), refuse),  # pickle, HDF5
     Format((), lambda head: word_vectors.declared_shape(head.partition(b"\n")[0]) is not None, read_words),
     Format((*PICKLED, ".model", ".kv", ".wordvectors"), lambda head: False, refuse),
@@ -252,7 +252,7 @@ SUFFIXES = {suffix: known for known in reversed(FORMATS) for suffix in known.suf
 
 
 def read_file(path: Path) -> FileContents:
-    """Find the matrices of a file. Raises UserError if its format is refused, or the file does not follow it."""
+    """Find the matrices of a file. Raise UserError if its format is not supported or the file is malformed."""
     with open(path, "rb") as file:
         head = file.read(40)
     if not head:
@@ -264,7 +264,7 @@ def read_file(path: Path) -> FileContents:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON file's contents; an empty dictionary if there is no file."""
+    """Return the contents of a JSON file, or an empty dictionary if there is no file."""
     try:
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The measurement of a model: each of its embeddings, and its predictions for a text."""
+"""The measurement of a model: the metrics of each of its embeddings, and of its predictions for a text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,34 +26,34 @@ from raretokens.tools.measure.texts import Texts, count_tokens, read_ids
 from raretokens.tools.measure.tokenizers import can_reach
 from raretokens.tools.measure.word_similarity import measure_similarity
 
-MAX_POINTS, MAX_CANDIDATES = 400, 1000  # of a group in a figure; of an embedding in the list
+MAX_POINTS, MAX_CANDIDATES = 400, 1000  # points per group in a figure; candidates per embedding in the list
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured, and how."""
+    """Inputs and settings of a measurement."""
 
     texts: Texts | None = None
-    fractions: list[float] | None = None  # of the token types that are frequent, medium and rare
-    is_sorted: bool = False  # ids follow frequency
+    fractions: list[float] | None = None  # shares of the token types that are frequent, medium and rare
+    is_sorted: bool = False  # whether token ids are sorted by falling frequency
     similarity_sets: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
-    max_tokens: int | None = None  # of the text that is read
+    max_tokens: int | None = None  # tokens of the text that are read at most
     reading: Mapping[str, int] = field(default_factory=dict)  # fields of predictions.Reading
 
 
 @dataclass
 class Measurement:
-    """A measured embedding; the last one of a causal model also has the metrics of a text."""
+    """A measured embedding. The output embedding of a causal model also has the metrics of a text."""
 
     model: str
-    embedding: str  # its role, a key of Model.embeddings
+    embedding: str  # role of the embedding, a key of Model.embeddings
     facts: dict[str, Any]
     metrics: Metrics
-    candidates: list[dict[str, Any]]  # for under-trained rows
-    points: list[tuple[str, str, float, float]]  # of figures: series, group, x, y
-    row_groups: np.ndarray  # frequency group of each row of the file
-    notes: list[str] = field(default_factory=list)  # what was assumed or left out, and why
-    bootstrap: Replicates = field(default_factory=dict)  # of metrics of a text
+    candidates: list[dict[str, Any]]  # candidates for under-trained rows
+    points: list[tuple[str, str, float, float]]  # points of figures: series, group, x, y
+    row_groups: np.ndarray  # frequency group of each row in the file
+    notes: list[str] = field(default_factory=list)  # assumptions, and parts that were left out, with the reason
+    bootstrap: Replicates = field(default_factory=dict)  # metrics of a text on bootstrapped texts
 
     @property
     def title(self) -> str:
@@ -61,7 +61,7 @@ class Measurement:
 
 
 def measure_model(model: Model, options: Options, report: Report) -> list[Measurement]:
-    """Measure every embedding, and the predictions for the text if there is one; what fails is noted and left out."""
+    """Measure every embedding, and the predictions for the text if there is one. Note parts that fail, and leave them out."""
     notes: list[str] = []
     for note in model.notes:
         add_note(note, notes, report)
@@ -117,7 +117,15 @@ def _measure_text(model: Model, options: Options, one: Measurement, report: Repo
 def measure_embedding(
     model: Model, role: str, arrangement: Arrangement, report: Report, sets: Mapping[str, Sequence[Pair]] | None = None
 ) -> Measurement:
-    """Compute all metrics of one embedding; sets: of word similarity, by name."""
+    """Compute all metrics of one embedding.
+
+    Args:
+        model: the model.
+        role: role of the embedding, a key of model.embeddings.
+        arrangement: the rows of the embedding in metric order.
+        report: called with each part and note.
+        sets: word-similarity sets by name.
+    """
     stored, groups, counts = model.embeddings[role], arrangement.groups, arrangement.counts
     streamed = OrderedRows(stored, arrangement.rows)
     is_streamed = streaming.is_large(*stored.shape)
@@ -140,7 +148,7 @@ def measure_embedding(
     metrics: Metrics = {}
     for part, compute in parts.items():
         report(part)
-        with optional(part, notes, report), np.errstate(all="ignore"):  # what is not finite is noted below
+        with optional(part, notes, report), np.errstate(all="ignore"):  # values that are not finite are noted below
             metrics |= compute()
     for name in [*(sets or {})] if "similarity_pairs" in metrics else ():
         if name not in metrics["similarity_pairs"][0]:
@@ -174,7 +182,7 @@ def measure_embedding(
 
 
 def _drop_missing(metrics: Metrics, notes: list[str], report: Report) -> Metrics:
-    """Drop metrics and groups without a value; note those that are NaN or infinite."""
+    """Drop metrics and groups without a value. Note the metrics that are NaN or infinite."""
     wrong: list[str] = []
 
     def drop(path: str, value: Any) -> Any:
@@ -193,7 +201,10 @@ def _drop_missing(metrics: Metrics, notes: list[str], report: Report) -> Metrics
 
 
 def _find_undertrained(model: Model, matrix: Any, arrangement: Arrangement) -> tuple[Metrics, list[dict[str, Any]]]:
-    """Rows near the mean of the rows that no text uses; without any, of those with the least count."""
+    """Return the under-trained rows: those near the mean of the rows that no text uses.
+
+    If all rows are used, the rows with the smallest count replace the unused rows.
+    """
     rows, groups, counts = arrangement.rows, arrangement.groups, arrangement.counts
     known, which = np.flatnonzero((groups == FILLER) & (rows >= 0)), "unused"
     if not len(known) and counts is not None:
@@ -228,7 +239,7 @@ def _find_undertrained(model: Model, matrix: Any, arrangement: Arrangement) -> t
 
 
 def _figure_points(matrix: Any, arrangement: Arrangement) -> Iterator[tuple[str, str, float, float]]:
-    """Spectrum, projection, and length against frequency."""
+    """Yield the points of the figures: spectrum, projection, and length by frequency."""
     groups, counts, kept = arrangement.groups, arrangement.counts, members(arrangement.groups)
     for rank, value in enumerate(singular_values(matrix, groups)[0], start=1):
         yield "singular_values", "total", float(rank), float(value)

@@ -1,4 +1,4 @@
-"""The model to measure: a model folder, a file, or a run of the pipeline; its embeddings, tokenizer and text layout."""
+"""A model to measure, from a model folder, a file, or a run of the pipeline: embeddings, tokenizer and text layout."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from raretokens.tools.measure.tokenizers import (
 from raretokens.tools.trained_run import TrainedRun
 
 SHARD = re.compile(r"model-\d{5}-of-\d{5}")
-SPM = "spm.model"  # of a folder of token files
+SPM = "spm.model"  # file in a folder of tokens
 
 
 @dataclass
@@ -41,35 +41,35 @@ class Model:
 
     name: str
     path: Path
-    embeddings: dict[str, StoredMatrix]  # by role (embeddings.py)
-    special_ids: list[int | None] = field(default_factory=lambda: [None] * 4)  # of <s>, <pad>, </s>, <unk>
+    embeddings: dict[str, StoredMatrix]  # keys: roles (see embeddings.py)
+    special_ids: list[int | None] = field(default_factory=lambda: [None] * 4)  # ids of <s>, <pad>, </s>, <unk>
     tokenizer: Tokenizer | None = None
-    row_names: list[str] | None = None  # if there is no tokenizer
-    counts: np.ndarray | None = None  # of the training text, if they are known
-    groups: dict[str, Any] | None = None  # frequency groups as the model's own files declare them
-    reading: dict[str, int] = field(default_factory=dict)  # window, context, block and so on of its own evaluation
-    line_end: int | None = None  # id after each line of a text; None: the tokenizer sees the line feed itself
-    begin: int | None = None  # id before a text
+    row_names: list[str] | None = None  # tokens of the rows, if there is no tokenizer
+    counts: np.ndarray | None = None  # token counts of the training text, if they are known
+    groups: dict[str, Any] | None = None  # frequency groups that the model's own files declare
+    reading: dict[str, int] = field(default_factory=dict)  # window, context, block, ... of its own evaluation
+    line_end: int | None = None  # id that ends each line of a text; None: the tokenizer encodes line feeds
+    begin: int | None = None  # id that precedes a text
     max_positions: int | None = None
-    has_output_bias: bool | None = None  # None: no output embedding is known
-    notes: list[str] = field(default_factory=list)  # what was assumed, and what is not measured
-    has_two_vocabularies: bool = False  # of encoder and decoder; the tokenizer is the encoder's
+    has_output_bias: bool | None = None  # None: the model has no known output embedding
+    notes: list[str] = field(default_factory=list)  # assumptions, and matrices that are not measured
+    has_two_vocabularies: bool = False  # whether encoder and decoder have different vocabularies; the tokenizer is the encoder's
     run: TrainedRun | None = None
-    folder: Any = None  # temporary folders that hold the embedding
+    folder: Any = None  # temporary folders of the embedding
 
     def token(self, row: int) -> str | None:
-        """Return the token of a row; None if it has none."""
+        """Return the token of a row, or None if it has none."""
         if self.row_names is not None:
             return self.row_names[row] if row < len(self.row_names) else None
         return self.tokenizer.token(row) if self.tokenizer and row < self.tokenizer.size else None
 
     def is_foreign(self, role: str) -> bool:
-        """Whether the rows of an embedding are not the tokenizer's tokens: the decoder has another vocabulary."""
+        """Whether an embedding belongs to a decoder whose vocabulary differs from the tokenizer's."""
         return self.has_two_vocabularies and role.startswith(("decoder", "output"))
 
 
 def load_model(name: str) -> Model:
-    """Find the model of a path or run name. Raises UserError with the reason if no such model can be measured."""
+    """Find the model of a path or run name. Raise UserError with the reason if no such model can be measured."""
     path = Path(name)
     if path.is_dir() and not trained_run.is_run(path):
         return _load_folder(path)
@@ -85,7 +85,7 @@ def load_model(name: str) -> Model:
 
 
 def _single_embedding(tensors: Mapping[str, StoredMatrix], path: Path) -> StoredMatrix:
-    """The matrix that has the name of an input embedding, or the only one."""
+    """Return the matrix with the name of an input embedding, or the only matrix."""
     matrices = [tensor for tensor in tensors.values() if len(tensor.shape) == 2]
     found = tensor_named(tensors, INPUT_NAMES) or (matrices[0] if len(matrices) == 1 else None)
     if found is None:
@@ -101,7 +101,7 @@ def _single_embedding(tensors: Mapping[str, StoredMatrix], path: Path) -> Stored
 
 def _load_run(run: TrainedRun) -> Model:
     vocabulary = run.vocabulary()
-    spm = run.tokens / SPM  # not there if the tokens are not SentencePiece's
+    spm = run.tokens / SPM  # absent if the tokens are not SentencePiece's
     ids = {token: row for row, token in enumerate(vocabulary.tokens)}
     return Model(
         f"{run.task}/{run.name}",
@@ -120,7 +120,7 @@ def _load_run(run: TrainedRun) -> Model:
 
 
 def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
-    """The lengths of the pipeline's evaluation, in one level."""
+    """Return all lengths of the pipeline's evaluation in one flat dictionary."""
     return {key: value for key, value in {**evaluation, **evaluation.get("continuation", {})}.items() if isinstance(value, int)}
 
 
@@ -144,7 +144,7 @@ def _load_folder(folder: Path) -> Model:
         if id is not None and id >= rows:
             specials[name] = None
             notes.append(f"{name}_token_id {id} is ignored: the embedding has {rows} rows, from 0")
-    own = config.get("raretokens")  # of an exported run
+    own = config.get("raretokens")  # settings of an exported run
     own = own if isinstance(own, dict) else {}
     end = specials["eos"] if own.get("lines_end_in_eos") else None
     begin = end if end is not None else specials["bos"] if specials["bos"] is not None else specials["eos"]
@@ -167,7 +167,7 @@ def _load_folder(folder: Path) -> Model:
 
 
 def _shares_rows(tensors: Mapping[str, StoredMatrix]) -> bool:
-    """Whether the row of a token is not that of its id (model2vec's quantised vocabularies)."""
+    """Whether the row of a token differs from its id, as in model2vec's quantised vocabularies."""
     mapping = tensors.get("mapping")
     if mapping is None or len(mapping.shape) != 1 or mapping.dtype not in ("I64", "I32"):
         return False
@@ -182,7 +182,7 @@ def _has_two_vocabularies(folder: Path, config: dict[str, Any]) -> bool:
 
 
 def _read_settings(path: Path, notes: list[str]) -> dict[str, Any]:
-    """Return the settings in a JSON file; none, with a note, if it holds anything else."""
+    """Return the settings of a JSON file. If it contains anything but an object, return {} and add a note."""
     try:
         settings = read_json(path)
     except UserError as error:
@@ -195,7 +195,7 @@ def _read_settings(path: Path, notes: list[str]) -> dict[str, Any]:
 
 
 def _read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
-    """The tensors of the files that transformers would load: model.safetensors, or else the files of the index."""
+    """Return the tensors of the files that transformers would load: model.safetensors, or else the files of the index."""
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     others = sorted(path for path in folder.glob("*.safetensors") if path != single)
     if single.is_file():

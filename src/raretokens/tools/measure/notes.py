@@ -1,4 +1,4 @@
-"""Notes of a measurement: what was assumed, and why an optional part was left out."""
+"""Notes of a measurement: assumptions, and the reasons why optional parts were left out."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ Report = Callable[[str], object]  # called with a line for standard error
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
-    if "trust_remote_code" in str(error):  # transformers' several lines on it ask to run it
+    """Return the message of an error in one line."""
+    if "trust_remote_code" in str(error):  # transformers' message has several lines, which suggest to run the code
         return "it needs code of its own folder, which is not run"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and lines[0].endswith(":"):
@@ -20,14 +20,14 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def optional(part: str, notes: list[str], report: Report = lambda note: None) -> Iterator[None]:
-    """Note why a part of the measurement failed, and go on without it."""
+    """Note why a part of the measurement failed, and continue without it."""
     try:
         yield
     except UserError as error:
         reason = first_line(error)
     except ModuleNotFoundError as error:
         reason = f"{error.name} is not installed (pip install 'raretokens[transformers]')"
-    except Exception as error:  # any other: the rest of the measurement is still right
+    except Exception as error:  # any other exception, because the remaining parts are still valid
         reason = f"{type(error).__name__}: {first_line(error)}"
     else:
         return

@@ -18,7 +18,7 @@ from raretokens.report.figure_styles import CURVES, GROUPS, STYLE
 from raretokens.tools.measure.comparison import compare, signed_numbers
 from raretokens.tools.measure.measurement import Measurement
 
-MAX_ROWS = 50  # candidates on the page and in Markdown; all are in the JSON
+MAX_ROWS = 50  # candidates on the page and in Markdown; the JSON has all
 HEADLINES = (
     "isotropy.total", "isotropy.rare", "mean_cosine", "rare_freq_cosine", "effective_rank.total", "ppl.total", "ppl.rare",
     "uniq.total", "uniq.rare", "norm_by_frequency.pearson",
@@ -29,7 +29,7 @@ TITLES = {
     "norm": "Length of rows against frequency",
 }
 AXES = {"projection": ("first", "second"), "norm": ("log10 of relative frequency", "length")}
-COLUMNS, WIDTH, HEIGHT = 3, 7.6, 2.7  # panels in a row; inches
+COLUMNS, WIDTH, HEIGHT = 3, 7.6, 2.7  # panels per row; inches
 
 
 def write(measurements: Sequence[Measurement], folder: Path, is_compared: bool) -> None:
@@ -60,7 +60,7 @@ def write(measurements: Sequence[Measurement], folder: Path, is_compared: bool) 
 
 
 def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """For each metric its path and the number of each embedding, as text."""
+    """Return the path of each metric, with the number of each embedding as text."""
     numbers: dict[str, list[str]] = {}
     for place, one in enumerate(measurements):
         for path, number, _ in signed_numbers(one.metrics):
@@ -79,7 +79,7 @@ def _to_tree(one: Measurement) -> dict[str, Any]:
 
 
 def _to_csv(measurements: Sequence[Measurement]) -> str:
-    """A row for each number; a signature holds no comma and no quote, a name may."""
+    """Return a CSV line for each number. Names are quoted. Signatures are not, as they contain neither commas nor quotes."""
     lines = ["model,embedding,metric,value,signature\n"]
     for one in measurements:
         name = '"' + one.model.replace('"', '""') + '"'
@@ -96,11 +96,11 @@ def _template(name: str, is_page: bool) -> jinja2.Template:
     return environment.get_template(name)
 
 
-# Figures, in the colours of the reports.
+# Figures in the colours of the reports.
 
 
 def draw(measurements: Sequence[Measurement]) -> dict[str, bytes]:
-    """Draw each figure that has points; return its SVG by name."""
+    """Draw each figure that has points. Return its SVG by name."""
     with matplotlib.rc_context(STYLE):
         figures = {name: _draw_clouds(measurements, name) for name in AXES}
         figures["singular_values"] = _draw_spectra(measurements)

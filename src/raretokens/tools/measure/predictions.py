@@ -1,6 +1,7 @@
-"""A causal language model's predictions for a text: perplexity and Uniq by frequency group, repetition in continuations.
+"""Predictions of a causal language model for a text: perplexity and Uniq by frequency group, repetition in continuations.
 
-A model whose later tokens move earlier logits, or whose file lacks parameters, has no perplexity: a number would mean nothing.
+No perplexity is reported for a model whose file lacks parameters, or whose logits depend on later tokens, because it would be
+meaningless.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -26,22 +27,22 @@ from raretokens.tokenization.vocabulary import PAD
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.transformers_models import TransformersModel, choose_device
 
-PROBE = 24  # tokens of the check that a model is causal
-MAX_LOGITS = 200_000_000  # numbers in memory at once; 0.8 GB
+PROBE = 24  # tokens in the test whether a model is causal
+MAX_LOGITS = 200_000_000  # logits in memory at once; 0.8 GB
 
 
 class Reading(NamedTuple):
-    """How a text is read; in tokens."""
+    """Lengths for reading a text, in tokens unless stated otherwise."""
 
-    window: int = 512  # of a forward pass for perplexity
-    context: int = 400  # of the window, scored before
-    block: int = 512  # for Uniq
-    samples: int = 8  # continuations
-    prefix: int = 50  # of a continuation
-    length: int = 100  # of a continuation
+    window: int = 512  # window of a forward pass for perplexity
+    context: int = 400  # tokens at the start of a window that were scored before
+    block: int = 512  # block for Uniq
+    samples: int = 8  # number of continuations
+    prefix: int = 50  # prefix of a continuation
+    length: int = 100  # length of a continuation
 
     def within(self, max_positions: int | None) -> "Reading":
-        """The same, no longer than the model."""
+        """Return the same lengths, limited to the model's number of positions."""
         if max_positions is None or max(self.window, self.block) <= max_positions:
             return self
         window = min(self.window, max_positions)
@@ -54,7 +55,7 @@ class CausalModel(Protocol):
     """A model that predicts the next token."""
 
     vocab_size: int  # width of the logits
-    dtype: torch.dtype  # of its arithmetic
+    dtype: torch.dtype  # data type of its computations
 
     def logits(self, ids: Tensor, first: int) -> Tensor: ...
 
@@ -62,7 +63,15 @@ class CausalModel(Protocol):
 def measure_text(
     model: Model, causal: CausalModel, text: np.ndarray, groups: np.ndarray, reading: Reading
 ) -> tuple[Metrics, Replicates]:
-    """Return the metrics of a text, and their values on bootstrapped texts. groups: frequency group of each id."""
+    """Return the metrics of a text, and their values on bootstrapped texts.
+
+    Args:
+        model: the model.
+        causal: the same model with its logits.
+        text: token ids.
+        groups: frequency group of each id.
+        reading: lengths for reading the text.
+    """
     rows = min(len(groups), causal.vocab_size)
     if len(text) and text.max() >= rows:
         raise UserError(f"the tokenizer gives id {text.max()}, but the model has only {rows} rows, from 0")
@@ -90,7 +99,7 @@ def _read_text(model: Model, causal: CausalModel, text: np.ndarray, reading: Rea
 
 
 def _measure_continuations(model: Model, causal: CausalModel, text: np.ndarray, reading: Reading) -> Metrics:
-    """Metrics of evenly spaced prefixes of the text, as of the pipeline's; none if text or model is too short."""
+    """Measure continuations of evenly spaced prefixes of the text, as the pipeline does. Empty if text or model is too short."""
     needed = reading.prefix + reading.length
     stride = (len(text) - needed) // reading.samples
     if stride < 1 or (model.max_positions or needed + 1) < needed + 1:
@@ -107,7 +116,7 @@ def _measure_continuations(model: Model, causal: CausalModel, text: np.ndarray, 
 
 @torch.no_grad()
 def continue_greedily(causal: CausalModel, ids: Tensor, length: int, never: int | None) -> np.ndarray:
-    """The most probable token at each step, by the logits alone: no generation setting of a folder has a say."""
+    """Append the most probable token at each step. Generation settings of the model folder are ignored."""
     for _ in range(length):
         scores = causal.logits(ids, ids.shape[1] - 1)[:, 0]
         if never is not None:
@@ -117,7 +126,7 @@ def continue_greedily(causal: CausalModel, ids: Tensor, length: int, never: int 
 
 
 def _sign_as_text(signed: tuple[Any, str]) -> tuple[Any, str]:
-    """The text is the user's, not a test split."""
+    """Replace the test split in a signature, because the text is the user's."""
     return signed[0], signed[1].replace("split:test", "split:text")
 
 
@@ -140,7 +149,7 @@ class PipelineModel:
 
 
 def load_causal_model(model: Model, reading: Reading) -> CausalModel:
-    """Load the model to predict a text. Raises UserError if its predictions are not those of a causal language model."""
+    """Load the model to predict a text. Raise UserError if it is not a usable causal language model."""
     if model.run is not None:
         if model.run.task != "lm":
             raise UserError(f"{model.name} is no causal language model")
@@ -154,14 +163,14 @@ def load_causal_model(model: Model, reading: Reading) -> CausalModel:
 
 @torch.no_grad()
 def check_causal(causal: CausalModel, max_positions: int | None) -> None:
-    """Raise UserError if changing later tokens moves the logits of earlier positions."""
+    """Raise UserError if the logits of earlier positions depend on later tokens."""
     length = min(PROBE, max_positions or PROBE)
     first = torch.from_numpy(np.random.default_rng(0).integers(0, causal.vocab_size, (4, length)))
     other, seen = first.clone(), length // 3
     other[:, seen:] = (first[:, seen:] + 1 + causal.vocab_size // 3) % causal.vocab_size
     before, after = (causal.logits(ids, 0)[:, :seen].float() for ids in (first, other))
     moved, scale = float((before - after).abs().max()), float(before.abs().max())
-    if not moved <= scale * (1e-4 if causal.dtype == torch.float32 else 0.03):  # rounding depends on what is batched
+    if not moved <= scale * (1e-4 if causal.dtype == torch.float32 else 0.03):  # rounding depends on the shape of a batch
         raise UserError(
             f"the model is not causal: changing later tokens moves the logits of earlier positions by up to {moved:.3g}"
         )

@@ -1,6 +1,6 @@
-"""An embedding in the row order that all metrics expect: special tokens, then tokens by falling count, then unused rows.
+"""Row order that all metrics expect: special tokens, then tokens by falling count, then unused rows.
 
-The pipeline's own vocabularies have this order. The place of a special token that a model does not have is no row (-1).
+The pipeline's own vocabularies have this order. The place of a missing special token has row -1.
 """
 
 from dataclasses import dataclass, field
@@ -13,17 +13,17 @@ from raretokens.tokenization.vocabulary import FILLER, FREQ, PAD, SPECIALS, Voca
 from raretokens.tools.measure.formats import StoredMatrix
 from raretokens.tools.measure.model import Model
 
-FRACTIONS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}  # of the token types: AGG's groups
-UNGROUPED = 3  # code of used rows if no frequency groups are declared
-BLOCK = 4096  # rows
+FRACTIONS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}  # shares of the token types: AGG's groups
+UNGROUPED = 3  # code of used rows without frequency groups
+BLOCK = 4096  # rows per block
 
 
 @dataclass(eq=False)
 class OrderedRows:
-    """Rows of a file in another order; indexing reads them."""
+    """Rows of a file in another order. They are read when indexed."""
 
     stored: StoredMatrix
-    rows: np.ndarray  # place -> row of the file, or -1
+    rows: np.ndarray  # place -> row in the file, or -1
     cache: dict = field(default_factory=dict)  # sums over rows, computed once
 
     @property
@@ -44,7 +44,7 @@ class OrderedRows:
         return result
 
     def in_memory(self) -> np.ndarray:
-        """Read the whole matrix, in the order of the file."""
+        """Read the whole matrix in the order of the file."""
         result = np.zeros(self.shape, np.float64 if self.stored.dtype == "F64" else np.float32)
         places = np.argsort(self.rows, kind="stable")
         for start in range(0, len(places), BLOCK):
@@ -55,14 +55,14 @@ class OrderedRows:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The rows of an embedding in metric order, and what is known of each place."""
+    """The rows of an embedding in metric order, with token, count and frequency group of each place."""
 
-    rows: np.ndarray  # place -> row of the file, or -1
+    rows: np.ndarray  # place -> row in the file, or -1
     vocabulary: Vocabulary
     groups: np.ndarray  # frequency group, UNGROUPED or FILLER
     counts: np.ndarray | None  # None if no text was counted
-    excluded: np.ndarray  # rows of the file that have no place, since they hold NaN or Inf
-    is_foreign: bool  # the model's tokens are not those of this embedding
+    excluded: np.ndarray  # rows in the file that contain NaN or Inf, and thus have no place
+    is_foreign: bool  # whether the model's tokens are not those of this embedding
 
 
 def find_nonfinite_rows(stored: StoredMatrix) -> np.ndarray:
@@ -83,11 +83,12 @@ def arrange_rows(
     """Order the rows of one of the model's embeddings.
 
     Args:
-        role: of the embedding, a key of model.embeddings.
-        counts: of each id, from a text; without them those of the model's training text, if they are known.
-        fractions: shares of the token types that are frequent, medium and rare; else the model's own groups, or FRACTIONS.
-        is_sorted: ids follow frequency, which gives groups without counts.
-        excluded: rows that get no place.
+        model: the model.
+        role: role of the embedding, a key of model.embeddings.
+        counts: count of each id in a text. Default: the counts of the model's training text, if they are known.
+        fractions: shares of the token types that are frequent, medium and rare. Default: the model's groups, else FRACTIONS.
+        is_sorted: ids are sorted by falling frequency, so that groups are known without counts.
+        excluded: rows without a place.
     """
     size, is_foreign = model.embeddings[role].shape[0], model.is_foreign(role)
     has_tokens = (model.row_names is not None or model.tokenizer is not None) and not is_foreign
@@ -112,7 +113,7 @@ def arrange_rows(
 def _order_rows(
     special_ids: list[int | None], is_used: np.ndarray, counts: np.ndarray | None, excluded: np.ndarray
 ) -> np.ndarray:
-    """Map place to row; is_used and counts are of each row of the file."""
+    """Return place -> row. `is_used` and `counts` have an entry for each row in the file."""
     specials = [-1 if row is None or row >= len(is_used) or row in excluded else row for row in special_ids]
     placed = [*specials, *excluded]
     used = np.setdiff1d(np.flatnonzero(is_used), placed)
@@ -123,7 +124,7 @@ def _order_rows(
 
 
 def _group_places(vocabulary: Vocabulary, rows: np.ndarray, declared: dict[str, Any] | None) -> np.ndarray:
-    """Frequency group of each place; UNGROUPED if no groups are declared."""
+    """Return the frequency group of each place, or UNGROUPED if no groups are declared."""
     groups = vocabulary.frequency_groups(SimpleNamespace(**declared)) if declared else np.full(len(rows), UNGROUPED, np.int8)
     groups[vocabulary.types :] = FILLER
     groups[: len(SPECIALS)][rows[: len(SPECIALS)] < 0] = FILLER

@@ -1,8 +1,8 @@
-"""The metrics' sums over embeddings that are too large for memory, each read from its file once for all metrics.
+"""Sums over embeddings that are too large for memory. Each embedding is read from its file once for all metrics.
 
-One pass gives the sums, the Gram matrix and the length of every row of a set of rows; eigenvectors follow from it, and those
-of the centred embedding too. Matrix products are float32 (sums of blocks float64), and the partition functions of I(W) are
-those of evenly spaced rows: both stand in the signatures.
+One pass over a set of rows computes their sum, squared lengths and Gram matrix. The eigenvectors follow from the Gram matrix,
+also those of the centred embedding. Matrix products are float32, and sums of blocks are float64. The partition functions of
+I(W) use evenly spaced rows. The signatures contain both facts.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from raretokens.evaluation.metrics import isotropy, spectrum
 from raretokens.evaluation.metrics.rows import evenly, members
 from raretokens.tools.measure.row_order import OrderedRows
 
-BLOCK = 4096  # rows
-PANELS = 4  # of columns: the Gram matrix is symmetric, so only panels up to the diagonal are multiplied
-MAX_WORK = 1e11  # rows x width^2 above which an embedding is streamed: some seconds of a core
-PARTITION_ROWS = 65_536  # that stand for all rows in I(W), of width 4096; narrower embeddings have more
+BLOCK = 4096  # rows per block
+PANELS = 4  # panels of columns. The Gram matrix is symmetric, so only panels up to the diagonal are computed.
+MAX_WORK = 1e11  # rows x width^2 above which an embedding is streamed; some seconds on one core
+PARTITION_ROWS = 65_536  # rows that represent all rows in I(W) at width 4096; narrower embeddings use more
 
 
 class Sums(NamedTuple):
@@ -38,7 +38,7 @@ def max_partition_rows(width: int) -> int:
 
 
 def signature_suffix(width: int, rows: int, metric: str) -> str:
-    """What the signature of a metric of a streamed embedding adds."""
+    """Return the addition to the signature of a metric of a streamed embedding."""
     most = max_partition_rows(width)
     is_sampled = metric.startswith(("isotropy", "all_but_top")) and rows > most
     return "|arithmetic:float32" + (f"|evenly-spaced:{most}" if is_sampled else "")
@@ -65,7 +65,7 @@ class WithoutTopDirections:
 
 
 def row_sums(matrix: OrderedRows, ids: np.ndarray) -> Sums:
-    """Sums over the rows `ids`, read once."""
+    """Return the sums over the rows `ids`, which are read once."""
     key = hash(ids.tobytes())
     if key not in matrix.cache:
         matrix.cache[key] = _read_sums(matrix, ids)
@@ -130,7 +130,10 @@ def _(matrix: OrderedRows, ids: np.ndarray, mean: np.ndarray | None = None) -> t
 
 @spectrum.eigenvectors.register
 def _(matrix: WithoutTopDirections, ids: np.ndarray, mean: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the centred embedding, the removed directions last; the rows sum to zero, so signs are arbitrary."""
+    """Return eigenvalues and eigenvectors of the centred embedding, with the removed directions last.
+
+    The rows sum to zero, so the signs of the eigenvectors are arbitrary.
+    """
     values, vectors = spectrum.eigenvectors(matrix.whole, ids, matrix.mean)
     removed = matrix.top.shape[1]
     return np.roll(np.concatenate((np.zeros(removed), values[removed:])), -removed), np.roll(vectors, -removed, axis=1)
@@ -160,7 +163,7 @@ def _(matrix: OrderedRows, groups: np.ndarray) -> tuple[WithoutTopDirections, st
 
 @isotropy.unit_sum.register
 def _(matrix: WithoutTopDirections, ids: np.ndarray) -> tuple[np.ndarray, float]:
-    """float32, over evenly spaced rows; scaled so that the mean over pairs is theirs."""
+    """Compute the sum in float32 over evenly spaced rows, scaled so that the mean over pairs is the mean over their pairs."""
     kept = evenly(ids, max_partition_rows(matrix.shape[1]))
     total, count = np.zeros(matrix.shape[1]), 0
     for start in range(0, len(kept), BLOCK):

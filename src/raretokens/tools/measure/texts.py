@@ -1,4 +1,4 @@
-"""Texts as the ids of a tokenizer, a block at a time: the ids are those of the whole text at once, line feeds included."""
+"""Encode texts block by block, with the same ids as the whole text would have, line feeds included."""
 
 import codecs
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from raretokens.errors import UserError
 from raretokens.tokenization.token_files import read_blocks
 from raretokens.tools.measure.tokenizers import Tokenizer
 
-READ = 1 << 20  # bytes at once
+READ = 1 << 20  # bytes per read
 BLOCK = 1 << 16  # characters that are encoded as one text
-AT_ONCE = 16  # blocks that a tokenizer with threads encodes together
-CONTEXT = 400  # characters on each side that show whether a text can be cut at a place
-TRIES = 64  # places where a cut is tried
+AT_ONCE = 16  # blocks that are encoded together, for tokenizers with threads
+CONTEXT = 400  # characters on each side that are encoded to test a cut
+TRIES = 64  # places where a cut is tested
 
 
 class Texts(NamedTuple):
@@ -26,7 +26,10 @@ class Texts(NamedTuple):
 
 
 def find_texts(text: Path, test: Path | None) -> Texts:
-    """One file for both, or a prepared corpus of the pipeline: its training text is counted, its test text read."""
+    """Return the texts of a file, or of a prepared corpus of the pipeline.
+
+    Without `test`, a file serves both purposes. Of a corpus, the training text is counted and the test text is read.
+    """
     if text.is_dir():
         text, test = text / "train.txt", test or text / "test.txt"
     for path in (text, test or text):
@@ -46,7 +49,7 @@ def count_tokens(tokenizer: Tokenizer, path: Path, line_end: int | None) -> np.n
 
 
 def read_ids(tokenizer: Tokenizer, path: Path, line_end: int | None, limit: int | None) -> np.ndarray:
-    """The first ids of a text, at most `limit`."""
+    """Return the first ids of a text, at most `limit`."""
     parts, length = [], 0
     for part in encode_text(tokenizer, path, line_end):
         parts.append(part)
@@ -59,9 +62,12 @@ def read_ids(tokenizer: Tokenizer, path: Path, line_end: int | None, limit: int 
 
 
 def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Iterator[np.ndarray]:
-    """Ids of a text, a block at a time.
+    """Yield the ids of a text, block by block.
 
-    line_end: id after each line, whose line feed is then not encoded; None: the text is encoded as it is.
+    Args:
+        tokenizer: the tokenizer.
+        path: a UTF-8 text.
+        line_end: id that replaces each line feed. None: encode the text as it is.
     """
     try:
         if line_end is None:
@@ -90,7 +96,7 @@ def _concatenate(rows: list[list[int]]) -> np.ndarray:
 
 
 def _characters(path: Path) -> Iterator[str]:
-    """The text of a file as it is, without a byte order mark."""
+    """Yield the text of a file unchanged, without a byte order mark."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     with open(path, "rb") as file:
         while part := file.read(READ):
@@ -99,13 +105,13 @@ def _characters(path: Path) -> Iterator[str]:
 
 
 def _split(tokenizer: Tokenizer, parts: Iterator[str]) -> Iterator[str]:
-    """Cut a text into blocks whose ids are, one after the other, those of the whole text."""
+    """Cut a text into blocks whose concatenated ids equal those of the whole text."""
     text, wanted = "", BLOCK
     for part in parts:
         text += part
         while len(text) >= wanted + CONTEXT:
             cut = _find_cut(tokenizer, text, wanted)
-            if cut is None:  # no such place: encode more at once
+            if cut is None:  # no cut is possible here, so a longer block is encoded
                 wanted *= 2
                 continue
             yield text[: cut[0]]
@@ -115,9 +121,9 @@ def _split(tokenizer: Tokenizer, parts: Iterator[str]) -> Iterator[str]:
 
 
 def _find_cut(tokenizer: Tokenizer, text: str, near: int) -> tuple[int, int] | None:
-    """End of a block and start of the next, where the tokenizer does not see that the text was cut.
+    """Find a cut that does not change the ids. Return the end of a block and the start of the next, or None.
 
-    A tokenizer that puts a blank before every text is cut at a blank, which is left out.
+    If a tokenizer puts a blank before every text, the cut is at a blank, which is left out.
     """
     blanks = [place for place in range(near, near - 20 * TRIES, -1) if text[place].isspace()]
     for place in (*blanks[:TRIES], *range(near, near - TRIES, -1)):
@@ -130,7 +136,7 @@ def _find_cut(tokenizer: Tokenizer, text: str, near: int) -> tuple[int, int] | N
 
 
 def _describe_encoding(path: Path) -> str:
-    """Where a text is not UTF-8, and what to do."""
+    """Return an error message that says where a text is not UTF-8, and how to convert it."""
     with open(path, "rb") as file:
         if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return f"{path}: is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8"

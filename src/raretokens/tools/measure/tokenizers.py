@@ -1,4 +1,4 @@
-"""Tokenizers of model folders, without code of the folder: those of transformers and tokenizers, or else SentencePiece."""
+"""Tokenizers of model folders, without running code of the folder: by transformers or tokenizers, or else SentencePiece."""
 
 import re
 import warnings
@@ -12,19 +12,19 @@ from raretokens.tools.measure.formats import read_json
 from raretokens.tools.measure.notes import first_line
 from raretokens.tools.measure.transformers_models import LOCAL, import_transformers
 
-CONTEXTS = ("", " ", "a", "«", "\n")  # before the text of a token, to see whether the tokenizer gives the token
+CONTEXTS = ("", " ", "a", "«", "\n")  # prefixes of a token's text, to test whether the tokenizer can produce the token
 REPLACEMENT = "\ufffd"
 SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
 BYTE_LEVEL = ("gpt2", "gpt_neo", "roberta", "opt", "bart", "phi")  # model types whose vocab.json and merges.txt are GPT-2's
-# What a tokenizer may be made of; that of bytes or characters needs its configuration alone.
+# Files of a tokenizer. A tokenizer of bytes or characters needs only its configuration.
 FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.spm", "tekken.json", "*.tiktoken", "bpe.codes",
          "vocab-src.json", "vocab.bpe", "dict.txt", "tokenizer_config.json")  # fmt: skip
 
 
 class Tokenizer(Protocol):
-    """A tokenizer without special tokens around a text."""
+    """A tokenizer that adds no special tokens around a text."""
 
-    size: int  # ids are below it, though not all of them need to be in use
+    size: int  # greater than every id; not all smaller ids need to be in use
 
     def encode(self, texts: list[str]) -> list[list[int]]: ...
 
@@ -34,7 +34,7 @@ class Tokenizer(Protocol):
 
 
 class FastTokenizer:
-    """tokenizer.json by the library tokenizers, with the tokens that other files of the folder add."""
+    """tokenizer.json, loaded by the library tokenizers, with the tokens that other files of the folder add."""
 
     def __init__(self, folder: Path) -> None:
         from tokenizers import AddedToken, Tokenizer
@@ -61,7 +61,7 @@ class FastTokenizer:
 
 
 class ByteLevelTokenizer(FastTokenizer):
-    """GPT-2's vocab.json and merges.txt by the library tokenizers."""
+    """GPT-2's vocab.json and merges.txt, loaded by the library tokenizers."""
 
     def __init__(self, folder: Path) -> None:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -98,9 +98,12 @@ class TransformersTokenizer:
 
 
 class SentencePieceTokenizer:
-    """A SentencePiece model whose tokens may have other ids, as in Marian and the pipeline; tokens without one are unknown.
+    """A SentencePiece model whose tokens may have other ids, as in Marian and the pipeline. Tokens without an id are unknown.
 
-    added: further tokens with their ids, which are found in a text before it is encoded.
+    Args:
+        path: the SentencePiece model.
+        ids: id of each token. None: the ids of the model.
+        added: ids of further tokens, which are found in a text before it is encoded.
     """
 
     def __init__(self, path: Path, ids: Mapping[str, int] | None = None, added: Mapping[str, int] | None = None) -> None:
@@ -134,14 +137,15 @@ class SentencePieceTokenizer:
 
 
 def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) -> Tokenizer | None:
-    """Return the tokenizer of a folder; None if it has no file of one.
+    """Return the tokenizer of a folder, or None if it has no tokenizer file.
 
     Args:
-        config: config.json.
-        notes: gets what was assumed.
+        folder: the model folder.
+        config: contents of config.json.
+        notes: list that receives the assumptions.
 
     Raises:
-        UserError: The folder has a tokenizer that cannot be read.
+        UserError: if the folder has a tokenizer that cannot be read.
     """
     if not any(path.is_file() for pattern in FILES for path in folder.glob(pattern)):
         return None
@@ -153,14 +157,14 @@ def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) ->
         return TransformersTokenizer(folder)
     except ModuleNotFoundError as error:
         reason = f"{error.name} is not installed"
-    except Exception as error:  # any of a tokenizer's own code, on any file
+    except Exception as error:  # a tokenizer's own code may raise any exception
         reason = f"transformers cannot read it: {first_line(error)}"
     is_there = any(path.name != "tokenizer_config.json" for pattern in FILES for path in folder.glob(pattern))
     return _assume(folder, config, reason, notes) if is_there else None
 
 
 def _assume(folder: Path, config: Mapping[str, Any], reason: str, notes: list[str]) -> Tokenizer:
-    """A tokenizer by the names of its files, which the notes say."""
+    """Return a tokenizer that is chosen by the names of its files, and note this assumption."""
     if (folder / "tokenizer.model").is_file():
         found = _read(SentencePieceTokenizer, folder / "tokenizer.model", None, added_tokens(folder))
         notes.append(f"tokenizer: tokenizer.model is read by SentencePiece, since {reason}")
@@ -180,12 +184,12 @@ def _read(kind: type, *arguments: Any) -> Tokenizer:
         return kind(*arguments)
     except ImportError as error:
         raise UserError(f"the tokenizer needs {error.name}: pip install {error.name}") from None
-    except Exception as error:  # the library's own, of files that it cannot read
+    except Exception as error:  # exceptions of the library for files that it cannot read
         raise UserError(f"the tokenizer cannot be read: {first_line(error)}") from None
 
 
 def added_tokens(folder: Path) -> dict[str, int]:
-    """Tokens with their ids in added_tokens.json and tokenizer_config.json."""
+    """Return the ids of the tokens in added_tokens.json and tokenizer_config.json."""
     found: dict[str, int] = {}
     settings, given = (_dictionary(folder / name) for name in ("tokenizer_config.json", "added_tokens.json"))
     for id, token in _entries(settings.get("added_tokens_decoder")):
@@ -205,9 +209,12 @@ def _entries(value: Any) -> Any:
 def special_ids(
     config: dict[str, Any], settings: dict[str, Any], tokenizer: Tokenizer | None
 ) -> dict[str, int | None]:
-    """Ids of the special tokens; an id that several have belongs to the first of eos, bos, unk and pad.
+    """Return the ids of the special tokens. A shared id belongs to the first of eos, bos, unk and pad.
 
-    config, settings: config.json and tokenizer_config.json.
+    Args:
+        config: contents of config.json.
+        settings: contents of tokenizer_config.json.
+        tokenizer: the tokenizer, if there is one.
     """
     ids = {tokenizer.token(id): id for id in range(tokenizer.size)} if tokenizer else {}
     found: dict[str, int | None] = dict.fromkeys(SPECIAL_NAMES)
@@ -224,9 +231,9 @@ def special_ids(
 
 
 def can_reach(tokenizer: Tokenizer, ids: Sequence[int], occurring: Sequence[bool]) -> list[bool | None]:
-    """Whether some text has each token: the counted text, or the token's own text alone or after other text.
+    """Return whether some text contains each token: the counted text, or the token's own text alone or after other text.
 
-    None of a token whose text is no complete UTF-8, which no text of its own can show.
+    None for a token that is not complete UTF-8, because its own text cannot show it.
     """
     texts = [tokenizer.text(id) for id in ids]
     encoded = [tokenizer.encode([before + text for text in texts]) for before in CONTEXTS]

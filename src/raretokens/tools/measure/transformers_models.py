@@ -1,4 +1,4 @@
-"""Models as transformers would load them: on the meta device, without a number, to learn what belongs where, or for predictions.
+"""Models as transformers would load them: on the meta device, to find the embeddings, or with weights, for predictions.
 
 No code of a model folder is run, and nothing is downloaded.
 """
@@ -22,35 +22,36 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
 class Roles(NamedTuple):
-    """What the tensors of a checkpoint are in the model that transformers builds from it."""
+    """The roles of a checkpoint's tensors in the model that transformers builds."""
 
     parameters: dict[str, str]  # role ("input", "encoder input", "decoder input", "output") -> parameter
-    shapes: dict[str, tuple[int, ...]]  # of the parameters
-    tied: dict[str, str]  # parameter -> the one that transformers ties it to, if the file does not hold both
-    files: dict[str, str]  # parameter or buffer -> tensor of the file
+    shapes: dict[str, tuple[int, ...]]  # shapes of the parameters
+    tied: dict[str, str]  # parameter -> parameter that transformers ties it to, unless the file contains both
+    files: dict[str, str]  # parameter or buffer -> tensor in the files
     has_output_bias: bool | None  # None: the model has no output embedding
     architecture: str
-    is_assumed: bool  # config.json names no architecture that transformers has
+    is_assumed: bool  # whether config.json names no architecture of transformers
 
 
 def import_transformers() -> ModuleType:
-    """Import transformers, offline. Raises ModuleNotFoundError if it is not installed."""
+    """Import transformers in offline mode. Raise ModuleNotFoundError if it is not installed."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     import transformers
 
-    transformers.logging.set_verbosity_error()  # what it warns of is in the notes
+    transformers.logging.set_verbosity_error()  # its warnings are covered by notes
     return transformers
 
 
 def find_roles(folder: Path, names: Collection[str]) -> Roles:
-    """Ask transformers which of the tensors of a folder are embeddings.
+    """Find the embeddings among the tensors of a folder with transformers.
 
     Args:
-        names: of the tensors.
+        folder: the model folder.
+        names: names of the tensors.
 
     Raises:
-        ModuleNotFoundError: transformers is not installed.
-        UserError: transformers does not know the model, or cannot build it from config.json.
+        ModuleNotFoundError: if transformers is not installed.
+        UserError: if transformers does not know the model, or cannot build it from config.json.
     """
     config, classes = _load_config(folder)
     from transformers.initialization import no_init_weights
@@ -60,7 +61,7 @@ def find_roles(folder: Path, names: Collection[str]) -> Roles:
         try:
             with torch.device("meta"), no_init_weights():
                 model = model_class(config)
-        except Exception as error:  # of any model's code, on any configuration
+        except Exception as error:  # a model's code may raise any exception for an unusual configuration
             raise UserError(f"transformers cannot build {model_class.__name__}: {first_line(error)}") from None
         files = _match_names(model, names)
         fits.append((_missing(model, files), len(names) - len(files), len(fits), model, files))
@@ -77,11 +78,11 @@ def find_roles(folder: Path, names: Collection[str]) -> Roles:
 
 
 def _load_config(folder: Path) -> tuple[Any, list[type[nn.Module]]]:
-    """The configuration and the class that it names, or the classes that transformers has for such a configuration."""
+    """Return the configuration and the class that it names, or else the classes that transformers has for it."""
     transformers = import_transformers()
     try:
         config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
-    except Exception as error:  # config.json may hold anything
+    except Exception as error:  # config.json may contain anything
         raise UserError(f"transformers cannot read config.json: {first_line(error)}") from None
     for name in config.architectures or []:
         model_class = getattr(transformers, name, None)
@@ -96,7 +97,7 @@ def _load_config(folder: Path) -> tuple[Any, list[type[nn.Module]]]:
 
 
 def _match_names(model: nn.Module, names: Collection[str]) -> dict[str, str]:
-    """Map parameter or buffer to tensor of the file, renamed as transformers renames them when it loads the file."""
+    """Return parameter or buffer -> tensor in the files, renamed in the same way as transformers does when it loads them."""
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.core_model_loading import WeightConverter, rename_source_key
 
@@ -114,13 +115,13 @@ def _match_names(model: nn.Module, names: Collection[str]) -> dict[str, str]:
 
 
 def _missing(model: nn.Module, files: dict[str, str]) -> int:
-    """Parameters that neither the file nor a tied parameter gives."""
+    """Count the parameters that neither the files nor a tied parameter provide."""
     tied = {name for pair in model.all_tied_weights_keys.items() for name in pair}
     return sum(name not in files and name not in tied for name, _ in model.named_parameters())
 
 
 def _embedding_modules(model: Any) -> Iterator[tuple[str, nn.Module | None]]:
-    """Role and module of each embedding; encoder and decoder may have one each."""
+    """Yield role and module of each embedding. Encoder and decoder may each have their own."""
     encoder, decoder = (_input_module(model, part) for part in ("get_encoder", "get_decoder"))
     if model.config.is_encoder_decoder and encoder is not None and decoder not in (None, encoder):
         yield "encoder input", encoder
@@ -133,7 +134,7 @@ def _embedding_modules(model: Any) -> Iterator[tuple[str, nn.Module | None]]:
 def _input_module(model: Any, part: str | None) -> nn.Module | None:
     try:
         module = (getattr(model, part)() if part else model).get_input_embeddings()
-    except (NotImplementedError, AttributeError):  # a part without any
+    except (NotImplementedError, AttributeError):  # the part has no input embedding
         return None
     return module if isinstance(getattr(module, "weight", None), Tensor) and module.weight.dim() == 2 else None
 
@@ -159,7 +160,7 @@ class TransformersModel:
             self.model, info = classes[0].from_pretrained(
                 folder, config=config, use_safetensors=True, output_loading_info=True, **LOCAL
             )
-        except Exception as error:  # of any model's code, on any configuration
+        except Exception as error:  # a model's code may raise any exception for an unusual configuration
             raise UserError(f"transformers cannot load it: {first_line(error)}") from None
         if info["missing_keys"]:
             names = sorted(info["missing_keys"])
@@ -175,7 +176,7 @@ class TransformersModel:
 
     def logits(self, ids: Tensor, first: int) -> Tensor:
         ids = ids.to(self.device)
-        mask = {"attention_mask": torch.ones_like(ids)} if self.takes_mask else {}  # else <pad> in a text would be hidden
+        mask = {"attention_mask": torch.ones_like(ids)} if self.takes_mask else {}  # otherwise <pad> in a text would be masked
         return self.model(input_ids=ids, use_cache=False, **mask).logits[:, first:].float()
 
 

@@ -1,4 +1,4 @@
-"""Word similarity of any embedding: as it is, without its top directions, and whitened under the text's frequencies."""
+"""Word similarity of any embedding: unchanged, without its top directions, and whitened by the text's frequencies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,11 +17,11 @@ from raretokens.tokenization.vocabulary import UNK
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.row_order import Arrangement
 
-SPACE = "Ġ"  # GPT-2's space, which begins a token only if the text has one there
+SPACE = "Ġ"  # GPT-2's space; a token begins with it only if the text has a space there
 
 
 class Whitened:
-    """Rows of a matrix, whitened on access; no cosine depends on their scale."""
+    """Rows of a matrix, whitened when indexed. Cosines do not depend on the scale of rows."""
 
     def __init__(self, matrix: Any, mean: np.ndarray, whitening: np.ndarray) -> None:
         self.matrix, self.mean, self.whitening = matrix, mean, whitening
@@ -31,7 +31,7 @@ class Whitened:
 
 
 def read_similarity_sets(paths: Sequence[Path]) -> dict[str, list[Pair]]:
-    """Read word pairs with human scores, by file name."""
+    """Read word pairs with human scores. Return them by file name."""
     sets = {}
     for path in paths:
         try:
@@ -44,9 +44,16 @@ def read_similarity_sets(paths: Sequence[Path]) -> dict[str, list[Pair]]:
 def measure_similarity(
     model: Model, matrix: Any, arrangement: Arrangement, sets: Mapping[str, Sequence[Pair]]
 ) -> Metrics:
-    """Spearman's correlation x 100 with human scores; pairs with a word that has no row are left out.
+    """Compute Spearman's correlation x 100 with human scores. Pairs with a word that has no row are left out.
 
-    matrix: rows in the order of the arrangement (an array, or OrderedRows). Raises UserError if no pair is left.
+    Args:
+        model: the model.
+        matrix: rows in the order of the arrangement (an array, or OrderedRows).
+        arrangement: the rows of the embedding in metric order.
+        sets: word pairs with human scores, by name.
+
+    Raises:
+        UserError: if no pair has rows for both words.
     """
     if arrangement.is_foreign or (model.tokenizer is None and model.row_names is None):
         raise UserError("no tokens of the rows are known")
@@ -65,7 +72,7 @@ def measure_similarity(
 
 
 def _variants(matrix: Any, arrangement: Arrangement) -> Iterator[tuple[str, Any, str]]:
-    """Prefix of the metric, rows, and what their signature begins with."""
+    """Yield the prefix of the metric, the rows, and the prefix of the signature, for each variant of the embedding."""
     yield "", matrix, ""
     without_top, how = all_but_top(matrix, arrangement.groups)
     yield "all_but_top.", without_top, f"{how}|"
@@ -76,7 +83,10 @@ def _variants(matrix: Any, arrangement: Arrangement) -> Iterator[tuple[str, Any,
 
 
 def _find_places(model: Model, rows: np.ndarray, words: list[str]) -> tuple[dict[str, list[int]], str]:
-    """Places of the subword tokens of each word, none if one is unknown or has no row; and the form of the encoded words."""
+    """Return the places of each word's subword tokens, and the form of the encoded words.
+
+    A word has no places if one of its tokens is unknown or has no row.
+    """
     place_of = {int(row): place for place, row in enumerate(rows) if row >= 0}
     if model.tokenizer is not None:
         first = model.tokenizer.encode([" a"])[0]

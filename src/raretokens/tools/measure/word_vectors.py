@@ -1,6 +1,6 @@
-"""Word vectors as word2vec, GloVe, fastText and gensim write them: as text or as word2vec's binary form.
+"""Word vectors of word2vec, GloVe, fastText and gensim, as text or in word2vec's binary form.
 
-The numbers are unpacked into a temporary file; the words stay in memory. Of a word that stands twice the first row counts, as in
+The numbers are written to a temporary file, and the words stay in memory. If a word occurs twice, its first row counts, as in
 gensim.
 """
 
@@ -15,19 +15,19 @@ import numpy as np
 
 from raretokens.errors import UserError
 
-FIRST_LINES = 1000  # which give the width
+FIRST_LINES = 1000  # lines that determine the width
 MAX_WORD = 10_000  # bytes
 
 
 class WordVectors(NamedTuple):
     words: list[str]
     width: int
-    folder: tempfile.TemporaryDirectory  # its file `rows` has the numbers, float32
+    folder: tempfile.TemporaryDirectory  # its file `rows` contains the numbers, float32
     notes: list[str]
 
 
 class Writer:
-    """The rows of words that are new, in a temporary file."""
+    """Writer of the rows of new words to a temporary file."""
 
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
@@ -59,9 +59,9 @@ class Writer:
 
 
 def read_text(path: Path) -> WordVectors:
-    """A word and its numbers on each line; rows and width may stand before them.
+    """Read a word and its numbers from each line. A first line may contain rows and width.
 
-    The last `width` fields are the row, so a word may contain blanks, or be one. Fields end at a blank or a tab.
+    The last `width` fields are the row, so a word may contain blanks or be a blank. Blanks and tabs separate fields.
     """
     with open(path, "rb") as file:
         declared, width = _find_shape(path, file)
@@ -77,7 +77,7 @@ def read_text(path: Path) -> WordVectors:
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Number and content of each line that is not empty."""
+    """Yield number and content of each line that is not empty."""
     for number, line in enumerate(file, start=1):
         line = line.rstrip(b"\r\n")
         if line.strip():
@@ -85,7 +85,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _find_shape(path: Path, file: BinaryIO) -> tuple[int | None, int]:
-    """Rows that the first line declares, and the width."""
+    """Return the number of rows that the first line declares, if it does, and the width."""
     lines = [line for _, line in islice(_lines(file), FIRST_LINES)]
     file.seek(0)
     if not lines:
@@ -102,13 +102,13 @@ def _find_shape(path: Path, file: BinaryIO) -> tuple[int | None, int]:
 
 
 def declared_shape(line: bytes) -> tuple[int, int] | None:
-    """Rows and width, if a line has these two numbers alone."""
+    """Return rows and width if the line consists of these two numbers, else None."""
     fields = line.split()
     return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(field.isdigit() for field in fields) else None
 
 
 def _count_numbers(line: bytes) -> int:
-    """Numbers at the end of a line, without the word, which may be a number or a blank itself."""
+    """Count the numbers at the end of a line, without the word, which may itself be a number or a blank."""
     fields = line.split()
     count = 0
     while count < len(fields) and _numbers(fields[-1 - count]) is not None:
@@ -117,7 +117,7 @@ def _count_numbers(line: bytes) -> int:
 
 
 def parse_line(line: bytes, width: int) -> tuple[bytes, np.ndarray] | None:
-    """The word and its row; None if the last fields are no numbers."""
+    """Return the word and its row, or None if the last fields are not numbers."""
     line = line.rstrip(b" \t\r\n")
     for separator in (b"\t", b" ", None):  # None: several blanks between numbers, or blanks and tabs
         word, *fields = line.rsplit(separator, width) or [b""]
@@ -135,7 +135,7 @@ def _numbers(text: bytes) -> np.ndarray | None:
 
 
 def read_binary(path: Path) -> WordVectors:
-    """word2vec's binary form: rows and width, then for each row the word, a blank and float32 numbers."""
+    """Read word2vec's binary form: rows and width, then for each row the word, a blank and float32 numbers."""
     with open(path, "rb") as file:
         declared, width = map(int, file.readline().split())
         writer = Writer()
@@ -143,18 +143,18 @@ def read_binary(path: Path) -> WordVectors:
             word = _read_word(path, file)
             row = file.read(4 * width)
             if word is None or len(row) < 4 * width:
-                break  # the head of a larger file
+                break  # the file is the beginning of a larger file
             writer.add(word, np.frombuffer(row, "<f4"))
     return writer.finish(path, width, declared)
 
 
 def _read_word(path: Path, file: BinaryIO) -> bytes | None:
-    """The word up to its blank; None at the end of the file."""
+    """Read a word up to its blank. Return None at the end of the file."""
     word = bytearray()
     while (byte := file.read(1)) != b" ":
         if not byte:
             return bytes(word) or None
-        if byte != b"\n" or word:  # a line feed may stand after a row
+        if byte != b"\n" or word:  # a line feed may follow a row
             word += byte
         if len(word) > MAX_WORD:
             raise UserError(f"{path}: no word of word2vec's binary form after byte {file.tell() - MAX_WORD}")
