@@ -1,1 +1,1 @@
-"""Needs of a run before it starts: memory, disk and hours; refusal of what cannot fit; a trial at full size."""
+"""Planning of runs: estimates of memory, disk and hours, refusal of runs that cannot fit, and trials at full model size."""

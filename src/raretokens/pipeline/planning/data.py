@@ -1,7 +1,7 @@
-"""Text of a scale before it is prepared: vocabulary and tokens that are expected, and what the stages before training need.
+"""Expected vocabulary and tokens of a scale's text before it is prepared, and needs of the stages before training.
 
-Hours are by speeds of benchmarks/data-cpu.csv and alignment-cpu.csv, memory is the largest seen there. Downloads are not counted.
-NaN stands for what is unknown, since the size of a text is.
+Hours follow from the speeds in benchmarks/data-cpu.csv and alignment-cpu.csv. Memory is the largest peak measured there.
+Downloads are not counted. A need is NaN if the size of the text is unknown.
 """
 
 import math
@@ -21,34 +21,35 @@ from raretokens.tokenization.vocabulary import SPECIALS
 from raretokens.yaml_files import read_yaml
 
 EXPECTED = Path(__file__).parent / "corpora.yaml"
-PREPARED = {"text": 50e6, "bitext": 2.5e6}  # bytes a second; bitext as far as Moses splits it into words
-ENCODED = {"text": 5e6, "words": 6e6, "bitext": 2.3e6}
-# Bytes of memory for a text of any size: blocks, and what merges are learnt from.
+PREPARED = {"text": 50e6, "bitext": 2.5e6}  # bytes of text per second; bitext includes Moses tokenization
+ENCODED = {"text": 5e6, "words": 6e6, "bitext": 2.3e6}  # bytes of text per second
+# Bytes of memory, independent of the size of the text: blocks of text, and the data from which merges are learnt.
 PEAK = {"text": 0.3e9, "words": 0.3e9, "bitext": 1.5e9}
-LEARNT = 10.0  # bytes that SentencePiece takes for each of the text that it learns from
-SECONDS = 0.25e-6  # of a pair of positions in an iteration of the alignment, and when pairs are linked
+LEARNT = 10.0  # bytes of memory that SentencePiece needs per byte of its training text
+SECONDS = 0.25e-6  # seconds per pair of positions, in each iteration of the alignment and in the linking pass
 
 
 class Text(NamedTuple):
-    rows: int  # N, types with markers and fillers
-    tokens: int | None  # of the training text, of translation both sides; None: not known
+    rows: int  # N: token types, including special tokens and fillers
+    tokens: int | None  # tokens of the training text, in translation of both sides; None: unknown
 
     @property
     def disk(self) -> float:
-        """Bytes of its token files."""
+        """Bytes of the token files."""
         return float(token_dtype(self.rows).itemsize * (self.tokens or 0))
 
 
 def text(parameters: Parameters, name: str, data: Path = TOKENS) -> Text:
-    """What the token files `name` hold, or are expected to hold by corpora.yaml or their size.
+    """Return vocabulary and tokens of the token files `name`, or the values expected by corpora.yaml or the vocabulary size.
 
-    Raises UserError where neither tells, as for all words of a text of one's own.
+    Raises:
+        UserError: the vocabulary is not known before encoding, as for the full word vocabulary of a custom corpus.
     """
     return encoded(name, data) or _expected(parameters, name)
 
 
 def encoded(name: str, data: Path = TOKENS) -> Text | None:
-    """What token files hold; None where there are none."""
+    """Return vocabulary and tokens of existing token files; None if there are none."""
     if not (data / name / META).exists():
         return None
     meta = read_meta(data / name)
@@ -56,7 +57,7 @@ def encoded(name: str, data: Path = TOKENS) -> Text | None:
 
 
 def expected_size(corpus: str) -> dict[str, float]:
-    """Expected megabytes and pairs of a corpus's training text; empty where nothing is expected of it."""
+    """Return the expected `megabytes` and `pairs` of a corpus's training text; empty if corpora.yaml does not list it."""
     return read_yaml(EXPECTED).get(corpus, {}).get("size", {})
 
 
@@ -74,11 +75,11 @@ def _expected(parameters: Parameters, name: str) -> Text:
         raise UserError(
             f"tokens.{name}.vocabulary: how many types {corpus.corpus} has is known when it is encoded; dvc repro encode@{name}"
         )
-    return Text(-(-(number + len(SPECIALS) - 1) // 8) * 8, None)  # the model's own <unk> is one of the markers
+    return Text(-(-(number + len(SPECIALS) - 1) // 8) * 8, None)  # SentencePiece's own <unk> is one of SPECIALS
 
 
 def _number(declared: int | Subword | WordVocabulary) -> int | None:
-    """Subword tokens, merges or words that params.yaml requests; None where the text or the model decides."""
+    """Return the number of subword tokens, merges or words in params.yaml; None if the text or the model determines it."""
     if isinstance(declared, int):
         return declared
     return declared.merges if isinstance(declared, Subword) else declared.size
@@ -86,14 +87,14 @@ def _number(declared: int | Subword | WordVocabulary) -> int | None:
 
 @dataclass(frozen=True)
 class Need:
-    stage: str  # as DVC names it
-    memory: float
-    disk: float
+    stage: str  # DVC's name of the stage
+    memory: float  # bytes
+    disk: float  # bytes
     hours: float
 
 
 def needs(parameters: Parameters) -> Iterator[Need]:
-    """Needs of all stages between the downloads and the runs, in their order."""
+    """Yield the needs of all stages between the downloads and the runs, in order."""
     for name, corpus in parameters.corpora.items():
         size, kind = _bytes(corpus.corpus), describe(corpus.task).kind
         yield Need(f"prepare@{name}", PEAK["text"], size, size / PREPARED.get(kind, PREPARED["text"]) / 3600)
@@ -114,10 +115,17 @@ def needs(parameters: Parameters) -> Iterator[Need]:
 
 
 def aligned(name: str, pairs: float, tokens: float, types: float, training: float) -> Need:
-    """tokens: of both sides; types: of a side, at most; training: pairs that the aligner is trained on."""
+    """Return the needs of an alignment.
+
+    Args:
+        pairs: sentence pairs of the bitext.
+        tokens: tokens of both sides.
+        types: upper bound of the token types of a side.
+        training: sentence pairs that the aligner is trained on.
+    """
     share = training / pairs
-    links = 12 * expected_cooccurrences(pairs, tokens, types)  # bytes; only types that share a pair can be linked
-    passes = 2 * (ITERATIONS * share + 1)  # both directions
+    links = 12 * expected_cooccurrences(pairs, tokens, types)  # bytes; only types that occur in the same pair can be linked
+    passes = 2 * (ITERATIONS * share + 1)  # over both directions
     hours = SECONDS * passes * expected_positions(pairs, tokens) / 3600
     return Need(f"align@{name}", expected_memory(training, share * tokens, types), links, hours)
 
@@ -129,5 +137,5 @@ def _bytes(corpus: str) -> float:
 def _text_or_none(parameters: Parameters, name: str) -> Text | None:
     try:
         return text(parameters, name)
-    except UserError:  # known when it is encoded
+    except UserError:  # unknown before encoding
         return None

@@ -1,8 +1,8 @@
-"""Memory of a training step in bytes, estimated before it runs.
+"""Estimate of the memory of a training step, in bytes, before it runs.
 
-The estimate adds up the tensors of training/loop.py at the fullest moment of a step: the activations that autograd saves, and
-weights, gradients, Adam's moments and the loss by their shapes. AGG's window (a few hundred MB at full size) and what several
-processes exchange beyond one copy of the gradients are left out. docs/gpus.md compares the estimate with measured peaks.
+The estimate adds up the tensors of training/loop.py at the peak of a step. Activations are those that autograd saves. Weights,
+gradients, Adam's moments and the loss follow from their shapes. The estimate omits AGG's window, a few hundred MB in full runs,
+and communication buffers beyond one copy of the gradients. docs/gpus.md compares the estimate with measured peaks.
 """
 
 import json
@@ -23,44 +23,44 @@ from raretokens.loss.objective import Objective
 from raretokens.models.registry import build
 from raretokens.objectives.registry import declared
 
-FLOAT = 4
-CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions of the loss at a time
-# What allocators lose between tensors that come and go: measured on a CPU, where stages/run keeps large ones in the heap.
+FLOAT = 4  # bytes
+CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions per chunk of the loss
+# Factor for allocator fragmentation. It was measured on a CPU, where stages/run keeps large tensors in the heap.
 SLACK = {"cpu": 1.6, "cuda": 1.1}
-PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # libraries; on a GPU its context and the workspace of matrix products
-# Copies of the embedding matrix that a penalty keeps: measured were 2.0 (CosReg), 1.1 (spectrum control) and fewer.
+PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # bytes of libraries, or of the CUDA context and the cuBLAS workspace
+# Copies of the embedding matrix that a penalty keeps. Measured: 2.0 for CosReg, 1.1 for spectrum control, fewer for others.
 PENALTY_COPIES = 2
-FEW, MORE = 2, 4  # sequences of two forward passes, whose difference is what a sequence takes
-FUSED_POSITIONS = 16  # so short that attention scores, which fused kernels do not keep, count for little
+FEW, MORE = 2, 4  # sequences in two forward passes; their difference gives the bytes per sequence
+FUSED_POSITIONS = 16  # so few that attention scores, which fused kernels do not save, are negligible
 
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """Sizes of a model, and the bytes that its forward pass saves for the backward pass, final hidden states included.
+    """Dimensions of a model, and the bytes that its forward pass saves for the backward pass, final hidden states included.
 
-    `fixed` and `per_sequence` are NaN where the computation depends on the values in its tensors.
+    `fixed` and `per_sequence` are NaN if the computation depends on the values of its tensors.
     """
 
     parameters: int
-    width: int  # of the embedding matrix
-    positions: int  # of a sequence, on each side
-    fixed: float  # bytes for any number of sequences, such as weights cast to bfloat16
-    per_sequence: float
+    width: int  # embedding dimension
+    positions: int  # positions of a sequence, on each side
+    fixed: float  # bytes independent of the number of sequences, such as weights cast to bfloat16
+    per_sequence: float  # bytes per sequence
 
 
 @dataclass(frozen=True)
 class Step:
-    """What decides the memory of a step of one process."""
+    """The properties that determine the memory of a training step in one process."""
 
     name: str  # task/run
     forward: ForwardPass
     vocabulary: int  # N
-    micro_batch: int  # positions of one forward and backward pass, padding counted
-    is_accumulated: bool  # a step has several micro-batches
+    micro_batch: int  # positions of one forward and backward pass, padding included
+    is_accumulated: bool  # gradients are accumulated over several micro-batches
     half: bool  # bfloat16
     device: str  # cpu or cuda
-    has_penalty: bool = False  # the objective has a penalty on the embedding matrix
-    snapshots: float = 0.0  # bytes of the embedding snapshots, which are read again at the end
+    has_penalty: bool = False  # the objective adds a penalty on the embedding matrix
+    snapshots: float = 0.0  # bytes of the embedding snapshots, which are loaded at the end of training
     processes: int = 1
 
     @property
@@ -73,7 +73,7 @@ class Step:
         return forward.fixed + forward.per_sequence * self.micro_batch / forward.positions
 
     def on_device(self) -> dict[str, float]:
-        """Peak of the training device by what takes it; NaN where the activations are unknown."""
+        """Return the peak bytes on the training device by kind; NaN if the activations are unknown."""
         working = SLACK[self.device] * self._fullest_moment()
         parts = {"weights": self._model, "Adam": 2 * self._model, "working": working, "program": PROGRAM[self.device]}
         if self.processes > 1:
@@ -81,8 +81,8 @@ class Step:
         return {name: float(value) for name, value in parts.items()}
 
     def on_host(self) -> dict[str, float]:
-        """Memory of the computer: on a CPU all of it, with a GPU the model before and after, and the embedding snapshots."""
-        saving = {"saving": 3.0 * self._model}  # a copy of weights and Adam's moments, saved while training continues
+        """Return the peak bytes of host memory by kind. With a GPU: the model at start and end, and the snapshots."""
+        saving = {"saving": 3.0 * self._model}  # copy of weights and Adam's moments, written while training continues
         if self.device == "cpu":
             return self.on_device() | saving
         return {"program": 2.0e9, "model": float(self._model), "snapshots": self.snapshots} | saving
@@ -100,23 +100,23 @@ class Step:
         return FLOAT * self.forward.parameters
 
     def _fullest_moment(self) -> float:
-        """Bytes of the fullest of the moments of a step, which exclude each other, besides weights and Adam's moments."""
+        """Return the peak bytes over the phases of a step, without weights and Adam's moments."""
         embedding = self.embedding
-        grown = self.activations + FLOAT * self.micro_batch * self.forward.width  # and the gradient of the last states
-        logits = 2 * FLOAT * min(CHUNK[self.device], self.micro_batch) * self.vocabulary  # and their exponentials
+        grown = self.activations + FLOAT * self.micro_batch * self.forward.width  # with the gradient of the final hidden states
+        logits = 2 * FLOAT * min(CHUNK[self.device], self.micro_batch) * self.vocabulary  # with their exponentials
         gradients = self._model if self.is_accumulated else 0
         penalty = PENALTY_COPIES * embedding if self.has_penalty else 0
         moments = {
             "loss": grown + logits + embedding * (1.5 if self.half else 1) + gradients,
             "backward": grown + 2 * embedding + penalty + gradients,
-            "first layer": self._model + 3 * embedding,  # all gradients; the embedding's also from the look-up
-            "end": self._model + self.snapshots if self.device == "cpu" else 0.0,  # the mean of the checkpoints
+            "first layer": self._model + 3 * embedding,  # all gradients; the embedding also has that of the look-up
+            "end": self._model + self.snapshots if self.device == "cpu" else 0.0,  # mean of the checkpoints
         }
         return max(moments.values(), key=lambda size: (math.isnan(size), size))
 
 
 def has_penalty(objective: str) -> bool:
-    """Whether an objective adds a penalty on the embedding matrix to the loss."""
+    """Return whether an objective adds a penalty on the embedding matrix to the loss."""
     module = import_module(f"raretokens.objectives.{declared(objective).module}")
     return module.Objective.penalty is not Objective.penalty
 
@@ -125,16 +125,18 @@ def has_penalty(objective: str) -> bool:
 def measure_forward(
     architecture: str, shape: str, rows: int, positions: int, sides: int, is_half: bool, device: str
 ) -> ForwardPass:
-    """Build the model and pass sequences through it, both without memory (FakeTensorMode).
+    """Measure the saved bytes of a forward pass with FakeTensorMode, which allocates no memory.
 
-    On a GPU attention is fused, so its scores are not kept. The pass runs on the CPU, whose kernels may keep them: there it is
-    measured on few positions and scaled.
+    Fused attention on a GPU does not save its scores. The measurement uses CPU kernels, which may save them. For a GPU it
+    therefore uses FUSED_POSITIONS positions, and scales the result.
 
     Args:
-        shape: as JSON.
-        rows: of the embedding matrix.
+        shape: shape of the model as JSON.
+        rows: rows of the embedding matrix.
+        positions: positions of a sequence.
         sides: number of inputs of the model.
-        device: cpu or cuda, whether or not this machine has it.
+        is_half: use bfloat16.
+        device: cpu or cuda; this machine need not have it.
     """
     shape_values = json.loads(shape)
     with torch.device("meta"):
@@ -142,12 +144,12 @@ def measure_forward(
     parameters, width = sum(parameter.numel() for parameter in model.parameters()), model.embedding.shape[1]
     is_fused = device == "cuda" and "heads" in shape_values
     passed = min(positions, FUSED_POSITIONS) if is_fused else positions
-    is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False  # its LSTM hides its workspace
+    is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False  # oneDNN's LSTM hides its workspace
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             model.to_empty(device="cpu")
             few, more = (saved_bytes(model, sequences, passed, sides, is_half) for sequences in (FEW, MORE))
-    except RuntimeError:  # an operation that must read a tensor
+    except RuntimeError:  # an operation reads the values of a tensor
         few = more = math.nan
     finally:
         torch.backends.mkldnn.enabled = is_onednn
@@ -156,7 +158,7 @@ def measure_forward(
 
 
 def saved_bytes(model: nn.Module, sequences: int, positions: int, sides: int, is_half: bool) -> float:
-    """Bytes of the tensors that outlive a forward pass on a CPU; several views of one storage count once."""
+    """Return the bytes of the tensors that outlive a forward pass on a CPU. A storage with several views counts once."""
     inputs = _inputs(model, sequences, positions, sides)
     storages = set()
 
@@ -172,13 +174,13 @@ def saved_bytes(model: nn.Module, sequences: int, positions: int, sides: int, is
 
 
 def _loss_inputs(model: nn.Module, output: Any, targets: Tensor) -> tuple[Tensor, ...]:
-    """What the loss is given; a recurrent model computes it from its output."""
+    """Return the inputs of the loss. A recurrent model computes them from its output."""
     if not isinstance(output, tuple):
         return (output,)
     return (*output, *([model.nll(output.hidden, targets)] if hasattr(model, "nll") else model.softmax(output.hidden)))
 
 
 def _inputs(model: nn.Module, sequences: int, positions: int, sides: int) -> Sequence[Tensor]:
-    """One tensor of ids a side, unless the model has an example of its inputs."""
+    """Return one tensor of token ids per side, each (sequences, positions), unless the model defines example inputs."""
     example = getattr(model, "example", None)
     return example(sequences, positions) if example else [torch.zeros(sequences, positions, dtype=torch.int64)] * sides

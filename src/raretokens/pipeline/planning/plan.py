@@ -1,4 +1,4 @@
-"""Needs of each run of a run sheet: operations, hours, memory and disk."""
+"""Needs of each run on a run sheet: FLOPs, hours, memory and disk."""
 
 import json
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from raretokens.run import Run
 from raretokens.tasks import describe
 from raretokens.training.config import Training, TrainJob
 
-UTILISATION = 0.4  # of a card's peak operations, unless said otherwise
-SNAPSHOT_FLOAT = 2  # bytes
-LOG_LINE = 100  # bytes of log.tsv a step, and again in data/scratch
+UTILISATION = 0.4  # default fraction of a GPU's peak FLOP/s
+SNAPSHOT_FLOAT = 2  # bytes of a number in a snapshot
+LOG_LINE = 100  # bytes of log.tsv per step; data/scratch has a second copy
 
 
 @dataclass(frozen=True)
 class Planned:
-    """Needs of a run, in bytes unless said otherwise."""
+    """Needs of a run; memory and disk are in bytes."""
 
     job: TrainJob
     text: Text
@@ -37,27 +37,27 @@ class Planned:
 
     @property
     def parameters(self) -> int:
-        """Trained numbers."""
+        """Number of trained parameters."""
         return self.step.forward.parameters
 
     @property
     def sides(self) -> int:
-        """2: source and target."""
+        """Number of sides of the text: 2 for source and target."""
         return len(describe(self.run.task).sides)
 
     @property
     def tokens(self) -> int:
-        """Target tokens of the whole training; of translation an upper bound, padding counted."""
+        """Target tokens of the whole training. In translation this is an upper bound, which includes padding."""
         return self.training.steps * self.training.tokens_per_step
 
     @property
     def flops(self) -> float:
-        """Operations of the whole training, attention included."""
+        """FLOPs of the whole training, including attention."""
         return self.tokens * self._flops_per_token(self.training.block)
 
     @property
     def attention_flops(self) -> float:
-        """Operations of attention scores, which 6 x parameters x tokens leaves out."""
+        """FLOPs of attention scores, which 6 x parameters x tokens omits."""
         return self.flops - self.tokens * self._flops_per_token(0)
 
     def _flops_per_token(self, block: int) -> float:
@@ -65,20 +65,20 @@ class Planned:
         return flops_per_token(self.run.architecture, self.run.shape, self.text.rows, positions)
 
     def hours(self, flops: float, cards: int = 1, utilisation: float = UTILISATION) -> float:
-        """Hours on cards of that many operations a second."""
+        """Training hours on `cards` GPUs with a peak of `flops` FLOP/s each."""
         return self.flops / (cards * flops * utilisation) / 3600
 
     @property
     def disk_left(self) -> float:
-        """Bytes that the run leaves in data/runs: weights, embedding snapshots and log."""
+        """Bytes of the run's outputs in data/runs: weights, embedding snapshots and log."""
         return self.step.snapshots + FLOAT * self.parameters + LOG_LINE * self.training.steps
 
     @property
     def disk_while_training(self) -> float:
         """Bytes in data/scratch: log, embedding snapshots, a new and two earlier resumable states, and checkpoints.
 
-        A state holds weights and both of Adam's moments. Each of the two states and the training may keep other checkpoints,
-        and one more is being written.
+        A state contains the weights and both of Adam's moments. The training and the two earlier states may each keep different
+        checkpoints, and one more is being written.
         """
         training, weights = self.training, FLOAT * self.parameters
         kept = 1 if training.keep == "best" else training.keep
@@ -88,13 +88,17 @@ class Planned:
 
 
 def snapshot_bytes(training: Training, width: int, rows: int) -> float:
-    """Bytes of the embedding snapshots: the first, one every snapshot_every steps, and the last."""
+    """Return the bytes of the embedding snapshots: the first, one every snapshot_every steps, and the last."""
     copies = 1 + -(-training.steps // training.snapshot_every)
     return float(copies * rows * width * SNAPSHOT_FLOAT)
 
 
 def select(jobs: Iterable[TrainJob], names: list[str]) -> list[TrainJob]:
-    """The runs of these names, `gpt2m-agg` or `lm/gpt2m-agg`; without names all. Raises UserError on an unknown name."""
+    """Return the runs of the given names (`gpt2m-agg` or `lm/gpt2m-agg`), or all runs without names.
+
+    Raises:
+        UserError: a name is unknown.
+    """
     every = {f"{job.run.task}/{job.run.name}": job for job in jobs}
     for name in names:
         if not any(name in (full, full.split("/")[1]) for full in every):
@@ -104,7 +108,7 @@ def select(jobs: Iterable[TrainJob], names: list[str]) -> list[TrainJob]:
 
 
 def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
-    """Needs of a run on `device` (cpu or cuda), shared by that many processes."""
+    """Estimate the needs of a run on `device` (cpu or cuda) with data parallelism over `processes`."""
     run, training = job.run, job.training
     share = max(training.tokens_per_step // processes, training.block)
     micro = share if describe(run.task).whole_updates else min(micro_batch(device), share)
@@ -125,7 +129,7 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
 
 
 def forward_of(job: TrainJob, rows: int, device: str) -> ForwardPass:
-    """The forward pass of the run's model, with so many rows of the embedding matrix."""
+    """Measure the forward pass of the run's model with `rows` rows in the embedding matrix."""
     run, training = job.run, job.training
     sides, is_half = len(describe(run.task).sides), training.precision == "bfloat16"
     return measure_forward(run.architecture, json.dumps(run.shape), rows, training.block, sides, is_half, device)

@@ -1,4 +1,4 @@
-"""Refusal of runs that cannot finish: the memory and disk that they need, against the resources of this machine."""
+"""Refusal of runs that need more memory or disk than is free on this machine."""
 
 import configparser
 import math
@@ -21,56 +21,52 @@ from raretokens.run import Run
 from raretokens.tokenization.token_files import META
 from raretokens.training.config import TrainJob
 
-# Share of the estimated memory that a run takes at least: activations on a GPU are overestimated by a factor of up to 1.4.
+# Fraction of the estimated memory that a run needs at least. Activations on a GPU are overestimated by a factor of up to 1.4.
 CERTAIN = 0.7
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Free bytes of a machine.
+    """Free bytes of a machine."""
 
-    disk: where runs train; output_disk: where their outputs go, if that is another disk. device: of the GPU, or None without one.
-    copies: of each output on the disk of outputs, DVC's cache included.
-    """
-
-    host: float
-    disk: float
-    device: float | None = None
-    output_disk: float | None = None
-    copies: int = 1
+    host: float  # memory of the host
+    disk: float  # disk on which runs train
+    device: float | None = None  # memory of the GPU; None without a GPU
+    output_disk: float | None = None  # disk of the outputs of runs, if it is another disk
+    copies: int = 1  # copies of each output on the disk of outputs, including DVC's cache
 
 
 def available(run: Run | None = None) -> Resources:
-    """Resources of this machine. Files of the run's own resumable state count as free, since they are overwritten."""
+    """Return the free resources. The run's own resumable state counts as free space, since it is overwritten."""
     host, (disk, outputs) = psutil.virtual_memory().available, free_disks(STATES, RUNS)
     own = 0 if run is None else sum(path.stat().st_size for path in _state(run) if path.is_file())
-    # Each of several processes queries its own GPU, since the query itself takes some memory of that GPU.
+    # Each process queries only its own GPU, since the query allocates memory on that GPU.
     number = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.cuda.mem_get_info(number)[0] if torch.cuda.is_available() else None
     return Resources(host, disk + own, device, outputs, copies(RUNS, cache()))
 
 
 def free_disks(training: Path, outputs: Path) -> tuple[int, int | None]:
-    """Free bytes where runs train, and where they leave their outputs if that is another disk."""
+    """Return the free bytes on the disk where runs train, and on the disk of their outputs (None if it is the same)."""
     places = [_existing(path) for path in (training, outputs)]
     scratch, left = (shutil.disk_usage(place).free for place in places)
     return scratch, None if places[0].stat().st_dev == places[1].stat().st_dev else left
 
 
 def copies(outputs: Path, cache: Path) -> int:
-    """Copies of each output on its disk: the output, and DVC's copy where the cache is on the same file system."""
+    """Return the copies of each output on its disk: 2 if DVC's cache is on the same file system, else 1."""
     return 1 + (_existing(outputs).stat().st_dev == _existing(cache).stat().st_dev)
 
 
 def cache(config: Path = Path(".dvc")) -> Path:
-    """DVC's cache of this scale, as its own configuration says."""
+    """Return the path of this scale's DVC cache, from its DVC configuration."""
     parser = configparser.ConfigParser(interpolation=None)
     parser.read([config / "config", config / "config.local"])
     return config / parser.get("cache", "dir", fallback="cache")
 
 
 def _existing(path: Path) -> Path:
-    """The folder, or the nearest one above that exists: the folder will be made there."""
+    """Return the folder, or its nearest existing parent, in which it will be created."""
     return next(place for place in (path, *path.parents) if place.exists())
 
 
@@ -80,7 +76,7 @@ def _state(run: Run) -> Iterator[Path]:
 
 
 def check(job: TrainJob) -> None:
-    """Raise UserError where memory or disk of this machine does not suffice; each of several processes checks for itself."""
+    """Raise UserError if memory or disk of this machine does not suffice. Each process of a run checks separately."""
     processes, neighbours = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
     text = encoded(job.run.tokens) or Text(0, None)
     lacking = list(shortfalls(plan(job, text, device(), processes), available(job.run), neighbours))
@@ -89,9 +85,10 @@ def check(job: TrainJob) -> None:
 
 
 def shortfalls(planned: Planned, free: Resources, processes: int = 1) -> Iterator[str]:
-    """One line for each shortage: run, what is needed, what is free, what to change.
+    """Yield one line for each shortage: the run, the need, the free amount, and what to change.
 
-    processes: of the run on one machine, which share its memory.
+    Args:
+        processes: processes of the run that share the memory of one machine.
     """
     name, step = f"{planned.run.task}/{planned.run.name}", planned.step
     if free.device is not None:
@@ -104,7 +101,7 @@ def shortfalls(planned: Planned, free: Resources, processes: int = 1) -> Iterato
 
 
 def _disk_needs(left: float, while_training: float, free: Resources) -> list[tuple[float, float, Path]]:
-    """Bytes needed, bytes free and where, of each disk."""
+    """Return bytes needed, bytes free, and the path, for each disk."""
     left *= free.copies
     if free.output_disk is None:
         return [(left + while_training, free.disk, DATA)]
@@ -112,7 +109,7 @@ def _disk_needs(left: float, while_training: float, free: Resources) -> list[tup
 
 
 def shared_shortfalls(planned: Sequence[Planned], free: Resources) -> Iterator[str]:
-    """A line where the disk does not suffice for all runs that have yet to train, and the largest one while it trains."""
+    """Yield a line if the disk does not suffice for the outputs of all untrained runs and the training of the largest."""
     waiting = [one for one in planned if not (trained(one.run.task, one.run.name) / "model.safetensors").exists()]
     texts = {one.run.tokens: one.text for one in waiting if not (tokens(one.run.tokens) / META).exists()}
     left = sum(text.disk for text in texts.values()) + sum(one.disk_left for one in waiting)
@@ -124,7 +121,7 @@ def shared_shortfalls(planned: Sequence[Planned], free: Resources) -> Iterator[s
 
 
 def data_shortfalls(needs: Iterable[Need], free: Resources) -> Iterator[str]:
-    """A line for each stage before training that has yet to run and for which the memory does not suffice."""
+    """Yield a line for each stage before training that has not run and needs more memory than is free."""
     for need in needs:
         if not _is_done(need.stage) and CERTAIN * need.memory > free.host:
             way = "; align fewer pairs (alignments.<name>.max_pairs), or" if need.stage.startswith("align") else ";"
@@ -138,7 +135,7 @@ def _is_done(stage: str) -> bool:
 
 
 def _memory(name: str, step: Step, need: Callable[[Step], float], free: float, what: str) -> Iterator[str]:
-    """A line where the memory does not suffice, with a change that helps; none where the need is unknown (NaN)."""
+    """Yield a line if the memory does not suffice, with a remedy. An unknown need (NaN) yields nothing."""
     if math.isnan(need(step)) or CERTAIN * need(step) <= free:
         return
     needs = f"{name}: needs about {_gb(need(step))} of {what}, {_gb(free)} are free"

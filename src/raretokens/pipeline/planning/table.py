@@ -1,4 +1,4 @@
-"""A plan as a table to read, and as CSV."""
+"""Output of a plan as a text table and as CSV."""
 
 import csv
 import math
@@ -22,7 +22,7 @@ WIDTH = 114
 
 
 def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[str, object]:
-    """Facts of a run on so many cards, as CSV has them: bytes in GB, operations in all."""
+    """Return a CSV row for a run on `cards` GPUs: memory and disk in GB, FLOPs of the whole training."""
     need = planned.step.device_bytes
     return {
         "run": f"{planned.run.task}/{planned.run.name}",
@@ -66,13 +66,13 @@ SHOWN = {  # heading -> field of a row
 
 
 def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: int, utilisation: float) -> None:
-    """Print the table, its sums, and what the numbers assume."""
+    """Print the table, its totals, and the assumptions of the estimate."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in SHOWN:
         table.add_column(heading, justify="left" if heading in ("run", "fits") else "right", no_wrap=True)
     for line in rows:
         table.add_row(*(_cell(field, line[field]) for field in SHOWN.values()))
-    console = Console(width=WIDTH, highlight=False)  # also where a pipe has no width
+    console = Console(width=WIDTH, highlight=False)  # fixed, since a pipe has no width
     console.print(table)
     hours = sum(one.hours(card.flops, cards, utilisation) for one in planned)
     texts = {one.run.tokens: one.text.disk for one in planned}
@@ -88,7 +88,7 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: in
 
 
 def show_data(needs: Sequence[Need]) -> None:
-    """Print what the stages before training need."""
+    """Print the needs of the stages before training."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title="Before training, on two cores", title_justify="left")
     for heading in ("stage", "time", "host GB", "disk GB"):
         table.add_column(heading, justify="left" if heading == "stage" else "right", no_wrap=True)
@@ -100,7 +100,7 @@ def show_data(needs: Sequence[Need]) -> None:
 
 
 def duration(hours: float) -> str:
-    """As hours:minutes; below an hour as minutes, below a minute as seconds."""
+    """Format hours as hours:minutes, as minutes below one hour, and as seconds below one minute."""
     seconds = round(3600 * hours)
     if seconds < 60:
         return f"{seconds} s" if seconds else "< 1 s"

@@ -1,4 +1,4 @@
-"""Trial of a run at full size: two steps and an evaluation by the train stage itself, on random ids instead of a text."""
+"""Trial of a run with its full model: the train stage runs two steps and an evaluation on random token ids."""
 
 import csv
 import json
@@ -28,8 +28,8 @@ from raretokens.training.config import TrainJob
 from raretokens.training.document_batches import SMALLEST_BUCKET
 
 UPDATES = 2
-SPARE = 4  # training tokens of the random text, in steps
-OCCURRENCES = 1e8  # of all token types, that the random vocabulary claims: about those of the full texts
+SPARE = 4  # length of the random training text, in steps
+OCCURRENCES = 1e8  # total count in the random vocabulary, of the order of the full corpora
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Trial:
     parameters: int
     tokens_per_step: int
     peak_mb: int
-    planned_mb: int | None  # unknown where the forward pass depends on values
+    planned_mb: int | None  # None if the forward pass depends on the values of its tensors
     loss_1: float
     loss_2: float
     evaluation: float
@@ -47,13 +47,13 @@ class Trial:
 
 
 def shrunk(planned: Planned, tokens: int | None) -> Planned:
-    """The same run with steps of at most so many tokens; model and vocabulary stay as they are."""
+    """Limit the steps of a run to `tokens` tokens each. Model and vocabulary are unchanged."""
     training = planned.training
     tokens = min(tokens or training.tokens_per_step, training.tokens_per_step)
     if planned.sides == 2:
         tokens = max(tokens, SMALLEST_BUCKET)
     if describe(planned.run.task).kind == "images":
-        tokens = max(tokens, training.block)  # a whole image
+        tokens = max(tokens, training.block)  # an image is not cut
     block = min(training.block, tokens)
     training = training.replaced(tokens_per_step=tokens, block=block)
     micro = max(min(planned.step.micro_batch, tokens), block)
@@ -64,7 +64,15 @@ def shrunk(planned: Planned, tokens: int | None) -> Planned:
 
 
 def attempt(root: Path, threads: int, planned: Planned) -> Trial:
-    """Run the train stage in a process and a folder of its own. Raises UserError with its last line if it fails."""
+    """Run the train stage in a separate process and a temporary folder.
+
+    Args:
+        root: root of the repository.
+        threads: CPU threads of the stage.
+
+    Raises:
+        UserError: the stage failed; the message is its last line of output.
+    """
     run = planned.run
     with tempfile.TemporaryDirectory(prefix="raretokens-") as name:
         folder = Path(name)
@@ -80,7 +88,7 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
         losses, evaluation = results(folder / trained(run.task, run.name))
         need = planned.step.on_device()
         if planned.step.device == "cuda":
-            need.pop("program")  # the peak is that of tensors
+            need.pop("program")  # the measured peak covers tensors only
         planned_bytes = sum(need.values())
         return Trial(
             run=f"{run.task}/{run.name}",
@@ -97,7 +105,7 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
 
 
 def _prepare(folder: Path, planned: Planned) -> None:
-    """The job of this run alone, machine.yaml, and random token files."""
+    """Write the job of this run, machine.yaml, and random token files."""
     run, training, step = planned.run, planned.training, planned.step
     kind = describe(run.task).kind
     longest = training.block if kind in ("bitext", "documents") else None
@@ -110,7 +118,7 @@ def _prepare(folder: Path, planned: Planned) -> None:
 
 
 def shortened(planned: Planned) -> TrainJob:
-    """The job of the trial: two steps, and an evaluation after the last."""
+    """Return the job of the trial: two steps, and an evaluation after the second."""
     job = planned.job
     training = planned.training.replaced(
         steps=UPDATES, warmup=UPDATES, validate_every=UPDATES, validation_tokens=None, snapshot_every=UPDATES
@@ -120,12 +128,12 @@ def shortened(planned: Planned) -> TrainJob:
 
 
 def from_the_start(options: dict) -> dict:
-    """Options with which an objective that waits for a step (`start`) acts in the first one, with any vocabulary."""
+    """Return options with which an objective with a delayed `start` acts from the first step, with any vocabulary."""
     return {name: 0 if name in ("start", "popular_types") else value for name, value in options.items()}
 
 
 def results(folder: Path) -> tuple[list[float], float]:
-    """Losses of the steps and NLL of the evaluation; training stops by itself on a loss that is not finite."""
+    """Read the losses of the steps and the NLL of the evaluation. They are finite, since training stops otherwise."""
     with open(folder / "log.tsv", encoding="utf-8", newline="") as file:
         losses = [float(row["loss"]) for row in csv.DictReader(file, delimiter="\t")]
     summary = json.loads((folder / "training.json").read_text(encoding="utf-8"))
@@ -133,7 +141,7 @@ def results(folder: Path) -> tuple[list[float], float]:
 
 
 def _peak(folder: Path, run: Run, resident: int) -> float:
-    """Bytes: of the GPU as the stage recorded it, else the largest resident memory of its process (kB)."""
+    """Return the peak memory in bytes that the stage recorded, else the peak resident memory `resident` (given in kB)."""
     recorded = json.loads((folder / TIMING / f"{run.task}-{run.name}.json").read_text(encoding="utf-8"))
     return recorded.get("peak_memory_bytes") or resident * 1024
 
@@ -144,9 +152,12 @@ def _last_line(output: Path) -> str:
 
 
 def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest: int | None = None, seed: int = 1) -> None:
-    """Write vocabulary.tsv, meta.json and <split>.bin with so many tokens each, whose frequencies follow Zipf's law.
+    """Write vocabulary.tsv, meta.json and <split>.bin with random token ids, whose frequencies follow Zipf's law.
 
-    longest: the ids are sentence pairs of up to so many tokens a side; None: one stream.
+    Args:
+        rows: number of token types, including special tokens.
+        splits: split -> number of tokens.
+        longest: maximum tokens per side of a sentence pair; None: one stream without pairs.
     """
     folder.mkdir(parents=True)
     random, share = np.random.default_rng(seed), 1.0 / np.arange(1, rows - len(SPECIALS) + 1)
@@ -166,7 +177,7 @@ def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest
 
 
 def add_labels(folder: Path, kind: str, classes: int, pixels: int, seed: int = 1) -> None:
-    """Give each document of random token files a class, or turn them into images; other kinds stay as they are."""
+    """Add random classes to documents, or turn random token files into images. Other kinds are left unchanged."""
     random, meta = np.random.default_rng(seed), token_files.read_meta(folder)
     for split in meta["splits"] if kind in ("documents", "images") else ():
         ids = np.array(token_files.tokens(folder, split))
@@ -182,7 +193,7 @@ def add_labels(folder: Path, kind: str, classes: int, pixels: int, seed: int = 1
 
 
 def _paired(ids: np.ndarray, longest: int, random: np.random.Generator) -> np.ndarray:
-    """Sentences of 2 to `longest` ids, their ends included; both sides of a pair are equally long."""
+    """Split ids into sentence pairs of 2 to `longest` ids a side, including EOS. Both sides have equal length."""
     ids, start = ids.copy(), 0
     while start < len(ids):
         length = int(random.integers(2, longest + 1))
