@@ -1,8 +1,9 @@
 """Adoption of a scale's outputs for changed code that is shown to be equivalent, so that nothing is trained again.
 
 A stage of dvc.lock is a candidate if its job differs from the present job only in the code. The old and the new code both train
-each candidate run for a few steps (trials.py). Other candidates run again in full (replays.py). The present jobs are written into
-dvc.lock only if the outputs of every candidate are byte-identical.
+each distinct candidate run for a few steps (trials.py). Data stages run again on this scale, and stages that use a trained model
+run again on the demo (replays.py). The present jobs are written into dvc.lock only if all outputs are byte-identical
+after known renames (renames.py).
 """
 
 import os
