@@ -10,6 +10,8 @@ from raretokens.tools.measure.measurement import Measurement
 
 
 class Difference(NamedTuple):
+    """A metric of two embeddings, with an interval of the difference."""
+
     path: str
     first: float
     second: float
@@ -22,6 +24,8 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
+    """Two embeddings with the differences of their metrics."""
+
     first: str  # titles of measurements
     second: str
     differences: list[Difference]

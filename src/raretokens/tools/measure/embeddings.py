@@ -180,7 +180,7 @@ def _has_head(config: Mapping[str, Any]) -> bool:
 def tensor_named(
     tensors: Mapping[str, StoredMatrix], endings: tuple[str, ...], rows: int | None = None
 ) -> StoredMatrix | None:
-    """Return the matrix whose name has the first possible ending. If several have it, return the one with the shortest name.
+    """Return the matrix with the first ending that any name has. Of several such matrices, the shortest name counts.
 
     Args:
         tensors: tensors by name.

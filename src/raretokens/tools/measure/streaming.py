@@ -1,8 +1,8 @@
 """Sums over embeddings that are too large for memory. Each embedding is read from its file once for all metrics.
 
-One pass over a set of rows computes their sum, squared lengths and Gram matrix. The eigenvectors follow from the Gram matrix,
-also those of the centred embedding. Matrix products are float32, and sums of blocks are float64. The partition functions of
-I(W) use evenly spaced rows. The signatures contain both facts.
+One pass over a set of rows computes the sums of rows and of unit rows, and the Gram matrix. The eigenvectors follow from the
+Gram matrix, also those of the centred embedding. Matrix products are float32, and sums of blocks are float64. The partition
+functions of I(W) use evenly spaced rows. The signatures contain both facts.
 """
 
 from dataclasses import dataclass
@@ -22,6 +22,8 @@ PARTITION_ROWS = 65_536  # rows that represent all rows in I(W) at width 4096; n
 
 
 class Sums(NamedTuple):
+    """Sums over rows w and over unit rows w / |w|, and the Gram matrix of the rows."""
+
     total: np.ndarray  # d
     squares: float
     unit_total: np.ndarray  # d
@@ -30,10 +32,12 @@ class Sums(NamedTuple):
 
 
 def is_large(rows: int, width: int) -> bool:
+    """Whether an embedding is streamed."""
     return rows * width**2 > MAX_WORK
 
 
 def max_partition_rows(width: int) -> int:
+    """Return the number of rows that represent all rows in I(W)."""
     return PARTITION_ROWS * max(1, 4096**2 // width**2)
 
 

@@ -20,6 +20,8 @@ MAX_WORD = 10_000  # bytes
 
 
 class WordVectors(NamedTuple):
+    """Words, and their vectors in a temporary file."""
+
     words: list[str]
     width: int
     folder: tempfile.TemporaryDirectory  # its file `rows` contains the numbers, float32
@@ -36,6 +38,7 @@ class Writer:
         self.rows = open(f"{self.folder.name}/rows", "wb")  # noqa: SIM115
 
     def add(self, word: bytes, row: np.ndarray) -> None:
+        """Add a row, unless its word was added before."""
         name = word.decode("utf-8", "replace")
         self.damaged += "\ufffd" in name
         if name in self.words:
@@ -45,6 +48,7 @@ class Writer:
         self.rows.write(row.astype("<f4", copy=False).tobytes())
 
     def finish(self, path: Path, width: int, declared: int | None) -> WordVectors:
+        """Close the file, and return its words. `declared`: the number of rows in the first line, if it has one."""
         self.rows.close()
         found, notes = len(self.words) + self.duplicates, []
         if not found:
