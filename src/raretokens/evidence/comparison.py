@@ -55,6 +55,7 @@ class Comparison:
 
     @classmethod
     def of_claim(cls, claim: Claim, scores: Scores) -> "Comparison":
+        """Return the comparison of a claim."""
         control = {name: side for name, side in claim.all_sides.items() if name not in claim.sides}
         return cls(claim.effect, claim.sides, scores, control)
 

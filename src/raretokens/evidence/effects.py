@@ -49,10 +49,12 @@ def _effect_of_pair(kind: EffectKind, left: Any, right: Any = None) -> Any:
 
 
 def to_additive(kind: EffectKind, effects: Any) -> Any:
+    """Transform effects to the additive scale: the logarithm of a ratio, other effects unchanged."""
     return np.log(effects) if kind == "ratio" else np.asarray(effects)
 
 
 def from_additive(kind: EffectKind, effects: Any) -> Any:
+    """Transform effects back from the additive scale."""
     return np.exp(effects) if kind == "ratio" else np.asarray(effects)
 
 

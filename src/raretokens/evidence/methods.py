@@ -39,11 +39,11 @@ class Change:
     title: str
     effect: Effect
     verdict: str  # better, worse, inconclusive or not testable
-    logit_bias: float | None  # lower bound on the ratio of the logit-bias baseline; rare-token perplexity only
+    logit_bias: float | None  # upper bound on the ratio of the logit-bias baseline; rare-token perplexity only
 
     @property
     def share(self) -> float:
-        """The relative change: the absolute log ratio of positive numbers, or infinity if a positive number falls to 0."""
+        """The relative change: |log ratio| of positive numbers, infinity if a number falls to 0, else |difference| / maximum."""
         left, right = self.effect.left, self.effect.right
         assert left is not None and right is not None
         if left > 0 < right:
@@ -52,13 +52,14 @@ class Change:
 
     @property
     def improves(self) -> bool:
-        """Whether the metric is better, and by more than the bound on the logit-bias baseline."""
+        """Whether the metric is better by at least LEAST, and its ratio is below the bound of the logit-bias baseline."""
         bias, value = self.logit_bias, self.effect.value
         is_explained = bias is not None and value is not None and bias <= value
         return self.verdict == "better" and self.share >= LEAST and not is_explained
 
     @property
     def degrades(self) -> bool:
+        """Whether the metric is worse by at least LEAST."""
         return self.verdict == "worse" and self.share >= LEAST
 
 
@@ -97,7 +98,7 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
 
 
 def logit_bias_bound(run: str, baseline: str, scores: Scores) -> float | None:
-    """Return a lower bound on the ratio of rare-token perplexities that the logit-bias baseline reaches.
+    """Return an upper bound on the ratio of rare-token perplexities of the logit-bias baseline to maximum likelihood.
 
     The baseline is maximum likelihood plus one constant on the logits of all rare types, chosen to give the rare types the
     run's mean probability. Let m be their probability at a position under maximum likelihood. A constant with factor c

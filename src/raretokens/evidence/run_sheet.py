@@ -26,6 +26,8 @@ class SheetLine(Section):
 
 
 class Sheet(Section):
+    """The run sheet of a scale, with the text of each task."""
+
     scale: str
     corpora: dict[str, str]  # task -> the text of this scale
     baselines: dict[str, dict[str, str]]  # task -> score file that needs no model -> its corpus

@@ -33,6 +33,7 @@ class Value:
         return self._kept([place for place, seed in enumerate(self.seeds) if seed in seeds])
 
     def largest(self) -> "Value":
+        """Return the largest value alone."""
         return self._kept([self.values.index(max(self.values))]) or self
 
     def _kept(self, places: list[int]) -> "Value | None":
@@ -45,6 +46,7 @@ class Value:
 
     @property
     def spread(self) -> float | None:
+        """Half the range of the values, or None with one seed."""
         return (max(self.values) - min(self.values)) / 2 if len(self.values) > 1 else None
 
 
@@ -204,6 +206,7 @@ class Scores:
         return dict(pair.partition(":")[::2] for pair in listed.get(metric, "").split("|")).get(part)
 
     def option(self, name: str, option: str) -> Any:
+        """Return an option of the run's objective, or None."""
         return self.fact(name, f"options.{option}")
 
     def points(self, name: str) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from raretokens.papers.declarations import Declarations
 
 
 class Outcome(StrEnum):
-    """Outcomes in the order of reports: failed and untested claims come before reproduced claims."""
+    """Outcomes of a claim. Reports list them in reverse order, reproduced claims first."""
 
     CONTRADICTED = "contradicted"
     NOT_TESTABLE = "not testable"
@@ -92,6 +92,7 @@ class Verdict:
 
 
 def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict]:
+    """Return the verdicts on all claims."""
     return [judge(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
 
 
@@ -105,6 +106,7 @@ def conclusions(verdicts: Iterable[Verdict], declared: Declarations) -> list[Ver
 
 
 def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict:
+    """Return the verdict on a claim."""
     comparison = Comparison.of_claim(claim, scores)
     reported = reported_effect(claim, declared)
     obstacle = unmet([declared.preconditions[need] for need in claim.needs], comparison)

@@ -63,6 +63,8 @@ class Precondition(Section):
 
 
 class Claim(Section):
+    """A conclusion of a paper as a comparison of runs, or our own interpretation, control or experiment."""
+
     file: str = Field("", description="its name without .yaml; never written")
     paper: str = Field("", description="as reports call it; absent: the file's name")
     kind: Literal["conclusion", "interpretation", "control", "experiment"] = Field(

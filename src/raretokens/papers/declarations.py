@@ -28,6 +28,7 @@ class Tolerance(Section):
         return " or ".join(f"{value:g} {kind}" for kind, value in self.model_dump().items() if value) or "exact"
 
     def allows(self, before: float, after: float) -> bool:
+        """Whether the difference of two numbers is within the tolerance."""
         return abs(after - before) <= self.around(before) + 1e-12
 
     def around(self, number: float) -> float:

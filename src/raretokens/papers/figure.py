@@ -16,6 +16,8 @@ NEEDED = {
 
 
 class Panel(Section):
+    """A panel of a figure."""
+
     title: str = Field(description="above the panel; may hold {of}")
     kind: Literal["scatter", "line", "sweep", "effect", "missing"] = Field(description="how it is drawn")
     series: str | None = Field(None, description="of the run's points; a beginning of names where nth is set")
@@ -43,6 +45,8 @@ class Panel(Section):
 
 
 class Figure(Section):
+    """A figure of a paper: data/paper/figures.yaml."""
+
     title: str = Field(description="what it shows")
     paper: str = Field(description="whose figure it is")
     place: str = Field(description="in the paper")

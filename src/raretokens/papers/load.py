@@ -45,6 +45,7 @@ def load_declarations(folder: Path) -> Declarations:
 
 
 def load_figures(folder: Path) -> dict[str, Figure]:
+    """Load the figures of a folder."""
     return _named(folder / "figures.yaml", Figure)
 
 

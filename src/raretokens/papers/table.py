@@ -179,6 +179,7 @@ class Table(Section):
 
     @property
     def own_tokens(self) -> str:
+        """The table's tokens, or the first tokens of its task."""
         return self.tokens or (TASKS[self.task].tokens[0] if self.task in TASKS else self.task)
 
     @property

@@ -40,6 +40,8 @@ Direction = Literal["same", "opposite", ""]
 
 @dataclass(frozen=True)
 class Cell:
+    """A cell of a table, with all values as text."""
+
     row: str
     column: str
     metric: str

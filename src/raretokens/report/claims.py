@@ -57,6 +57,7 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
 
 
 def to_csv(verdicts: list[Verdict]) -> str:
+    """Return all verdicts as CSV, one per line."""
     rows = ([show(verdict) for show in COLUMNS.values()] for verdict in verdicts)
     return csv_files.to_csv(rows, list(COLUMNS))
 

@@ -129,6 +129,7 @@ def _side_by_side(before: str, now: str, keys: list[str]) -> Iterator[tuple[Any,
 
 
 def table_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+    """Yield the moves of a table. A changed reported number is always out of tolerance."""
     for (row, column), old, new in _side_by_side(before, now, ["row", "column"]):
         if not old or not new:
             yield _presence_move(place, row, column, bool(old), bool(new))

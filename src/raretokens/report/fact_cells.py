@@ -12,6 +12,8 @@ from raretokens.report.cells import Cell, compared, is_same, joined, parts, ways
 
 
 class Measured(NamedTuple):
+    """The measured value of a fact, or the reason why there is none."""
+
     value: Any = None  # a list if the cell has several numbers
     run: str = ""  # <task>/<run>
     reason: str = ""  # why there is no value

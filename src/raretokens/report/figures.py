@@ -52,6 +52,7 @@ def picture_kind(panels: Iterable[Panel]) -> str:
 
 
 def draw(panels: list[PanelPoints], canvas: Canvas, rows: int, columns: int) -> None:
+    """Draw the panels on a grid of rows and columns."""
     axes = list(canvas.subplots(rows, columns, squeeze=False).flat)
     styles = Styles(panels)
     for panel, axis in zip(panels, axes, strict=False):

@@ -90,6 +90,8 @@ def _version(package: str) -> str:
 
 @dataclass(frozen=True)
 class Counts:
+    """Numbers of reported and measured cells."""
+
     files: int
     reported: int
     dashes: int  # reported cells that are dashes

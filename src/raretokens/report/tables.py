@@ -39,6 +39,8 @@ WAYS = {"same": "⇈", "opposite": "⇅"}
 
 @dataclass(frozen=True)
 class Grid:
+    """The cells of a table, arranged in rows and columns."""
+
     columns: list[str]
     rows: dict[str, list[Cell | None]]  # title, with its addition in parentheses -> a cell or None for each column
     added: list[str]  # rows that the paper's table does not have
@@ -73,6 +75,7 @@ class Marks:
 
 
 def marked(cell: Cell | None, marks: Marks) -> str:
+    """Return the text of a cell with its markup."""
     if cell is None:
         return ""
     paper = ""
