@@ -14,7 +14,7 @@ class SheetLine(Section):
     tokens: str  # folder of its token files
     reverse: bool = False
     init_from: str | None = None  # run whose weights the run starts from
-    options: dict[str, Any] = {}  # of the objective
+    options: dict[str, Any] = {}  # options of the objective
     parameters_hash: str = ""  # hash of the parameters of all stages of the run; a current score file contains the same hash
 
     def same_model(self, other: "SheetLine") -> bool:

@@ -225,7 +225,9 @@ class AllScores(dict[str, Scores]):
     """Scores of each task of the run sheet. Any other task has no runs."""
 
     def __init__(self, sheet: Sheet, folder: Path) -> None:
-        """Args:
+        """Prepare the scores of each task, which are read on demand.
+
+        Args:
             sheet: the run sheet.
             folder: reports/runs.
         """

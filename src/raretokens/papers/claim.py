@@ -28,7 +28,7 @@ class Side(Section):
 
 
 class Control(Section):
-    """The effect without its cause. It is subtracted from the claim's effect, or divides it if the effect is a ratio."""
+    """The same effect in runs without the cause. It is subtracted from the claim's effect, or divides a ratio."""
 
     left: Side = Field(description="in the place of the claim's left side")
     right: Side | None = Field(None, description="in the place of its right side")

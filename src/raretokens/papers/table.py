@@ -174,7 +174,7 @@ class Table(Section):
 
     @property
     def token(self) -> str:
-        """The tokens that the table's runs read, as a word of the reports."""
+        """Unit of the table's runs in reports: a word or a subword token."""
         return "word" if self.own_tokens == "words" else "piece"
 
     @property

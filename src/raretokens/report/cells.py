@@ -125,7 +125,7 @@ def is_same(text: str, value: Any, within: float) -> bool:
 
 
 def ways(text: str, values: list[Any]) -> Direction:
-    """Return "same" if all numbers of a cell have the sign of the reported numbers, "opposite" if none has, else ""."""
+    """Return "same" if all numbers of a cell have the reported signs, "opposite" if all have the other sign, else ""."""
     reported = [number(part) for part in parts(text)]
     if len(reported) != len(values) or None in (*reported, *values):
         return ""
