@@ -1,1 +1,1 @@
-"""The training loop, its state on disk, and how text is cut into updates."""
+"""The training loop, its resumable state on disk, and the batches of each task."""

@@ -1,9 +1,9 @@
-"""Which sequences make up which update.
+"""Assignment of sequences to training steps, and loading of their batches.
 
-An update is a pure function of (data, seed, update number): a resumed run, another micro-batch size or more processes see
-the same sequences. Micro-batches only cut an update into pieces.
+The data of a training step are a pure function of (data, seed, step number). A resumed run, another micro-batch size or more
+processes therefore see the same sequences. Micro-batches only split the data of a step.
 
-Updates made ready for the device: by torch's own loader, in processes of their own and in pinned memory on a GPU.
+Torch's DataLoader prepares the data of the steps, in worker processes and, for a GPU, in pinned memory.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from raretokens.tokenization.vocabulary import PAD
 
 class Batch(NamedTuple):
     inputs: tuple[Tensor, ...]  # arguments of the model, each sequences x positions
-    targets: Tensor  # sequences x positions; PAD where there is none
+    targets: Tensor  # sequences x positions; PAD at positions without a target
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(
@@ -30,36 +30,36 @@ class Batch(NamedTuple):
 
 
 class Updates(Protocol):
-    """How a text is cut into updates."""
+    """Protocol of the data of a run, split into training steps; an `update` is the index array of one step's data."""
 
     updates_per_epoch: int
-    in_order: bool  # a batch of everything() needs what a model carries from the one before it
+    in_order: bool  # whether each batch of everything() needs the model state after the previous batch
 
     @property
     def length(self) -> float:
-        """Mean positions of a sequence."""
+        """Mean number of positions of a sequence."""
 
     def update(self, number: int) -> np.ndarray:
-        """What update `number` (from 0) consists of, in numbers that mean something to this object alone."""
+        """Return the index array of training step `number` (from 0), in a format private to the class."""
 
     def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Occurrences of each type among the targets of an update (N, int64)."""
+        """Count each type among the targets of a step (N, int64)."""
 
     def targets(self, update: np.ndarray) -> int:
-        """What the update's loss is the mean over: of all micro-batches and processes together."""
+        """Return the number of targets over which the step's loss is averaged, in all micro-batches and processes."""
 
     def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        """What a process trains of an update."""
+        """Return the part of a step that process `rank` trains on."""
 
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """Micro-batches of at most that many tokens."""
+        """Yield micro-batches of at most `tokens` tokens."""
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """The whole text in such batches: for validation."""
+        """Yield the whole text in batches of at most `tokens` tokens, for validation."""
 
 
 def check_size(updates: Updates, task: str, tokens_per_step: int) -> None:
-    """Raise UserError where the text does not fill one update."""
+    """Raise UserError if the text is too short for one training step."""
     if updates.updates_per_epoch == 0:
         raise UserError(
             f"{task}.training.tokens_per_step: {tokens_per_step} is more than the whole training text; allowed: less"
@@ -67,13 +67,13 @@ def check_size(updates: Updates, task: str, tokens_per_step: int) -> None:
 
 
 class Prepared(NamedTuple):
-    counts: Tensor  # N, int64: targets of the whole update by type
-    targets: int  # of the whole update
+    counts: Tensor  # N, int64: targets of the whole step by type
+    targets: int  # number of targets of the whole step
     batches: list[Batch]  # micro-batches of this process
 
 
 class PreparedUpdates(Dataset):
-    """Update by number (from 0), a pure function of it: so workers, a stop and a resume change nothing."""
+    """Dataset of training steps, indexed from 0. An item depends only on its index, so workers and resumes change nothing."""
 
     def __init__(self, data: Updates, vocabulary: int, micro_batch: int, rank: int = 0, processes: int = 1) -> None:
         self.data, self.vocabulary, self.micro_batch = data, vocabulary, micro_batch
@@ -86,14 +86,14 @@ class PreparedUpdates(Dataset):
         return Prepared(counts, self.data.targets(chosen), batches or [self._idle(chosen)])
 
     def _idle(self, chosen) -> Batch:
-        """For a process that an update has nothing for: the others wait for its gradient, which is zero without targets."""
+        """Return a batch without targets, for a process with no data in this step: the others wait for its zero gradient."""
         batch = next(self.data.cut(chosen[:1], 1))
         return batch._replace(targets=torch.full_like(batch.targets, PAD))
 
 
 def loaded(updates: PreparedUpdates, numbers: range, workers: int, device: torch.device) -> Iterator[Prepared]:
-    """The updates of these numbers in order."""
-    # A generator of its own: the loader draws from it, and the global one is that of the dropout masks.
+    """Return an iterator over the training steps of these numbers, in order."""
+    # The loader needs its own generator, because the global one determines the dropout masks.
     return iter(
         DataLoader(
             updates,

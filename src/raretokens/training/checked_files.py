@@ -1,4 +1,4 @@
-"""Files with checksums: damaged files are set aside and never used."""
+"""Files with checksums; damaged files are renamed or copied to damaged-<name> and never used."""
 
 import hashlib
 import shutil
@@ -8,13 +8,13 @@ from typing import IO, Any
 
 from raretokens.files import atomic_write
 
-DIGITS = 32  # of a checksum
+DIGITS = 32  # hexadecimal digits of a checksum
 
 
 class CheckedFiles:
-    """Files of a folder; is_main: of several processes that read them this one writes.
+    """Files of a folder with their checksums; is_main: whether this process writes, while all processes read.
 
-    The checksum of a file that grows is "<bytes>:<checksum>", of its first so many bytes.
+    The checksum of a growing file has the form "<bytes>:<checksum>" and covers the first <bytes> bytes.
     """
 
     def __init__(self, folder: Path, is_main: bool) -> None:
@@ -22,7 +22,7 @@ class CheckedFiles:
         self.sums: dict[str, str] = {}  # name -> checksum
 
     def keep(self, name: str, write: Callable[[Path], None]) -> None:
-        """Write a file by a function that is given a path."""
+        """Write a file atomically with `write`, which receives a path, and record its checksum."""
         if self.is_main:
             with atomic_write(self.folder / name) as part:
                 write(part)
@@ -35,9 +35,9 @@ class CheckedFiles:
                 self.sums.pop(name, None)
 
     def damaged(self, sums: dict[str, str]) -> list[str]:
-        """Return the names of missing or changed files, after setting them aside.
+        """Return the names of missing or changed files, after setting them aside as damaged-<name>.
 
-        A file that grows is copied, since its beginning may be whole and enough for an earlier state.
+        A growing file is copied instead of renamed, because an earlier state may need only its intact beginning.
         """
         bad = [name for name, known in sums.items() if not _is(self.folder / name, known)]
         for name in bad:
@@ -55,11 +55,11 @@ def _is(path: Path, known: str) -> bool:
         return False
 
 
-BLOCK = 1 << 20  # bytes read at once
+BLOCK = 1 << 20  # bytes per read
 
 
 def digest(path: Path, size: int | None = None) -> Any:
-    """Return the sha256 object of a file, or of its first `size` bytes. Raises OSError where the file has fewer."""
+    """Return the sha256 object of a file, or of its first `size` bytes. Raises OSError if the file is shorter."""
     found, left = hashlib.sha256(), size
     with open(path, "rb") as file:
         while block := file.read(BLOCK if left is None else min(BLOCK, left)):
@@ -80,7 +80,7 @@ def short(sha256: Any) -> str:
 
 
 class HashingFile:
-    """A file that is written from its start to its end, and its checksum so far."""
+    """Wrapper of a file that is written sequentially, with the checksum of the bytes so far."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._digest = file, hashlib.sha256()

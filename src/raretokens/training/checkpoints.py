@@ -1,4 +1,4 @@
-"""What a run leaves: log and summary, kept up to date while it trains, and the weights at its end."""
+"""Output files of a run: log and summary, refreshed during training, and the final weights."""
 
 import json
 from contextlib import ExitStack
@@ -24,14 +24,14 @@ class Checkpoint(NamedTuple):
 
 
 def kept_after(kept: list[Checkpoint], new: Checkpoint, keep: int | str) -> list[Checkpoint]:
-    """Checkpoints to keep when one more has been validated: the best one, or the last `keep`."""
+    """Return the checkpoints to keep after a new validation: the best one, or the last `keep`."""
     if keep == "best":
         return [min([*kept, new], key=lambda item: item.valid_nll)]
     return [*kept, new][-keep:]
 
 
 def average(files: list[Path]) -> dict[str, Tensor]:
-    """The mean of the weights in these files, in float32; one tensor of each is in memory at a time."""
+    """Return the mean of the weights in these files, in float32, with one tensor of each file in memory at a time."""
     with ExitStack() as stack:
         opened = [stack.enter_context(safe_open(path, "pt")) for path in files]
         return {
@@ -42,14 +42,14 @@ def average(files: list[Path]) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Files of one run; only the main process of several writes them."""
+    """Output files of one run; only the main process writes them."""
 
     into: Path
-    facts: dict  # of the run, beside what is measured
+    facts: dict  # entries of training.json that do not depend on the training progress
     is_main: bool = True
 
     def publish(self, log: Log, until: Position, kept: list[Checkpoint], valid_nll: float | None = None) -> None:
-        """Write log.tsv and training.json as they stand; valid_nll is that of the weights as kept, once it is known."""
+        """Write log.tsv and training.json up to `until`; valid_nll: validation NLL of the final weights, if known."""
         last = until.last
         if not self.is_main or last is None:
             return
@@ -61,9 +61,10 @@ class Outputs:
         write_text(self.into / "training.json", json.dumps({**summary, **self.facts}, indent=1) + "\n")
 
     def weights(self, weights: dict[str, Tensor], snapshots: dict[str, Tensor]) -> None:
-        """Write the copies of the embedding matrix that were set aside on the way and, last, the weights that are kept.
+        """Write the snapshots of the embedding matrix and then the final weights, so that weights exist only in complete runs.
 
-        So where there are weights the run is whole. Raises UserError where a number in them is none.
+        Raises:
+            UserError: if the weights contain NaN or Inf.
         """
         if not self.is_main:
             return

@@ -1,7 +1,7 @@
-"""What a run's training is told; all that can change its result, beside token files and code.
+"""Configuration of a training run, and the registry of optimizer rules.
 
-How a machine carries a training out: what changes the speed and not the answer.
-Which optimizer rules there are, read from their files without importing them.
+`Training` contains all settings that can change the result, apart from token files and code. `Execution` contains settings of the
+machine that change the speed but not the result. Rules are read from their files without importing them.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class RuleChoice(Strict):
-    """How the weights move: a file of training/rules/. Further keys are its options (OPTIONS of that file)."""
+    """Optimizer rule, a file of training/rules/. Further keys are options of the rule (OPTIONS of that file)."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -31,21 +31,21 @@ class RuleChoice(Strict):
 
 
 class Training(Strict):
-    """Recipe of a run."""
+    """Training settings of a run."""
 
     steps: Count
-    tokens_per_step: Count  # of all devices together
-    block: Length  # tokens of a sequence; of translation the longest sentence
+    tokens_per_step: Count  # tokens of all devices together
+    block: Length  # tokens per sequence; for translation, tokens of the longest sentence
     peak_lr: PositiveFloat
     rule: RuleChoice = RuleChoice()
-    warmup: Count = 1  # steps, of warmup_adam
-    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = [0.9, 0.98]  # of Adam
+    warmup: Count = 1  # warm-up steps of warmup_adam
+    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = [0.9, 0.98]  # betas of Adam
     weight_decay: Annotated[float, Field(ge=0.0)]
     label_smoothing: Annotated[float, Field(ge=0.0, lt=1.0)]
     validate_every: Count | Literal["epoch"]
-    validation_tokens: Count | None = None  # from the start of the text; None: all
-    stop_window: Count | None = None  # end when a validation is worse than the best of all but so many before it
-    keep: Count | Literal["best"]  # of the validated checkpoints: the mean of the last ones, or the best
+    validation_tokens: Count | None = None  # first tokens of the validation text; None: all
+    stop_window: Count | None = None  # stop if a validation is worse than the best one before the last `stop_window`
+    keep: Count | Literal["best"]  # final weights: mean of the last `keep` validated checkpoints, or the best one
     snapshot_every: Count  # steps between two copies of the embedding matrix
     precision: Literal["float32", "bfloat16"] = "float32"
 
@@ -58,17 +58,17 @@ class TrainJob(Section):
 
 @dataclass(frozen=True)
 class Execution:
-    micro_batch: int = 2048  # tokens of one forward and backward pass
-    workers: int = 0  # processes that prepare updates ahead of the training; 0: it does so itself
-    compile: bool = False  # torch.compile of the model
-    save_seconds: float = 120.0  # between two saves of the resumable state
-    save_updates: int = 0  # saves by number of updates instead, if positive
+    micro_batch: int = 2048  # tokens per forward and backward pass
+    workers: int = 0  # processes that prepare batches; 0: the training process prepares them
+    compile: bool = False  # whether to use torch.compile
+    save_seconds: float = 120.0  # seconds between two saves of the resumable state
+    save_updates: int = 0  # training steps between two saves, instead of seconds, if positive
 
 
 FOLDER = Path(__file__).with_name("rules")
 
 
 def known_rules() -> dict[str, dict[str, Any]]:
-    """Name -> option -> default."""
+    """Return the options of each rule with their defaults: rule -> option -> default."""
     files = sorted(FOLDER.glob("*.py"))
     return {path.stem: options for path in files if (options := literal(path, "OPTIONS")) is not None}

@@ -1,7 +1,7 @@
-"""The loss of a batch, between the model's output and the objective. Some tasks have one of their own.
+"""Criteria: each computes the loss of a batch from the model's output and the objective.
 
-There are four: a softmax over the embedding matrix; recurrent language models, which carry states from batch to batch;
-classifiers; skip-gram with negative sampling.
+There are four criteria: a softmax over the embedding matrix, recurrent language models (which carry states from batch to batch),
+classifiers, and skip-gram with negative sampling. A task may define its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,41 +38,44 @@ def changed(objective: Objective, hooks: Iterable[str] = SOFTMAX_HOOKS) -> list[
 class Criterion:
     """The objective's loss of final hidden states and the embedding matrix.
 
-    A subclass may compute more, or something else. The objective's penalty(), begin_update(), end_update() and frozen rows act
-    all the same: the loop asks for them. What it carries from batch to batch is in state_dict().
+    A subclass may compute another loss. The training loop itself calls the objective's penalty(), begin_update() and end_update()
+    and handles frozen rows. State that a criterion carries from batch to batch belongs in state_dict().
     """
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         self.model, self.objective = model, objective
 
     def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:
-        """Sums over the batch's targets: what is minimised, and the NLL. forward: the model, shared by several processes."""
+        """Return sums over the batch's targets: the loss to minimise, and the NLL.
+
+        forward: the model, wrapped for distributed training.
+        """
         return self.objective.loss(forward(*batch.inputs), self.model.embedding, batch.targets, inputs=batch.inputs)
 
     def count(self, batch: Batch) -> Tensor:
-        """How many targets that NLL is of."""
+        """Return the number of targets in the batch's NLL."""
         return (batch.targets != self.objective.facts.pad).sum()
 
     @contextmanager
     def validation(self) -> Iterator[None]:
-        """Inside, batches are those of the validation text, from its start; afterwards training goes on where it was."""
+        """Context for a pass over the validation text from its start; afterwards, the training state is restored."""
         yield
 
     def state_dict(self) -> dict[str, Any]:
-        """All processes call it together."""
+        """Return the state of all processes; all processes must call this method together."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """What state_dict() returned."""
+        """Load what `state_dict` returned."""
 
 
 class Carried(Criterion):
-    """Batches are those of columns.py; the model is one of awd_lstm.py's kind."""
+    """Criterion of recurrent language models (awd_lstm.py), whose batches are those of `Columns` in token_batches.py."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)
         self.before = torch.zeros(0, model.state)  # columns x state
-        self.own = torch.zeros(0, dtype=torch.bool)  # columns that this process reads
+        self.own = torch.zeros(0, dtype=torch.bool)  # mask of the columns that this process reads
         self.is_mixture = hasattr(model, "nll")
         if self.is_mixture and changed(objective):
             raise UserError(
@@ -94,7 +97,7 @@ class Carried(Criterion):
         return SummedLoss(nll, nll.detach())
 
     def _carried(self, columns: Tensor) -> Tensor:
-        """States before these columns; zeros where they begin."""
+        """Return the states before these positions of the columns, with zeros at the start of a column."""
         number = torch.where(columns < 0, -1 - columns, columns)
         more = int(number.max()) + 1 - len(self.before)
         self.before, self.own = self.before.to(columns.device), self.own.to(columns.device)
@@ -106,7 +109,7 @@ class Carried(Criterion):
     def _carry(self, columns: Tensor, after: Tensor, kept: Tensor) -> None:
         number = torch.where(columns < 0, -1 - columns, columns)[
             kept.any(1)
-        ]  # a batch without targets is another process's
+        ]  # a batch without targets repeats a column of another process
         self.before[number], self.own[number] = after[kept.any(1)], True
 
     @contextmanager
@@ -119,7 +122,7 @@ class Carried(Criterion):
             self.before, self.own = before, own
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of all processes' columns."""
+        """Return the states of the columns of all processes."""
         own = self.own.cpu()
         parts = gather_object([(own.nonzero().flatten(), self.before.cpu()[own])])
         columns, states = (torch.cat(part) for part in zip(*parts, strict=True))
@@ -131,16 +134,16 @@ class Carried(Criterion):
 
 
 class ClassScores(Criterion):
-    """Cross-entropy of the class of each document. Penalties and frozen rows of an objective act."""
+    """Cross-entropy of document classes. An objective acts only through penalties and frozen rows."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)
-        # Objective freeze has gate(), which returns None where only rows are frozen: the loss looks at it.
+        # The objective freeze overrides gate(), which returns None if it only freezes rows. So loss() checks the gate.
         if any(name != "gate" for name in changed(objective)):
             self._refuse()
 
     def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:
-        """Raises UserError for an objective that changes the gradient of a softmax over the embedding matrix."""
+        """Return the summed cross-entropy. Raises UserError if the objective gates the gradient of the embedding's softmax."""
         if torch.is_grad_enabled() and self.objective.gate() is not None:
             self._refuse()
         scores = forward(*batch.inputs)[:, 0]  # documents x classes
@@ -160,7 +163,7 @@ class ClassScores(Criterion):
 
 
 class NegativeSampling(Criterion):
-    """The loss of skip-gram. Of an objective, only what it does to the embedding matrix acts."""
+    """Negative-sampling loss of skip-gram. An objective acts only on the embedding matrix itself."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)

@@ -1,7 +1,4 @@
-"""Sentence pairs in buckets of like length: updates of a translation model.
-
-Documents with a class each: updates of a classifier.
-"""
+"""Batches of sentence pairs for translation, in buckets of similar length, and of documents for classifiers."""
 
 from collections.abc import Iterator
 
@@ -14,14 +11,14 @@ from raretokens.tokenization.token_files import Bitext
 from raretokens.tokenization.vocabulary import EOS, PAD
 from raretokens.training.batches import Batch
 
-BUCKETS = 8  # length buckets of an update of translation, as many as AGG's accumulated batches,
-SMALLEST_BUCKET = 512  # unless they would hold fewer tokens than this: small buckets are mostly padding
+BUCKETS = 8  # length buckets of a translation step, as many as the batches that AGG accumulates
+SMALLEST_BUCKET = 512  # least tokens of a bucket, because small buckets are mostly padding
 
 
 class Pairs:
-    """Translation: sentence pairs in buckets of like length; an update is some buckets, drawn anew each epoch.
+    """Sentence pairs of translation in buckets of similar length. A step consists of random buckets, reshuffled each epoch.
 
-    first: only the pairs that hold the first so many target tokens.
+    longest: most tokens of either side; first: keep only the pairs that contain the first `first` target tokens.
     """
 
     in_order = False
@@ -30,7 +27,7 @@ class Pairs:
         self, bitext: Bitext, longest: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
     ) -> None:
         self.bitext, self.seed = bitext, seed
-        self.size = bitext.lengths.max(1)  # of a pair: its longer side
+        self.size = bitext.lengths.max(1)  # tokens of each pair's longer side
         self.kept = np.flatnonzero(self.size <= longest)
         if first is not None:
             self.kept = self.kept[: max(int(np.searchsorted(bitext.lengths[self.kept, 1].cumsum(), first)), 1)]
@@ -43,20 +40,20 @@ class Pairs:
         self.updates_per_epoch = len(self.buckets) // self.per_update
 
     def _fill(self, tokens: int) -> list[np.ndarray]:
-        """Pairs sorted by length (ties in random order), cut where a padded bucket would exceed that many tokens."""
+        """Return buckets of at most `tokens` padded tokens, from pairs sorted by length with ties in random order."""
         shuffled = np.random.default_rng(self.seed).permutation(self.kept)
         source, target = self.bitext.lengths[shuffled].T
         return list(packed(shuffled[np.lexsort((source, target))], self.size, tokens))
 
     def update(self, number: int) -> np.ndarray:
-        """Indices of the pairs of update `number` (from 0)."""
+        """Return the indices of the pairs of step `number` (from 0)."""
         epoch, place = divmod(number, self.updates_per_epoch)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.buckets))
         chosen = order[place * self.per_update : (place + 1) * self.per_update]
         return np.concatenate([self.buckets[bucket] for bucket in chosen])
 
     def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Occurrences of each type among the targets of an update."""
+        """Count each type among the targets of a step."""
         return np.bincount(np.concatenate([self.bitext.pair(i)[1] for i in update]), minlength=vocabulary)
 
     def targets(self, update: np.ndarray) -> int:
@@ -64,11 +61,11 @@ class Pairs:
 
     @property
     def length(self) -> float:
-        """Mean positions of a side of a pair."""
+        """Mean number of tokens of one side of a pair."""
         return float(self.bitext.lengths[self.kept].mean())
 
     def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        """What a process trains of an update: whole buckets, or a part of one where there are more processes than buckets."""
+        """Return a process's part of a step: whole buckets, or part of a bucket if there are more processes than buckets."""
         buckets = self._apart(update)
         if processes <= len(buckets):
             return np.concatenate(buckets[rank::processes])
@@ -76,16 +73,16 @@ class Pairs:
         return buckets[bucket][rank // len(buckets) :: len(range(bucket, processes, len(buckets)))]
 
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """Micro-batches of at most that many padded tokens (at least one pair), each from one bucket: so padding is rare."""
+        """Yield micro-batches of at most `tokens` padded tokens (at least one pair), each from one bucket to limit padding."""
         for bucket in self._apart(update):
             yield from self._batches(bucket, tokens)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """All pairs, short ones first: for validation."""
+        """Yield all pairs, short pairs first, for validation."""
         yield from self._batches(self.kept, tokens)
 
     def _apart(self, update: np.ndarray) -> list[np.ndarray]:
-        """The buckets of an update, or of a part of it."""
+        """Split a step, or part of a step, into its buckets."""
         return np.split(update, np.flatnonzero(np.diff(self.bucket_of[update])) + 1)
 
     def _batches(self, pairs: np.ndarray, tokens: int) -> Iterator[Batch]:
@@ -99,7 +96,7 @@ class Pairs:
 
 
 def packed(pairs: np.ndarray, size: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
-    """Cut a list sorted by length so that (pairs in a part) x (longest of it) stays within tokens."""
+    """Yield parts of a list sorted by length such that (items of a part) x (longest item) is at most `tokens`."""
     first = longest = 0
     for place, pair in enumerate(pairs):
         longest = max(longest, size[pair])
@@ -118,10 +115,12 @@ def padded(rows: tuple[np.ndarray, ...] | list[np.ndarray]) -> Tensor:
 
 
 class Documents:
-    """Documents of a token stream, which `</s>` ends, in a new order each epoch; each is cut after its first `block` ids.
+    """Documents of a token stream, each ended by `</s>` and truncated to `block` ids, reshuffled each epoch.
 
-    labels: number of the class of each. An update is tokens_per_step // block documents, and one batch: batch normalisation
-    sees all of it, so it is never split, whatever a micro-batch holds. first: only documents within so many tokens.
+    A step consists of tokens_per_step // block documents in one batch. The batch is never split into micro-batches, because batch
+    normalisation needs all of it.
+
+    labels: class of each document; first: keep only documents within the first `first` tokens.
     """
 
     in_order = False
@@ -146,13 +145,13 @@ class Documents:
         self.updates_per_epoch = kept // self.per_update
 
     def update(self, number: int) -> np.ndarray:
-        """Documents of update `number` (from 0)."""
+        """Return the indices of the documents of step `number` (from 0)."""
         epoch, place = divmod(number, self.updates_per_epoch)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.labels))
         return order[place * self.per_update : (place + 1) * self.per_update]
 
     def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Occurrences of each type in the documents of an update."""
+        """Count each type in the documents of a step."""
         ids = np.concatenate([self._ids(document) for document in update])
         return np.bincount(ids, minlength=vocabulary)
 
@@ -161,7 +160,7 @@ class Documents:
 
     @property
     def length(self) -> float:
-        """Mean positions of a document."""
+        """Mean number of tokens of a document after truncation."""
         return float(self.size.mean())
 
     def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
@@ -170,17 +169,17 @@ class Documents:
         return update
 
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """The whole update."""
+        """Yield the whole step as one batch."""
         yield self._batch(update)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """All documents, short ones first, in batches of at most so many padded tokens (at least one document)."""
+        """Yield all documents, short ones first, in batches of at most `tokens` padded tokens (at least one document)."""
         for documents in packed(self.by_length, self.size, tokens):
             yield self._batch(documents)
 
     @property
     def by_length(self) -> np.ndarray:
-        """The documents in the order of `everything`."""
+        """Indices of the documents in the order of `everything`."""
         return np.argsort(self.size, kind="stable")
 
     def _ids(self, document: int) -> np.ndarray:
@@ -188,6 +187,6 @@ class Documents:
         return self.tokens[start : start + self.size[document]].astype(np.int64)
 
     def _batch(self, documents: np.ndarray) -> Batch:
-        """Targets are numbers of classes."""
+        """Return a batch whose targets are class indices."""
         labels = torch.from_numpy(self.labels[documents].astype(np.int64))
         return Batch((padded([self._ids(document) for document in documents]),), labels[:, None])

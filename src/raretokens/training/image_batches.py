@@ -1,4 +1,4 @@
-"""Images with a class each: updates of a classifier of images."""
+"""Batches of labelled images for image classifiers."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from raretokens.training.batches import Batch
 
 
 class Images:
-    """Images in a new order each epoch; tokens are pixels, targets the ids of classes.
+    """Images, reshuffled each epoch; tokens are pixels, and targets are the ids of classes.
 
-    pixels: images x pixels; classes: id of each. first: only images within so many pixels.
+    pixels: images x pixels; classes: class id of each image; first: keep only images within the first `first` pixels.
     """
 
     in_order = False
@@ -31,13 +31,13 @@ class Images:
         self.updates_per_epoch = len(self.classes) // self.per_update
 
     def update(self, number: int) -> np.ndarray:
-        """Images of update `number` (from 0)."""
+        """Return the indices of the images of step `number` (from 0)."""
         epoch, place = divmod(number, self.updates_per_epoch)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.classes))
         return order[place * self.per_update : (place + 1) * self.per_update]
 
     def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Images of an update by class."""
+        """Count the images of a step by class."""
         return np.bincount(self.classes[update], minlength=vocabulary)
 
     def targets(self, update: np.ndarray) -> int:
@@ -45,15 +45,15 @@ class Images:
 
     @property
     def length(self) -> float:
-        """Pixels of an image."""
+        """Number of pixels of an image."""
         return float(self.pixels.shape[1])
 
     def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        """What a process trains of an update."""
+        """Return the part of a step that process `rank` trains on."""
         return update[rank::processes]
 
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """Micro-batches of at most so many pixels (at least one image)."""
+        """Yield micro-batches of at most `tokens` pixels (at least one image)."""
         step = max(tokens // self.pixels.shape[1], 1)
         for first in range(0, len(update), step):
             chosen = update[first : first + step]
@@ -61,5 +61,5 @@ class Images:
             yield Batch((torch.from_numpy(self.pixels[chosen]),), targets[:, None])
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """All images in order."""
+        """Yield all images in order, for validation."""
         yield from self.cut(np.arange(len(self.classes)), tokens)

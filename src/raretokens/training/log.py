@@ -1,4 +1,4 @@
-"""The training log: rows are appended to a file, so neither memory nor a save grows with the number of steps."""
+"""The training log: an append-only file, so that memory and save time do not grow with the number of steps."""
 
 import hashlib
 import os
@@ -10,45 +10,45 @@ from raretokens.files import DIGITS, atomic_write
 from raretokens.training.checked_files import digest, short
 
 NAME = "log.tsv"
-BUFFERED = 1000  # rows that are written at once
+BUFFERED = 1000  # rows per write
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far a log was written: what a saved state continues from."""
+    """Position in a log from which a saved state continues."""
 
     size: int = 0  # bytes
-    checksum: str = field(default_factory=lambda: short(hashlib.sha256()))  # of so many bytes
-    last: dict | None = None  # row
+    checksum: str = field(default_factory=lambda: short(hashlib.sha256()))  # checksum of the first `size` bytes
+    last: dict | None = None  # last row
 
     @property
     def sum(self) -> str:
-        """Checksum of a file that grows, for CheckedFiles."""
+        """Checksum in the form that CheckedFiles uses for growing files."""
         return f"{self.size}:{self.checksum}"
 
     @classmethod
     def of(cls, checksum: str, last: dict) -> "Position":
-        """The position with this `sum`."""
+        """Return the position with this `sum` and last row."""
         size, _, digits = checksum.partition(":")
         return cls(int(size), digits, last)
 
 
 class Log:
-    """log.tsv of a run in the folder of its state; is_main: of several processes this one writes it.
+    """log.tsv of a run in its state folder; is_main: whether this process writes the file.
 
-    The last row is written when the next one comes, since its validation NLL may still be added.
+    The last row is written only when the next row arrives, because its validation NLL may still be added.
     """
 
     def __init__(self, folder: Path, is_main: bool = True) -> None:
         self.path, self.is_main = folder / NAME, is_main
         self.last: dict | None = None
-        self._is_written = True  # the last row
+        self._is_written = True  # whether the last row is written or buffered
         self._lines: list[str] = []
         self._size, self._digest = 0, hashlib.sha256()
-        self._published: int | None = None  # bytes
+        self._published: int | None = None  # bytes that were copied by `publish`
 
     def resume(self, position: Position) -> None:
-        """Continue after a position; rows after it, which a killed process wrote, are cut off."""
+        """Continue after a position; later rows, which a killed process wrote, are removed."""
         self.last, self._size = position.last, position.size
         if self.is_main and self.path.exists():
             os.truncate(self.path, position.size)
@@ -59,7 +59,7 @@ class Log:
         self.last, self._is_written = row, False
 
     def position(self) -> Position:
-        """Write all rows, and return where the log ends."""
+        """Write all rows and return the end position of the log."""
         self._seal()
         self._write()
         return Position(self._size, short(self._digest), self.last)
@@ -83,7 +83,7 @@ class Log:
         self._size += len(content)
 
     def publish(self, path: Path, size: int) -> None:
-        """Copy the first `size` bytes to another file: after the first call only those that are not there yet."""
+        """Copy the first `size` bytes to another file; later calls append only the new bytes."""
         if self._published is None or not path.is_file() or path.stat().st_size != self._published:
             with atomic_write(path) as part:
                 shutil.copyfile(self.path, part)
@@ -100,7 +100,7 @@ def _append(path: Path, content: bytes) -> None:
         with open(path, "ab") as file:
             file.write(content)
     except OSError as error:
-        error.filename = error.filename or str(path)  # a write does not know its file
+        error.filename = error.filename or str(path)  # errors of write() lack the file name
         raise
 
 
