@@ -1,4 +1,4 @@
-"""The training loop: one update can be read on one screen."""
+"""The training loop of all tasks, with validation, checkpoints and resumable state."""
 
 import math
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from raretokens.training.state import State
 
 @dataclass
 class Trainer:
-    """Trains `model` with `objective`; both may live on several processes, which share every update."""
+    """Training of `model` with `objective`, on one process or several, which share the data of every training step."""
 
     name: str
     model: nn.Module
@@ -40,9 +40,9 @@ class Trainer:
     accelerator: Accelerator
     outputs: Outputs
     observer: Observer = field(default_factory=Observer)
-    criterion: Criterion | None = None  # None: that of hidden states and the embedding matrix
-    update: int = 0
-    validated: list[float] = field(default_factory=list)  # what training.stop_window compares
+    criterion: Criterion | None = None  # None: softmax over the embedding matrix
+    update: int = 0  # number of finished training steps
+    validated: list[float] = field(default_factory=list)  # validation NLLs that training.stop_window compares
     kept: list[Checkpoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Trainer:
         self._restore()
 
     def run(self) -> None:
-        """Train to the last update, validating and saving on the way."""
+        """Train to the last step, with validation and saves of the state."""
         last = self.training.steps
         self.saver = Saver(Clock(self.execution, self.accelerator.num_processes, self.update), self.state, self.outputs)
         self.observer.begins(self.update, last)
@@ -67,7 +67,7 @@ class Trainer:
                     break
 
     def _updated(self, prepared: Prepared) -> bool:
-        """One training step with all that follows it; whether training is over."""
+        """Run one training step with its validation, snapshot and save. Return whether training is over."""
         row, targets = self._one_update(prepared)
         self.update += 1
         self.state.log.append(row)
@@ -87,7 +87,7 @@ class Trainer:
         return is_over
 
     def _is_over(self) -> bool:
-        """After the last update, or when validation no longer improves where the recipe says so."""
+        """Return whether the last step is done, or stop_window ends the training because validation no longer improves."""
         window = self.training.stop_window
         return self.update >= self.training.steps or window is not None and is_worse(self.validated, window)
 
@@ -101,7 +101,8 @@ class Trainer:
     def _one_update(self, prepared: Prepared) -> tuple[dict, int]:
         device, targets = self.accelerator.device, prepared.targets
         self.objective.begin_update(prepared.counts.to(device, non_blocking=True))
-        # The sum over all processes divided by the update's targets: independent of micro-batches and of processes.
+        # The loss is the sum over all processes divided by the step's targets. It does not depend on the number of
+        # micro-batches or processes.
         share = self.accelerator.num_processes / targets
         sums, penalty = torch.zeros(2, device=device), None
         for number, batch in enumerate(prepared.batches, start=1):
@@ -129,7 +130,7 @@ class Trainer:
         return row, targets
 
     def _check_finite(self, what: str, value: float) -> None:
-        """Raise UserError where training diverged; the log up to there is written."""
+        """Raise UserError if the value is not finite, after writing the log so far."""
         if not math.isfinite(value):
             self.saver.wait()
             self.outputs.publish(self.state.log, self.state.log.position(), self.kept)
@@ -158,10 +159,10 @@ class Trainer:
 
     @torch.no_grad()
     def _validate(self, is_shared: bool = True) -> float:
-        """Mean NLL of the validation text, natural logarithm, per target; is_shared: all processes take part."""
+        """Return the mean NLL per target of the validation text, in nats; is_shared: whether all processes take part."""
         is_shared = (
             is_shared and not self.validation.in_order
-        )  # a process by itself where each batch needs the one before
+        )  # each process validates alone if a batch needs the state after the previous batch
         rank, processes = (self.accelerator.process_index, self.accelerator.num_processes) if is_shared else (0, 1)
         self.model.eval()
         sums = torch.zeros(2, dtype=torch.float64)  # NLL, targets
@@ -182,7 +183,10 @@ class Trainer:
         self.state.keep_snapshot(self.update, self.embedding)
 
     def _keep(self, valid_nll: float) -> None:
-        """Set the weights aside if they are among those to keep; the end of training in mid-epoch is no whole one."""
+        """Save the weights if they are among those to keep.
+
+        If `keep` is a number, a last step between two regular validations is kept only if no other weights are.
+        """
         if self.training.keep != "best" and self.kept and not self._validation_due():
             return
         checkpoint = Checkpoint(self.update, valid_nll)
@@ -193,7 +197,7 @@ class Trainer:
 
     def _save(self) -> None:
         self.saver.agree(self.update)
-        random, carried = random_states(), self.criterion.state_dict()  # of every process; all else is the same in each
+        random, carried = random_states(), self.criterion.state_dict()  # the only parts that differ between processes
         if not self.accelerator.is_main_process:
             return
         self.saver.save(
@@ -230,7 +234,7 @@ class Trainer:
         restore_random_states(saved["random"], self.accelerator.process_index)
 
     def finish(self) -> None:
-        """Write the weights that are kept, and their validation NLL."""
+        """Write the final weights and their validation NLL."""
         if not self.accelerator.is_main_process:
             return
         self.state.verify(item.update for item in self.kept)

@@ -1,21 +1,21 @@
-"""Who is told how a training goes. Nothing that is told here can change what comes out."""
+"""Observers of the training progress, which cannot change the result."""
 
 
 class Observer:
-    """Hears of every event of one process's training; a subclass makes something of it."""
+    """Interface for the training events of one process; the methods do nothing by default."""
 
     def begins(self, done: int, updates: int) -> None:
-        """Training goes on after `done` of its updates."""
+        """Handle the start of training after `done` of `updates` training steps."""
 
     def remarked(self, text: str) -> None:
-        """A line for a person, before training."""
+        """Handle a message for the user before training."""
 
     def updated(self, row: dict, tokens: int) -> None:
-        """An update is done: its row of log.tsv, and the target tokens of all processes."""
+        """Handle the end of a training step; row: its row of log.tsv; tokens: its target tokens of all processes."""
 
 
 class Observers(Observer):
-    """Several of them."""
+    """Observer that forwards every event to several observers."""
 
     def __init__(self, *observers: Observer) -> None:
         self.observers = observers

@@ -1,4 +1,4 @@
-"""One line of the run sheet, from token files to a trained model."""
+"""Training of one run, from token files to a trained model."""
 
 import time
 from pathlib import Path
@@ -23,10 +23,10 @@ from raretokens.training.loop import Trainer
 from raretokens.training.observer import Observer
 from raretokens.training.state import State, fingerprint
 
-COMPILER = "inductor"  # of torch.compile
+COMPILER = "inductor"  # backend of torch.compile
 WEIGHTS = "model.safetensors"
-SLOWER = 1.2  # bfloat16 than float32, from where a run says so
-PRODUCTS = 4  # the first one compiles
+SLOWER = 1.2  # least time of bfloat16 divided by float32 that causes a warning
+PRODUCTS = 4  # timed matrix products; the first one compiles
 
 
 def train(
@@ -40,10 +40,19 @@ def train(
     into: Path,
     start: Path | None = None,
 ) -> None:
-    """Train the run on the token files of a folder and write model.safetensors, log.tsv and others to `into`.
+    """Train a run and write model.safetensors, log.tsv and other files to `into`.
 
-    told: all that the run was told, code included; a run that was interrupted and told the same goes on where its state was last
-    saved, in a folder of `scratch`. task: file of its task. start: folder of the run whose weights it starts from.
+    Args:
+        job: run, training settings and frequency groups.
+        told: serialised job spec including the code version. An interrupted run with the same spec resumes from its last saved
+            state.
+        task: module of the run's task.
+        execution: settings of the machine.
+        observer: receives the progress.
+        tokens: folder of the token files.
+        scratch: folder of the resumable states.
+        into: output folder.
+        start: folder of the run that provides the initial weights; None: random weights.
     """
     run, training = job.run, job.training
     torch.manual_seed(run.seed)
@@ -61,7 +70,7 @@ def train(
     read = [*tokens.glob("*.bin"), tokens / VOCABULARY, *([start / WEIGHTS] if start else [])]
     mark = fingerprint(told + torch.__version__.encode(), sorted(read))
     state = State(scratch / f"{run.task}-{run.name}-{mark}", rank)
-    torch.manual_seed(run.seed + 1000 * rank)  # processes see other sequences, so they draw other dropout masks
+    torch.manual_seed(run.seed + 1000 * rank)  # processes see different sequences and need different dropout masks
     about = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": updates.updates_per_epoch}
     outputs = Outputs(into, about | objective.about(), rank == 0)
     name = f"{run.task}/{run.name}"
@@ -96,7 +105,7 @@ def _start_from(weights: Path, model: nn.Module) -> None:
 
 
 def to_the_end(trainer: Trainer) -> None:
-    """Train and write the outputs. Raises UserError, with what is kept, where someone or the system puts a stop to it."""
+    """Train and write the outputs. Raises UserError, which describes the saved state, on an interrupt or a system error."""
     try:
         trainer.run()
         trainer.finish()
@@ -110,7 +119,7 @@ def to_the_end(trainer: Trainer) -> None:
 
 
 def process(precision: str, execution: Execution) -> Accelerator:
-    """This process among those of its run, on its device."""
+    """Return the Accelerator of this process, with its device and its rank among the processes of the run."""
     return Accelerator(
         mixed_precision="bf16" if precision == "bfloat16" else "no",
         cpu=not torch.cuda.is_available(),
@@ -119,7 +128,7 @@ def process(precision: str, execution: Execution) -> Accelerator:
 
 
 def _slow(precision: str, device: torch.device) -> list[str]:
-    """A line where bfloat16 is slower than float32 on this processor: its instructions alone do not say so."""
+    """Return a warning if bfloat16 is measurably slower than float32 on this CPU, which its instruction set does not show."""
     if precision != "bfloat16" or device.type != "cpu":
         return []
     ratio = product_seconds(torch.bfloat16) / product_seconds(torch.float32)
@@ -129,7 +138,7 @@ def _slow(precision: str, device: torch.device) -> list[str]:
 
 
 def product_seconds(dtype: torch.dtype) -> float:
-    """Return the processor seconds of a small matrix product: the fewest of a few."""
+    """Return the CPU seconds of a small matrix product, as the minimum of several measurements."""
     left, right = torch.ones(256, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)
     seconds = []
     for _ in range(PRODUCTS):
@@ -154,5 +163,5 @@ def _facts(job: Job, vocabulary: Vocabulary, updates: Updates, width: int) -> Fa
         specials=len(SPECIALS),
         pad=PAD,
         label_smoothing=job.training.label_smoothing,
-        order=torch.arange(len(vocabulary)),  # by the counts of source and target, as its ids are
+        order=torch.arange(len(vocabulary)),  # ids are sorted by the counts of source and target together
     )

@@ -1,4 +1,4 @@
-"""When and how the resumable state is saved: in a thread of its own, from a copy, while training continues."""
+"""Saves of the resumable state: a background thread writes a copy of the state while training continues."""
 
 import copy
 import math
@@ -17,15 +17,16 @@ from raretokens.training.config import Execution
 from raretokens.training.log import Position
 from raretokens.training.state import State
 
-SAVE_TOGETHER = 500  # fewest training steps between two saves of several processes
-SHARE = 0.01  # of the training time, at most, that saves take
+SAVE_TOGETHER = 500  # least training steps between two saves with several processes
+SHARE = 0.01  # largest share of the training time for saves
 
 
 class Clock:
-    """When to save: `save_seconds` after the end of the last save, and so rarely that saves take 1 % of the training time.
+    """Schedule of saves.
 
-    Several processes must save after the same step, and their clocks differ: so they agree at each save on the step of the next.
-    A number of steps that the machine's settings name goes before all this.
+    A save is due `save_seconds` after the end of the last save, or later, so that saves take at most 1 % of the training time.
+    Several processes must save after the same step, but their clocks differ. At each save they therefore agree on the step of the
+    next save. A positive `save_updates` overrides both rules.
     """
 
     def __init__(self, execution: Execution, processes: int = 1, update: int = 0) -> None:
@@ -42,21 +43,21 @@ class Clock:
         return time.monotonic() - self.ended > max(self.seconds, self.rest)
 
     def agree(self, update: int) -> None:
-        """Choose the step of the next save; all processes call it together at a save."""
+        """Choose the step of the next save; all processes must call this method together at a save."""
         if self.is_shared and not self.every:
             rate = (update - self.first) / (time.monotonic() - self.start)
             self.next = update + max(SAVE_TOGETHER, *gather_object([math.ceil(self.rest * rate)]))
 
     def saved(self, cost: float) -> None:
-        """A save has ended; cost: seconds that it took from the training."""
+        """Record the end of a save; cost: seconds by which the save delayed training."""
         self.ended, self.rest = time.monotonic(), cost * (1 / SHARE - 1)
 
 
 class Saver(AbstractContextManager):
-    """Saves the state of a run and publishes its log, one save at a time.
+    """Saver of a run's state and log; at most one save runs at a time.
 
-    A save costs the time in which training waits, and the processor time of the thread, but not the time of the disk. Where the
-    machine's settings name the number of steps between saves, training waits for the end of each.
+    The cost of a save is the time that training waits plus the CPU time of the thread, without disk time. If `save_updates` is
+    positive, training waits for the end of each save.
     """
 
     def __init__(self, clock: Clock, state: State, outputs: Outputs, thread: Executor | None = None) -> None:
@@ -66,14 +67,14 @@ class Saver(AbstractContextManager):
         self._update, self._waited = 0, 0.0
 
     def due(self, update: int) -> bool:
-        """Whether to save now. Raises the error of the last save."""
+        """Return whether to save now. Raises the error of the last save, if it failed."""
         if self._running and self._running.done():
             self.wait()
         is_counted = self.clock.every or self.clock.is_shared
         return bool(is_counted or not self._running) and self.clock.due(update)
 
     def save(self, content: dict[str, Any], kept: list[Checkpoint]) -> None:
-        """Copy the state and begin to save it."""
+        """Copy the state and start its save in the background."""
         self.wait()
         begun = time.monotonic()
         position = self.state.log.position()
@@ -85,12 +86,12 @@ class Saver(AbstractContextManager):
             self.wait()
 
     def agree(self, update: int) -> None:
-        """Of several processes: choose the step of the next save by what the last one took."""
+        """With several processes, choose the step of the next save from the cost of the last one."""
         self.wait()
         self.clock.agree(update)
 
     def _write(self, content: dict, sums: dict[str, str], position: Position, kept: list[Checkpoint]) -> float:
-        """In the thread. Returns its seconds of the processor."""
+        """Write the state and publish the log, in the background thread. Return the thread's CPU seconds."""
         begun = time.thread_time()
         sync(self.state.log.path)
         self.state.write(content, sums)
@@ -98,11 +99,11 @@ class Saver(AbstractContextManager):
         return time.thread_time() - begun
 
     def wait(self) -> None:
-        """Wait for the end of the save that runs, if there is one. Raises its error."""
+        """Wait for the running save, if any. Raises the save's error, if it failed."""
         if self._running is None:
             return
         begun = time.monotonic()
-        self._running.exception()  # an interrupt while it waits leaves the save running
+        self._running.exception()  # an interrupt during the wait leaves the save running
         ended, self._running = self._running, None
         spent = ended.result()
         self.state.end_save(self._update)
@@ -116,7 +117,7 @@ class Saver(AbstractContextManager):
 
 
 def copied(tree: Any, known: dict[tuple, Tensor] | None = None) -> Any:
-    """Return a copy of dictionaries, lists and tuples with all tensors on the CPU; shared memory stays shared."""
+    """Return a copy of nested dictionaries, lists and tuples with all tensors on the CPU; tensors that share memory still do."""
     known = {} if known is None else known
     if isinstance(tree, Tensor):
         place = tree.device, tree.data_ptr(), tree.dtype, tree.shape, tree.stride()
@@ -124,7 +125,7 @@ def copied(tree: Any, known: dict[tuple, Tensor] | None = None) -> Any:
             known[place] = tree.detach().to("cpu", copy=True)
         return known[place]
     if isinstance(tree, dict):
-        new = copy.copy(tree)  # of a module's state also its versions
+        new = copy.copy(tree)  # also copies the version attribute of a module's state_dict
         new.update((name, copied(value, known)) for name, value in tree.items())
         return new
     if isinstance(tree, list | tuple):
@@ -133,13 +134,13 @@ def copied(tree: Any, known: dict[tuple, Tensor] | None = None) -> Any:
 
 
 def random_states() -> list[tuple[Tensor, Tensor | None]]:
-    """Of each process: the generator of the CPU, and of its GPU."""
+    """Return the generator states of each process: CPU, and GPU if there is one."""
     cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     return gather_object([(torch.get_rng_state(), cuda)])
 
 
 def restore_random_states(states: list[tuple[Tensor, Tensor | None]], rank: int) -> None:
-    if rank >= len(states):  # a process more than before goes on with its own seed
+    if rank >= len(states):  # a process that the saved run did not have keeps its own seed
         return
     cpu, cuda = states[rank]
     torch.set_rng_state(cpu)

@@ -1,10 +1,8 @@
-"""A token stream in blocks of equal length: updates of a language model.
+"""Batches of a token stream for language models: shuffled blocks, or parallel columns for recurrent models.
 
-A token stream in parallel columns that are read on and on: updates of a recurrent language model.
-
-The stream is cut into as many columns of equal length as an update has sequences. An update is the next positions of each column,
-so that states are carried from update to update; how many positions is drawn (Merity et al., 2018, section 5). The lengths are
-drawn once and come in a new order each epoch, so that every epoch has as many updates.
+A stream for recurrent models is split into as many columns of equal length as a step has sequences. A step reads the next
+positions of each column, so that states carry over from step to step. The number of positions is random (Merity et al., 2018,
+section 5). Lengths are sampled once and permuted each epoch, so that all epochs have the same number of steps.
 """
 
 from collections.abc import Iterator
@@ -17,9 +15,9 @@ from raretokens.training.batches import Batch
 
 
 class Blocks:
-    """Language modelling: the token stream in blocks of equal length, without regard to lines, in a new order each epoch.
+    """Blocks of equal length of a token stream for language modelling, reshuffled each epoch; line ends do not matter.
 
-    first: only so many tokens from the start of the stream.
+    first: keep only the first `first` tokens of the stream.
     """
 
     in_order = False
@@ -32,13 +30,13 @@ class Blocks:
         self.updates_per_epoch = len(tokens) // block // self.per_update
 
     def update(self, number: int) -> np.ndarray:
-        """Start positions of the blocks of update `number` (from 0)."""
+        """Return the start positions of the blocks of step `number` (from 0)."""
         epoch, place = divmod(number, self.updates_per_epoch)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.tokens) // self.block)
         return order[place * self.per_update : (place + 1) * self.per_update] * self.block
 
     def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Occurrences of each type among the targets of an update."""
+        """Count each type among the targets of a step."""
         targets = np.concatenate([self.tokens[start : start + self.block] for start in update])
         return np.bincount(targets, minlength=vocabulary)
 
@@ -47,41 +45,42 @@ class Blocks:
 
     @property
     def length(self) -> float:
-        """Positions of a sequence."""
+        """Number of positions of a sequence."""
         return float(self.block)
 
     def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        """What a process trains of an update."""
+        """Return the part of a step that process `rank` trains on."""
         return update[rank::processes]
 
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """Micro-batches of at most that many tokens (at least one block)."""
+        """Yield micro-batches of at most `tokens` tokens (at least one block)."""
         step = max(tokens // self.block, 1)
         for first in range(0, len(update), step):
             yield self._batch(update[first : first + step], self.block)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """The whole stream in order, the last block shorter: for validation."""
+        """Yield the whole stream in order, with a shorter last block, for validation."""
         whole = len(self.tokens) // self.block * self.block
         yield from self.cut(np.arange(0, whole, self.block), tokens)
         if whole < len(self.tokens):
             yield self._batch(np.array([whole]), len(self.tokens) - whole)
 
     def _batch(self, starts: np.ndarray, length: int) -> Batch:
-        # The input at a position is the token before it; before the first token of the text stands </s>.
+        # The input at a position is the previous token. The input at the first position of the text is </s>.
         rows = [self.tokens[max(start - 1, 0) : start + length].astype(np.int64) for start in starts]
         rows = [np.concatenate(([EOS], row)) if start == 0 else row for start, row in zip(starts, rows, strict=True)]
         stacked = torch.from_numpy(np.stack(rows))
         return Batch((stacked[:, :-1],), stacked[:, 1:])
 
 
-SHORT, DEVIATION, LEAST = 0.05, 5.0, 5  # share of half lengths; of a length, positions; the shortest
+SHORT, DEVIATION, LEAST = 0.05, 5.0, 5  # share of half-length steps; standard deviation and minimum (positions)
 
 
 class Columns:
-    """columns: sequences read side by side; block: mean length, or the length of all where they are not drawn (seed: None).
+    """Parallel columns of a token stream for recurrent language models.
 
-    The last tokens that fill no position of all columns are left out.
+    columns: number of columns; block: mean length of a step in positions, or the fixed length if `seed` is None. The last tokens
+    that do not fill one position of all columns are dropped.
     """
 
     in_order = True
@@ -109,7 +108,7 @@ class Columns:
         return np.array(lengths, dtype=np.int64)
 
     def update(self, number: int) -> np.ndarray:
-        """columns x 3: number of the column, first position in it, positions."""
+        """Return step `number` (from 0) as columns x 3: index of the column, first position in it, number of positions."""
         epoch, place = divmod(number, self.updates_per_epoch)
         lengths = self.lengths
         if self.seed is not None:
@@ -118,7 +117,7 @@ class Columns:
         return np.array([(column, start, length) for column in range(self.columns)], dtype=np.int64)
 
     def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Occurrences of each type among the targets of an update."""
+        """Count each type among the targets of a step."""
         return np.bincount(np.concatenate([self._piece(*row) for row in update]), minlength=vocabulary)
 
     def targets(self, update: np.ndarray) -> int:
@@ -126,20 +125,20 @@ class Columns:
 
     @property
     def length(self) -> float:
-        """Mean positions of a sequence."""
+        """Mean number of positions of a sequence."""
         return float(self.lengths.mean())
 
     def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        """What a process trains of an update: always the same columns."""
+        """Return a process's part of a step, which is always the same columns."""
         return update[rank::processes]
 
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """Micro-batches of at most that many tokens (at least one column)."""
+        """Yield micro-batches of at most `tokens` tokens (at least one column)."""
         step = max(tokens // int(update[0, 2]), 1)
         yield from (self._batch(update[first : first + step]) for first in range(0, len(update), step))
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """All columns from their start, in order: for validation."""
+        """Yield all columns from their start, in order, for validation."""
         lengths = self._fixed()
         for place, length in enumerate(lengths):
             start = lengths[:place].sum()
@@ -151,9 +150,9 @@ class Columns:
         return self.tokens[begin : begin + length].astype(np.int64)
 
     def _batch(self, update: np.ndarray) -> Batch:
-        """inputs: ids, and the number of each sequence's column; -1 less the number where the column begins."""
+        """Return a batch whose inputs are ids and column indices; index c is encoded as -1 - c at the start of a column."""
         targets = np.stack([self._piece(*row) for row in update])
-        # The input at a position is the token before it; before the first token of the text stands </s>.
+        # The input at a position is the previous token. The input at the first position of the text is </s>.
         firsts = [column * self.rows + start for column, start, _ in update]
         before = np.array([[self.tokens[first - 1] if first else EOS] for first in firsts], dtype=np.int64)
         inputs = np.concatenate((before, targets[:, :-1]), axis=1)
@@ -162,5 +161,5 @@ class Columns:
 
 
 def columns_of(tokens_per_step: int, block: int) -> int:
-    """How many columns an update of so many tokens reads."""
+    """Return the number of columns that a step of `tokens_per_step` tokens reads."""
     return max(tokens_per_step // block, 1)

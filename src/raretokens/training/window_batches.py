@@ -1,4 +1,4 @@
-"""Pairs of a word and one near it: training steps of skip-gram (Mikolov et al., 2013; word2vec's public code)."""
+"""Batches of skip-gram: pairs of a word and a nearby context word (Mikolov et al., 2013; word2vec's public code)."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,28 +10,29 @@ from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import PAD, SPECIALS, Vocabulary
 from raretokens.training.batches import Batch
 
-POWER = 0.75  # of a word's count, when negatives are drawn
+POWER = 0.75  # exponent of word counts in the distribution of negative samples
 
 
 class WindowBatch(NamedTuple):
-    """A training step: blocks of consecutive words."""
+    """Data of a training step: blocks of consecutive words."""
 
     centres: np.ndarray  # blocks x positions; PAD after the last word
     contexts: np.ndarray  # blocks x (positions + 2 windows); PAD beyond the ends of the step
-    pairs: np.ndarray  # blocks x positions x (positions + 2 windows), bool
-    negatives: np.ndarray  # blocks x words
+    pairs: np.ndarray  # blocks x positions x (positions + 2 windows), bool: whether centre and context are a pair
+    negatives: np.ndarray  # blocks x shared_negatives
 
 
 def negative_distribution(vocabulary: Vocabulary) -> np.ndarray:
-    """N: chance of a type to be drawn, its count to the power 3/4 over the sum of those; no special and no filler is drawn."""
+    """Return the distribution of negative samples (N): counts to the power 3/4, normalised; special tokens and fillers have 0."""
     weight = _words_alone(vocabulary, vocabulary.counts**POWER)
     return weight / weight.sum()
 
 
 def kept_share(vocabulary: Vocabulary, threshold: float) -> np.ndarray:
-    """N: share of a type's occurrences that are kept, min(1, sqrt(t / f) + t / f) at relative frequency f (word2vec's code).
+    """Return the share of each type's occurrences that subsampling keeps (N): min(1, sqrt(t / f) + t / f), as in word2vec.
 
-    No special is kept, so the windows of what is left reach across rare words and line ends.
+    t is the threshold (0: keep all) and f the relative frequency. Special tokens are dropped, so windows reach across rare words
+    and line ends.
     """
     frequency = _words_alone(vocabulary, vocabulary.counts)
     ratio = threshold * frequency.sum() / np.maximum(frequency, 1)
@@ -45,10 +46,12 @@ def _words_alone(vocabulary: Vocabulary, values: np.ndarray) -> np.ndarray:
 
 
 class Windows:
-    """The text in its own order, some tokens an update: of them frequent words are thinned out, each of the rest is paired with
-    the words up to a distance drawn from 1 to `window`. Blocks of `block` words share `shared_negatives` negative samples.
+    """Skip-gram pairs of the text in its original order, tokens_per_step tokens per step.
 
-    Words of different updates make no pairs. first: only so many tokens from the start of the text.
+    Frequent words are subsampled. Each remaining word is paired with all words up to a random distance of 1 to `window`. Blocks
+    of `block` words share `shared_negatives` negative samples. Words of different steps form no pairs.
+
+    first: keep only the first `first` tokens of the text.
     """
 
     in_order = False
@@ -77,17 +80,17 @@ class Windows:
         self._latest: tuple[int, WindowBatch] | None = None
 
     def update(self, number: int) -> np.ndarray:
-        """Its number: the rest is drawn from it."""
+        """Return the number of the step, from which `_make` generates all data of the step."""
         return np.array([number])
 
     def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Occurrences of each type as the other word of a pair."""
+        """Count each type among the context words of all pairs of a step."""
         batch = self._batch(update)
         times = batch.pairs.sum(1)
         return np.bincount(batch.contexts.ravel(), times.ravel(), vocabulary).astype(np.int64)
 
     def targets(self, update: np.ndarray) -> int:
-        """Pairs."""
+        """Return the number of pairs of a step, at least 1."""
         return max(int(self._batch(update).pairs.sum()), 1)
 
     @property
@@ -100,7 +103,7 @@ class Windows:
         return update
 
     def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """Micro-batches of at most that many words (at least one block)."""
+        """Yield micro-batches of at most `tokens` words (at least one block)."""
         batch, step = self._batch(update), max(tokens // self.block, 1)
         others = np.concatenate((batch.contexts, batch.negatives), axis=1)
         for first in range(0, len(others), step):
@@ -109,7 +112,7 @@ class Windows:
             yield Batch(inputs, torch.from_numpy(batch.pairs[some]))
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """All updates of an epoch in order: for validation."""
+        """Yield all steps of an epoch in order, for validation."""
         for number in range(self.updates_per_epoch):
             yield from self.cut(self.update(number), tokens)
 

@@ -1,1 +1,1 @@
-"""One file an optimizer rule, found by its name in a recipe: OPTIONS (name -> default) and RULE, a class (training/rule.py)."""
+"""Optimizer rules: each file defines OPTIONS (name -> default) and RULE, a subclass of Rule in training/rule.py."""

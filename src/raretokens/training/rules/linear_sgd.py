@@ -1,6 +1,6 @@
-"""Plain gradient descent, its rate falling linearly to nothing over the training (word2vec); gradients may be sparse.
+"""SGD with a learning rate that falls linearly towards zero over the training (word2vec); gradients may be sparse.
 
-An update takes the steps of many minibatches at once: their gradients are taken at the same weights and added up.
+A training step combines the steps of many minibatches: their gradients are computed at the same weights and added up.
 """
 
 import torch
@@ -9,8 +9,8 @@ from raretokens.errors import UserError
 from raretokens.training.rule import Rule, without_own_optimizer
 
 OPTIONS = {
-    "batch": 1,  # targets of a minibatch, whose mean loss the rate is of
-    "least": 0.0001,  # share of the first rate below which it does not fall
+    "batch": 1,  # targets of a minibatch; the learning rate applies to its mean loss
+    "least": 0.0001,  # lower bound of the learning rate divided by peak_lr
 }
 
 
@@ -23,7 +23,7 @@ class LinearSGD(Rule):
         return torch.optim.SGD(groups, lr=0.0)
 
     def rate(self, update: int, targets: int) -> float:
-        """Of the mean over the update's targets: as many minibatches' steps as it has."""
+        """Return the learning rate for the mean loss over the step's targets: the sum of the rates of its minibatches."""
         left = max(1 - (update - 1) / self.training.steps, self.options["least"])
         return self.training.peak_lr * left * targets / self.options["batch"]
 

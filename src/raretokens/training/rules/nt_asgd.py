@@ -1,6 +1,6 @@
-"""Gradient descent that begins to average its weights when the validation no longer improves (Merity et al., 2018, Algorithm 1).
+"""SGD that starts to average its weights when validation no longer improves: NT-ASGD (Merity et al., 2018, Algorithm 1).
 
-The mean of the weights after each update since the trigger is what is validated and kept; the weights themselves go on as before.
+The mean of the weights after each step since the trigger is validated and kept. Training itself continues with the raw weights.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ OPTIONS = {
     "clip": 0.25,
     "by_length": True,
     "window": 5,  # validations that may pass without a new best
-    "average_from_start": False,  # average from the first update on, as finetuning does
+    "average_from_start": False,  # average from the first step on, as finetuning does
 }
 
 
@@ -25,7 +25,7 @@ class NTASGD(sgd.SGD):
         super().__init__(*recipe, **options)
         self.history: list[float] = []
         self.averages: dict[str, torch.Tensor] | None = None
-        self.averaged = 0  # updates
+        self.averaged = 0  # number of averaged steps
 
     def step(self, update: int, targets: int) -> float:
         rate = super().step(update, targets)

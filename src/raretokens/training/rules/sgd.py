@@ -1,4 +1,4 @@
-"""Plain gradient descent at a constant rate; weight decay is a part of the gradient."""
+"""SGD at a constant learning rate, with weight decay as part of the gradient."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import torch
 from raretokens.training.rule import Rule, without_own_optimizer
 
 OPTIONS = {
-    "clip": 0.0,  # norm of all gradients together that is not exceeded; 0: none
-    "by_length": False,  # an update of fewer targets than tokens_per_step has a rate as much smaller
+    "clip": 0.0,  # largest norm of all gradients together; 0: no clipping
+    "by_length": False,  # scale the learning rate by the step's targets divided by tokens_per_step
 }
 
 

@@ -1,4 +1,4 @@
-"""Adam with a linear warm-up, then the inverse square root of the update: the rule of Transformers."""
+"""Adam with linear warm-up and inverse-square-root decay of the learning rate, as for Transformers."""
 
 from raretokens.training.rule import learning_rate
 from raretokens.training.rules import adam
