@@ -1,8 +1,8 @@
-"""Word alignment of the training sentences by fast_align (Dyer et al., 2013), as sil-thot implements it, for AlignSim.
+"""Align the words of the training sentences with fast_align (Dyer et al., 2013), for AlignSim.
 
-The model is trained in both directions on evenly spaced sentence pairs (`alignments.<name>.max_pairs`; empty: all of them).
-The trained models then link all sentence pairs, symmetrised by grow-diag-final-and (Koehn et al., 2005). The library's sums
-depend on the order in which its threads meet: the links are the same from run to run with OMP_NUM_THREADS=1.
+The implementation is sil-thot. The model is trained in both directions on `alignments.<name>.max_pairs` evenly spaced sentence
+pairs (default: all). The trained models then link all sentence pairs, symmetrised by grow-diag-final-and (Koehn et al., 2005).
+The library's sums depend on the order of its threads, so links are reproducible only with OMP_NUM_THREADS=1.
 """
 
 import json
@@ -22,18 +22,18 @@ from raretokens.tokenization.config import AlignJob
 from raretokens.tokenization.token_files import Bitext, read_meta
 
 ITERATIONS = 5  # fast_align's default
-LONGEST = 1024  # tokens of a sentence; the library trains on no longer one, and the matrix of a huge one would not fit
-BATCH = 10_000  # sentence pairs that are linked at a time
+LONGEST = 1024  # maximum tokens of a sentence: the library's limit in training, which also bounds the alignment matrix
+BATCH = 10_000  # sentence pairs to link at a time
 
-PROGRAM = 0.2e9  # bytes
-TOKEN = 2  # bytes of the memory-mapped token file
-COOCCURRENCE = 50  # bytes of two token types that share a sentence pair: one model trained, the other in training
+PROGRAM = 0.2e9  # bytes of the program itself
+TOKEN = 2  # bytes per token of the memory-mapped token file
+COOCCURRENCE = 50  # bytes per pair of types that share a sentence pair, for one trained model and one in training
 
 
 class SentencePairs:
-    """The sentence pairs of a token file that can be aligned: 1 to LONGEST tokens on each side, without the end mark.
+    """Sentence pairs of a token file that can be aligned, with 1 to LONGEST tokens on each side, not counting </s>.
 
-    Tokens are strings, as the library takes them: their ids.
+    words() returns token ids as strings, because the library expects strings.
     """
 
     def __init__(self, bitext: Bitext, vocabulary: int) -> None:
@@ -42,10 +42,10 @@ class SentencePairs:
         lengths = bitext.lengths - 1
         empty, long = (lengths == 0).any(1), (lengths > LONGEST).any(1)
         self.usable, self.empty, self.long = ~(empty | long), int(empty.sum()), int((long & ~empty).sum())
-        self.tokens = int(lengths[self.usable].sum())  # of both sides
+        self.tokens = int(lengths[self.usable].sum())  # tokens of both sides together
 
     def numbers(self, most: int | None = None) -> np.ndarray:
-        """Return the numbers of the usable pairs among at most `most` evenly spaced pairs of the token file."""
+        """Return the indices of the usable pairs among at most `most` evenly spaced pairs of the token file."""
         chosen = min(most or len(self.bitext), len(self.bitext))
         spaced = np.arange(chosen) * len(self.bitext) // max(chosen, 1)
         return spaced[self.usable[spaced]]
@@ -60,7 +60,7 @@ class SentencePairs:
 
 
 def align(job: AlignJob, tokens: Path, into: Path) -> None:
-    """Write links.npz, the link counts by token type of the training sentences, and meta.json, how they were made."""
+    """Write links.npz (link counts of token types in the training text) and meta.json (settings and statistics)."""
     pairs = SentencePairs(Bitext(tokens, "train"), read_meta(tokens)["vocabulary"])
     counts = count_links(pairs, pairs.numbers(job.max_pairs), into)
     with atomic_write(into / "links.npz") as part, open(part, "wb") as file:
@@ -84,10 +84,10 @@ def count_links(pairs: SentencePairs, training: np.ndarray, scratch: Path) -> cs
     """Count how often source type i is linked to target type j in all usable pairs (AGPS section 4.1.2).
 
     Args:
-        training: numbers of the pairs that the models learn from.
-        scratch: folder for a copy of these as text.
+        training: Indices of the pairs that the models are trained on.
+        scratch: Folder for a temporary copy of these pairs as text.
     Returns:
-        N x N, int64.
+        Link counts, N x N, int64.
     """
     shape = pairs.vocabulary, pairs.vocabulary
     counts = csr_matrix(shape, dtype=np.int64)
@@ -103,7 +103,7 @@ def count_links(pairs: SentencePairs, training: np.ndarray, scratch: Path) -> cs
 def train(pairs: SentencePairs, training: np.ndarray, scratch: Path) -> SymmetrizedAligner:
     """Train both directions with variational Bayes (fast_align -d -o -v).
 
-    The sentences go through files: the library reads these anew in each iteration instead of keeping them in memory.
+    The sentences are passed in files, which the library reads in each iteration instead of keeping them in memory.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=scratch) as folder:
@@ -127,7 +127,7 @@ def train(pairs: SentencePairs, training: np.ndarray, scratch: Path) -> Symmetri
 
 
 def find_links(pairs: SentencePairs, aligner: SymmetrizedAligner) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
-    """Yield the links of each usable pair, in batches: 2 x links token ids and 2 x links positions, source first."""
+    """Yield batches of the links of each usable pair: token ids and positions, each 2 x links, source first."""
     numbers = pairs.numbers()
     for start in range(0, len(numbers), BATCH):
         batch = numbers[start : start + BATCH]
@@ -142,30 +142,36 @@ def find_links(pairs: SentencePairs, aligner: SymmetrizedAligner) -> Iterator[li
 
 
 def expected_cooccurrences(pairs: float, tokens: float, types: float) -> float:
-    """Estimate how many pairs of a source and a target type share a sentence pair.
+    """Estimate how many pairs of a source type and a target type share a sentence pair.
 
-    The estimate was 0.5 to 1.3 of the count in 16 texts of 3,000 to 300,000 sentence pairs. tokens: of both sides; types: of
-    a side. With x = 0.13 (position pairs / types^2)^0.75 a share x / (1 + x) of all pairs of types is expected.
+    With x = 0.13 (position pairs / types^2)^0.75, the expected share of all pairs of types is x / (1 + x). The estimate was
+    0.5 to 1.3 times the actual count in 16 texts of 3,000 to 300,000 sentence pairs.
+
+    Args:
+        pairs: Number of sentence pairs.
+        tokens: Number of tokens of both sides together.
+        types: Number of types of one side.
     """
     x = 0.13 * (expected_positions(pairs, tokens) / types**2) ** 0.75
     return types**2 * x / (1 + x)
 
 
 def expected_positions(pairs: float, tokens: float) -> float:
-    """Estimate the pairs of a source and a target position; tokens: of both sides.
+    """Estimate the number of pairs of a source and a target position; tokens: number of tokens of both sides together.
 
-    The mean of m n is 1.2 to 1.5 of the product of the means of m and n in German-English and in Bible text.
+    For sentence lengths m and n, the mean of m n is 1.2 to 1.5 times the product of their means, in German-English and
+    in Bible text.
     """
     return 1.5 * (tokens / 2) ** 2 / max(pairs, 1)
 
 
 def expected_memory(pairs: float, tokens: float, types: float) -> float:
-    """Estimate the peak in bytes from the size of the text that the models are trained on."""
+    """Estimate the peak memory of training in bytes; arguments as in expected_cooccurrences()."""
     return PROGRAM + TOKEN * tokens + COOCCURRENCE * expected_cooccurrences(pairs, tokens, types)
 
 
 def check_memory(needed: float) -> None:
-    """Raise UserError where less memory is free than is needed."""
+    """Raise UserError where less memory is free than needed (bytes)."""
     free = psutil.virtual_memory().available
     if needed > free:
         raise UserError(

@@ -1,4 +1,4 @@
-"""What params.yaml says of token files, and the job specs of the stages that encode and align them."""
+"""Define the settings of token files in params.yaml, and the job specs of the stages that encode and align text."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,41 +10,41 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Groups(Strict):
-    """Frequent, medium and rare token types: shares of all types, or the first medium and the first rare id."""
+    """Frequent, medium and rare token types, defined by shares of all types or by the first medium and first rare id."""
 
     fractions: Annotated[list[Share], Field(min_length=3, max_length=3)] | None = None
     boundaries: Annotated[list[PositiveInt], Field(min_length=2, max_length=2)] | None = None
 
 
 class Subword(Strict):
-    """Subword tokens of another model than SentencePiece: GPT-2's, or merges learnt on words (Sennrich et al. 2016)."""
+    """Subword tokens of GPT-2's BPE, or of BPE learnt on words (Sennrich et al. 2016)."""
 
     model: Literal["gpt2", "bpe"]
     merges: PositiveInt | None = None
-    longest: PositiveInt | None = None  # subword tokens on a side of a pair
-    ratio: Annotated[float, Field(gt=1.0)] | None = None  # of the longer side of a pair to the other
-    rows: PositiveInt | None = None  # of the vocabulary; any other number is an error
+    longest: PositiveInt | None = None  # maximum subword tokens on a side of a sentence pair
+    ratio: Annotated[float, Field(gt=1.0)] | None = None  # maximum length ratio of the two sides of a sentence pair
+    rows: PositiveInt | None = None  # expected number of rows of the vocabulary; any other number is an error
 
 
 class WordVocabulary(Strict):
-    """Whole words."""
+    """A vocabulary of whole words."""
 
     model: Literal["words"]
-    size: Annotated[int, Field(ge=16)] | None  # the most frequent ones; None: all
-    tokenise: bool | Literal["letters"]  # punctuation is split off; letters: only words are left, in lower case
-    min_count: PositiveInt = 1  # of a word that is no <unk>
+    size: Annotated[int, Field(ge=16)] | None  # number of most frequent words; None: all
+    tokenise: bool | Literal["letters"]  # true: split off punctuation; letters: lower-case words only
+    min_count: PositiveInt = 1  # minimum training count; rarer words become <unk>
     rows: PositiveInt | None = None
 
 
 def _model(declared: Any) -> Any:
-    """Return the kind that a vocabulary is checked as, so that errors name that kind alone."""
+    """Return the tag of the kind of vocabulary to validate against, so that errors name this kind only."""
     if isinstance(declared, dict):
         return declared.get("model")
     return getattr(declared, "model", "number")
 
 
 Vocabulary = Annotated[
-    Annotated[int, Field(ge=16), Tag("number")]  # subword tokens for SentencePiece to learn
+    Annotated[int, Field(ge=16), Tag("number")]  # number of subword tokens that SentencePiece learns
     | Annotated[Subword, Tag("gpt2")]
     | Annotated[Subword, Tag("bpe")]
     | Annotated[WordVocabulary, Tag("words")],
@@ -58,7 +58,7 @@ Vocabulary = Annotated[
 
 class EncodeJob(Section):
     name: str
-    sides: tuple[str, ...]  # endings of the corpus's files: one text, or source and target
+    sides: tuple[str, ...]  # suffixes of the corpus's files: one text, or source and target
     vocabulary: Vocabulary
 
 

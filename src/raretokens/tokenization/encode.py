@@ -1,4 +1,4 @@
-"""From a prepared corpus to token files: learn or take a model, sort the vocabulary by training frequency, write all splits."""
+"""Encode a prepared corpus as token files, with a learnt or published model and a vocabulary sorted by training frequency."""
 
 import json
 import sys
@@ -24,20 +24,21 @@ from raretokens.tokenization.tokenizer import vocabulary_ids, vocabulary_token
 from raretokens.tokenization.vocabulary import EOS, FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.tokenization.words import Words
 
-TOKENISED = "tokenised"  # folder of a corpus that its recipe splits into words; the plain text beside it is for scoring
+TOKENISED = "tokenised"  # folder of the text tokenised by Moses, if any; the plain text in the parent folder is for scoring
 FILTERED = ("train", "valid")
-CHUNK = 1 << 20  # ids that are renumbered at a time
+CHUNK = 1 << 20  # ids to renumber at a time
 
 
 def encode(job: EncodeJob, corpus: Path, into: Path) -> dict:
-    """Write the model, vocabulary.tsv, a .bin file for each split of the corpus, and meta.json; the latter is returned.
+    """Write the model, vocabulary.tsv, a .bin file for each split of the corpus, and meta.json.
 
-    Whole words have no model: the vocabulary says it all. Memory does not grow with the corpus, but for what SentencePiece
-    needs to learn.
+    A vocabulary of whole words has no model file. Memory does not grow with the corpus, except while SentencePiece learns.
 
+    Returns:
+        The content of meta.json.
     Raises:
-        UserError: A file is missing, the text gives too few subword tokens, or the vocabulary has another number of rows
-            than declared.
+        UserError: A file is missing, the text gives too few subword tokens, or the number of rows of the vocabulary
+            differs from the declared number.
     """
     declared = job.vocabulary
     text = corpus / TOKENISED if (corpus / TOKENISED).is_dir() else corpus
@@ -53,7 +54,7 @@ def encode(job: EncodeJob, corpus: Path, into: Path) -> dict:
 
 
 def _subword_model(declared: int | Subword, corpus: Path, training: list[Path], into: Path) -> SubwordModel:
-    """Learn the model, or take the published one, and write it to its file."""
+    """Learn the subword model, or convert the published one, and write its file."""
     into.mkdir(parents=True, exist_ok=True)
     if isinstance(declared, int):
         return SentencePiece.learn(training, declared, into / SentencePiece.FILE)
@@ -78,7 +79,7 @@ def _write(
     into: Path,
     meta: dict,
 ) -> dict:
-    """Encode every split once, into ids of the model; ids of the vocabulary follow from the counts of the training split."""
+    """Encode every split once with ids of the model, then renumber by the counts of the training split."""
     names = sorted(path.name.removesuffix(sides[-1]) for path in text.glob(f"*{sides[-1]}"))
     into.mkdir(parents=True, exist_ok=True)
     facts, counts = {}, {}
@@ -107,7 +108,7 @@ def _write(
 
 
 class PairFilter:
-    """Drop pairs by their lengths in subword tokens as the Moses script does: too long, or one side much longer."""
+    """Filter of sentence pairs by maximum length and length ratio in subword tokens, like the Moses script."""
 
     def __init__(self, declared: Subword) -> None:
         self.longest, self.ratio = declared.longest or np.inf, declared.ratio
@@ -116,7 +117,7 @@ class PairFilter:
         self.reasons = longest, ratio
 
     def __call__(self, lengths: np.ndarray) -> np.ndarray:
-        """Return which pairs to keep; lengths: pairs x 2."""
+        """Return which pairs to keep (bool); lengths: pairs x 2."""
         most, least = lengths.max(1), lengths.min(1)
         long = most > self.longest
         uneven = (most > self.ratio * least) & ~long if self.ratio else np.zeros_like(long)
@@ -129,10 +130,10 @@ class PairFilter:
 def _encode_split(
     model: SubwordModel, files: Sequence[Path], path: Path, keep: PairFilter | None, trip: RoundTrip | None
 ) -> tuple[dict, np.ndarray]:
-    """Write the model's ids of a split, the lines of several files in turn, each closed by model.size.
+    """Write the model's ids of a split. Lines of several files alternate, and each line ends in the id model.size.
 
     Returns:
-        The split's row of meta.json, and how often each id occurs: in all files, and in the last (2 x size).
+        The entry of the split in meta.json, and the counts of each id in all files and in the last file (2 x size).
     """
     end, sides, tokens, lines = model.size, len(files), 0, 0
     dtype, counts = token_dtype(end + 1), np.zeros((2, end + 1), np.int64)
@@ -154,7 +155,7 @@ def _encode_split(
 def _encode_blocks(
     model: SubwordModel, files: Sequence[Path], dtype: np.dtype, trip: RoundTrip | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the ids of a block of lines and the number of ids of each line, its end counted."""
+    """Yield the ids of a block of lines, and the number of ids of each line including its end."""
     end = (model.size,)
     for blocks in zip(*map(read_blocks, files), strict=True):
         lines = [*chain.from_iterable(zip(*blocks, strict=True))]
@@ -167,7 +168,7 @@ def _encode_blocks(
 
 
 def _sorted_vocabulary(model: SubwordModel, counts: np.ndarray, ends: int, target_ends: int) -> Vocabulary:
-    """Specials, tokens by falling count (ties: the model's order), fillers up to a multiple of 8."""
+    """Return the vocabulary: specials, tokens by falling count (ties by model id), and fillers up to a multiple of 8."""
     seen = [i for i in np.argsort(-counts[0], kind="stable") if counts[0, i] and i != model.unknown]
     fillers = -(len(SPECIALS) + len(seen)) % 8
     special = np.zeros((2, len(SPECIALS)), np.int64)
@@ -180,7 +181,7 @@ def _sorted_vocabulary(model: SubwordModel, counts: np.ndarray, ends: int, targe
 
 
 def _renumber(numbers: Path, ids: np.ndarray, path: Path, dtype: np.dtype) -> None:
-    """Write the token file of a split in ids of the vocabulary, and remove the one in ids of the model."""
+    """Write the token file of a split with ids of the vocabulary, and remove the file with ids of the model."""
     old, new = token_dtype(len(ids)), ids.astype(dtype)
     with atomic_write(path) as part, open(numbers, "rb") as source, open(part, "wb") as out:
         while len(chunk := np.fromfile(source, old, CHUNK)):

@@ -1,4 +1,4 @@
-"""Text through a subword model and back: stand-ins for what a model reserves, and a report of lines that do not come back."""
+"""Make encoding reversible: escape strings that subword models reserve, and report lines that decoding does not restore."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,9 +8,9 @@ from typing import Protocol
 
 from raretokens.tokenization.vocabulary import SPECIALS, UNK
 
-# The first of 32 code points that Unicode keeps for use inside a program, so that no text should contain them.
+# The first of 32 code points that Unicode reserves for internal use, so that no text should contain them.
 STAND_INS = 0xFDD0
-PART = 65_000  # characters of a line that a model learns from at a time
+PART = 65_000  # maximum characters of a part of a line when a model is learnt
 
 
 class Decoder(Protocol):
@@ -20,9 +20,9 @@ class Decoder(Protocol):
 
 
 class Escapes:
-    """One-character stand-ins for strings that a subword model reserves for itself, such as SentencePiece's mark of a blank.
+    """One-character replacements for strings that a subword model reserves, such as SentencePiece's space mark.
 
-    A stand-in that is in the text itself gets a prefix, so that every text comes back.
+    A replacement character that occurs in the text itself gets a prefix, so that restore() inverts escape() for any text.
     """
 
     def __init__(self, *reserved: str) -> None:
@@ -43,7 +43,7 @@ class Escapes:
 
 
 def parts(line: str) -> Iterator[str]:
-    """Yield a line in parts of at most PART characters, without the blanks between them; a longer word is cut."""
+    """Yield a line in parts of at most PART characters, split at blanks. Words longer than PART are cut."""
     start = 0
     while len(line) - start > PART:
         blank = line.rfind(" ", start + 1, start + PART)
@@ -54,18 +54,18 @@ def parts(line: str) -> Iterator[str]:
 
 
 class RoundTrip:
-    """The lines of a training text that decoding does not give back, and how many <unk> tokens they have.
+    """Count the lines of a training text that decoding does not restore, and their <unk> tokens.
 
-    Lines with a literal <unk> do not count: it stands for an unknown word.
+    Lines with a literal <unk> are ignored, because there <unk> denotes an unknown word.
     """
 
     def __init__(self, model: Decoder, files: Sequence[Path]) -> None:
         self.model, self.files = model, [str(file) for file in files]
         self.lines = self.lost = self.unknown = 0
-        self.first: tuple[str, int] | None = None  # file and number of the first line
+        self.first: tuple[str, int] | None = None  # file and number of the first such line
 
     def add(self, lines: list[str], encoded: list[list[int]]) -> None:
-        """Compare lines, of the files in turn, with their ids decoded."""
+        """Compare lines, which alternate between the files, with their decoded ids."""
         sides = len(self.files)
         rows = zip(lines, encoded, self.model.decode_lines(encoded), cycle(self.files), strict=False)
         for number, (line, ids, decoded, file) in enumerate(rows, self.lines):
@@ -76,7 +76,7 @@ class RoundTrip:
         self.lines += len(lines)
 
     def report(self) -> str | None:
-        """Return one line on what does not come back; None where everything does."""
+        """Return a one-line report of the lines that decoding does not restore, or None where there are none."""
         if not self.first:
             return None
         file, number = self.first

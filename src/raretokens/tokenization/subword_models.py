@@ -1,6 +1,6 @@
-"""Models that split text into subword tokens, each with ids of its own: SentencePiece, GPT-2's BPE, BPE of words.
+"""Split text into subword tokens with SentencePiece, GPT-2's BPE or BPE of words.
 
-`encode.py` renumbers these ids once, by training frequency.
+Each model has its own ids, which `encode.py` renumbers by training frequency.
 """
 
 import json
@@ -21,21 +21,21 @@ from raretokens.tokenization.vocabulary import SPACE
 from raretokens.tokenization.words import UNKNOWN, count_words, read_lines
 
 GPT2_SOURCE, GPT2_FILES = "gpt2-bpe", ("encoder.json", "vocab.bpe")
-GPT2_SPACE = "\u0120"  # how the published files write the byte of a blank
-END, CONTINUED = "</w>", "@@"  # of BPE on words
-WORD_TYPES = 1_000_000  # different words that merges are learnt from: most others are in the text once
-# What SentencePiece takes for its own: NUL ends a text, a carriage return ends a line, U+001F is a boundary of tokens, U+2581 a
-# blank, and U+2585 is unknown. It learns nothing from a line with the last one.
+GPT2_SPACE = "\u0120"  # character for the byte of a blank in the published files
+END, CONTINUED = "</w>", "@@"  # end of a word, and continuation mark of subword-nmt, in BPE of words
+WORD_TYPES = 1_000_000  # maximum distinct words from which merges are learnt; most other words occur only once
+# Characters with a special meaning in SentencePiece: NUL ends a text, a carriage return ends a line, U+001F separates tokens,
+# U+2581 is a blank, and U+2585 is unknown. SentencePiece does not learn from lines with U+2585.
 RESERVED = ("\0", "\r", "\x1f", SPACE, "\u2585")
 TOO_MANY = regex.compile(r"set it to a value <= (\d+)")
 TOO_FEW = regex.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 
 
 class SubwordModel(Protocol):
-    """What splits text into tokens."""
+    """A model that splits text into tokens."""
 
     size: int  # ids are 0 to size - 1
-    unknown: int | None  # the id of text that the model has no token for
+    unknown: int | None  # id for text without a token, if the model has such an id
 
     def encode(self, lines: list[str]) -> list[list[int]]: ...
 
@@ -43,9 +43,9 @@ class SubwordModel(Protocol):
 
 
 class SentencePiece:
-    """BPE learnt by SentencePiece on text as it is; a word is marked where it begins, and decoding gives the text back.
+    """BPE learnt by SentencePiece on raw text. A space mark begins each word, and decoding restores the text.
 
-    Characters that SentencePiece reserves for itself have stand-ins in its tokens (round_trip.Escapes).
+    Characters that SentencePiece reserves are replaced in its tokens (round_trip.Escapes).
     """
 
     FILE = "spm.model"
@@ -57,15 +57,14 @@ class SentencePiece:
 
     @classmethod
     def learn(cls, files: Sequence[Path], size: int, path: Path) -> "SentencePiece":
-        """Learn so many subword tokens on all files together and write the model to the path.
+        """Learn `size` subword tokens on all files together and write the model to the path.
 
-        Text is taken as it is (identity normalisation), so decoding gives it back. Sentences come through an iterator and
-        the model through a writer: with file names instead, the model would hold their paths and differ from machine to
-        machine. SentencePiece keeps the whole text in memory while it learns. It would leave out a line longer than
-        `max_sentence_length` (bytes), so a long line comes in parts.
+        The text is not normalised, so decoding restores it. Sentences are passed by an iterator and the model by a writer,
+        because the model would otherwise contain file paths and differ between machines. SentencePiece keeps the whole text
+        in memory. It skips lines longer than `max_sentence_length` bytes, so long lines are passed in parts.
 
         Raises:
-            UserError: The text gives fewer subword tokens.
+            UserError: The text gives fewer than `size` subword tokens.
         """
         with open(path, "wb") as file:
             try:
@@ -97,7 +96,8 @@ class SentencePiece:
 
     @cached_property
     def _without_space(self) -> sentencepiece.SentencePieceProcessor:
-        # Messages laid end to end are merged, the last value wins: normalizer_spec (3) {add_dummy_prefix (3): false}.
+        # Concatenated protobuf messages are merged, and the last value wins. The bytes encode normalizer_spec (3)
+        # {add_dummy_prefix (3): false}.
         model = self.model.serialized_model_proto() + b"\x1a\x02\x18\x00"
         return sentencepiece.SentencePieceProcessor(model_proto=model)
 
@@ -112,7 +112,10 @@ class SentencePiece:
 
 
 def _learning_error(size: int, message: str) -> UserError:
-    """Say of SentencePiece's message how many subword tokens the text gives or needs; the message itself if it has neither."""
+    """Return an error with the number of subword tokens that the text gives or needs, extracted from SentencePiece's message.
+
+    The error contains the message itself if it has neither number.
+    """
     reason = message
     if most := TOO_MANY.search(message):
         reason = f"it gives at most {most[1]}"
@@ -124,7 +127,8 @@ def _learning_error(size: int, message: str) -> UserError:
 class GPT2:
     """GPT-2's byte-level BPE (Radford et al. 2019), from the two files that OpenAI published.
 
-    Text is bytes, so nothing is unknown. A line begins with a blank, as with AGG's tokenizer (metrics of AGG table 5).
+    The tokens cover all bytes, so no text is unknown. A blank is added before each line, as by AGG's tokenizer (metrics of
+    AGG table 5).
     """
 
     FILE = "gpt2.json"
@@ -136,7 +140,7 @@ class GPT2:
 
     @classmethod
     def convert(cls, folder: Path, path: Path) -> "GPT2":
-        """Write the published files of a folder as one file at the path. Raises UserError where they are missing."""
+        """Convert the published files of a folder to one file at the path. Raises UserError where they are missing."""
         entries, merges = (folder / name for name in GPT2_FILES)
         if not (entries.is_file() and merges.is_file()):
             raise UserError(
@@ -152,8 +156,8 @@ class GPT2:
         return cls(path)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
-        """An empty line has no token: the blank in front would be one."""
-        # The library puts none before a line that begins with a blank.
+        """Encode lines with an added blank before each. An empty line has no tokens."""
+        # The library adds no blank before a line that begins with a blank.
         spaced = [f" {line}" if line.startswith(" ") else line for line in lines]
         return [cut.ids if line else [] for line, cut in zip(lines, self.model.encode_batch_fast(spaced), strict=True)]
 
@@ -173,15 +177,15 @@ class GPT2:
         return [line.removeprefix(" ") for line in self.model.decode_batch(lines, skip_special_tokens=False)]
 
     def token(self, number: int) -> str:
-        """Bytes as the published files write them, but for the blank, which has SentencePiece's mark."""
+        """Return a token in the notation of the published files, but with SentencePiece's space mark for a blank."""
         return self.model.id_to_token(number).replace(GPT2_SPACE, SPACE)
 
 
 class BPE:
-    """Byte-pair encoding of words (Sennrich et al. 2016), learnt on both languages together: a number of merges.
+    """Byte-pair encoding of blank-separated words (Sennrich et al. 2016), learnt on both languages together.
 
-    As in the authors' subword-nmt, a word is its characters, the last one marked as the end, and a merge is learnt only
-    where it occurs twice; among equally frequent pairs another one may win here. Words are what stands between blanks.
+    As in the authors' subword-nmt, the last character of a word is marked as its end, and only pairs that occur at least
+    twice are merged. Ties between equally frequent pairs may be resolved differently from subword-nmt.
     """
 
     FILE = "merges.json"
@@ -194,20 +198,20 @@ class BPE:
 
     @classmethod
     def learn(cls, files: Sequence[Path], merges: int, path: Path) -> "BPE":
-        """Learn that many merges on all files together and write them to the path; the files are read twice.
+        """Learn `merges` merges on all files together and write them to the path. The files are read twice.
 
-        Of more than WORD_TYPES different words the rarest take no part (they still are split by the merges, and their
-        characters are known), so that memory does not grow with the text.
+        Merges are learnt from the WORD_TYPES most frequent words, so that memory does not grow with the text. The characters
+        of all words are in the alphabet.
 
         Raises:
-            UserError: The text gives fewer merges.
+            UserError: The text gives fewer than `merges` merges.
         """
         counts = count_words(files, lambda line: filter(None, cls.ESCAPES.escape(line).split(" ")))
         alphabet = _alphabet(counts)
         kept = {word for word, _ in counts.most_common(WORD_TYPES)} if len(counts) > WORD_TYPES else None
         del counts
-        # Characters get their ids here, in order: the trainer would number ends of words as they come out of a hash
-        # table, and break ties by these ids, differently each time.
+        # Assign the ids of characters here, in a fixed order. The trainer breaks ties by these ids, and would number
+        # word-final characters in the random order of a hash table.
         trainer = trainers.BpeTrainer(
             vocab_size=len(alphabet) + merges,
             min_frequency=2,
@@ -237,18 +241,18 @@ class BPE:
         return [cut.ids for cut in self.model.encode_batch_fast(list(map(self.ESCAPES.escape, lines)))]
 
     def encode_without_space(self, word: str) -> list[int]:
-        """The end of a word is marked, not its beginning: there is no other form."""
+        """Return the ids of a word. They equal those of encode(), because BPE marks the end of a word, not its start."""
         return self.model.encode(self.ESCAPES.escape(word)).ids
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """Return words with single blanks between them."""
+        """Return the words separated by single blanks."""
         return self.ESCAPES.restore("".join(map(self._text.__getitem__, numbers)).rstrip(" "))
 
     def decode_lines(self, lines: list[list[int]]) -> list[str]:
         return list(map(self.decode, lines))
 
     def token(self, number: int) -> str:
-        """As subword-nmt prints it: @@ where a word goes on. A token that itself ends in @@ keeps its other mark."""
+        """Return a token in subword-nmt's notation, with @@ where the word continues. A token ending in @@ keeps its </w>."""
         text = self.model.id_to_token(number)
         if number == self.unknown:
             return text
@@ -263,7 +267,7 @@ def _word_tokenizer(model: models.BPE) -> Tokenizer:
 
 
 def _alphabet(words: Iterable[str]) -> list[str]:
-    """All characters, and again those that end words, each in the order of their code points."""
+    """Return all characters, then all word-final characters with END, each in code-point order."""
     every, last = set[str](), set[str]()
     for word in words:
         every.update(word)

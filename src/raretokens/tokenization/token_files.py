@@ -1,6 +1,6 @@
-"""Token files: one flat little-endian array of ids for each split, and one description of all (meta.json).
+"""Read and write token files: a flat little-endian array of ids for each split, and a description of all splits (meta.json).
 
-Classes of documents and images have files of their own beside them.
+Classes of documents and pixels of images have separate files in the same folder.
 """
 
 import json
@@ -14,12 +14,12 @@ from raretokens.files import atomic_write, write_text
 from raretokens.tokenization.vocabulary import EOS
 
 META = "meta.json"
-LINES = 5_000  # of a block of text: enough for all threads, and some ten megabytes of memory at most
-LABELS, IMAGES = ".labels", ".images"  # endings of a prepared corpus
+LINES = 5_000  # lines per block of text: enough for all threads, and at most some ten megabytes of memory
+LABELS, IMAGES = ".labels", ".images"  # suffixes of the files of a prepared corpus
 
 
 def read_blocks(path: Path) -> Iterator[list[str]]:
-    """Yield the lines of a file in blocks, split at \\n alone and without it; memory does not grow with the file."""
+    """Yield the lines of a file in blocks, split only at \\n and without it. Memory does not grow with the file."""
     block: list[str] = []
     with open(path, encoding="utf-8", newline="\n") as file:
         for line in file:
@@ -49,9 +49,9 @@ def tokens(folder: Path, split: str) -> np.ndarray:
 
 
 class Bitext:
-    """Sentence pairs of a split: sources and targets alternate in the file, each closed by </s>.
+    """Sentence pairs of a split. Sources and targets alternate in the file, and each ends in </s>.
 
-    reverse: what the file calls target is the source, and the other way round.
+    reverse: Swap source and target.
     """
 
     def __init__(self, folder: Path, split: str, reverse: bool = False) -> None:
@@ -61,7 +61,7 @@ class Bitext:
             raise UserError(f"{folder / split}.bin: {len(ends)} sentences do not pair up; encode it again")
         bounds = np.concatenate(([0], ends))
         order = [1, 0] if reverse else [0, 1]
-        # pairs x (source, target)
+        # Both arrays are pairs x (source, target).
         self.starts, self.ends = bounds[:-1].reshape(-1, 2)[:, order], ends.reshape(-1, 2)[:, order]
 
     def __len__(self) -> int:
@@ -69,11 +69,11 @@ class Bitext:
 
     @property
     def lengths(self) -> np.ndarray:
-        """pairs x 2: tokens of source and target, each with its </s>."""
+        """Number of tokens of source and target including </s>, pairs x 2."""
         return self.ends - self.starts
 
     def pair(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the source and target ids of a pair, each with its </s>."""
+        """Return the source and target ids of a pair, each including </s>."""
         source, target = (
             np.asarray(self.ids[start:end], dtype=np.int64)
             for start, end in zip(self.starts[index], self.ends[index], strict=True)
@@ -82,12 +82,12 @@ class Bitext:
 
 
 def add_labels_and_images(corpus: Path, into: Path) -> dict:
-    """Write the classes of documents (<split>.labels.bin) and the images (<split>.images.bin) of a corpus, where it has them.
+    """Write the classes of documents (<split>.labels.bin) and the images (<split>.images.bin) of a corpus that has them.
 
-    meta.json gets `classes`, in the order of the alphabet, and `pixels`; it is returned.
-
+    Returns:
+        The content of meta.json, with added `classes` (in alphabetical order) or `pixels` (per image).
     Raises:
-        UserError: Their number is not that of the lines, or a class is not in the training text.
+        UserError: The number of labels or images differs from the number of lines, or the training text lacks a class.
     """
     meta = read_meta(into)
     splits = meta["splits"]
@@ -112,12 +112,12 @@ def add_labels_and_images(corpus: Path, into: Path) -> dict:
 
 
 def read_labels(folder: Path, split: str) -> np.ndarray:
-    """Return the number of the class of each document."""
+    """Return the class index of each document."""
     return tokens(folder, f"{split}{LABELS}")
 
 
 def read_images(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the brightness (images x pixels, uint8) and the id of the class of each image."""
+    """Return the pixel intensities (images x pixels, uint8) and the token id of the class of each image."""
     ids = tokens(folder, split)
     pixels = np.memmap(folder / f"{split}{IMAGES}.bin", np.uint8, mode="r")
     return pixels.reshape(-1, read_meta(folder)["pixels"]), np.asarray(ids[ids != EOS])

@@ -1,4 +1,4 @@
-"""Text to the ids of a token folder's vocabulary and back, whatever model splits the text."""
+"""Encode text to vocabulary ids and decode ids to text, with the subword model of a token folder."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,11 +11,14 @@ from raretokens.tokenization.subword_models import BPE, GPT2, SentencePiece, Sub
 from raretokens.tokenization.token_files import META
 from raretokens.tokenization.vocabulary import FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
 
-MODELS = (SentencePiece, GPT2, BPE)  # a token folder holds the file of one of them
+MODELS = (SentencePiece, GPT2, BPE)  # a token folder contains the file of exactly one of these models
 
 
 class Tokenizer:
-    """Text <-> ids of the vocabulary in a token folder. reverse: what is decoded is in the language of the sources."""
+    """Encoder and decoder of a token folder's vocabulary.
+
+    reverse: Decode to the language of the corpus's source side, as in translation from target to source.
+    """
 
     def __init__(self, folder: Path, reverse: bool = False) -> None:
         models = [model for model in MODELS if (folder / model.FILE).exists()]
@@ -30,19 +33,19 @@ class Tokenizer:
         self._language = languages and languages["source" if reverse else "target"]
 
     def encode(self, text: str) -> list[int]:
-        """Ids without an end mark; a word at the start is space-marked like any other."""
+        """Return ids without </s>. The first word has a space mark like any other word."""
         return self._renumber(self.model.encode([text])[0]) if text else []
 
     def encode_without_space(self, word: str) -> list[int]:
-        """Ids of a word without the space mark in front, where the model has one."""
+        """Return ids of a word without its space mark, if the model uses space marks."""
         return self._renumber(self.model.encode_without_space(word))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of ids, plain even where the corpus was tokenised; special tokens and fillers are left out."""
+        """Return plain text, also where the corpus was tokenised by Moses. Special tokens and fillers are left out."""
         text = self.model.decode([self._to_model[i] for i in ids if len(SPECIALS) <= i < self.vocabulary.types])
         if not (text and self._language):
             return text
-        from sacremoses import MosesDetokenizer  # only corpora that were tokenised by Moses need it
+        from sacremoses import MosesDetokenizer  # imported here because only some corpora need it
 
         return MosesDetokenizer(self._language).detokenize(text.split(" "))
 
@@ -51,13 +54,13 @@ class Tokenizer:
 
 
 def vocabulary_ids(model: SubwordModel, vocabulary: Vocabulary) -> np.ndarray:
-    """Id of the model -> id of the vocabulary; tokens unseen in training become <unk>."""
+    """Return the vocabulary id of each id of the model. Tokens unseen in training become <unk>."""
     ids = {token: number for number, token in enumerate(vocabulary.tokens)}
     return np.array([ids.get(vocabulary_token(model, number), UNK) for number in range(model.size)], dtype=np.int64)
 
 
 def vocabulary_token(model: SubwordModel, number: int) -> str:
-    """A token as the vocabulary has it: a backslash goes before text that looks like a special row or a filler."""
+    """Return a token as the vocabulary stores it, with a backslash before text that looks like a special or a filler."""
     token = model.token(number)
     bare = token.lstrip("\\")
     return f"\\{token}" if number != model.unknown and (bare in SPECIALS or bare.startswith(FILLERS)) else token

@@ -1,4 +1,4 @@
-"""The vocabulary: token types sorted by falling training frequency, and the frequency groups that follow from it."""
+"""Define the vocabulary, whose token types are sorted by falling training frequency, and its frequency groups."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,49 +8,49 @@ import numpy as np
 
 from raretokens.errors import UserError
 
-VOCABULARY = "vocabulary.tsv"  # of a folder of token files
+VOCABULARY = "vocabulary.tsv"  # file name in a folder of token files
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
-FILLERS = "<filler"  # how the names of the rows at the end begin
+FILLERS = "<filler"  # prefix of the names of the filler rows at the end
 FREQ, MED, RARE, FILLER = 0, 1, 2, -1
 GROUP_NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
-SPACE = "\u2581"  # SentencePiece's mark of a token that begins a word
+SPACE = "\u2581"  # SentencePiece's space mark, with which tokens begin that start a word
 
 
 class GroupBounds(Protocol):
-    """What params.yaml says of frequency groups: one of the two."""
+    """Definition of frequency groups in params.yaml. One of the two fields is set."""
 
-    fractions: list[float] | None  # shares of the types: frequent, medium, rare
-    boundaries: list[int] | None  # first medium id, first rare id
+    fractions: list[float] | None  # shares of the types that are frequent, medium and rare
+    boundaries: list[int] | None  # first medium id and first rare id
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Subword tokens or words with their training counts; the id of a token is its position.
+    """Subword tokens or words with their training counts. The id of a token is its position.
 
-    counts covers all of the training text (in translation, source and target together); target_counts only what is a
-    training target (in language modelling the two are equal).
+    counts covers the whole training text, in translation source and target together. target_counts covers only the
+    training targets. The two are equal in language modelling.
     """
 
     tokens: tuple[str, ...]
     counts: np.ndarray  # N, int64
     target_counts: np.ndarray  # N, int64
-    fillers: int  # ids at the end that no text uses
+    fillers: int  # number of ids at the end that no text uses
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     @property
     def types(self) -> int:
-        """Number of ids that text can use: all but the fillers."""
+        """Number of ids that text can use, i.e. all ids without the fillers."""
         return len(self.tokens) - self.fillers
 
     def reversed(self) -> "Vocabulary":
-        """The same types for translation from target to source."""
+        """Return the vocabulary for translation from target to source, with other target counts."""
         return replace(self, target_counts=self.counts - self.target_counts)
 
     def frequency_groups(self, declared: GroupBounds) -> np.ndarray:
-        """Frequency group of each id (N, int8): FREQ, MED, RARE, or FILLER; specials are frequent (AGG section 3.1)."""
+        """Return the frequency group of each id (N, int8): FREQ, MED, RARE or FILLER. Specials are FREQ (AGG section 3.1)."""
         first_medium, first_rare = self.group_boundaries(declared)
         groups = np.full(len(self), RARE, dtype=np.int8)
         groups[:first_rare] = MED
@@ -59,7 +59,7 @@ class Vocabulary:
         return groups
 
     def group_boundaries(self, declared: GroupBounds) -> tuple[int, int]:
-        """First id of the medium and of the rare group."""
+        """Return the first id of the medium group and the first id of the rare group."""
         if declared.boundaries:
             first_medium, first_rare = declared.boundaries
             if not len(SPECIALS) <= first_medium < first_rare < self.types:
@@ -79,7 +79,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        # A token may hold a tab or a carriage return, but no line feed.
+        # A token may contain a tab or a carriage return, but no line feed.
         with open(path, encoding="utf-8", newline="\n") as file:
             rows = [line.rstrip("\n").rsplit("\t", 2) for line in file][1:]
         tokens = tuple(row[0] for row in rows)

@@ -1,4 +1,4 @@
-"""Whole words as a vocabulary, and counting the words of text files."""
+"""Define a vocabulary of whole words, and count the words of text files."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,15 +19,15 @@ def read_lines(files: Sequence[Path]) -> Iterator[str]:
 
 
 def count_words(files: Sequence[Path], split: Callable[[str], Iterable[str]]) -> Counter[str]:
-    """Count each word of the files; words are in the order in which they first occur."""
+    """Count each word of the files. The words are ordered by first occurrence."""
     return Counter(chain.from_iterable(map(split, read_lines(files))))
 
 
 class Words:
-    """Whole words by falling count (ties: first seen first), as in AGPS table 4; id 0 stands for all others.
+    """Whole words by falling count, as in AGPS table 4. Ties are in order of first occurrence. Id 0 is <unk>.
 
-    tokenise: words and punctuation marks are split apart; "letters": runs of letters in lower case, and nothing else;
-    without it, text is split at white space alone.
+    tokenise: True splits punctuation from words. "letters" keeps only runs of letters, in lower case. False splits
+    only at white space.
     """
 
     unknown = 0
@@ -40,7 +40,7 @@ class Words:
 
     @classmethod
     def learn(cls, files: Sequence[Path], size: int | None, tokenise: bool | str, min_count: int = 1) -> "Words":
-        """Take the `size` most frequent words of the files (None: all) that occur at least `min_count` times."""
+        """Select the `size` most frequent words of the files (None: all) that occur at least `min_count` times."""
         counts = count_words(files, cls((), tokenise).split).most_common(size)
         return cls([word for word, count in counts if word != UNKNOWN and count >= min_count], tokenise)
 
