@@ -1,4 +1,5 @@
 """Adaptive gradient gating (AGG) scales the gradients that push rare embeddings away from hidden states (Yu et al., 2022).
+`ul_agg` adds token-level unlikelihood.
 
 The source is section 4 of the paper.
 A token type is rare while its mean number of appearances as a target, over the last K training steps (one epoch), is below

@@ -1,4 +1,5 @@
 """Freeze keeps rare rows at their initial values, or scales parts of their gradient (AGG, sections 3.2 and 3.3).
+`freeze_b`, `freeze_c` and `freeze_bc` switch off the gradient from targets that are not rare, from other rare targets, or both.
 
 The rare group is the static one of the declared frequency groups. `rows` freezes whole rows, so input look-ups also see constant
 rows (AGPS section 2.2). With `until`, rows are frozen through that training step and train normally afterwards (AGG figure 2).

@@ -1,4 +1,4 @@
-"""Weight decay shrinks the embedding matrix alone (FRAGE table 10).
+"""Weight decay shrinks the embedding matrix alone, by decoupled decay or by an L2 term in the loss (FRAGE table 10).
 
 With `form: decoupled` the optimizer applies the decay. With `form: l2` the loss contains rate * |W|^2 / N.
 """
