@@ -80,7 +80,8 @@ def facts(
         updates_per_epoch: training steps per epoch.
         rare: N, bool, the rare group. The default is the `rare_share` of types that occur least often, without `markers` and ids
             below `specials`. AGG uses 20 % (section 3.1).
-        types: number of ids that text can use. Later ids are fillers, which never occur. By default all ids are types.
+        types: number of ids that text can use. Later ids are fillers, which never occur and are never rare. By default, all ids
+            are types.
         specials: number of first ids that are special tokens, which are never rare.
         markers: further ids that are never rare.
         pad: target id of padding.
