@@ -1,4 +1,7 @@
-"""AG's News (Zhang et al. 2015): title and description of an article, one of four topics; one of twenty is for validation."""
+"""Read AG's News (Zhang et al. 2015): titles and descriptions of articles in four classes.
+
+One of every twenty training documents is for validation.
+"""
 
 import csv
 from collections.abc import Iterator
@@ -9,8 +12,8 @@ from raretokens.errors import UserError
 
 SERVES = {"documents": ("ag-news",)}
 LANGUAGES = {"text": "en"}
-CLASSES = ("world", "sports", "business", "sci-tech")  # numbered from 1 in the files
-EVERY = 20
+CLASSES = ("world", "sports", "business", "sci-tech")  # classes 1 to 4 of the files
+EVERY = 20  # one of this number of training documents is for validation
 
 
 def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
@@ -23,5 +26,5 @@ def _rows(file: Path) -> Iterator[Document]:
         for number, row in enumerate(csv.reader(stream), 1):
             if len(row) != 3 or row[0] not in ("1", "2", "3", "4"):
                 raise UserError(f"{file}: row {number} is not a class from 1 to 4, a title and a description")
-            # A backslash stands for a line break of the page.
+            # The files have a backslash for each line break of the web page.
             yield CLASSES[int(row[0]) - 1], f"{row[1]} {row[2]}".replace("\\", " ")

@@ -1,7 +1,7 @@
-"""Two English Bible translations, aligned verse by verse: World English (target, language model), Young's (source).
+"""Read two English Bible translations, aligned by verse: World English (target, language model) and Young's (source).
 
-A file of the package holds one call `Bible(version, text, starts, ends, ...)`: the whole text and, for each verse
-number (book * 1,000,000 + chapter * 1,000 + verse), where it starts and ends. It is parsed, never imported.
+Each file of the package contains one call `Bible(version, text, starts, ends, ...)`: the whole text, and start and end of
+each verse by its number (book * 1,000,000 + chapter * 1,000 + verse). The file is parsed, never imported.
 """
 
 import ast
@@ -15,27 +15,27 @@ from raretokens.errors import UserError
 SERVES = {"text": ("bible",), "bitext": ("bible",)}
 LANGUAGES = {"text": "en", "source": "en-ylt", "target": "en"}
 
-# Whole chapters, spread evenly over all books, so that a held-out line has its own context: of every 20 chapters, in
-# the order of the text, one is for validation and one for the test.
+# Hold out whole chapters, spread evenly over all books, so that held-out verses keep their context. Of every 20 chapters
+# in the order of the text, one is for validation and one for testing.
 STRIDE, VALID, TEST = 20, 9, 19
 
-# World English prints the heading of a psalm at the end of the verse before it.
+# In World English, the heading of a psalm is at the end of the previous verse.
 PSALM = re.compile(r"\s{2,}(?:BOOK [IVX]+\s+)?Psalm \d+\b(.*)$", re.DOTALL)
-# The Hebrew letters over the stanzas of Psalm 119: "[Beth.]" before a verse (Young), "SIN AND SHIN" after one (World
-# English).
+# Names of Hebrew letters above the stanzas of Psalm 119: "[Beth.]" before a verse (Young's), "SIN AND SHIN" after a verse
+# (World English).
 STANZA = re.compile(r"^\s*\[[A-Z][a-z]+\.\]|\s+[A-Z]{3,}(?: [A-Z]{3,})*\s*$")
 PSALM_119 = range(19_118_029, 19_120_000)
 
 
 def text(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
-    """World English, one verse a line: split -> lines."""
+    """Return split -> lines of World English, with one verse per line."""
     verses = translation(raw / "bible-web")
     parts = split(verses)
     return {name: (verses[number] for number in numbers) for name, numbers in parts.items()}
 
 
 def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str | None, str | None]]]:
-    """Young's -> World English: split -> pairs; None where a translation numbers a verse differently."""
+    """Return split -> (Young's, World English) pairs of verses; None where a translation lacks the verse number."""
     source, target = translation(raw / "bible-ylt"), translation(raw / "bible-web")
     parts = split(source | target)
     return {name: ((source.get(number), target.get(number)) for number in numbers) for name, numbers in parts.items()}
@@ -46,7 +46,7 @@ def filters() -> dict[str, LongestAndRatio]:
 
 
 def split(verses: dict[int, str]) -> dict[str, list[int]]:
-    """The fixed split: verse numbers of train, valid and test, in the order of the text."""
+    """Return the verse numbers of train, valid and test, in the order of the text."""
     parts: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
     chapters = {chapter: place for place, chapter in enumerate(sorted({number // 1000 for number in verses}))}
     for number in sorted(verses):
@@ -56,7 +56,7 @@ def split(verses: dict[int, str]) -> dict[str, list[int]]:
 
 
 def translation(folder: Path) -> dict[int, str]:
-    """Clean verses by number, in order."""
+    """Return verse number -> cleaned verse, in the order of the text."""
     verses, heading = {}, ""
     for number, text in sorted(_parse(folder / "verses.py.txt").items()):
         text, follows = _without_heading(text)
@@ -68,7 +68,7 @@ def translation(folder: Path) -> dict[int, str]:
 
 
 def clean(text: str) -> str:
-    """No brackets around supplied words, apostrophes instead of backticks, single blanks, none before a comma."""
+    """Remove brackets and blanks before punctuation, replace backticks by apostrophes, and collapse white space."""
     text = re.sub(r"[\[\]]", "", text).replace("`", "'")
     return re.sub(r"(?<=\w) (?=[,.;:!?])", "", " ".join(text.split()))
 

@@ -1,7 +1,7 @@
-"""The World English Bible by kind of book: law and history, wisdom, prophets, New Testament.
+"""Read passages of the World English Bible in four classes: law and history, wisdom, prophets, New Testament.
 
-A document is a verse, or up to four verses on end of a chapter. Whole chapters are held out (bible.py), so that no test document
-has its neighbour in the training text. The books are those of the Protestant canon, from 1 (Genesis) to 66 (Revelation).
+A document is one verse, or up to four consecutive verses of a chapter. Whole chapters are held out (bible.py), so that no test
+document is adjacent to a training document. Books are those of the Protestant canon, from 1 (Genesis) to 66 (Revelation).
 """
 
 from bisect import bisect
@@ -14,9 +14,9 @@ from raretokens.corpora.splits import Document
 
 SERVES = {"documents": ("bible-passages", "bible-verses")}
 LANGUAGES = {"text": "en"}
-VERSES = {"bible-passages": 4, "bible-verses": 1}  # of a document
+VERSES = {"bible-passages": 4, "bible-verses": 1}  # corpus -> maximum verses of a document
 CLASSES = ("law-and-history", "wisdom", "prophets", "new-testament")
-FIRST_BOOKS = (18, 23, 40)  # Job, Isaiah and Matthew begin the classes after the first
+FIRST_BOOKS = (18, 23, 40)  # first books of the second to fourth class: Job, Isaiah and Matthew
 
 
 def documents(raw: Path, corpus: str) -> dict[str, Iterator[Document]]:

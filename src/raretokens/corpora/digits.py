@@ -1,6 +1,6 @@
-"""1,797 handwritten digits of 8 x 8 pixels (Alpaydin and Kaynak, UCI), as scikit-learn's package carries them.
+"""Read 1,797 handwritten digits of 8 x 8 pixels (Alpaydin and Kaynak, UCI) from scikit-learn's package.
 
-Of every ten images seven are for training, one for validation and two for the test.
+Of every ten images, seven are for training, one for validation and two for testing.
 """
 
 import gzip
@@ -14,11 +14,11 @@ from raretokens.errors import UserError
 SERVES = {"images": ("digits",)}
 LANGUAGES = {"text": "digits"}
 PIXELS, LEVELS = 64, 16
-PARTS = {"train": (0, 1, 2, 3, 4, 5, 6), "valid": (7,), "test": (8, 9)}  # number of an image, modulo 10
+PARTS = {"train": (0, 1, 2, 3, 4, 5, 6), "valid": (7,), "test": (8, 9)}  # split -> index of an image, modulo 10
 
 
 def images(raw: Path, corpus: str) -> dict[str, tuple[np.ndarray, list[str]]]:
-    """Split -> pixels (images x pixels, 0 to 255) and classes."""
+    """Return split -> (pixels, classes); pixels: images x pixels, 0 to 255."""
     file = raw / corpus / "digits.csv.gz"
     with gzip.open(require_file(file), "rt", encoding="ascii") as stream:
         rows = np.array([_row(file, number, line) for number, line in enumerate(stream, 1)])

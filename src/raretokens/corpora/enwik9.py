@@ -1,7 +1,7 @@
-"""enwik9 as plain words: a to z in lower case, digits spelt out, of the text that a reader of the articles sees.
+"""Read enwik9 as plain words (a to z in lower case, digits as words) of the visible text of the articles.
 
-What is left out and what is kept follows the description of the script that its author publishes beside it ("wikifil"): tables,
-templates, references, pictures but for their captions, addresses, and links to other languages go; the text of links stays.
+The cleaning follows the description of "wikifil", the script that the author of enwik9 publishes. Tables, templates, references,
+pictures (except captions), addresses and links to other languages are removed. The text of links is kept.
 """
 
 import re
@@ -12,7 +12,7 @@ from raretokens.corpora.splits import lines
 
 SERVES = {"text": ("enwik9",)}
 LANGUAGES = {"text": "en"}
-EVERY, HELD_OUT = 1000, {"valid": 998, "test": 999}  # of so many lines of the file, which one goes to which split
+EVERY, HELD_OUT = 1000, {"valid": 998, "test": 999}  # split -> index of its lines in the file, modulo EVERY
 
 DIGITS = dict(
     zip("0123456789", ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"], strict=True)
@@ -23,11 +23,11 @@ MARKUP = tuple(
     for pattern, instead in (
         (r"<ref[^<]*</ref>", ""),
         (r"<[^>]*>", ""),
-        (r"\[https?:[^\] ]*", "["),  # an address; what it is called stays
+        (r"\[https?:[^\] ]*", "["),  # an address, whose link text is kept
         (r"\|(?:thumb|left|right|center|\d+px)\b", ""),
         (r"\[\[image:[^\[\]]*\|", ""),
         (r"\[\[category:([^|\]]*)[^\]]*\]\]", r"[[\1]]"),
-        (r"\[\[[a-z-]*:[^\]]*\]\]", ""),  # the article in another language
+        (r"\[\[[a-z-]*:[^\]]*\]\]", ""),  # a link to the article in another language
         (r"\[\[[^|\]]*\|", "[["),
         (r"\{\{[^}]*\}\}", ""),
         (r"\{[^}]*\}", ""),
@@ -55,8 +55,8 @@ def _split(file: Path, split: str) -> Iterator[str]:
 
 
 def plain(line: str) -> str:
-    """Words of a line of the dump, separated by single blanks."""
-    line = re.sub("<[^>]*>", "", line)  # tags of the dump itself; those of the article are still escaped
+    """Return the words of a line of the dump, separated by single blanks."""
+    line = re.sub("<[^>]*>", "", line)  # tags of the dump itself; tags of the article are still escaped
     for entity, character in ENTITIES:
         line = line.replace(entity, character)
     for pattern, instead in MARKUP:

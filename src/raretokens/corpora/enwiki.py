@@ -1,4 +1,4 @@
-"""Long articles of the English Wikipedia of 2014, a paragraph a line; headings and lines as the source has them."""
+"""Read long articles of the English Wikipedia of 2014, with one paragraph per line and headings as in the source."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -8,7 +8,7 @@ from raretokens.corpora.splits import lines
 
 SERVES = {"text": ("enwiki-2014",)}
 LANGUAGES = {"text": "en"}
-PARTS = 7  # of the training text
+PARTS = 7  # files of the training text
 
 
 def text(raw: Path, corpus: str) -> dict[str, Iterable[str]]:

@@ -1,6 +1,7 @@
-"""IMDB's film reviews (Maas et al. 2011): negative or positive. `imdb-sample` has the first 2,000 of each class and split.
+"""Read IMDB's film reviews (Maas et al. 2011), which are negative or positive.
 
-One of twenty training reviews is for validation. The sample is read from files of its own, or from the whole archive.
+`imdb-sample` has the first 2,000 reviews of each class and split. It is read from separate files, or from the whole archive. One
+of twenty training reviews is for validation.
 """
 
 from collections.abc import Iterator
@@ -11,10 +12,10 @@ from raretokens.corpora.splits import Document, hold_out, read_archive, read_jso
 SERVES = {"documents": ("imdb", "imdb-sample")}
 LANGUAGES = {"text": "en"}
 ARCHIVE = "aclImdb_v1.tar.gz"
-EVERY = 20  # of the training documents one is for validation
+EVERY = 20  # one of this number of training documents is for validation
 CLASSES = {"neg": "negative", "pos": "positive"}
-FIRST = 2000  # ids of the sample
-ALTERED = ("train", "pos", 0)  # the file that the sample was made from has another text in its place
+FIRST = 2000  # number of ids in the sample
+ALTERED = ("train", "pos", 0)  # excluded, because the source of the sample has another text under this id
 
 
 def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
@@ -28,12 +29,12 @@ def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
 
 
 def _documents(folder: Path, split: str) -> Iterator[tuple[str, int, str]]:
-    """Class, id and text; line breaks of the page become blanks."""
+    """Yield class, id and text of each review. HTML line breaks become blanks."""
     if (folder / f"{split}.jsonl").exists():
         rows = ((row["id"], row["text"]) for row in read_json_lines(folder / f"{split}.jsonl"))
     else:
         below = tuple(f"aclImdb/{split}/{side}/" for side in CLASSES)
         rows = read_archive(folder / ARCHIVE, below, "utf-8")
     for path, text in rows:
-        *_, side, file = path.split("/")  # 127_9.txt: the id and the reviewer's stars
+        *_, side, file = path.split("/")  # the file name is <id>_<stars>.txt
         yield side, int(file.partition("_")[0]), text.replace("<br />", " ")

@@ -1,7 +1,7 @@
-"""IWSLT14 German -> English as the usual public script makes it of the TED talks: lower case, five test sets in one.
+"""Read IWSLT14 German -> English (TED talks), prepared like the usual public script: lower case, five test sets joined.
 
-Training text is cut into words, freed of pairs by their lengths in words, and every 23rd pair of what is left is for validation:
-160,239 and 7,283 pairs with the Perl tokeniser; another one may move a few of them over the limits.
+Training text is tokenised and filtered by length in words. Every 23rd remaining pair is for validation. The Perl tokeniser gives
+160,239 training and 7,283 validation pairs. Another tokeniser may move a few pairs across the length limits.
 """
 
 import re
@@ -20,13 +20,13 @@ CLEAN = LongestAndRatio(longest=175, ratio=1.5)
 EVERY = 23
 TESTS_OF = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 
-ABOUT = ("<url>", "<talkid>", "<keywords>")  # lines that are no text
+ABOUT = ("<url>", "<talkid>", "<keywords>")  # tags of metadata lines
 TAGS = re.compile("</?(?:title|description)>")
 SEGMENT = re.compile(r'<seg id="\d+">\s*(.*?)\s*</seg>')
 
 
 class Part:
-    """Filter of a split: what CLEAN leaves, parted by its numbers."""
+    """Filter of a split: apply CLEAN, then assign every EVERY-th remaining pair to validation and the others to training."""
 
     def __init__(self, split: str) -> None:
         self.is_validation, self.number = split == "valid", 0
@@ -47,7 +47,7 @@ def filters() -> dict[str, Part]:
 
 
 def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str, str]]]:
-    """Training and validation text are the same pairs here: filters() parts them."""
+    """Return split -> pairs. Training and validation contain the same pairs, which filters() separates."""
     folder = raw / "iwslt14"
     tests = (_pairs(folder, f"IWSLT14.{name}.de-en.{{}}.xml", _segments) for name in TESTS_OF)
     talks = {split: _pairs(folder, "train.tags.de-en.{}", _talks) for split in ("train", "valid")}

@@ -1,7 +1,7 @@
-"""MNIST (LeCun and Cortes): handwritten digits of 28 x 28 pixels, in the files of LeCun's page.
+"""Read MNIST (LeCun and Cortes), handwritten digits of 28 x 28 pixels, from the files of LeCun's web page.
 
-`mnist` is whole: the last 5,000 training images are for validation. `mnist-t10k` has the 10,000 test images alone: of every ten
-eight are for training, one for validation and one for the test.
+`mnist` is the whole data set, with the last 5,000 training images for validation. `mnist-t10k` has the 10,000 test images only.
+Of every ten of these images, eight are for training, one for validation and one for testing.
 """
 
 import struct
@@ -15,7 +15,7 @@ from raretokens.errors import UserError
 SERVES = {"images": ("mnist", "mnist-t10k")}
 LANGUAGES = {"text": "digits"}
 VALID = 5000
-PARTS = {"train": (0, 1, 2, 3, 4, 5, 6, 7), "valid": (8,), "test": (9,)}  # number of an image, modulo 10
+PARTS = {"train": (0, 1, 2, 3, 4, 5, 6, 7), "valid": (8,), "test": (9,)}  # split -> index of an image, modulo 10
 Images = tuple[np.ndarray, list[str]]  # pixels (images x pixels, 0 to 255) and classes
 
 
@@ -42,7 +42,10 @@ def _images(folder: Path, name: str) -> Images:
 
 
 def _array(file: Path, dimensions: int) -> np.ndarray:
-    """Of an idx file: zero, zero, 8 (bytes), the number of dimensions, each of them as a big-endian number, the bytes."""
+    """Read an idx file of bytes.
+
+    The header has the bytes 0, 0, 8 (type: byte) and the number of dimensions, then each dimension as big-endian uint32.
+    """
     content = require_file(file).read_bytes()
     start = 4 + 4 * dimensions
     shape = struct.unpack(f">{dimensions}I", content[4:start]) if len(content) >= start else ()

@@ -1,6 +1,7 @@
-"""Punctuation normalised and text tokenised by sacremoses, as by the Moses scripts, in several processes.
+"""Normalise punctuation and tokenise text with sacremoses, like the Moses scripts, in several processes.
 
-As in the public scripts, of test text only the apostrophe is normalised; what is done to training text is a corpus's recipe.
+As in the public scripts, only apostrophes are normalised in test text. The Recipe of a corpus specifies the steps for training
+text.
 """
 
 from collections import deque
@@ -15,24 +16,24 @@ import regex
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 Pair = tuple[str, str]
-BLOCK = 1000  # pairs that a process is given at once
+BLOCK = 1000  # pairs per task of a process
 CONTROL = regex.compile(r"\p{C}")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the text of a corpus is split into words."""
+    """Options of the tokenization of a corpus."""
 
-    normalise: bool  # punctuation of training text, which is freed of control characters too
-    hyphens: bool  # apart: a-b becomes a @-@ b
-    lower: bool = False  # what is split, and what translations are scored by
+    normalise: bool  # normalise punctuation and remove control characters in training text
+    hyphens: bool  # split hyphens: a-b becomes a @-@ b
+    lower: bool = False  # lower-case the tokenised text, and the plain references for scoring
 
     def plain(self, text: str) -> str:
-        """Return the text that translations are scored by."""
+        """Return the plain text that serves as reference for scoring."""
         return text.lower() if self.lower else text
 
     def tokenise(self, text: str, language: str, training: bool) -> str:
-        """Tokenise one sentence, escaped as Moses does (' becomes &apos;)."""
+        """Tokenise one sentence, with characters escaped as by Moses (' becomes &apos;)."""
         normaliser, tokeniser = _models(language)
         if not training:
             text = text.replace("\u2019", "'")
@@ -49,9 +50,12 @@ def _models(language: str) -> tuple[MosesPunctNormalizer, MosesTokenizer]:
 def tokenise_pairs(
     pairs: Iterable[Pair], languages: tuple[str, str], recipe: Recipe, training: bool, processes: int
 ) -> Iterator[Pair]:
-    """Tokenise source and target, in the order of the pairs; languages are theirs (two letters).
+    """Yield tokenised pairs in the original order. Only a few blocks are in memory at a time.
 
-    Only a few blocks are in memory at any time. A single process is this one.
+    Args:
+        languages: Two-letter languages of source and target.
+        training: Whether the pairs are training text.
+        processes: Number of worker processes; 1 means the current process.
     """
     rest = iter(pairs)
     blocks = iter(lambda: tuple(islice(rest, BLOCK)), ())
@@ -60,7 +64,7 @@ def tokenise_pairs(
         yield from chain.from_iterable(map(work, blocks))
         return
     waiting: deque[Future[list[Pair]]] = deque()
-    # Spawned, since a fork of a process whose libraries have threads may wait for ever.
+    # Spawn processes, because a fork of a process with library threads may deadlock.
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         while True:
             waiting.extend(pool.submit(work, block) for block in islice(blocks, 2 * processes - len(waiting)))

@@ -1,4 +1,4 @@
-"""Multi30k task 1, English -> German, raw text; the test set is that of 2016, the later ones are extra tests."""
+"""Read Multi30k task 1, English -> German, as raw text. The test set is of 2016, and later ones are extra test sets."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""20 Newsgroups, by date (Ken Lang; Jason Rennie's version): mail with its headers, as one line.
+"""Read 20 Newsgroups by date (Ken Lang; Jason Rennie's version), with one message including its headers per line.
 
-`20news` has four classes of newsgroups (computers, politics, recreation, religion) as Lai et al. (2015) and FRAGE have them; one
-of ten training documents is for validation, which gives Lai's 7,520, 836 and 5,563 documents. `20news-4` has four newsgroups as
-they are, a choice that scikit-learn's guide made usual; it is read from a sample of these alone, or from the whole archive.
+`20news` has four classes of newsgroups (computers, politics, recreation, religion), as in Lai et al. (2015) and FRAGE. One of ten
+training documents is for validation, which gives the 7,520, 836 and 5,563 documents of Lai et al. `20news-4` has the four
+newsgroups that scikit-learn's user guide uses. It is read from a sample with these newsgroups only, or from the whole archive.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from raretokens.corpora.splits import Document, hold_out, read_archive, read_jso
 SERVES = {"documents": ("20news", "20news-4")}
 LANGUAGES = {"text": "en"}
 ARCHIVE = "20news-bydate.tar.gz"
-EVERY = 10  # of the training documents one is for validation
+EVERY = 10  # one of this number of training documents is for validation
 GROUPS = {"comp.": "computers", "rec.": "recreation", "talk.politics.": "politics"}
 RELIGION = ("alt.atheism", "soc.religion.christian", "talk.religion.misc")
 FOUR = ("alt.atheism", "comp.graphics", "sci.space", "talk.religion.misc")
@@ -29,7 +29,7 @@ def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
 
 
 def _documents(folder: Path, split: str) -> Iterator[tuple[str, int, str]]:
-    """Newsgroup, number and text."""
+    """Yield newsgroup, message number and text of each document."""
     if (folder / f"{split}.jsonl").exists():
         for row in read_json_lines(folder / f"{split}.jsonl"):
             yield row["label"], int(row["id"].rpartition("/")[2]), row["text"]
@@ -40,7 +40,7 @@ def _documents(folder: Path, split: str) -> Iterator[tuple[str, int, str]]:
 
 
 def _kind(group: str) -> str | None:
-    """Of the four; None for newsgroups of another kind, such as sci.space."""
+    """Return the class of a newsgroup in `20news`; None for newsgroups in no class, such as sci.space."""
     if group in RELIGION:
         return "religion"
     return next((name for start, name in GROUPS.items() if group.startswith(start)), None)

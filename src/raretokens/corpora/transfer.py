@@ -1,4 +1,4 @@
-"""HTTP download into a `.part` file that a later call goes on with, and the check of size and digest."""
+"""Download files over HTTP to a resumable `.part` file, and verify their size and digest."""
 
 import hashlib
 import sys
@@ -11,20 +11,26 @@ import urllib3
 from tqdm import tqdm
 
 CHUNK = 1 << 18
-ATTEMPTS = 3  # of one address, and only while each brings new bytes
-TIMEOUT = (20, 60)  # seconds to connect, seconds of silence
-QUIET = 10.0  # seconds between lines of progress where the output is no terminal
+ATTEMPTS = 3  # maximum requests to one address; another request is made only if the previous one brought new bytes
+TIMEOUT = (20, 60)  # seconds to connect, and seconds between bytes
+QUIET = 10.0  # seconds between progress lines where the output is not a terminal
 
 
 class Refused(Exception):
-    """One address did not give the file; the message says why. The caller tries the next address."""
+    """An address or archive did not provide the file, for the reason in the message. The caller tries the next address."""
 
 
 def download_file(url: str, part: Path, size: int, digest: str, session: requests.Session | None = None) -> None:
-    """Download `url` so that `part` holds exactly `size` bytes with that digest; Refused otherwise.
+    """Download `url` to `part`.
 
-    Bytes already in `part` are kept and the rest is asked for with a Range request. A short file stays for the next
-    call; a wrong one is removed, and if it had been begun by an earlier call it is downloaded anew, once.
+    Bytes already in `part` are kept, and the rest is requested with a Range header. An incomplete file is kept for the next
+    call. A file with a wrong digest is deleted. If an earlier call had started this file, it is downloaded again once.
+
+    Args:
+        size: Expected number of bytes.
+        digest: Expected sha256 or md5, in hexadecimal.
+    Raises:
+        Refused: The address does not provide a file of this size and digest.
     """
     resumed = part.exists()
     _fill(url, part, size, session or requests.Session())
@@ -38,12 +44,12 @@ def download_file(url: str, part: Path, size: int, digest: str, session: request
 
 
 def digest_name(digest: str) -> str:
-    """Which hash function gives a digest of that length in hexadecimal: sha256, or md5 where no more is published."""
+    """Return the hash function of a hexadecimal digest by its length: sha256 or md5."""
     return {64: "sha256", 32: "md5"}[len(digest)]
 
 
 def verify(path: Path, size: int | None, digest: str | None) -> None:
-    """Refused unless the file has that size in bytes and that digest (None: not known, not checked)."""
+    """Raise Refused unless the file has the given size in bytes and the given digest; None disables a check."""
     found = path.stat().st_size
     if size is not None and found != size:
         raise Refused(f"{found} bytes instead of {size}")
@@ -56,7 +62,7 @@ def verify(path: Path, size: int | None, digest: str | None) -> None:
 
 
 def strip_credentials(url: str) -> str:
-    """The address without user name, password and query, fit to be printed."""
+    """Return an address without user name, password and query, for messages."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -79,7 +85,7 @@ def _fill(url: str, part: Path, size: int, session: requests.Session) -> None:
 
 
 def _append(url: str, part: Path, size: int, session: requests.Session) -> str:
-    """One request; returns why it ended."""
+    """Make one request and append its bytes to `part`. Return the reason why the request ended."""
     have = _size(part)
     if have > size:
         part.unlink()
@@ -89,11 +95,11 @@ def _append(url: str, part: Path, size: int, session: requests.Session) -> str:
         with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
             begun = response.status_code == 206 and _start(response) == have
             if have and response.status_code in (206, 416) and not begun:
-                part.unlink()  # what is here does not fit what is there: begin again, without a Range
+                part.unlink()  # the server cannot continue this file: start again without a Range header
                 return _append(url, part, size, session)
             if response.status_code != 200 and not begun:
                 raise Refused(f"HTTP status {response.status_code} {response.reason}")
-            # Undecoded: a .gz file that the server labels as an encoding must arrive as it is stored.
+            # Do not decode: a server may label a .gz file as content encoding, but the file must stay compressed.
             _write(response.raw.stream(CHUNK, decode_content=False), part, "ab" if begun else "wb", size)
             return "the connection ended early"
     except (
@@ -113,7 +119,7 @@ def _write(chunks: Iterator[bytes], part: Path, mode: str, size: int) -> None:
         with bar:
             for chunk in chunks:
                 bar.update(len(chunk))
-                if bar.n > size:  # certainly not the file we want: do not fill the disk with it
+                if bar.n > size:  # not the expected file: do not fill the disk
                     stream.close()
                     part.unlink()
                     raise Refused(f"more than the {size} bytes expected")
@@ -125,6 +131,6 @@ def _size(path: Path) -> int:
 
 
 def _start(response: requests.Response) -> int:
-    """First byte of a partial answer (RFC 9110, Content-Range: bytes 5-9/10)."""
+    """Return the first byte position of a partial response, or -1 (RFC 9110, Content-Range: bytes 5-9/10)."""
     first = response.headers.get("Content-Range", "").removeprefix("bytes ").split("-")[0]
     return int(first) if first.isdigit() else -1

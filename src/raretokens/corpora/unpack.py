@@ -1,7 +1,7 @@
-"""Wanted members of zip, tar, gz and xz archives, and nothing else.
+"""Unpack selected members of zip, tar, gz and xz archives.
 
-Only regular files that the table names are read, and each is written under a plain name in one folder; so absolute and
-parent paths, links and devices in an archive have nowhere to act. What is written is counted against a cap.
+Only regular files that the table of sources names are read. Each is written under a plain name in one folder, so absolute
+paths, parent paths, links and devices in an archive have no effect. The number of bytes written is limited.
 """
 
 import gzip
@@ -23,9 +23,13 @@ SINGLE = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def unpack(archive: Path, members: dict[str, Member], into: Path, limit: int) -> int:
-    """Write the wanted members into the folder; returns the bytes written, at most `limit`.
+    """Write the requested members to the folder `into`.
 
-    Raises Refused for a broken archive, a missing member, one that is no regular file, a wrong size or sha256.
+    Returns:
+        Number of bytes written, at most `limit`.
+    Raises:
+        Refused: The archive is broken, a member is missing, duplicated or not a regular file, `limit` is exceeded, or a
+            size, sha256 or number of lines is wrong.
     """
     left, missing = limit, set(members)
     try:
@@ -51,7 +55,7 @@ def unpack(archive: Path, members: dict[str, Member], into: Path, limit: int) ->
 
 
 def _verify_lines(path: Path, lines: int | None) -> None:
-    """Refused unless the file has that many line feeds (None: not known, not checked)."""
+    """Raise Refused unless the file has `lines` line feeds; None disables the check."""
     if lines is None:
         return
     with path.open("rb") as stream:
@@ -61,7 +65,7 @@ def _verify_lines(path: Path, lines: int | None) -> None:
 
 
 def target_name(path: str, member: Member) -> str:
-    """A plain name; Refused where the path ends in none."""
+    """Return the plain file name of a member. Raises Refused where the path does not end in a valid name."""
     name = member.to or PurePosixPath(path).name
     if not PLAIN.fullmatch(name):
         raise Refused(f"{path}: no name for a file; name it by `to`")
@@ -69,12 +73,16 @@ def target_name(path: str, member: Member) -> str:
 
 
 def decompressed(path: Path) -> IO[bytes]:
-    """A stream of the plain bytes of a .gz or .xz file, of any other the bytes as they are."""
+    """Open a file for reading, and decompress it if its suffix is .gz or .xz."""
     return SINGLE.get(path.suffix, open)(path, "rb")
 
 
 def copy(stream: IO[bytes], target: Path, most: int, what: str) -> int:
-    """Copy at most `most` bytes; Refused if there are more, so that a bomb cannot fill the disk."""
+    """Copy a stream to a file and return the number of bytes.
+
+    Raises:
+        Refused: The stream has more than `most` bytes, as a decompression bomb has.
+    """
     done = 0
     with target.open("wb") as out:
         while chunk := stream.read(CHUNK):
@@ -102,7 +110,7 @@ def _zip(archive: Path, wanted: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
         for info in opened.infolist():
             if info.filename not in wanted:
                 continue
-            kind = (info.external_attr >> 16) & 0o170000  # the file type, where a Unix zip wrote it
+            kind = (info.external_attr >> 16) & 0o170000  # Unix file type, or 0 where the archive has none
             if info.is_dir() or kind not in (0, 0o100000):
                 raise Refused(f"{archive.name}: {info.filename} is no regular file")
             with opened.open(info) as stream:
@@ -110,7 +118,7 @@ def _zip(archive: Path, wanted: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _tar(archive: Path, wanted: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
-    with tarfile.open(archive, "r|*") as opened:  # one pass: the training archives are larger than memory
+    with tarfile.open(archive, "r|*") as opened:  # stream, because training archives are larger than memory
         for info in opened:
             name = info.name.removeprefix("./")
             if name not in wanted:

@@ -1,4 +1,4 @@
-"""WikiText, word level: each line stripped, an empty line stays an empty line (the recipe of AGG's public code)."""
+"""Read WikiText at word level. Lines are stripped and empty lines are kept, as in AGG's public code."""
 
 from collections.abc import Iterator
 from pathlib import Path

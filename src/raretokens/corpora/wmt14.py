@@ -1,7 +1,7 @@
-"""WMT14 English -> German as the public code of AGG splits it: every 100th pair of the training text is for validation.
+"""Read WMT14 English -> German, with every 100th training pair for validation as in the public code of AGG.
 
-Europarl v7, Common Crawl and News Commentary v9, in that order; the test set is newstest2014. All text is tokenised by
-Moses; pairs are left out by their lengths in subword tokens, so by the stage encode (`vocabulary` of its tokens in params.yaml).
+The training text is Europarl v7, Common Crawl and News Commentary v9, in this order. The test set is newstest2014. All text is
+tokenised by Moses. The stage `encode` filters pairs by length in subword tokens (`vocabulary` under `tokens` in params.yaml).
 """
 
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ from raretokens.tokenization.tokenizer import vocabulary_ids, vocabulary_token
 from raretokens.tokenization.vocabulary import EOS, FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.tokenization.words import Words
 
-TOKENISED = "tokenised"  # folder of the text tokenised by Moses, if any; the plain text in the parent folder is for scoring
+TOKENISED = "tokenised"  # folder of the text tokenised by Moses, if any; the plain text is kept for scoring
 FILTERED = ("train", "valid")
 CHUNK = 1 << 20  # ids to renumber at a time
 
