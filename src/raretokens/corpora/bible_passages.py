@@ -20,6 +20,7 @@ FIRST_BOOKS = (18, 23, 40)  # first books of the second to fourth class: Job, Is
 
 
 def documents(raw: Path, corpus: str) -> dict[str, Iterator[Document]]:
+    """Return split -> (class, text) of each passage."""
     verses = translation(raw / "bible-web")
     return {name: _passages(verses, numbers, VERSES[corpus]) for name, numbers in split(verses).items()}
 

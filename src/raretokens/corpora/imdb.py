@@ -19,6 +19,7 @@ ALTERED = ("train", "pos", 0)  # excluded, because the source of the sample has 
 
 
 def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
+    """Return split -> (class, text) of each review."""
     splits: dict[str, list[Document]] = {}
     for split in ("train", "test"):
         found = sorted(_documents(raw / corpus, split))

@@ -20,6 +20,7 @@ Images = tuple[np.ndarray, list[str]]  # pixels (images x pixels, 0 to 255) and 
 
 
 def images(raw: Path, corpus: str) -> dict[str, Images]:
+    """Return split -> (pixels, classes); pixels: images x pixels, 0 to 255."""
     folder = raw / corpus
     pixels, classes = _images(folder, "t10k")
     if corpus == "mnist-t10k":

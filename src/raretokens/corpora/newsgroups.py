@@ -20,6 +20,7 @@ FOUR = ("alt.atheism", "comp.graphics", "sci.space", "talk.religion.misc")
 
 
 def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
+    """Return split -> (class, text) of each message."""
     class_of = _of_four if corpus == "20news-4" else _kind
     splits: dict[str, list[Document]] = {}
     for split in ("train", "test"):

@@ -59,6 +59,8 @@ class Member(Section):
 
 
 class Archive(Section):
+    """A published file with its digest, and the addresses that provide it."""
+
     name: Name
     bytes: PositiveInt
     sha256: Digest | None = None
@@ -78,6 +80,8 @@ class Archive(Section):
 
 
 class File(Archive):
+    """A file of a source, with other ways to fetch it and the members to unpack."""
+
     package: Package | None = None
     sacrebleu: TestSet | None = None
     lines: PositiveInt | None = None
@@ -97,6 +101,8 @@ class Count(Section):
 
 
 class Source(Section):
+    """An entry of the table of sources."""
+
     licence: str
     note: str
     urls: tuple[str, ...] = ()

@@ -226,5 +226,6 @@ class Folder:
 def write_counts(
     out: Path, corpus: str, languages: dict[str, str], splits: dict[str, dict], bleu: dict[str, str] | None = None
 ) -> None:
+    """Write counts.json: the name and languages of a corpus, its options of BLEU, and the entries of its splits."""
     counts = {"corpus": corpus, "languages": languages, **({"bleu": bleu} if bleu else {}), "splits": splits}
     (out / "counts.json").write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")

@@ -11,12 +11,16 @@ from raretokens.training.config import Training
 
 
 class Continuation(Strict):
-    samples: Count
-    prefix: Length
-    length: Length
+    """Greedy continuations of prefixes of the test text."""
+
+    samples: Count  # number of prefixes
+    prefix: Length  # tokens of a prefix
+    length: Length  # tokens of a continuation
 
 
 class LanguageModelEvaluation(Strict):
+    """Settings of predicting the test text with a language model."""
+
     window: Length  # tokens per forward pass when perplexity is measured
     context: Annotated[int, Field(ge=0)]  # tokens of the window that serve as context only and were scored before
     block: Length  # tokens per teacher-forced block for Uniq
@@ -24,6 +28,8 @@ class LanguageModelEvaluation(Strict):
 
 
 class Decoding(Strict):
+    """Settings of beam search."""
+
     beam: Annotated[int, Field(gt=0, le=1000)]
     length_penalty: Annotated[float, Field(ge=0.0)]
     length_penalty_form: Literal["fairseq", "gnmt"] = "fairseq"
@@ -47,6 +53,8 @@ class Decoding(Strict):
 
 
 class LanguageModelPredictJob(Section):
+    """Job spec of predicting the test text with a language model."""
+
     run: Run
     groups: Groups
     evaluation: LanguageModelEvaluation
@@ -54,6 +62,8 @@ class LanguageModelPredictJob(Section):
 
 
 class TranslateJob(Section):
+    """Job spec of translating the test sets."""
+
     run: Run
     decoding: Decoding
     tests: list[str]
@@ -89,6 +99,8 @@ class DynamicEvaluation(Strict):
 
 
 class RecurrentEvaluation(Strict):
+    """Settings of evaluating recurrent language models; None disables a kind of evaluation."""
+
     pointer: CachePointer | None = None
     dynamic: DynamicEvaluation | None = None
 
@@ -99,12 +111,16 @@ class RecurrentEvaluation(Strict):
 
 
 class RecurrentPredictJob(Section):
+    """Job spec of predicting validation and test text with a recurrent language model."""
+
     run: Run
     evaluation: RecurrentEvaluation
     threads: PositiveInt
 
 
 class ClassifierPredictJob(Section):
+    """Job spec of predicting the test set with a classifier."""
+
     run: Run
     block: PositiveInt  # maximum number of ids of a document, or pixels of an image
 

@@ -31,6 +31,7 @@ class SnapshotGeometry:
 
 
 def measure_snapshot(update: int, embedding: np.ndarray, groups: np.ndarray) -> SnapshotGeometry:
+    """Compute the geometry of the embedding matrix (N x d) after training step `update`."""
     return SnapshotGeometry(
         update,
         isotropy(log_partitions(embedding, groups))[0],

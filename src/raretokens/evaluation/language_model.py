@@ -52,6 +52,7 @@ def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Pat
 
 
 def predict_test_text(job: "LanguageModelPredictJob", folder: Path, checkpoint: Path) -> LanguageModelOutput:
+    """Predict the test text with the model of a checkpoint; folder: folder of the token files."""
     from raretokens.evaluation.metrics.predictions import find_paper_prefixes
     from raretokens.models.registry import build, load_weights
     from raretokens.tokenization.token_files import tokens
@@ -87,6 +88,8 @@ class Ends(NamedTuple):
 
 
 class Predictions(NamedTuple):
+    """Teacher-forced predictions of a text."""
+
     logprob: np.ndarray  # natural log-probability of each token, float32
     prediction: np.ndarray  # most probable id at each position, int32
     rare: np.ndarray | None  # natural log of the total probability of the rare types, float32; None unless requested

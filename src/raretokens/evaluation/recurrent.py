@@ -94,6 +94,8 @@ def _with_dynamic_evaluation(
 
 
 class Predictions(NamedTuple):
+    """Predictions of a text without cache or dynamic evaluation."""
+
     logprob: np.ndarray  # natural log-probability of each token, float32
     prediction: np.ndarray  # most probable id at each position, int32
     states: Tensor  # states of the last layer, tokens x width, on the CPU
@@ -140,6 +142,8 @@ def segments(text: np.ndarray, positions: int, device: torch.device) -> Iterator
 
 
 class CacheSettings(NamedTuple):
+    """Selected settings of the cache pointer."""
+
     window: int
     theta: float
     weight: float
@@ -196,6 +200,8 @@ def _cache_block(states: Tensor, words: Tensor, start: int, window: int, theta: 
 
 
 class DynamicSettings(NamedTuple):
+    """Selected settings of dynamic evaluation."""
+
     rate: float
     decay: float
     epsilon: float

@@ -56,14 +56,20 @@ def describe() -> Task:
 
 
 class Line(parameters.Line):
+    """A line of the run sheet of translation."""
+
     reverse: bool = False  # translate from target to source
 
 
 class ModelConfig(parameters.ModelConfig):
+    """A model config of translation."""
+
     decoding: Decoding | None = None  # overrides the decoding of the task
 
 
 class Settings(TaskSettings):
+    """The section of translation in params.yaml."""
+
     models: dict[Name, ModelConfig]
     alpha: float  # option of AGG
     decoding: Decoding
@@ -82,6 +88,8 @@ class Texts(Section):
 
 
 class Score(ScoreJob):
+    """Job spec of scoring a translation model."""
+
     texts: Texts
     aligned: int | None  # sentence pairs that the aligner was trained on; None: all
 

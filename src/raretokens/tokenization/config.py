@@ -57,10 +57,14 @@ Vocabulary = Annotated[
 
 
 class EncodeJob(Section):
+    """Job spec of the stage that encodes a prepared text as token files."""
+
     name: str
     sides: tuple[str, ...]  # suffixes of the corpus's files: one text, or source and target
     vocabulary: Vocabulary
 
 
 class AlignJob(Strict):
+    """Job spec of the stage that aligns the words of a bitext."""
+
     max_pairs: PositiveInt | None = None  # sentence pairs that the aligner is trained on, evenly spaced; None: all

@@ -32,6 +32,7 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
 
 
 def token_dtype(vocabulary: int) -> np.dtype:
+    """Return the smallest unsigned integer type for ids of a vocabulary of this size: 16 or 32 bits, little-endian."""
     return np.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
 
 

@@ -14,7 +14,7 @@ BOS, PAD, EOS, UNK = range(4)
 FILLERS = "<filler"  # prefix of the names of the filler rows at the end
 FREQ, MED, RARE, FILLER = 0, 1, 2, -1
 GROUP_NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
-SPACE = "\u2581"  # SentencePiece's space mark, with which tokens begin that start a word
+SPACE = "\u2581"  # SentencePiece's space mark, the first character of tokens that start a word
 
 
 class GroupBounds(Protocol):
