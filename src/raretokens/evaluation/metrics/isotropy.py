@@ -61,7 +61,10 @@ def mean_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float, str]:
 
 
 def rare_freq_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float | None, str]:
-    """Mean cosine between rare and frequent rows (AGG figure 2); None where a group is empty."""
+    """Mean cosine between rare and frequent rows (AGG figure 2); None where a group is empty.
+
+    The mean equals the inner product of the two groups' mean unit vectors.
+    """
     kept, signature = members(groups), "pairs:rare-freq|rows:no-pad-no-fillers"
     rare, freq = kept["rare"], kept["freq"]
     if not (len(rare) and len(freq)):

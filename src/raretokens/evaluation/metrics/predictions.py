@@ -189,7 +189,7 @@ def mean_nll(logprob: np.ndarray, labels: np.ndarray) -> tuple[float, str]:
 
 
 def correct(logprob: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return which examples are classified correctly."""
+    """Return which examples are classified correctly. Raises ValueError where predictions and labels differ in number."""
     if len(logprob) != len(labels):
         raise ValueError(f"{len(logprob)} predictions for {len(labels)} labels; predict again")
     return logprob.argmax(1) == labels
