@@ -1,5 +1,6 @@
-"""A prose linter for README and docs: words that the field has a better one for, and the average length of sentences."""
+"""A prose linter: words that the field has a better one for in pages, reports and docstrings; length of sentences in pages."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 GENERATED = {"evidence.md", "verdict.md"}
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED)]
+REPORTS = [*ROOT.glob("reports/**/*.md"), *ROOT.glob("scales/*/reports/**/*.md")]
 LONGEST_AVERAGE = 20.0  # words in a sentence, on each page
 BANNED = {  # pattern -> what to write
     r"\b(?:does not|do not) hold\b": "contradicted",
@@ -59,11 +61,29 @@ def test_sentences_are_counted_as_a_reader_does():
     assert average(text) == pytest.approx((3 + 4 + 2) / 3)
 
 
+def banned(text: str) -> list[str]:
+    return [f"{match[0]!r}: write {better}" for word, better in BANNED.items() for match in re.finditer(word, text)]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_uses_the_words_of_the_field(page):
-    text = page.read_text(encoding="utf-8")
-    found = [f"{match[0]!r}: write {better}" for word, better in BANNED.items() for match in re.finditer(word, prose(text))]
-    assert found == []
+    assert banned(prose(page.read_text(encoding="utf-8"))) == []
+
+
+def test_generated_pages_use_the_words_of_the_field():
+    found = {page.relative_to(ROOT): banned(page.read_text(encoding="utf-8")) for page in REPORTS}
+    assert {page: words for page, words in found.items() if words} == {}
+
+
+@pytest.mark.parametrize("package", sorted(path.name for path in (ROOT / "src/raretokens").iterdir() if path.is_dir()))
+def test_docstrings_use_the_words_of_the_field(package):
+    found = {}
+    for file in (ROOT / "src/raretokens" / package).rglob("*.py"):
+        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        nodes = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, kinds))
+        if words := banned(" ".join(filter(None, map(ast.get_docstring, nodes)))):
+            found[file.name] = words
+    assert found == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
