@@ -142,7 +142,7 @@ def test_one_seed_decides_nothing_where_no_row_says_how_much_seeds_differ(tmp_pa
         "inconclusive",
         None,
     )
-    assert verdict.reason == "1 of 3 seeds, and no other runs of this model have a seed variance to pool"
+    assert verdict.reason == "only 1 of 3 seeds were run, and no other runs of this model have a seed variance to pool"
 
 
 @pytest.mark.parametrize("change", [{"model": "big"}, {"tokens": "words"}, {"reverse": True}])

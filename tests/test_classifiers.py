@@ -236,11 +236,11 @@ def test_predictions_are_in_the_order_of_the_text(folder, task):
     trained.model.eval()
     place, model = folder / task, trained.model.requires_grad_(False)
     if task == "images":
-        own = images.predict(model, place, PIXELS)
+        own = images._predict_images(model, place, PIXELS)
         pixels, _ = read_images(place, "test")
         alone = [(model(torch.from_numpy(row[None])) @ model.embedding.T)[0, 0].log_softmax(0)[4 : N - 2] for row in pixels]
     else:
-        own = classify.predict(model, place, 6)
+        own = classify._predict_documents(model, place, 6)
         text = tokens(place, "test").astype(np.int64)
         documents = np.split(text, np.flatnonzero(text == 2) + 1)[:-1]
         alone = [model(torch.from_numpy(row[None, :6]))[0, 0].log_softmax(0) for row in documents]

@@ -9,7 +9,7 @@ import torch
 from tiny.recurrent_trainer import MODELS, N, text
 
 from raretokens.evaluation import recurrent
-from raretokens.evaluation.config import CachePointer, DynamicEvaluation, Evaluation
+from raretokens.evaluation.config import CachePointer, DynamicEvaluation, RecurrentEvaluation
 from raretokens.evaluation.recurrent import predict_text
 from raretokens.models.registry import build
 from raretokens.tokenization.vocabulary import EOS, PAD
@@ -115,5 +115,5 @@ def test_dynamic_evaluation_is_its_formula_and_leaves_the_weights_as_they_were(m
 
 
 def test_a_run_is_evaluated_as_its_size_asks():
-    whole = Evaluation(pointer=CachePointer(models=["a"], window=[1], theta=[1.0], weight=[0.5]), dynamic=DYNAMIC)
-    assert whole.for_size("a") == Evaluation(pointer=whole.pointer) and whole.for_size("b") == Evaluation()
+    whole = RecurrentEvaluation(pointer=CachePointer(models=["a"], window=[1], theta=[1.0], weight=[0.5]), dynamic=DYNAMIC)
+    assert whole.for_size("a") == RecurrentEvaluation(pointer=whole.pointer) and whole.for_size("b") == RecurrentEvaluation()
