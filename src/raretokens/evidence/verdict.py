@@ -50,7 +50,7 @@ class Verdict:
     name: str
     claim: Claim
     outcome: Outcome
-    reason: str  # why the outcome is undecided; empty for decided outcomes
+    reason: str  # why nothing is decided; empty for decided outcomes
     effect: Effect
     reported: float | None  # the effect that the paper reports
     runs: tuple[str, ...]
@@ -128,7 +128,7 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
 def decide(
     comparison: Comparison, expected: str, bounds: tuple[float, float], obstacle: str | None = None
 ) -> tuple[Outcome, str]:
-    """Return the outcome and, if the claim is undecided, the reason.
+    """Return the outcome and, the reason if nothing is decided.
 
     Args:
         comparison: the comparison of the claim.

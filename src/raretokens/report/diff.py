@@ -154,7 +154,7 @@ def _drift(place: str, line: dict[str, str], declared: Declarations) -> Toleranc
 def claim_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
     """Yield the moves of claims. A verdict may change if its numbers changed within their tolerance.
 
-    If only the intervals changed, a verdict may become decided or undecided, but not the opposite.
+    If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite.
     """
     for (name,), old, new in _side_by_side(before, now, ["claim"]):
         if not old or not new:

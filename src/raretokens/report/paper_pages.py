@@ -46,7 +46,7 @@ def later_page(verdicts: list[Verdict], declared: Declarations, scale: str) -> s
 
 
 def summary(about: Paper, verdicts: list[Verdict], scale: str) -> list[str]:
-    """Return five sentences: the paper's claim, the reproduced, contradicted and undecided conclusions, and the reasons."""
+    """Return five sentences: the paper's claim, the reproduced, contradicted and inconclusive conclusions, and the reasons."""
     of = {outcome: [one for one in verdicts if one.outcome == outcome] for outcome in Outcome}
     reproduced, contradicted = of[Outcome.REPRODUCED], of[Outcome.CONTRADICTED]
     tested = sum(len(of[outcome]) for outcome in TESTED)
@@ -69,7 +69,7 @@ def _example(verdicts: list[Verdict]) -> str:
 
 
 def _why(verdicts: list[Verdict]) -> str:
-    """Return the most frequent reasons of undecided verdicts."""
+    """Return the most frequent reasons of verdicts that decide nothing."""
     undecided = [one for one in verdicts if one.outcome not in DECIDED]
     if not undecided:
         return "Every conclusion could be decided."
