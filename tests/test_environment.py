@@ -169,7 +169,7 @@ def test_folders_that_dvc_does_not_serve_are_refused(tmp_path, monkeypatch):
     (tmp_path / ".git").mkdir()
     with pytest.raises(UserError, match="^data: is a symbolic link out of the git repository, where DVC tracks no files; "):
         check_place({})
-    copy = tmp_path / ".dvc/tmp/exps/tmp1"
+    copy = tmp_path.joinpath(".dvc", "tmp", "exps", "tmp1")  # where DVC runs an experiment
     copy.mkdir(parents=True)
     monkeypatch.chdir(copy)
     check_place({"lm-train": str(ROOT / "README.md")})

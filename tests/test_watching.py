@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny.trainer import trainer, weights, write_tokens
+from tiny.trainer import trainer, weights
 
 from raretokens.errors import UserError
 from raretokens.pipeline.machine import monitor
@@ -19,13 +19,6 @@ from raretokens.tokenization.token_files import write_meta
 from raretokens.training.config import Training
 from raretokens.training.config import TrainJob as Job
 from raretokens.training.observer import Observer, Observers
-
-
-@pytest.fixture
-def folder(tmp_path):
-    write_tokens(tmp_path)
-    yield tmp_path
-    torch.set_default_dtype(torch.float32)
 
 
 class Recorder(Observer):
