@@ -132,9 +132,12 @@ def _embedding_modules(model: Any) -> Iterator[tuple[str, nn.Module | None]]:
 
 
 def _input_module(model: Any, part: str | None) -> nn.Module | None:
+    owner = getattr(model, part)() if part else model
+    if not hasattr(owner, "get_input_embeddings"):
+        return None  # a part that is no model of its own, such as the stack of layers of BERT
     try:
-        module = (getattr(model, part)() if part else model).get_input_embeddings()
-    except (NotImplementedError, AttributeError):  # the part has no input embedding
+        module = owner.get_input_embeddings()
+    except NotImplementedError:  # how transformers says that it knows of none
         return None
     return module if isinstance(getattr(module, "weight", None), Tensor) and module.weight.dim() == 2 else None
 
