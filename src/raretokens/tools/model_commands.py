@@ -30,8 +30,8 @@ def _shares(text: str) -> list[float]:
 
 
 @command(
-    argument("models", nargs="+", metavar="MODEL", help="a folder of transformers, a .safetensors, .npy, .npz or "
-             "word-vector file (also .gz), or a run of the pipeline (lm/mle, from the folder of a scale)"),
+    argument("models", nargs="+", metavar="MODEL", help="a folder of transformers (also zipped), CTranslate2 or Marian, "
+             "a .safetensors, .npy, .npz or word-vector file (also .gz), or a run (lm/mle, from the folder of a scale)"),
     argument("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
              "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt"),
     argument("--test", type=Path, help="text that causal models read; default: the counted text"),
@@ -41,6 +41,9 @@ def _shares(text: str) -> list[float]:
     argument("--out", type=Path, help="folder for index.html, measure.md, measure.csv, measure.json and figures"),
     argument("--compare", action="store_true", help="print the differences of the other models to the first"),
     argument("--sorted", action="store_true", help="take ids as ordered by frequency, so groups need no text"),
+    argument("--frequencies", metavar="LANGUAGE", help="without a text, estimate frequencies from the words of the library "
+             "wordfreq: en, or en+pt for two languages"),
+    argument("--vocabulary", type=Path, help="token of each row, for files without tokens: a line each, JSON or Parquet"),
     argument("--groups", type=_shares, metavar="F,M,R", help="shares of the types that are frequent, medium and rare; "
              "default: 0.3,0.5,0.2"),
     *(argument(f"--{name}", type=_natural, help=f"tokens of a {name} when a text is read (docs/measure.md)") for name in READING),
@@ -57,14 +60,16 @@ def measure(arguments: argparse.Namespace) -> None:
     texts = find_texts(arguments.text, arguments.test) if arguments.text else None
     if arguments.test and not texts:
         raise UserError("--test: needs --text as well, which the frequency groups are counted in")
+    if arguments.frequencies and (texts or arguments.sorted):
+        raise UserError("--frequencies: not allowed with --text or --sorted, which give the frequencies themselves")
     if arguments.compare and len(arguments.models) < 2:
         raise UserError("--compare: needs two models or more")
     given = {name: getattr(arguments, name) for name in READING}
     reading = {name: number for name, number in given.items() if number is not None}
     sets = read_similarity_sets(arguments.similarity)
-    options = Options(texts, arguments.groups, arguments.sorted, sets, arguments.tokens, reading)
+    options = Options(texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading)
     measurements = []
-    for model in map(load_model, arguments.models):
+    for model in (load_model(name, arguments.vocabulary) for name in arguments.models):
         measurements += measure_model(
             model, options, lambda what, name=model.name: print(f"{name}: {what}", file=sys.stderr, flush=True)
         )

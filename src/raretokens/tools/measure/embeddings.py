@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.tools.measure.formats import StoredMatrix
+from raretokens.tools.measure.stored_matrix import StoredMatrix
 from raretokens.tools.measure.transformers_models import Roles, find_roles
 
 INPUT, OUTPUT, TIED = "input", "output", "input and output (tied)"
@@ -103,7 +103,7 @@ def _by_roles(
         notes.append(f"config.json ties the embeddings, but the file holds a {output} that differs: transformers loads both")
     if "output" not in roles.parameters:
         notes.append(f"{roles.architecture} has no output embedding")
-    return {_title(of): tensors[name] for name, of in found.items()}, roles.has_output_bias
+    return {combined_role(of): tensors[name] for name, of in found.items()}, roles.has_output_bias
 
 
 def _stored_name(roles: Roles, parameter: str, tensors: Mapping[str, StoredMatrix]) -> str | None:
@@ -120,8 +120,8 @@ def _stored_name(roles: Roles, parameter: str, tensors: Mapping[str, StoredMatri
     return first if _are_equal(tensors[own], tensors[first]) else own
 
 
-def _title(roles: Sequence[str]) -> str:
-    """Return the title of several roles, such as `input and output (tied)`."""
+def combined_role(roles: Sequence[str]) -> str:
+    """Return one role for several, such as `input and output (tied)`."""
     if {"encoder input", "decoder input"} <= {*roles}:
         roles = [INPUT, *roles[2:]]
     return roles[0] if len(roles) == 1 else f"{', '.join(roles[:-1])} and {roles[-1]} (tied)"

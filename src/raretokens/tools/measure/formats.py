@@ -1,4 +1,4 @@
-"""Files with embedding matrices: safetensors, NumPy arrays and word vectors. Rows are read from the file on demand.
+"""Files with embedding matrices: safetensors, NumPy arrays, word vectors and files of inference engines. Rows are read on demand.
 
 The first bytes of a file determine its format, or else its suffix. Nothing is unpickled or executed. To add a format, add a
 reader and its line in FORMATS.
@@ -6,82 +6,26 @@ reader and its line in FORMATS.
 
 import gzip
 import json
-import math
-import os
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.tools.measure import word_vectors
+from raretokens.tools.measure import inference_models, word_vectors
+from raretokens.tools.measure.stored_matrix import DTYPES, FileContents, StoredMatrix
 
-DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
-DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 MAX_HEADER = 100 << 20  # bytes; the limit of safetensors
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")  # suffixes of weights that are not read
 COPIED = 4096  # rows per block when a matrix is copied
-MAX_GAP = 8  # rows; smaller gaps between ids are read and discarded
-
-
-@dataclass(frozen=True)
-class StoredMatrix:
-    """A matrix in a file: rows x width numbers in row-major order."""
-
-    path: Path
-    start: int  # byte offset of the first number
-    shape: tuple[int, ...]
-    dtype: str  # a key of DTYPES, if the matrix is readable
-    name: str = ""  # name of the tensor
-
-    def read(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows by ascending ids, as float32 (float64 if stored as float64). Neighbouring rows are read together."""
-        size = self.shape[1] * DTYPES[self.dtype].itemsize
-        parts = []
-        with open(self.path, "rb", buffering=0) as file:
-            for ids in _split_at_gaps(rows):
-                file.seek(self.start + int(ids[0]) * size)
-                raw = np.fromfile(file, DTYPES[self.dtype], (int(ids[-1]) - int(ids[0]) + 1) * self.shape[1])
-                if len(raw) % self.shape[1] or not len(raw):
-                    raise UserError(f"{self.path}: ends before row {ids[-1]} of {self.name or 'the matrix'}")
-                parts.append(raw.reshape(-1, self.shape[1])[ids - ids[0]])
-        return self._to_float(np.concatenate(parts)) if parts else np.empty((0, self.shape[1]), np.float32)
-
-    def _to_float(self, raw: np.ndarray) -> np.ndarray:
-        if self.dtype == "BF16":  # bfloat16 is the upper half of float32
-            return (raw.astype(np.uint32) << 16).view(np.float32)
-        return raw if self.dtype == "F64" else raw.astype(np.float32)
-
-    def checked(self) -> "StoredMatrix":
-        """Return the matrix. Raise UserError if it is not a readable matrix of floats, or the file is truncated."""
-        place = f"{self.path}: {self.name or 'the matrix'}"
-        if self.dtype not in DTYPES:
-            raise UserError(f"{place}: stored as {self.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}")
-        if len(self.shape) != 2 or min(self.shape) < 1:
-            raise UserError(f"{place}: shape {self.shape}; an embedding matrix has rows and columns")
-        if os.path.getsize(self.path) < self.start + math.prod(self.shape) * DTYPES[self.dtype].itemsize:
-            raise UserError(f"{self.path}: is cut off before the end of {self.name or 'the matrix'}")
-        return self
-
-
-def _split_at_gaps(rows: np.ndarray) -> Iterator[np.ndarray]:
-    cuts = np.flatnonzero(np.diff(rows) > MAX_GAP) + 1
-    return (part for part in np.split(rows, cuts) if len(part))
-
-
-class FileContents(NamedTuple):
-    """The contents of a file."""
-
-    tensors: dict[str, StoredMatrix]
-    words: list[str] | None = None  # words of the rows, for word vectors
-    folder: Any = None  # temporary folders of the matrices; deleted when no longer referenced
-    notes: Sequence[str] = ()  # assumptions
+# Exceptions of zipfile for files that are damaged, encrypted, or compressed in an unknown way.
+DAMAGED = (zipfile.BadZipFile, OSError, EOFError, zlib.error, RuntimeError, ValueError)
 
 
 def read_safetensors(path: Path) -> FileContents:
@@ -172,7 +116,7 @@ def read_zip(path: Path) -> FileContents:
                 raise UserError(f"{path}: a zip file of {', '.join(names[:4])}; unpack it, and measure one of its files")
             folder = tempfile.TemporaryDirectory()
             files = [Path(packed.extract(name, folder.name)) for name in names]
-    except (zipfile.BadZipFile, OSError) as error:
+    except DAMAGED as error:
         raise UserError(f"{path}: cannot be unpacked ({error})") from None
     found: dict[str, FileContents] = {}
     words: list[list[str]] = []
@@ -185,12 +129,30 @@ def read_zip(path: Path) -> FileContents:
         raise UserError(f"{path}: no array of rows x width of float16, float32 or float64 among {', '.join(names[:8])}")
     tensors = {name: replace(one.tensors[""], name=name) for name, one in found.items()}
     rows = {tensor.shape[0] for tensor in tensors.values()}
-    return FileContents(
-        tensors,
-        next((some for some in words if {len(some)} == rows), None),
-        (folder, *(one.folder for one in found.values())),
-        [note for one in found.values() for note in one.notes],
-    )
+    roles = inference_models.marian_roles(tensors)
+    known = {
+        "words": next((some for some in words if {len(some)} == rows), None),
+        "folder": (folder, *(one.folder for one in found.values())),
+        "notes": [note for one in found.values() for note in one.notes],
+    }
+    return FileContents(tensors, **known | roles)
+
+
+def unpack_folder(path: Path) -> tuple[Path, tempfile.TemporaryDirectory] | None:
+    """Unpack a zipped model folder. Return the folder of its config.json, and the temporary folder; None for other zip files."""
+    if not zipfile.is_zipfile(path):
+        return None
+    try:
+        with zipfile.ZipFile(path) as packed:
+            configs = [name for name in packed.namelist() if Path(name).name == "config.json"]
+            if not configs:
+                return None
+            inner = Path(min(configs, key=lambda name: len(Path(name).parts))).parent
+            folder = tempfile.TemporaryDirectory()
+            packed.extractall(folder.name)  # writes below this folder, whatever the names in the archive are
+    except DAMAGED as error:
+        raise UserError(f"{path}: cannot be unpacked ({error})") from None
+    return Path(folder.name) / inner, folder
 
 
 def _read_strings(file: Path) -> list[list[str]]:
@@ -244,6 +206,8 @@ FORMATS = (
     Format((".gz",), lambda head: head.startswith(b"\x1f\x8b"), read_gzip),
     Format((".npz", ".zip"), lambda head: head.startswith(b"PK\x03\x04"), read_zip),  # includes checkpoints of torch
     Format((), lambda head: head.startswith((b"\x80", b"\x89HDF")), refuse),  # pickle, HDF5
+    Format((), inference_models.is_ctranslate2, inference_models.read_ctranslate2),
+    Format((), inference_models.is_marian, inference_models.read_marian),
     Format((), lambda head: word_vectors.declared_shape(head.partition(b"\n")[0]) is not None, read_words),
     Format((*PICKLED, ".model", ".kv", ".wordvectors"), lambda head: False, refuse),
     Format((".txt", ".vec"), lambda head: True, read_words),

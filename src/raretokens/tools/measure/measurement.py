@@ -18,7 +18,7 @@ from raretokens.evaluation.score_files import Metrics
 from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES
 from raretokens.tools.measure import predictions, streaming
 from raretokens.tools.measure.embeddings import MATRIX, TIED
-from raretokens.tools.measure.formats import DTYPE_NAMES
+from raretokens.tools.measure.frequencies import estimate_counts
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Report, add_note, optional
 from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows, find_nonfinite_rows
@@ -36,6 +36,7 @@ class Options:
     texts: Texts | None = None
     fractions: list[float] | None = None  # shares of the token types that are frequent, medium and rare
     is_sorted: bool = False  # whether token ids are sorted by falling frequency
+    languages: str | None = None  # languages of wordfreq, from which frequencies are estimated where no text is given
     similarity_sets: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
     max_tokens: int | None = None  # tokens of the text that are read at most
     reading: Mapping[str, int] = field(default_factory=dict)  # fields of predictions.Reading
@@ -65,7 +66,7 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
     notes: list[str] = []
     for note in model.notes:
         add_note(note, notes, report)
-    counts = _count_text(model, options.texts, notes, report) if options.texts else None
+    counts, origin = _find_counts(model, options, notes, report)
     measurements = []
     for role, stored in model.embeddings.items():
         wrong = find_nonfinite_rows(stored)
@@ -73,12 +74,14 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
         arrangement = arrange_rows(
             model, role, counts if has_counts else None, options.fractions, options.is_sorted, excluded=wrong
         )
-        one = measure_embedding(model, role, arrangement, report, options.similarity_sets)
+        one = measure_embedding(model, role, arrangement, report, options.similarity_sets, origin)
         if counts is not None and not has_counts:
             add_note(f"{role} embedding: no frequencies, since it has a vocabulary of its own", one.notes, report)
         elif counts is not None and (beyond := int(counts[stored.shape[0] :].sum())):
             rows = stored.shape[0]
-            add_note(f"{role} embedding: {beyond} tokens of the text have ids beyond its {rows} rows", one.notes, report)
+            add_note(
+                f"{role} embedding: {beyond} of the counted tokens have ids beyond its {rows} rows", one.notes, report
+            )
         measurements.append(one)
     if options.texts and model.tokenizer is not None:
         last = next((one for one in measurements if "output" in one.embedding), measurements[-1])
@@ -88,6 +91,28 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
     for one in measurements:
         one.notes[:0] = notes
     return measurements
+
+
+def _find_counts(model: Model, options: Options, notes: list[str], report: Report) -> tuple[np.ndarray | None, str]:
+    """Return the count of each token, and the part of signatures that names frequencies which are not counted in a text."""
+    if options.texts:
+        return _count_text(model, options.texts, notes, report), ""
+    if options.languages:
+        with optional("frequencies", notes, report):
+            counts, origin = estimate_counts(model, options.languages)
+            add_note(
+                f"frequencies are an estimate from the words of wordfreq ({options.languages}), not counts",
+                notes,
+                report,
+            )
+            return counts, origin
+    elif options.is_sorted and model.counts is None:
+        note = (
+            "frequency groups follow the order of ids; in vocabularies of BPE this order is only a proxy for frequency"
+        )
+        add_note(note, notes, report)
+        return None, "frequencies:order-of-ids"
+    return None, ""
 
 
 def _count_text(model: Model, texts: Texts, notes: list[str], report: Report) -> np.ndarray | None:
@@ -115,7 +140,12 @@ def _measure_text(model: Model, options: Options, one: Measurement, report: Repo
 
 
 def measure_embedding(
-    model: Model, role: str, arrangement: Arrangement, report: Report, sets: Mapping[str, Sequence[Pair]] | None = None
+    model: Model,
+    role: str,
+    arrangement: Arrangement,
+    report: Report,
+    sets: Mapping[str, Sequence[Pair]] | None = None,
+    origin: str = "",
 ) -> Measurement:
     """Compute all metrics of one embedding.
 
@@ -125,6 +155,7 @@ def measure_embedding(
         arrangement: the rows of the embedding in metric order.
         report: called with each part and note.
         sets: word-similarity sets by name.
+        origin: part of signatures that says where frequencies are from; empty for counts of a text.
     """
     stored, groups, counts = model.embeddings[role], arrangement.groups, arrangement.counts
     streamed = OrderedRows(stored, arrangement.rows)
@@ -168,16 +199,19 @@ def measure_embedding(
     row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]
     bias = {True: "yes", False: "no", None: None}[model.has_output_bias] if "output" in role or role == MATRIX else None
     facts = {
-        "file": stored.path.name if model.folder is None else model.path.name,
+        "file": model.path.name if model.path.is_file() else stored.path.name,
         "tensor": stored.name,
         "rows": stored.shape[0],
         "width": stored.shape[1],
-        "dtype": DTYPE_NAMES[stored.dtype],
+        "dtype": stored.form,
         "output bias": bias,
         "measured rows": len(members(groups)["total"]),
+        "frequencies": origin.partition(":")[2].replace("-", " ") or ("none" if counts is None else "counts of a text"),
         "token types that occur": None if counts is None else int(np.sum(counts > 0)),
     }
-    metrics = _drop_missing(metrics | undertrained, notes, report)
+    how = (f"|{origin}" if origin else "") + stored.signature_suffix
+    metrics = {path: (value, f"{before}{how}") for path, (value, before) in (metrics | undertrained).items()}
+    metrics = _drop_missing(metrics, notes, report)
     return Measurement(model.name, role, facts, metrics, candidates, points, row_groups, notes)
 
 

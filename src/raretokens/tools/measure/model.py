@@ -20,8 +20,10 @@ from raretokens.tools.measure.embeddings import (
     tensor_named,
     unmeasured,
 )
-from raretokens.tools.measure.formats import PICKLED, SUFFIXES, StoredMatrix, read_file, read_json, refuse
+from raretokens.tools.measure.formats import PICKLED, SUFFIXES, read_file, read_json, refuse, unpack_folder
+from raretokens.tools.measure.inference_models import is_engine_file
 from raretokens.tools.measure.notes import optional
+from raretokens.tools.measure.stored_matrix import StoredMatrix
 from raretokens.tools.measure.tokenizers import (
     SPECIAL_NAMES,
     SentencePieceTokenizer,
@@ -29,6 +31,7 @@ from raretokens.tools.measure.tokenizers import (
     load_tokenizer,
     special_ids,
 )
+from raretokens.tools.measure.vocabularies import find_tokens, read_vocabulary
 from raretokens.tools.trained_run import TrainedRun
 
 SHARD = re.compile(r"model-\d{5}-of-\d{5}")
@@ -68,20 +71,60 @@ class Model:
         return self.has_two_vocabularies and role.startswith(("decoder", "output"))
 
 
-def load_model(name: str) -> Model:
-    """Find the model of a path or run name. Raise UserError with the reason if no such model can be measured."""
+def load_model(name: str, vocabulary: Path | None = None) -> Model:
+    """Find the model of a path or run name.
+
+    Args:
+        name: a model folder, also zipped; a file; or a run.
+        vocabulary: file with the token of each row, for files that do not name their rows.
+
+    Raises:
+        UserError: if no such model can be measured, with the reason.
+    """
     path = Path(name)
     if path.is_dir() and not trained_run.is_run(path):
-        return _load_folder(path)
+        engine = _engine_file(path)
+        return _load_file(engine, path.resolve().name) if engine else _load_folder(path)
     if path.is_file():
-        contents = read_file(path)
-        matrices = {MATRIX: _single_embedding(contents.tensors, path)}
-        notes = [*contents.notes, *unmeasured(contents.tensors, matrices)]
-        return Model(path.stem, path, matrices, row_names=contents.words, notes=notes, folder=contents.folder)
+        unpacked = unpack_folder(path)
+        model = _load_folder(unpacked[0]) if unpacked else _load_file(path, path.stem)
+        if unpacked:
+            model.name, model.folder = path.stem, unpacked[1]
+        elif vocabulary and model.row_names is None and model.tokenizer is None:
+            (matrix, *_) = model.embeddings.values()
+            model.row_names = read_vocabulary(vocabulary, matrix.shape[0])
+        return model
     if path.suffix in SUFFIXES or path.is_absolute() or not trained_run.matches(name):
         near = trained_run.nearest_run(name)
         raise UserError(f"{name}: no such file, model folder or run" + (f"; the nearest run is {near}" if near else ""))
     return _load_run(trained_run.find(name))
+
+
+def _load_file(path: Path, name: str) -> Model:
+    contents = read_file(path)
+    tensors = contents.tensors
+    if contents.roles:
+        matrices = {role: tensors[tensor].checked() for role, tensor in contents.roles.items()}
+    else:
+        matrices = {MATRIX: _single_embedding(tensors, path)}
+    notes = [*contents.notes, *unmeasured(tensors, matrices)]
+    tokens: dict[str, Any] = {"row_names": contents.words}
+    if contents.roles:
+        rows, config = next(iter(matrices.values())).shape[0], _read_settings(path.parent / "config.json", notes)
+        tokens = find_tokens(path.parent, rows, config, notes)
+    return Model(
+        name, path, matrices, notes=notes, folder=contents.folder, has_output_bias=contents.has_output_bias, **tokens
+    )
+
+
+def _engine_file(folder: Path) -> Path | None:
+    """Return the weight file of a folder of CTranslate2 or Marian, or None for other folders."""
+    if any(folder.glob("*.safetensors")):
+        return None
+    files = [path for path in sorted(folder.glob("*.bin")) if path.is_file() and is_engine_file(path)]
+    if len(files) > 1:
+        raise UserError(f"{folder}: which of {', '.join(path.name for path in files[:8])} is the model? Name the file")
+    return files[0] if files else None
 
 
 def _single_embedding(tensors: Mapping[str, StoredMatrix], path: Path) -> StoredMatrix:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from raretokens.tokenization.vocabulary import FILLER, FREQ, PAD, SPECIALS, Vocabulary
-from raretokens.tools.measure.formats import StoredMatrix
 from raretokens.tools.measure.model import Model
+from raretokens.tools.measure.stored_matrix import StoredMatrix
 
 FRACTIONS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}  # shares of the token types: AGG's groups
 UNGROUPED = 3  # code of used rows without frequency groups

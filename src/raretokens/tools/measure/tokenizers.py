@@ -163,6 +163,25 @@ def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) ->
     return _assume(folder, config, reason, notes) if is_there else None
 
 
+def load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> Tokenizer | None:
+    """Return the tokenizer beside weights of CTranslate2 or Marian, or None if there is none.
+
+    Args:
+        folder: the folder of the weights.
+        names: token of each row, if a vocabulary file says so. Tokens of a SentencePiece model then have the ids of these rows.
+
+    Raises:
+        UserError: if the tokenizer cannot be read, or several files could be the tokenizer.
+    """
+    if (folder / "tokenizer.json").is_file():
+        return _read(FastTokenizer, folder)
+    models = sorted(path for pattern in ("*.spm", "*.model") for path in folder.glob(pattern))
+    if len(models) > 1:
+        raise UserError(f"which of {', '.join(path.name for path in models)} is that of the rows?")
+    ids = None if names is None else {name: row for row, name in enumerate(names)}
+    return _read(SentencePieceTokenizer, models[0], ids) if models else None
+
+
 def _assume(folder: Path, config: Mapping[str, Any], reason: str, notes: list[str]) -> Tokenizer:
     """Return a tokenizer that is chosen by the names of its files, and note this assumption."""
     if (folder / "tokenizer.model").is_file():

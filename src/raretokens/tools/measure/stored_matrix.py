@@ -1,0 +1,101 @@
+"""Matrices in files, whose rows are read on demand. Integers are dequantised row by row."""
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from raretokens.errors import UserError
+
+DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
+DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+INTEGERS = {
+    "I8": np.dtype("<i1"),
+    "I16": np.dtype("<i2"),
+}  # of quantised matrices, which are readable with their scales
+STORED = DTYPES | INTEGERS
+MAX_GAP = 8  # rows; smaller gaps between ids are read and discarded
+
+
+@dataclass(frozen=True)
+class StoredMatrix:
+    """A matrix in a file: rows x width numbers in row-major order. Integers are divided by their scale."""
+
+    path: Path
+    start: int  # byte offset of the first number
+    shape: tuple[int, ...]
+    dtype: str  # a key of DTYPES, if the matrix is readable; or of INTEGERS with scales
+    name: str = ""  # name of the tensor
+    scales: np.ndarray | None = field(default=None, compare=False)  # of integers: one for each row, or one for all
+
+    @property
+    def form(self) -> str:
+        """How the numbers are stored, such as `float16` or `int8 with a scale per row`."""
+        if self.scales is None:
+            return DTYPE_NAMES[self.dtype]
+        scale = f"one scale of {self.scales[0]:.6g}" if len(self.scales) == 1 else "a scale per row"
+        return f"int{8 * INTEGERS[self.dtype].itemsize} with {scale}"
+
+    @property
+    def signature_suffix(self) -> str:
+        """The addition to the signature of each metric: how integers became floats."""
+        if self.scales is None:
+            return ""
+        scale = f"{self.scales[0]:.6g}" if len(self.scales) == 1 else "scale-per-row"
+        return f"|dequantised:int{8 * INTEGERS[self.dtype].itemsize}-over-{scale}"
+
+    def read(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows by ascending ids, as float32 (float64 if stored as float64). Neighbouring rows are read together."""
+        dtype = STORED[self.dtype]
+        size = self.shape[1] * dtype.itemsize
+        parts = []
+        with open(self.path, "rb", buffering=0) as file:
+            for ids in _split_at_gaps(rows):
+                file.seek(self.start + int(ids[0]) * size)
+                raw = np.fromfile(file, dtype, (int(ids[-1]) - int(ids[0]) + 1) * self.shape[1])
+                if len(raw) % self.shape[1] or not len(raw):
+                    raise UserError(f"{self.path}: ends before row {ids[-1]} of {self.name or 'the matrix'}")
+                parts.append(raw.reshape(-1, self.shape[1])[ids - ids[0]])
+        return self._to_float(np.concatenate(parts), rows) if parts else np.empty((0, self.shape[1]), np.float32)
+
+    def _to_float(self, raw: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        if self.scales is not None:
+            return raw / (self.scales if len(self.scales) == 1 else self.scales[rows, None])
+        if self.dtype == "BF16":  # bfloat16 is the upper half of float32
+            return (raw.astype(np.uint32) << 16).view(np.float32)
+        return raw if self.dtype == "F64" else raw.astype(np.float32)
+
+    def checked(self) -> "StoredMatrix":
+        """Return the matrix. Raise UserError if it is not a readable matrix of floats, or the file is truncated."""
+        place = f"{self.path}: {self.name or 'the matrix'}"
+        if self.dtype not in DTYPES and (self.scales is None or self.dtype not in INTEGERS):
+            raise UserError(f"{place}: stored as {self.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}")
+        if len(self.shape) != 2 or min(self.shape) < 1:
+            raise UserError(f"{place}: shape {self.shape}; an embedding matrix has rows and columns")
+        if os.path.getsize(self.path) < self.start + math.prod(self.shape) * STORED[self.dtype].itemsize:
+            raise UserError(f"{self.path}: is cut off before the end of {self.name or 'the matrix'}")
+        if self.scales is not None and (
+            len(self.scales) not in (1, self.shape[0]) or not (np.isfinite(self.scales) & (self.scales > 0)).all()
+        ):
+            raise UserError(f"{place}: should have a positive scale, or one for each of its {self.shape[0]} rows")
+        return self
+
+
+def _split_at_gaps(rows: np.ndarray) -> Iterator[np.ndarray]:
+    cuts = np.flatnonzero(np.diff(rows) > MAX_GAP) + 1
+    return (part for part in np.split(rows, cuts) if len(part))
+
+
+class FileContents(NamedTuple):
+    """The contents of a file."""
+
+    tensors: dict[str, StoredMatrix]
+    words: list[str] | None = None  # words of the rows, for word vectors
+    folder: Any = None  # temporary folders of the matrices; deleted when no longer referenced
+    notes: Sequence[str] = ()  # assumptions
+    roles: Mapping[str, str] = {}  # role of an embedding (see embeddings.py) -> tensor, if the format says so
+    has_output_bias: bool | None = None  # None: no output embedding is known

@@ -1,0 +1,100 @@
+"""Vocabulary files: the token of each row, as text, JSON or Parquet; and the tokens of models of inference engines."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from raretokens.errors import UserError
+from raretokens.tools.measure.notes import optional
+from raretokens.tools.measure.tokenizers import SPECIAL_NAMES, Tokenizer, load_engine_tokenizer, special_ids
+
+INSTALL = "pip install 'raretokens[measure]'"
+
+
+def read_vocabulary(path: Path, rows: int) -> list[str]:
+    """Read the token of each row.
+
+    Args:
+        path: a token per line; JSON, either a list or ids by token; or Parquet, whose first column of strings counts.
+        rows: number of rows of the matrix.
+
+    Raises:
+        UserError: if the file is malformed, or has another number of tokens.
+    """
+    try:
+        readers = {".parquet": _read_parquet, ".json": _read_json}
+        tokens = readers.get(path.suffix, _read_lines)(path)
+    except (OSError, ValueError) as error:  # includes errors of UTF-8, JSON and pyarrow
+        raise UserError(f"{path}: not a vocabulary ({str(error).splitlines()[0]})") from None
+    if len(tokens) != rows:
+        raise UserError(f"{path}: {len(tokens)} tokens, but the matrix has {rows} rows")
+    return tokens
+
+
+def _read_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def _read_json(path: Path) -> list[str]:
+    found: Any = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(found, dict) and sorted(map(str, found.values())) == sorted(map(str, range(len(found)))):
+        found = sorted(found, key=lambda token: int(found[token]))
+    if not isinstance(found, list) or not all(isinstance(token, str) for token in found):
+        raise ValueError("should be a list of tokens, or their ids from 0")
+    return found
+
+
+def _read_parquet(path: Path) -> list[str]:
+    try:
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        raise UserError(f"{path}: Parquet needs pyarrow: {INSTALL}") from None
+    with parquet.ParquetFile(path) as file:
+        name = next((field.name for field in file.schema_arrow if str(field.type) in ("string", "large_string")), None)
+        if name is None:
+            raise ValueError("no column of strings")
+        return file.read([name]).column(0).to_pylist()
+
+
+# Models of CTranslate2 and Marian: their vocabularies and tokenizers lie beside the weights.
+
+VOCABULARIES = ("shared_vocabulary", "vocabulary", "source_vocabulary")  # of CTranslate2, .json or .txt
+SPECIALS = {"eos_token": "</s>", "unk_token": "<unk>"}  # of Marian, and of CTranslate2 unless config.json names others
+
+
+def find_tokens(folder: Path, rows: int, config: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Find the tokens of the rows of an engine's model. Note what cannot be read.
+
+    Args:
+        folder: the folder of the weights.
+        rows: number of rows of the input embedding.
+        config: contents of config.json.
+        notes: list that receives the notes.
+
+    Returns:
+        Fields of Model: tokenizer, row_names, special_ids, has_two_vocabularies.
+    """
+    names: list[str] | None = None
+    tokenizer: Tokenizer | None = None
+    paths = [folder / f"{name}{suffix}" for name in VOCABULARIES for suffix in (".json", ".txt")]
+    path = next((path for path in paths if path.is_file()), None)
+    if path:
+        with optional(f"tokens of {path.name}", notes):
+            names = read_vocabulary(path, rows)
+    with optional("tokenizer", notes):
+        tokenizer = load_engine_tokenizer(folder, names)
+    if names is None and tokenizer is None:
+        notes.append("no vocabulary beside the weights is known: rows have no tokens (--vocabulary names one)")
+    if names and tokenizer and any(tokenizer.token(row) not in (None, name) for row, name in enumerate(names)):
+        notes.append(f"tokenizer left out: its ids are not those of {path.name if path else 'the vocabulary'}")
+        tokenizer = None
+    known = SimpleNamespace(size=len(names), token=names.__getitem__) if names else tokenizer
+    specials = special_ids({}, SPECIALS | dict(config), known)
+    return {
+        "tokenizer": tokenizer,
+        "row_names": names,
+        "special_ids": [specials[name] for name in SPECIAL_NAMES],
+        "has_two_vocabularies": path is not None and path.stem == "source_vocabulary",
+    }
