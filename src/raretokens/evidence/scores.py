@@ -119,8 +119,25 @@ class Scores:
             if found and line and found.get("parameters_hash", "") != line.parameters_hash:
                 self.outdated.append(name)
                 found = None
-            self.cache[name] = found
+            self.cache[name] = found and self._with_decomposition(name, found)
         return self.cache[name]
+
+    def _with_decomposition(self, name: str, score: dict) -> dict:
+        """Add the metrics of <run>.decomposition.json, which another stage writes, where it belongs to the same parameters."""
+        path = self.folder / f"{name}.decomposition.json"
+        more = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if not more or more["parameters_hash"] != score.get("parameters_hash"):
+            return score
+        both = {"metrics": score["metrics"] | more["metrics"], "signatures": score["signatures"] + more["signatures"]}
+        return score | both
+
+    def frontier(self, name: str) -> pd.DataFrame | None:
+        """Return the frontier of the logit-bias baseline of a run of maximum likelihood, or None if there is none."""
+        path = self.folder / f"{name}.logit-bias.csv"
+        if self.number(name, "ppl_within.rare") is None or not path.is_file():
+            return None
+        found = pd.read_csv(path)
+        return None if found.empty else found
 
     def repeats(self, run: str) -> list[str]:
         """Return a run and its repetitions."""
@@ -193,7 +210,10 @@ class Scores:
         if name not in self.resamples:
             path = self.folder / f"{name}.bootstrap.csv"
             exists = path.is_file() and path.read_bytes().strip() and self.read(name)  # may have no column without a model
-            self.resamples[name] = pd.read_csv(path) if exists else pd.DataFrame()
+            parts = [pd.read_csv(path) if exists else pd.DataFrame()]
+            if self.number(name, "ppl_within.total") is not None:
+                parts.append(pd.read_csv(self.folder / f"{name}.decomposition.bootstrap.csv"))
+            self.resamples[name] = pd.concat(parts, axis=1)
         return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
 
     def fact(self, name: str, path: str) -> Any:

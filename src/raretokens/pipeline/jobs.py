@@ -62,6 +62,9 @@ def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section
     mark = params_hash(parts)
     about = {"parameters_hash": mark, "clouds": _clouds(parameters, run)}
     yield from ((stage, job.replaced(**about) if isinstance(job, ScoreJob) else job) for stage, job in jobs)
+    if more := getattr(tasks.load(run.task), "decomposition_job", None):
+        # Its parameters are those of the jobs above, so the hash leaves it out.
+        yield f"decompose-{run.task}", more(parameters, parameters.task(run.task), run, mark)
 
 
 def _clouds(parameters: Parameters, run: Run) -> list[str]:

@@ -129,6 +129,15 @@ def score(task: str, name: str) -> None:
     score_run(settings, file, places)
 
 
+def decompose(task: str, name: str) -> None:
+    """Split the perplexity of a trained language model by frequency group, and write the frontier of the logit-bias baseline."""
+    from raretokens.evaluation.decomposition import DecompositionJob
+    from raretokens.evaluation.decomposition import decompose as decompose_run
+
+    job = load_job(DecompositionJob, f"decompose-{task}", name)
+    decompose_run(job, paths.tokens(job.run.tokens), paths.trained(task, name), paths.SCORES / task)
+
+
 def baseline(task: str, name: str) -> None:
     """Compute and write the scores of a corpus that need no model."""
     from raretokens import tasks

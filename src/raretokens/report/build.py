@@ -8,13 +8,14 @@ from typing import Any
 
 from raretokens.errors import UserError
 from raretokens.evidence import methods
+from raretokens.evidence.decomposition import decompositions, implied
 from raretokens.evidence.run_sheet import Sheet
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.verdict import Verdict, conclusions, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
-from raretokens.report import claims, forest, method_tables, paper_pages
+from raretokens.report import claims, decomposition, forest, method_tables, paper_pages
 from raretokens.report.cells import Cell
 from raretokens.report.effect_text import change_text, finding_text
 from raretokens.report.figure_points import figure_points
@@ -45,6 +46,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     write_text(reports / "methods.csv", method_tables.to_csv(compared))
     write_text(reports / "methods.md", method_tables.to_markdown(compared, declared))
     method_tables.write_charts(compared, reports / "charts")
+    _write_decomposition(scores, declared, sheet.scale, reports)
     _write_papers(verdicts, declared, sheet.scale, reports)
     counts = claims.in_words(verdicts, declared)
     write_text(reports / "findings.md", _findings(verdicts, compared))
@@ -52,6 +54,14 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     write_text(reports / "index.md", _index(overview))
     write_text(reports / "headline.json", json.dumps(claims.headline(verdicts), indent=1) + "\n")
     return counts
+
+
+def _write_decomposition(scores: AllScores, declared: Declarations, scale: str, reports: Path) -> None:
+    """Write what lowers rare-token perplexity, as CSV, a page and a chart."""
+    found, printed = decompositions(scores), implied(declared)
+    write_text(reports / "decomposition.csv", decomposition.to_csv(found))
+    write_text(reports / "decomposition.md", decomposition.to_markdown(found, printed, scale))
+    decomposition.write_chart(found, scores, reports / "charts/logit-bias.svg")
 
 
 def _write_papers(verdicts: list[Verdict], declared: Declarations, scale: str, reports: Path) -> None:

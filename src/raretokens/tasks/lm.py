@@ -103,6 +103,20 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
     )
 
 
+def decomposition_job(parameters: Parameters, settings: Settings, run: Run, parameters_hash: str) -> Section:
+    from raretokens.evaluation.decomposition import DecompositionJob
+
+    return DecompositionJob(
+        run=run,
+        groups=parameters.tokens[run.tokens].groups,
+        evaluation=settings.evaluation,
+        unit="word" if _is_words(parameters, run.tokens) else "piece",
+        threads=parameters.threads,
+        logit_bias=run.objective == "mle",
+        parameters_hash=parameters_hash,
+    )
+
+
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
     """Return the job spec of the baseline, or None where the text has no token files of subword tokens."""
     tokens = [name for name, declared in parameters.tokens.items() if declared.corpus == corpus]

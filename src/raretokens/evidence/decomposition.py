@@ -1,0 +1,132 @@
+"""Changes of rare-token perplexity split into P(rare) and perplexity within the rare group, beside the logit-bias baseline."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from raretokens.evidence.comparison import Comparison, Effect
+from raretokens.evidence.intervals import FEWEST_SEEDS, Interval, t_interval
+from raretokens.evidence.logit_bias import Baseline, Equal, baselines
+from raretokens.evidence.scores import AllScores, Scores
+from raretokens.papers.claim import EffectKind, Side
+from raretokens.papers.declarations import Declarations
+
+TASK = "lm"
+PARTS: dict[str, EffectKind] = {  # metric -> kind of effect; ppl.rare = ppl_within.rare / mass.rare
+    "ppl.rare": "ratio",
+    "mass.rare": "ratio",
+    "ppl_within.rare": "ratio",
+    "auc.rare": "difference",
+    "ppl.total": "ratio",
+}
+RARE_SHARE = 0.002  # share of test tokens that AGG calls rare (section 3.1)
+PRINTED = ("agg_table1", "agg_table2", "agg_table3")  # tables of AGG with perplexity by group on WikiText-103
+
+
+@dataclass(frozen=True)
+class Rival:
+    """The logit-bias baseline of a run: ratios to maximum likelihood, as geometric means over seeds."""
+
+    equal: Equal
+    parameters: int
+    slope: float  # mean over seeds
+    constant: float  # mean over seeds, in nats
+    rare: float
+    total: float
+    advantage: float  # rare-token perplexity of the run divided by that of the baseline
+    interval: Interval | None  # of the advantage, over seeds; None with fewer than three
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A run of a method compared with maximum likelihood on the same model, text and seeds."""
+
+    run: str
+    objective: str
+    effects: dict[str, Effect]  # by metric of PARTS
+    rivals: list[Rival]
+
+
+def decompositions(scores: AllScores) -> list[Decomposition]:
+    """Return the decomposition of each run that, like its baseline, has one; repetitions are averaged."""
+    part, found = scores[TASK], []
+    for run in part.repetitions:
+        baseline = part.baseline_run(run)
+        comparisons = {metric: _comparison(run, baseline, metric, part) for metric in PARTS} if baseline else {}
+        if not comparisons or not comparisons["ppl_within.rare"].seed_effects:
+            continue
+        effects = {metric: comparison.effect for metric, comparison in comparisons.items()}
+        rivals = [_rival(one, part) for one in baselines(run, part)]
+        found.append(Decomposition(run, part.lines[run].objective, effects, rivals))
+    return found
+
+
+def _comparison(run: str, baseline: str, metric: str, scores: Scores) -> Comparison:
+    # All metrics are compared over the seeds of the decomposition, so that the product of the parts is the whole.
+    seeds = scores.seeds(run, "ppl_within.rare") & scores.seeds(baseline, "ppl_within.rare")
+    sides = {name: Side(runs=[one], metric=metric) for name, one in (("left", run), ("right", baseline))}
+    return Comparison(PARTS[metric], sides, scores.with_seeds([run, baseline], seeds))
+
+
+def _rival(one: Baseline, scores: Scores) -> Rival:
+    own = scores.value(one.run, "ppl.rare", one.biases)
+    assert own is not None
+    perplexity = dict(zip(own.seeds, own.values, strict=True))
+    advantages = np.array([math.log(perplexity[seed] / bias.rare) for seed, bias in one.biases.items()])
+    interval, count = None, len(advantages)
+    if count >= FEWEST_SEEDS:
+        interval = t_interval(float(advantages.mean()), float(advantages.std(ddof=1)), count - 1, count)
+    return Rival(
+        equal=one.equal,
+        parameters=one.parameters,
+        slope=float(np.mean([bias.slope for bias in one.biases.values()])),
+        constant=float(np.mean([bias.constant for bias in one.biases.values()])),
+        rare=_mean(one.ratios(scores, "rare")),
+        total=_mean(one.ratios(scores, "total")),
+        advantage=math.exp(advantages.mean()),
+        interval=interval and Interval(*map(math.exp, interval)),
+    )
+
+
+def _mean(ratios: dict[int | None, float]) -> float:
+    return math.exp(np.mean(np.log(list(ratios.values()))))
+
+
+@dataclass(frozen=True)
+class Implied:
+    """What reported perplexities imply for targets that are not rare, all as ratios to maximum likelihood."""
+
+    table: str
+    row: str
+    rare: float
+    total: float
+    others: float  # perplexity of targets that are not rare
+    constant: Interval  # what the logit-bias baseline with the same rare-token perplexity would cost them
+
+
+def implied(declared: Declarations) -> list[Implied]:
+    """Return what AGG's tables of language models imply, for each row that lowers rare-token perplexity.
+
+    ln PPL = share x ln PPL(rare) + (1 - share) x ln PPL(others). The baseline multiplies the odds of rare types by c. If maximum
+    likelihood is calibrated, its mean P(rare) is the share s. If P(rare) is s at rare targets too, c = (1 - s) / (ratio - s); if
+    it is negligible there, c = 1 / ratio. Other targets cost 1 + (c - 1) s.
+    """
+    found, seen = [], set()
+    for table in PRINTED:
+        reported = declared.reported(table)
+        numbers = {
+            row: [reported.mean(row, "PPL", group) for group in ("Rare", "Total")] for row in dict.fromkeys(reported.rows)
+        }
+        for row, own in numbers.items():
+            if row == "MLE" or None in own or row in seen:
+                continue
+            rare, total = (one / other for one, other in zip(own, numbers["MLE"], strict=True))
+            if rare >= 1:
+                continue
+            seen.add(row)
+            others = math.exp((math.log(total) - RARE_SHARE * math.log(rare)) / (1 - RARE_SHARE))
+            factors = 1 / rare, (1 - RARE_SHARE) / (rare - RARE_SHARE)
+            costs = Interval(*(1 + (factor - 1) * RARE_SHARE for factor in factors))
+            found.append(Implied(table, row, rare, total, others, costs))
+    return found

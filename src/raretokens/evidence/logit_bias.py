@@ -1,0 +1,120 @@
+"""The logit-bias baseline: what a constant on the logits of rare types reaches, chosen on the validation text.
+
+The baseline needs no training. Its bias has one parameter, a constant on the logits of all rare types, or two, the constant and a
+slope in log frequency (logit adjustment, Menon et al. 2021). It is compared with a method at the same mean P(rare) of the
+validation text, or at the same total perplexity there. Scores of a run of maximum likelihood contain its frontier
+(`<run>.logit-bias.csv`): perplexities for a grid of constants and slopes, between which cubic splines interpolate.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from scipy.interpolate import CubicSpline
+from scipy.optimize import brentq
+
+from raretokens.evidence.scores import Scores
+
+Equal = Literal["P(rare)", "total perplexity"]
+AIMS: dict[Equal, str] = {"P(rare)": "valid_rare_mass.total", "total perplexity": "valid_ppl.total"}
+COLUMNS: dict[Equal, str] = {"P(rare)": "valid_rare_mass", "total perplexity": "valid_total"}
+
+
+@dataclass(frozen=True)
+class Bias:
+    """A bias that was chosen on the validation text, and its perplexities of the test text."""
+
+    slope: float
+    constant: float
+    valid_rare: float  # perplexity of rare targets of the validation text
+    rare: float
+    total: float
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The baseline of one run, for the seeds that the run shares with maximum likelihood."""
+
+    run: str
+    equal: Equal
+    parameters: int  # 1 or 2
+    biases: dict[int | None, Bias]  # seed -> bias
+
+    def ratios(self, scores: Scores, kind: Literal["rare", "total"]) -> dict[int | None, float]:
+        """Return seed -> perplexity of the test text, divided by that of maximum likelihood."""
+        found = {}
+        for name, seed in _seeds(self.run, scores):
+            if seed in self.biases and (mle := scores.baseline_run(name)):
+                found[seed] = getattr(self.biases[seed], kind) / scores.number(mle, f"ppl.{kind}")
+        return found
+
+
+def baselines(run: str, scores: Scores) -> list[Baseline]:
+    """Return the baselines of a run of a method, or [] if no seed of it has the scores that they need."""
+    found = []
+    for equal, metric in AIMS.items():
+        for parameters in (1, 2):
+            biases = {}
+            for name, seed in _seeds(run, scores):
+                mle, aim = scores.baseline_run(name), scores.number(name, metric)
+                frontier = scores.frontier(mle) if mle else None
+                if aim is not None and frontier is not None and (bias := choose(frontier, aim, equal, parameters)):
+                    biases[seed] = bias
+            if biases:
+                found.append(Baseline(run, equal, parameters, biases))
+    return found
+
+
+def _seeds(run: str, scores: Scores) -> Iterator[tuple[str, int | None]]:
+    """Yield each repetition of a run whose seed maximum likelihood has too, and the seed."""
+    for name in scores.repeats(run):
+        seed, mle = scores.lines[name].seed, scores.baseline_run(name)
+        if mle and scores.lines[mle].seed == seed:
+            yield name, seed
+
+
+def choose(frontier: pd.DataFrame, aim: float, equal: Equal, parameters: int) -> Bias | None:
+    """Return the bias that reaches an aim on the validation text with the lowest perplexity of rare targets there.
+
+    Args:
+        frontier: Columns slope, constant, and perplexities of both texts.
+        aim: Mean P(rare), or total perplexity, of the validation text.
+        equal: What the aim is.
+        parameters: 1 for slope 0, 2 for any slope of the frontier.
+    Returns:
+        None if no bias of the frontier reaches the aim.
+    """
+    found = [
+        bias
+        for slope, curve in frontier.groupby("slope")
+        if parameters == 2 or slope == 0
+        if (bias := _on_curve(float(slope), curve, aim, equal))
+    ]
+    return min(found, key=lambda bias: bias.valid_rare, default=None)
+
+
+def _on_curve(slope: float, curve: pd.DataFrame, aim: float, equal: Equal) -> Bias | None:
+    """Return the bias of one slope that reaches the aim. Of two constants with the same total perplexity the larger counts."""
+    constants = curve.constant.to_numpy(float)
+    columns = curve.drop(columns=["slope", "constant"])
+    logs = {name: CubicSpline(constants, np.log(columns[name].to_numpy(float))) for name in columns}
+    target, numbers = np.log(aim), np.log(curve[COLUMNS[equal]].to_numpy(float))
+    start = 0 if equal == "P(rare)" else int(numbers.argmin())
+    if not numbers[start] < target < numbers[-1]:
+        return None
+    constant = brentq(lambda at: float(logs[COLUMNS[equal]](at)) - target, constants[start], constants[-1])
+    at = {name: float(np.exp(log(constant))) for name, log in logs.items()}
+    return Bias(slope, float(constant), at["valid_rare"], at["test_rare"], at["test_total"])
+
+
+def frontier_points(frontier: pd.DataFrame, parameters: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return total and rare-token perplexities of the test text that the baseline reaches, divided by maximum likelihood's.
+
+    The total rises from left to right. With two parameters, the validation text chooses the slope for each total perplexity.
+    """
+    mle = frontier[(frontier.slope == 0) & (frontier.constant == 0)].iloc[0]
+    aims = mle.valid_total * np.linspace(0.99, 1.12, 53)
+    found = [bias for aim in aims if (bias := choose(frontier, aim, "total perplexity", parameters))]
+    return np.array([bias.total for bias in found]) / mle.test_total, np.array([bias.rare for bias in found]) / mle.test_rare

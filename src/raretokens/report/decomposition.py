@@ -1,0 +1,151 @@
+"""The page on rare-token perplexity: P(rare), perplexity within the rare group, the logit-bias baseline, what papers imply."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure as Canvas
+
+from raretokens import csv_files
+from raretokens.evidence.comparison import Effect
+from raretokens.evidence.decomposition import TASK, Decomposition, Implied
+from raretokens.evidence.logit_bias import frontier_points
+from raretokens.evidence.scores import AllScores
+from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, interval_text, number_text, table
+from raretokens.report.figures import save
+from raretokens.report.forest import PLOT_STYLE
+
+ABOUT = """\
+A language model gives a target the probability p(target) = P(group) x p(target | group), where the group is the frequency group
+of the target. So the perplexity of rare targets is the perplexity within the rare group, divided by P(rare). Both are geometric
+means over the rare targets of the test text. Training can lower rare-token perplexity in two ways. It can give all rare types
+more probability, or it can tell rare types apart better. Only the second is knowledge about rare types. A constant that is
+added to the logits of all rare types changes P(rare) and leaves the perplexity within the group as it is.
+
+All numbers are ratios to maximum likelihood of the same seed, and intervals are 95 % intervals over seeds. The AUC says how well
+P(rare) ranks positions with a rare target above the others. Its change is a difference.
+"""
+BASELINE = """\
+The *logit-bias baseline* needs no training. It adds a bias to the logits of a trained maximum-likelihood model. With one
+parameter, the bias is a constant on all rare types. With two, it is that constant and a slope in log frequency (logit
+adjustment). Its parameters are chosen on the validation text, and its perplexities are those of the test text. It is compared
+with a run twice. *P(rare)*: the baseline gives rare types the same mean probability. *Total perplexity*: it costs as much. With
+two parameters, the slope is the one with the lowest rare-token perplexity on the validation text. The last column divides the
+rare-token perplexity of the run by that of the baseline. A run is better than the baseline where the interval is below 1.
+"""
+IMPLIED = """\
+The papers report no P(rare), but their perplexities restrict it. AGG reports that 0.2 % of the test tokens are rare. The total
+perplexity then implies the perplexity of all other targets. The last column is the ratio that a constant on rare logits would
+cost these targets, at the same rare-token perplexity. It holds if the P(rare) of maximum likelihood is calibrated.
+"""
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+
+
+def to_csv(found: list[Decomposition]) -> str:
+    """Return a line for each part of each run, and a line for each of its baselines."""
+    head = ["run", "objective", "number", "seeds", *EFFECT_COLUMNS, "total"]
+    rows = []
+    for one in found:
+        for metric, effect in one.effects.items():
+            cells = [show(effect) for show in EFFECT_COLUMNS.values()]
+            rows.append([one.run, one.objective, metric, str(effect.seeds), *cells, ""])
+        for rival in one.rivals:
+            name = f"logit bias, {rival.parameters} parameter{'s' * (rival.parameters - 1)}, equal {rival.equal}"
+            seeds = str(one.effects["ppl.rare"].seeds)
+            ends = [number_text(end) for end in rival.interval or ()] or ["", ""]
+            total = number_text(rival.total)
+            rows.append([one.run, one.objective, name, seeds, number_text(rival.rare), "", "", "", "", total])
+            rows.append([one.run, one.objective, f"run / ({name})", seeds, number_text(rival.advantage), *ends, "", "", ""])
+    return csv_files.to_csv(rows, head)
+
+
+def to_markdown(found: list[Decomposition], printed: list[Implied], scale: str) -> str:
+    """Return the page."""
+    lines = [f"# What lowers rare-token perplexity at the {scale} scale?", "", ABOUT]
+    if found:
+        lines += _measured(found)
+    else:
+        lines += ["No run of this scale has these numbers."]
+    lines += ["", "## The papers", "", IMPLIED, *_implied(printed)]
+    return "\n".join([*lines, ""])
+
+
+def _measured(found: list[Decomposition]) -> list[str]:
+    lines = ["![Rare-token and total perplexity of each run and of the logit-bias baseline](charts/logit-bias.svg)", ""]
+    lines += ["## P(rare) and perplexity within the rare group", ""]
+    head = ["run", "seeds", "perplexity of rare targets", "P(rare)", "perplexity within rare", "AUC", "total perplexity"]
+    lines += table(head, [[f"`{one.run}`", str(one.effects["ppl.rare"].seeds), *map(_effect, one.effects.values())]
+                          for one in found])  # fmt: skip
+    lines += ["", "## The logit-bias baseline", "", BASELINE]
+    head = ["run", "equal", "parameters", "rare: run", "rare: baseline", "total: run", "total: baseline", "rare: run / baseline"]
+    return lines + table(head, [row for one in found for row in _rivals(one)])
+
+
+def _effect(effect: Effect) -> str:
+    interval = effect.seed_interval or effect.test_interval
+    return _with_interval(effect_text(effect.kind, effect.value), interval_text(effect.kind, interval))
+
+
+def _with_interval(text: str, interval: str) -> str:
+    return f"{text} ({interval})" if interval else text
+
+
+def _rivals(one: Decomposition) -> Iterator[list[str]]:
+    own = [effect_text("ratio", one.effects[metric].value) for metric in ("ppl.rare", "ppl.total")]
+    for rival in one.rivals:
+        rare, total = (effect_text("ratio", number) for number in (rival.rare, rival.total))
+        advantage = _with_interval(effect_text("ratio", rival.advantage), interval_text("ratio", rival.interval))
+        yield [f"`{one.run}`", rival.equal, str(rival.parameters), own[0], rare, own[1], total, advantage]
+
+
+def _implied(printed: list[Implied]) -> list[str]:
+    head = ["row", "perplexity of rare targets", "total perplexity", "other targets", "other targets under a constant"]
+    rows = [
+        [f"{one.row} ({one.table})", *(effect_text("ratio", value) for value in (one.rare, one.total)),
+         f"x {one.others:.4f}", f"x {one.constant.low:.4f} to {one.constant.high:.4f}"]
+        for one in printed
+    ]  # fmt: skip
+    return table(head, rows)
+
+
+def write_chart(found: list[Decomposition], scores: AllScores, path: Path) -> None:
+    """Draw rare-token perplexity against total perplexity: a point for each run and seed, lines for the baseline."""
+    if not found:
+        return
+    part = scores[TASK]
+    with rc_context(PLOT_STYLE):
+        canvas = Canvas(figsize=(7.6, 4.6), dpi=110, layout="constrained")
+        axis = canvas.subplots()
+        mles = dict.fromkeys(filter(None, (part.baseline_run(run) for one in found for run in part.repeats(one.run))))
+        for number, mle in enumerate(mles):
+            if (frontier := part.frontier(mle)) is None:
+                continue
+            for parameters, style in ((1, "-"), (2, (0, (3, 2)))):
+                total, rare = frontier_points(frontier, parameters)
+                label = f"logit bias, {parameters} parameter{'s' * (parameters - 1)}" if number == 0 else None
+                axis.plot(total, rare, color="0.45", linestyle=style, linewidth=1.0, label=label)
+        for one, colour, marker in zip(found, COLOURS * len(found), "osDv^<>PX*" * len(found), strict=False):
+            points = np.array(list(_points(one.run, scores)))
+            if len(points):
+                axis.plot(*points.T, marker, color=colour, markersize=5, label=one.run)
+        axis.plot([1], [1], "+", color="black", markersize=9, label="maximum likelihood")
+        axis.set(xlabel="total perplexity / maximum likelihood", yscale="log")
+        axis.set_ylabel("perplexity of rare targets / maximum likelihood")
+        ticks = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5]
+        low, high = axis.get_ylim()
+        axis.set_yticks([tick for tick in ticks if low <= tick <= high])
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+        axis.legend(fontsize=7.6, ncols=2)
+        save(canvas, path)
+
+
+def _points(run: str, scores: AllScores) -> Iterator[tuple[float, float]]:
+    """Yield total and rare-token perplexity of each seed of a run, divided by those of maximum likelihood."""
+    part = scores[TASK]
+    for name in part.repeats(run):
+        mle = part.baseline_run(name)
+        if mle and part.lines[mle].seed == part.lines[name].seed and part.number(name, "ppl_within.rare") is not None:
+            total, rare = (part.number(name, f"ppl.{kind}") / part.number(mle, f"ppl.{kind}") for kind in ("total", "rare"))
+            yield total, rare

@@ -1,0 +1,199 @@
+"""Perplexity split by frequency group, and the logit-bias baseline, against float64 softmaxes over the whole vocabulary."""
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny.finished import GROUPS, SHAPE, create
+
+from raretokens.evaluation import decomposition as decomposing
+from raretokens.evaluation.config import Continuation, LanguageModelEvaluation
+from raretokens.evaluation.decomposition import (
+    CONSTANTS,
+    SLOPES,
+    DecompositionJob,
+    Masses,
+    auc,
+    decompose,
+    log_frequency,
+)
+from raretokens.evaluation.language_model import teacher_forced
+from raretokens.evidence.decomposition import decompositions, implied
+from raretokens.evidence.logit_bias import choose
+from raretokens.evidence.run_sheet import Sheet, SheetLine
+from raretokens.evidence.scores import AllScores
+from raretokens.models.registry import build, load_weights
+from raretokens.papers.load import load_declarations
+from raretokens.run import Run
+from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
+
+GROUP = SimpleNamespace(**GROUPS)
+WHOLE = LanguageModelEvaluation(window=32, context=16, block=24, continuation=Continuation(samples=1, prefix=1, length=1))
+REACH = {"window": 32, "context": 16, "unit": "piece"}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return create(tmp_path_factory.mktemp("decomposition"))
+
+
+@pytest.fixture(scope="module")
+def world(root):
+    """Model, test text, groups, log frequencies, and the log-probabilities of all types at each position."""
+    folder = root / "data/tokens/lm"
+    vocabulary, text = Vocabulary.read(folder / VOCABULARY), np.asarray(tokens(folder, "test"))
+    model = build("decoder", {**SHAPE, "activation": "gelu"}, len(vocabulary), 64).eval()
+    load_weights(model, root / "data/runs/lm/pieces/model.safetensors")
+    rows = np.empty((len(text), len(vocabulary)))
+    with torch.no_grad():
+        for start, first, inputs in decomposing._inputs(text, WHOLE):
+            logits = (model(torch.from_numpy(inputs))[:, first:] @ model.embedding.T).double()
+            for begin, row in zip(start + first, logits, strict=True):
+                end = min(begin + len(row), len(text))
+                rows[begin:end] = row[: end - begin].log_softmax(-1)
+    return model, text, vocabulary.frequency_groups(GROUP), log_frequency(vocabulary.counts), rows
+
+
+@pytest.fixture(scope="module")
+def found(world) -> Masses:
+    model, text, groups, frequency, _ = world
+    return decomposing.masses(model, text, WHOLE, groups, frequency, SLOPES)
+
+
+def test_masses_are_sums_of_the_softmax_over_the_windows_of_perplexity(world, found):
+    model, text, groups, frequency, rows = world
+    np.testing.assert_allclose(found.logprob, teacher_forced(model, text, WHOLE).logprob, rtol=1e-5)
+    np.testing.assert_allclose(found.logprob, rows[np.arange(len(text)), text], rtol=1e-5)
+    for code, column in zip(GROUP_NAMES.values(), found.groups.T, strict=True):
+        np.testing.assert_allclose(np.exp(column), np.exp(rows[:, groups == code]).sum(1), rtol=1e-5)
+    for place, slope in enumerate(SLOPES):
+        weighted = np.exp(rows - slope * frequency)
+        for part, member in enumerate((groups != RARE, groups == RARE)):
+            np.testing.assert_allclose(np.exp(found.tilted[:, place, part]), weighted[:, member].sum(1), rtol=1e-4)
+
+
+def test_perplexity_is_that_within_the_group_divided_by_the_mass_of_the_group(world, found):
+    _, text, groups, _, rows = world
+    metrics, replicates = decomposing.decomposition(found, text, groups, REACH)
+    within, mass = metrics["ppl_within"][0], metrics["mass"][0]
+    for name, code in GROUP_NAMES.items():
+        member = groups[text] == code
+        nll = -rows[np.flatnonzero(member), text[member]]
+        own = np.log(np.exp(rows[member][:, groups == code]).sum(1))
+        assert within[name] == pytest.approx(math.exp((nll + own).mean()), rel=1e-5)
+        assert mass[name] == pytest.approx(math.exp(own.mean()), rel=1e-5)
+        assert within[name] / mass[name] == pytest.approx(math.exp(nll.mean()), rel=1e-5)
+        assert replicates[f"ppl_within.{name}"].mean() == pytest.approx(within[name], rel=0.2)
+    assert within["total"] / mass["total"] == pytest.approx(math.exp(-found.logprob.mean()), rel=1e-9)
+
+
+def test_a_bias_is_that_of_the_logits_and_a_constant_moves_only_the_mass(world, found):
+    _, text, groups, frequency, rows = world
+    biased = decomposing.logit_bias(found, text, groups, frequency, SLOPES)
+    rare = groups == RARE
+    for place in (0, 40, 137, len(biased) - 1):
+        slope, constant = SLOPES[place // len(CONSTANTS)], CONSTANTS[place % len(CONSTANTS)]
+        logits = rows + constant * rare - slope * frequency
+        logs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+        nll = -logs[np.arange(len(text)), text]
+        assert biased[place]["total"] == pytest.approx(math.exp(nll.mean()), rel=1e-4)
+        assert biased[place]["rare"] == pytest.approx(math.exp(nll[rare[text]].mean()), rel=1e-4)
+        assert biased[place]["rare_mass"] == pytest.approx(np.exp(logs[:, rare]).sum(1).mean(), rel=1e-4)
+        if slope == 0:
+            own = np.logaddexp.reduce(logs[:, rare], axis=1)
+            within = math.exp((nll + own)[rare[text]].mean())
+            assert within == pytest.approx(decomposing.decomposition(found, text, groups, REACH)[0]["ppl_within"][0]["rare"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=30))
+def test_the_auc_is_the_share_of_pairs_in_order(pairs):
+    score, positive = np.array([one for one, _ in pairs], float), np.array([one for _, one in pairs])
+    ordered = [(a > b) + 0.5 * (a == b) for a in score[positive] for b in score[~positive]]
+    assert auc(score, positive) == (pytest.approx(np.mean(ordered)) if ordered else None)
+
+
+def test_the_baseline_is_chosen_on_the_validation_text_to_a_thousandth(world, found):
+    """Splines between constants of the grid, against the same constant computed exactly."""
+    _, text, groups, frequency, _ = world
+    half = len(text) // 2
+    parts = {"valid": slice(0, half), "test": slice(half, None)}
+    cut = {name: (Masses(*(array[part] for array in found)), text[part]) for name, part in parts.items()}
+    frontier, zero = _frontier(cut, groups, frequency), SLOPES.tolist().index(0)
+    plain = {name: (one._replace(tilted=one.tilted[:, [zero]]), ids) for name, (one, ids) in cut.items()}
+    for aim in (0.1, 0.3, 0.6):
+        exact = decomposing.CONSTANTS.copy()
+        bias = choose(frontier, aim, "P(rare)", 1)
+        try:
+            decomposing.CONSTANTS = np.array([bias.constant])
+            rows = {name: decomposing.logit_bias(*one, groups, frequency, np.zeros(1))[0] for name, one in plain.items()}
+        finally:
+            decomposing.CONSTANTS = exact
+        assert rows["valid"]["rare_mass"] == pytest.approx(aim, rel=1e-3)
+        assert (bias.rare, bias.total) == pytest.approx((rows["test"]["rare"], rows["test"]["total"]), rel=1e-3)
+        assert choose(frontier, aim, "P(rare)", 2).valid_rare <= bias.valid_rare
+    assert choose(frontier, 1.1 * frontier.valid_rare_mass.max(), "P(rare)", 1) is None
+
+
+def _frontier(cut, groups, frequency) -> pd.DataFrame:
+    rows = {name: decomposing.logit_bias(*one, groups, frequency, SLOPES) for name, one in cut.items()}
+    biases = [(slope, constant) for slope in SLOPES for constant in CONSTANTS]
+    return pd.DataFrame(
+        {"slope": slope, "constant": constant} | {f"{split}_{key}": row[n][key] for split, row in rows.items() for key in row[n]}
+        for n, (slope, constant) in enumerate(biases)
+    )
+
+
+def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, found):
+    """From the stage to the report: maximum likelihood, and a method that is the same model with 2 nats on rare logits."""
+    _, text, groups, frequency, _ = world
+    scores, rare = root / "reports/runs/lm", groups == RARE
+    for name, objective in (("mle", "mle"), ("method", "agg")):
+        run = Run(name=name, task="lm", tokens="lm", objective=objective, options={}, model="tiny", seed=1,
+                  architecture="decoder", shape={**SHAPE, "activation": "gelu"})  # fmt: skip
+        job = DecompositionJob(run=run, groups=GROUPS, evaluation=WHOLE, unit="piece", threads=1,
+                               logit_bias=objective == "mle", parameters_hash=name)  # fmt: skip
+        decompose(job, root / "data/tokens/lm", root / "data/runs/lm/pieces", scores)
+    file = json.loads((scores / "method.decomposition.json").read_text())
+    valid = np.asarray(tokens(root / "data/tokens/lm", "valid"))
+    by_split = {"valid": valid, "test": text}
+    for split, ids in by_split.items():
+        masses = decomposing.masses(world[0], ids, WHOLE, groups, frequency, np.zeros(1))
+        of_rare = masses.groups[:, GROUP_NAMES["rare"]]
+        norm = np.logaddexp(masses.tilted[:, 0, 0], of_rare + 2)
+        moved = Masses(masses.logprob + 2 * rare[ids] - norm, masses.groups + 2 * np.array([0, 0, 1]) - norm[:, None], None)
+        if split == "test":
+            file["metrics"] |= {key: value for key, (value, _) in decomposing.decomposition(moved, ids, groups, REACH)[0].items()}
+        else:
+            file["metrics"] |= {key: value for key, (value, _) in decomposing.validation(moved, ids, groups, REACH).items()}
+    ppl = {"mle": found.logprob, "method": moved.logprob}
+    (scores / "method.decomposition.json").write_text(json.dumps(file))
+    for name, logprob in ppl.items():
+        whole = {"total": math.exp(-logprob.mean()), "rare": math.exp(-logprob[rare[text]].mean())}
+        score = {"parameters_hash": name, "seed": 1, "metrics": {"ppl": whole}, "signatures": []}
+        (scores / f"{name}.json").write_text(json.dumps(score))
+    lines = {name: SheetLine(model="tiny", objective=objective, seed=1, tokens="lm", parameters_hash=name)
+             for name, objective in (("mle", "mle"), ("method", "agg"))}  # fmt: skip
+    one, = decompositions(AllScores(Sheet(scale="tiny", corpora={}, baselines={}, runs={"lm": lines}), root / "reports/runs"))
+    assert one.effects["ppl_within.rare"].value == pytest.approx(1, rel=1e-4)
+    assert one.effects["auc.rare"].value == pytest.approx(0, abs=0.05)
+    product = one.effects["ppl_within.rare"].value / one.effects["mass.rare"].value
+    assert product == pytest.approx(one.effects["ppl.rare"].value, rel=1e-4)
+    same = [rival for rival in one.rivals if rival.parameters == 1]
+    assert [rival.equal for rival in same] == ["P(rare)", "total perplexity"]
+    for rival in same:
+        assert rival.constant == pytest.approx(2, abs=0.01) and rival.advantage == pytest.approx(1, rel=1e-3)
+
+
+def test_what_printed_perplexities_imply():
+    rows = {one.row: one for one in implied(load_declarations(Path("data/paper")))}
+    agg, freeze = rows["AGG"], rows["Freeze (b)"]
+    assert agg.others == pytest.approx(1.0035, abs=5e-5) and agg.others < agg.constant.low
+    assert freeze.others == pytest.approx(1.0288, abs=5e-5) and freeze.others > freeze.constant.high
