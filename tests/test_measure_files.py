@@ -71,7 +71,7 @@ def test_a_blank_is_a_word_with_a_row(tmp_path, word):
     (tmp_path / "vectors.txt").write_text("\n".join(lines(words, rows)))
     found = check(tmp_path / "vectors.txt", words, rows)
     (one,) = measure_model(found, Options(), print)
-    assert "undertrained" not in one.metrics  # no row is known to be unused
+    assert "undertrained" not in one.metrics  # too few rows
 
 
 def test_the_first_of_duplicates_counts_as_in_gensim(tmp_path):

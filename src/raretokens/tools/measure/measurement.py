@@ -13,11 +13,13 @@ from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.frequency import lengths, norm_by_frequency, zipfian_whitening
 from raretokens.evaluation.metrics.rows import evenly, members
 from raretokens.evaluation.metrics.similarity import Pair
-from raretokens.evaluation.metrics.spectrum import indicators, projection, singular_values
+from raretokens.evaluation.metrics.spectrum import projection, singular_values
+from raretokens.evaluation.metrics.undertrained import INDICATORS, find_undertrained
 from raretokens.evaluation.score_files import Metrics
-from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES
+from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES, SPECIALS
 from raretokens.tools.measure import predictions, streaming
 from raretokens.tools.measure.embeddings import MATRIX, TIED
+from raretokens.tools.measure.explanations import explain
 from raretokens.tools.measure.frequencies import estimate_counts
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Report, add_note, optional
@@ -117,7 +119,9 @@ def _find_counts(model: Model, options: Options, notes: list[str], report: Repor
 
 def _count_text(model: Model, texts: Texts, notes: list[str], report: Report) -> np.ndarray | None:
     if model.tokenizer is None:
-        add_note("frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read", notes, report)
+        add_note(
+            "frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read", notes, report
+        )
         return None
     with optional("frequencies", notes, report):
         return count_tokens(model.tokenizer, texts.counted, model.line_end)
@@ -165,7 +169,9 @@ def measure_embedding(
     if len(arrangement.excluded):
         some = ", ".join(map(str, arrangement.excluded[:5]))
         add_note(
-            f"{role} embedding: rows with NaN or Inf are left out: {len(arrangement.excluded)} (ids {some})", notes, report
+            f"{role} embedding: rows with NaN or Inf are left out: {len(arrangement.excluded)} (ids {some})",
+            notes,
+            report,
         )
     parts: dict[str, Callable[[], Metrics]] = {"geometry": lambda: row_geometry(matrix, groups)}
     if counts is not None:
@@ -192,7 +198,7 @@ def measure_embedding(
     report("under-trained rows")
     undertrained, candidates, points = {}, [], []
     with optional("under-trained rows", notes, report), np.errstate(all="ignore"):
-        undertrained, candidates = _find_undertrained(model, matrix, arrangement)
+        undertrained, candidates = _find_undertrained(model, matrix, arrangement, notes, report)
     with optional("figures", notes, report), np.errstate(all="ignore"):
         points = list(_figure_points(matrix, arrangement))
     row_groups = np.full(stored.shape[0], FILLER, np.int8)
@@ -234,41 +240,54 @@ def _drop_missing(metrics: Metrics, notes: list[str], report: Report) -> Metrics
     return {path: (value, how) for path, (value, how) in kept.items() if value is not None}
 
 
-def _find_undertrained(model: Model, matrix: Any, arrangement: Arrangement) -> tuple[Metrics, list[dict[str, Any]]]:
-    """Return the under-trained rows: those near the mean of the rows that no text uses.
-
-    If all rows are used, the rows with the smallest count replace the unused rows.
-    """
-    rows, groups, counts = arrangement.rows, arrangement.groups, arrangement.counts
-    known, which = np.flatnonzero((groups == FILLER) & (rows >= 0)), "unused"
-    if not len(known) and counts is not None:
-        every = members(groups)["total"]
-        known, which = every[counts[every] == counts[every].min()], "least-count"
-    found = indicators(matrix, groups, known, which)
+def _find_undertrained(
+    model: Model, matrix: Any, arrangement: Arrangement, notes: list[str], report: Report
+) -> tuple[Metrics, list[dict[str, Any]]]:
+    """Return how many rows are candidates for under-trained rows, and a list of them with an explanation of each."""
+    rows, counts = arrangement.rows, arrangement.counts
+    found = find_undertrained(matrix, np.flatnonzero(rows >= 0))
     if found is None:
         return {}, []
-    values = {
-        "candidates": found.candidates,
-        "below": float(found.raw[found.candidates - 1]),
-        "median": float(np.median(found.raw)),
-    }
-    places = [int(place) for place in found.ids[: min(found.candidates, MAX_CANDIDATES)]]
-    ids = [int(rows[place]) for place in places]
+    shown = found.candidates[:MAX_CANDIDATES]
+    places = found.ids[shown]
+    ids = [int(row) for row in rows[places]]
+    tokens = [arrangement.vocabulary.tokens[place] for place in places]
+    tokenizer = None if arrangement.is_foreign else model.tokenizer
     reachable: list[bool | None] = [None] * len(ids)
-    if model.tokenizer is not None and not arrangement.is_foreign:
-        occurring = [counts is not None and bool(counts[place]) for place in places]
-        reachable = can_reach(model.tokenizer, ids, occurring)
+    if tokenizer is not None:
+        has_token = [rank for rank, token in enumerate(tokens) if token]
+        occurring = [counts is not None and bool(counts[places[rank]]) for rank in has_token]
+        for rank, is_reached in zip(
+            has_token, can_reach(tokenizer, [ids[rank] for rank in has_token], occurring), strict=True
+        ):
+            reachable[rank] = is_reached
+    has_tokens = any(arrangement.vocabulary.tokens[len(SPECIALS) :])
+    reasons = explain(tokenizer, ids, tokens, reachable) if has_tokens else [None] * len(ids)
+    if reasons.count("none found") > len(reasons) / 2:
+        add_note(
+            "under-trained rows: most candidates look like ordinary tokens; they may be rare or alike rather than untrained",
+            notes,
+            report,
+        )
+    values: dict[str, Any] = {"candidates": len(found.candidates), "share": len(found.candidates) / len(found.ids)}
+    by_direction = (
+        found.distance is not None and found.distance[found.candidates[found.indicator[found.candidates] == 0]]
+    )
+    if found.distance is not None and len(by_direction):
+        values |= {"below": float(by_direction.max()), "median": float(np.median(found.distance))}
     return {"undertrained": (values, found.signature)}, [
         {
             "id": ids[rank],
-            "token": arrangement.vocabulary.tokens[place],
-            "count": None if counts is None else int(counts[place]),
-            "distance": float(found.raw[rank]),
-            "distance after centring": float(found.centred[rank]),
-            "distance without first direction": float(found.turned[rank]),
+            "token": tokens[rank],
+            "count": None if counts is None else int(counts[places[rank]]),
+            "false-discovery rate": float(found.q[place]),
+            "indicator": INDICATORS[found.indicator[place]],
+            "distance": None if found.distance is None else float(found.distance[place]),
+            "length": float(found.length[place]),
             "reachable": reachable[rank],
+            "explanation": reasons[rank],
         }
-        for rank, place in enumerate(places)
+        for rank, place in enumerate(shown)
     ]
 
 

@@ -12,7 +12,7 @@ from raretokens.tools.measure.formats import read_json
 from raretokens.tools.measure.notes import first_line
 from raretokens.tools.measure.transformers_models import LOCAL, import_transformers
 
-CONTEXTS = ("", " ", "a", "«", "\n")  # prefixes of a token's text, to test whether the tokenizer can produce the token
+CONTEXTS = ("", " ", "a", "«", "\n", "qz")  # prefixes of a token's text, to test whether the tokenizer can produce the token
 REPLACEMENT = "\ufffd"
 SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
 BYTE_LEVEL = ("gpt2", "gpt_neo", "roberta", "opt", "bart", "phi")  # model types whose vocab.json and merges.txt are GPT-2's
@@ -57,6 +57,9 @@ class FastTokenizer:
         return self.model.id_to_token(id)
 
     def text(self, id: int) -> str:
+        token, prefix = self.model.id_to_token(id), getattr(self.model.model, "continuing_subword_prefix", None)
+        if prefix and token.startswith(prefix):  # WordPiece: the library would give the prefix as text
+            return token.removeprefix(prefix)
         return self.model.decode([id], skip_special_tokens=False)
 
 
