@@ -1,8 +1,8 @@
-"""Centring by frequency: the squared length of the mean of all target rows in the text is added to the loss.
+"""Centring by frequency: add to the loss the squared length of the mean row, weighted by the targets of the text.
 
-Degenerate tables drift away from the origin together; this pulls the mean of what the text uses back: |sum over k of p_k w_k|^2,
-with p_k the share of type k among the targets. An example of an objective of one's own; it is nobody's published method
-(mu_loss.py, where every row weighs the same, is).
+The rows of a degenerate embedding matrix drift away from the origin together. This penalty pulls their mean back:
+|sum over k of p_k w_k|^2, where p_k is the share of type k among the targets. Example of an objective, not a published method.
+The published mu_loss.py gives every row the same weight.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Recurrent language model: gated recurrent units, one table for input and softmax. An example of an architecture."""
+"""Recurrent language model of gated recurrent units, with tied input and output embeddings. Example of an architecture."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class GRU(nn.Module):
         self.layers = nn.GRU(width, width, layers, batch_first=True)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Ids of sequences x positions -> final hidden states of sequences x positions x width."""
+        """Return final hidden states, sequences x positions x width, of ids, sequences x positions."""
         embedded = nn.functional.embedding(inputs, self.embedding) * math.sqrt(self.embedding.shape[1])
         return self.layers(self.dropout(embedded))[0]
 

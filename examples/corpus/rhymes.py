@@ -1,4 +1,4 @@
-"""Nursery rhymes, a verse a line: of every five lines one is for validation and one for the test."""
+"""Nursery rhymes with a verse in each line; of five lines, one is for validation and one for testing."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Length of rare rows compared with that of frequent rows. An example of a metric of one's own."""
+"""Length of rare rows compared with that of frequent rows. Example of a metric."""
 
 import numpy as np
 

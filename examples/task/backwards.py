@@ -1,4 +1,4 @@
-"""Language modelling from right to left: each token from those after it. An example of a task of one's own."""
+"""Language modelling from right to left: each token is predicted from those after it. Example of a task."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def describe() -> Task:
 
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
-    """Return training and validation text."""
+    """Return training and validation batches."""
     from raretokens.training.token_batches import Blocks
 
     training, (train, valid) = job.training, (tokens(folder, split)[::-1] for split in ("train", "valid"))
@@ -50,5 +50,5 @@ def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
 
 
 def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
-    """Return metric -> its values on resampled test sets: none here."""
+    """Return metric -> its values on resampled test sets; this example has none."""
     return {}
