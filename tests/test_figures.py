@@ -147,7 +147,7 @@ def test_a_figure_is_the_same_bytes_twice(full, tmp_path, name):
 
 def test_early_tables_go_by_update_and_queries_as_listed(full):
     early = figure_points(DECLARED.figures["agg-figure-1"], full, DECLARED)
-    assert [panel.title[4:] for panel in early] == [f"after update {update}" for update in EARLY]
+    assert [panel.title[4:] for panel in early] == [f"after training step {update}" for update in EARLY]
     for number, query in enumerate(QUERIES):
         panels = figure_points(DECLARED.figures[f"agps-figure-{5 + number}"], full, DECLARED)
         assert {panel.y for panel in panels} == {f"cosine with “{query}”"}

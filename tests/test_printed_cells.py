@@ -96,7 +96,7 @@ def test_what_has_not_run_says_why(name, tmp_path):
     if name == "frage-2":
         licence = [cell for cell in inside if cell.column.startswith("PTB") and cell.status == "not run"]
         assert licence and {cell.reason for cell in licence} == {
-            "Penn Treebank's licence forbids a mirror; who has its files names them as a corpus"
+            "the licence of the Penn Treebank forbids a mirror, so users must provide its files"
         }
 
 

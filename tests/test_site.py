@@ -118,10 +118,11 @@ def test_a_heading_sorts_its_column_and_a_cell_finds_its_sources(shown):
         read = "rows => rows.map(row => parseFloat(row.cells[3].dataset.order)).filter(one => !isNaN(one))"
         numbers = window.eval_on_selector_all("table.grid tbody tr", read)
         assert len(numbers) > 3 and numbers == sorted(numbers, reverse=direction == "descending")
-    cell = window.locator("table.grid td[data-row='AGG'][data-column='PPL Rare']")
-    cell.click()
+    window.locator("table.grid a[data-row='AGG'][data-column='PPL Rare']").click()
     rows = window.locator("#sources tbody tr")
     assert rows.count() == 1 and "agg agg-2 agg-3" in rows.inner_text().replace("\xa0", " ")
+    window.locator("table.grid a[data-row='MLE'][data-column='PPL Rare']").press("Enter")
+    assert rows.count() == 1 and "mle mle-2 mle-3" in rows.inner_text().replace("\xa0", " ")
 
 
 def test_filters_leave_what_was_asked_for(shown):

@@ -38,11 +38,14 @@ async function enhanceTables() {
   const made = new Map(tables.map((table) => [table, new DataTable(table, tableOptions(table))]));
   const sources = document.querySelector("#sources table");
   document.querySelector("table.grid")?.addEventListener("click", (event) => {
-    const { row, column } = event.target.closest("td[data-row]")?.dataset ?? {};
+    const { row, column } = event.target.closest("a.cell")?.dataset ?? {};
     if (!row || !sources) return;
+    event.preventDefault();
     const found = made.get(sources).search("");
     found.column(0).search(row, { exact: true }).column(1).search(column, { exact: true }).draw();
-    document.getElementById("sources").scrollIntoView({ behavior: "smooth" });
+    const place = document.getElementById("sources");
+    place.scrollIntoView({ behavior: "smooth" });
+    place.focus({ preventScroll: true });
   });
   addEventListener("beforeprint", () => made.forEach((table) => table.page.len(-1).draw()));
   addEventListener("afterprint", () => made.forEach((table) => table.page.len(PAGE).draw()));

@@ -18,40 +18,48 @@ OWN = {"interpretation": "our interpretation", "control": "our control", "experi
 class Side(Section):
     """One of the two numbers of a comparison."""
 
-    runs: list[str] = Field(min_length=1, description="names that are tried in order")
-    metric: str = Field(description="path in the score file; with `at`, series.group (or series) of the run's points")
-    at: Annotated[float, Field(ge=0, le=1)] | Moment | None = Field(None, description="where the curve is read off")
-    data: bool = Field(False, description="a run that needs no model")
+    runs: list[str] = Field(min_length=1, description="run names; the first name on the run sheet counts")
+    metric: str = Field(
+        description="path in the score file; with `at`, series.group (or series) of the points of the run"
+    )
+    at: Annotated[float, Field(ge=0, le=1)] | Moment | None = Field(
+        None, description="position on the curve at which the value is read"
+    )
+    data: bool = Field(False, description="whether the run needs no model")
     reported: tuple[str, str, str, str] | None = Field(
-        None, description="file, row, column and group of the reported number; group *: the mean of all"
+        None, description="file, row, column and group of the reported number; group * is the mean of all groups"
     )
 
 
 class Control(Section):
     """The same effect in runs without the cause. It is subtracted from the claim's effect, or divides a ratio."""
 
-    left: Side = Field(description="in the place of the claim's left side")
-    right: Side | None = Field(None, description="in the place of its right side")
+    left: Side = Field(description="replaces the left side of the claim")
+    right: Side | None = Field(None, description="replaces the right side of the claim")
 
 
 class Reference(Section):
     """The metric of another run, which a precondition uses as a bound."""
 
-    run: list[str] = Field(min_length=1, description="names that are tried in order")
-    metric: str = Field(description="path in its score file")
+    run: list[str] = Field(min_length=1, description="run names; the first name on the run sheet counts")
+    metric: str = Field(description="path in the score file of the run")
 
 
 class Precondition(Section):
     """A condition on the runs of a claim. The claim is not testable on runs that do not meet it."""
 
-    metric: str = Field(description="path in the score file of the run that is asked")
-    of: Literal["left", "right", "both"] | None = Field(None, description="the side whose run is asked")
-    run: list[str] = Field([], description="another run instead, names that are tried in order")
-    least: float | None = Field(None, description="the number must be at least this")
-    most: float | None = Field(None, description="the number must be at most this")
-    above: Reference | None = Field(None, description="the number must be above that of this run")
-    below: Reference | None = Field(None, description="the number must be below that of this run")
-    reason: str = Field(description="why the claim cannot be tested otherwise; shown with the verdict")
+    metric: str = Field(description="path in the score file of the run")
+    of: Literal["left", "right", "both"] | None = Field(
+        None, description="side of the claim whose run must meet the precondition"
+    )
+    run: list[str] = Field(
+        [], description="names of another run that must meet the precondition; the first on the run sheet counts"
+    )
+    least: float | None = Field(None, description="lower bound of the number")
+    most: float | None = Field(None, description="upper bound of the number")
+    above: Reference | None = Field(None, description="run and metric that the number must exceed")
+    below: Reference | None = Field(None, description="run and metric that the number must be below")
+    reason: str = Field(description="reason why the claim cannot be tested otherwise; the verdict shows it")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -65,34 +73,35 @@ class Precondition(Section):
 class Claim(Section):
     """A conclusion of a paper as a comparison of runs, or our own interpretation, control or experiment."""
 
-    file: str = Field("", description="its name without .yaml; never written")
-    paper: str = Field("", description="as reports call it; absent: the file's name")
+    file: str = Field("", description="file name without .yaml; set by the reader, never declared")
+    paper: str = Field("", description="name of the paper in reports; default: the file name")
     kind: Literal["conclusion", "interpretation", "control", "experiment"] = Field(
-        "conclusion", description="a conclusion of the paper, our interpretation of its numbers, our control or our experiment"
+        "conclusion",
+        description="a conclusion of the paper, our interpretation of its numbers, our control or our experiment",
     )
-    tables: list[int] = Field([], description="of the paper, by number")
-    figures: list[int] = Field([], description="of the paper, by number")
-    section: str = Field("", description="of the paper")
-    statement: str = Field(description="the conclusion, as a sentence without its full stop")
-    task: TaskName = Field(description="of the runs")
-    left: Side = Field(description="the number that the statement is about")
-    right: Side | None = Field(None, description="what it is compared with; absent: left itself is the effect")
-    effect: EffectKind = Field(description="left divided by right, left minus right, or left")
+    tables: list[int] = Field([], description="numbers in the paper")
+    figures: list[int] = Field([], description="numbers in the paper")
+    section: str = Field("", description="section of the paper")
+    statement: str = Field(description="the conclusion as a sentence, without the full stop")
+    task: TaskName = Field(description="task of the runs")
+    left: Side = Field(description="number that the statement describes")
+    right: Side | None = Field(None, description="number to compare with; without it, left itself is the effect")
+    effect: EffectKind = Field(description="ratio: left divided by right; difference: left minus right; value: left")
     expect: Literal["lower", "higher", "same"] = Field(
-        description="where the effect should lie: lower or higher than `than`, or the same"
+        description="expected position of the effect: lower or higher than `than`, or the same"
     )
-    than: float | None = Field(None, description="of the effect; absent: 1 for a ratio, else 0")
+    than: float | None = Field(None, description="threshold of the effect; default: 1 for a ratio, otherwise 0")
     margin: float | None = Field(
-        None, gt=0, description="of `same`: what counts as no change; of a ratio a factor less 1"
+        None, gt=0, description="largest deviation that counts as the same; for a ratio, a factor minus 1"
     )
-    control: Control | None = Field(None, description="the same effect where the cause is absent")
-    needs: list[str] = Field([], description="preconditions, by name")
-    main: str | None = Field(
-        None, description="of the few that the papers stand or fall with: its name in headline.json"
+    control: Control | None = Field(None, description="the same effect in runs without the cause")
+    needs: list[str] = Field([], description="names of preconditions")
+    main: str | None = Field(None, description="key in headline.json, for main claims")
+    why: str = Field(
+        "", description="explanation where the claim is not reproduced; {claim} inserts the effect of another claim"
     )
-    why: str = Field("", description="what evidence says about why it fails; {claim} stands for that claim's effect")
-    but: str = Field("", description="a caveat where it is reproduced; {claim} as in why")
-    unreported: str | None = Field(None, description="why the paper prints no such effect")
+    but: str = Field("", description="caveat where the claim is reproduced; {claim} as in `why`")
+    unreported: str | None = Field(None, description="reason why the paper reports no such effect")
 
     @property
     def sides(self) -> dict[str, Side]:

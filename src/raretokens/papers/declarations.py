@@ -20,8 +20,8 @@ from raretokens.schema import Section
 class Tolerance(Section):
     """The largest allowed difference of two numbers. If both bounds are set, the wider bound counts."""
 
-    rel: float | None = Field(None, description="a share of the older number")
-    abs: float | None = Field(None, description="in the metric's unit")
+    rel: float | None = Field(None, description="relative tolerance, as a share of the older number")
+    abs: float | None = Field(None, description="absolute tolerance, in the unit of the metric")
 
     @property
     def bound(self) -> str:
@@ -43,16 +43,18 @@ ANY = Tolerance(abs=float("inf"))  # any value, as long as there is a value
 class Metric(Section):
     """How to show and compare a metric: data/paper/metrics.yaml."""
 
-    title: str = Field(description="what a reader calls it")
-    unit: str = Field(description="of the number, and of the difference of two")
-    digits: int = Field(description="shown after the point")
-    direction: Literal["up", "down"] = Field(description="of the better value")
-    match: Tolerance = Field(description="against the reported number, of one run at the paper's scale")
-    drift: Tolerance = Field(description="in the report diff: the same code on another machine")
+    title: str = Field(description="name of the metric for readers")
+    unit: str = Field(description="unit of the number and of differences")
+    digits: int = Field(description="digits after the decimal point")
+    direction: Literal["up", "down"] = Field(description="direction of better values")
+    match: Tolerance = Field(description="tolerance for one run at the paper's scale against the reported number")
+    drift: Tolerance = Field(description="tolerance of the report diff, for the same code on another machine")
     drifts: dict[TaskName, Tolerance] = Field(
-        {}, description="task -> drift, where last bits decide more of its training"
+        {}, description="task -> drift, for tasks whose training amplifies rounding differences"
     )
-    columns: dict[str, str] = Field({}, description="list of columns.yaml -> title of the column that it ends with")
+    columns: dict[str, str] = Field(
+        {}, description="list of columns.yaml -> title of the column that is appended to the list"
+    )
 
     def drift_of(self, task: str) -> Tolerance:
         return self.drifts.get(task, self.drift)
@@ -65,29 +67,33 @@ class Metric(Section):
 class Scale(Section):
     """What readers should know about the reports of a scale: data/paper/scales.yaml."""
 
-    corpora: dict[TaskName, str] = Field(description="task -> text; with other texts nothing is said")
-    reported: bool = Field(
-        False, description="its sizes and texts are the papers', so that a number may match the reported one"
+    corpora: dict[TaskName, str] = Field(
+        description="task -> corpus; reports print these remarks only for these corpora"
     )
-    text: str = Field(description="what the texts are")
-    shows: str = Field(description="what the reports of this scale can show")
-    hides: str = Field(description="what they cannot")
+    reported: bool = Field(
+        False,
+        description="whether models and texts are those of the papers, so that numbers may match the reported ones",
+    )
+    text: str = Field(description="description of the texts")
+    shows: str = Field(description="conclusions that the reports of this scale support")
+    hides: str = Field(description="conclusions that the reports of this scale do not support")
 
 
 class Paper(Section):
     """A reproduced paper: data/paper/papers.yaml."""
 
     title: str = Field(description="full title")
-    authors: str = Field(description="of whom, with the year")
+    authors: str = Field(description="authors and year")
     url: str = Field(description="address of the paper")
-    claim: str = Field(description="what it claims, in a sentence")
+    claim: str = Field(description="claim of the paper, in one sentence")
+    figure: str | None = Field(None, description="figure to show on the page of the paper, after the forest plot")
 
 
 class Method(Section):
     """What readers should know about an objective: data/paper/methods.yaml."""
 
-    does: str = Field(description="what it does, in a sentence")
-    choose: str = Field(description="when to choose it, in a sentence")
+    does: str = Field(description="effect of the objective, in one sentence")
+    choose: str = Field(description="advice on when to choose it, in one sentence")
 
 
 COLUMNS = ["row", "column", "group", "value", "note"]

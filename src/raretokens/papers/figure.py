@@ -18,23 +18,29 @@ NEEDED = {
 class Panel(Section):
     """A panel of a figure."""
 
-    title: str = Field(description="above the panel; may hold {of}")
-    kind: Literal["scatter", "line", "sweep", "effect", "missing"] = Field(description="how it is drawn")
-    series: str | None = Field(None, description="of the run's points; a beginning of names where nth is set")
-    nth: PositiveInt | None = Field(None, description="of the series that begin so: by number, or as the file has them")
-    groups: list[str] | None = Field(None, description="of the series; absent: all")
-    metric: str | None = Field(None, description="of a sweep, against an option of the runs")
-    option: str | None = Field(None, description="of a sweep: what stands on the x axis")
-    claim: str | None = Field(None, description="of an effect: whose effect is drawn over updates")
-    runs: dict[str, list[str]] = Field({}, description="legend -> names of runs that are tried in order")
-    data: bool = Field(False, description="the runs need no model")
-    task: TaskName | None = Field(None, description="if not the figure's")
-    x: str = Field("", description="label of the axis")
-    y: str = Field("", description="label of the axis; may hold {of}")
+    title: str = Field(description="title of the panel; may contain {of}")
+    kind: Literal["scatter", "line", "sweep", "effect", "missing"] = Field(description="kind of plot")
+    series: str | None = Field(
+        None, description="series of the points of the run; with `nth`, a prefix of series names"
+    )
+    nth: PositiveInt | None = Field(
+        None, description="number of the series among those with this prefix, sorted by number or in file order"
+    )
+    groups: list[str] | None = Field(None, description="groups of the series; default: all")
+    metric: str | None = Field(None, description="metric of a sweep, plotted against an option of the runs")
+    option: str | None = Field(None, description="option on the x axis of a sweep")
+    claim: str | None = Field(None, description="claim whose effect is plotted over training steps")
+    runs: dict[str, list[str]] = Field({}, description="legend -> run names; the first name on the run sheet counts")
+    data: bool = Field(False, description="whether the runs need no model")
+    task: TaskName | None = Field(None, description="task, if it differs from the task of the figure")
+    x: str = Field("", description="label of the x axis")
+    y: str = Field("", description="label of the y axis; may contain {of}")
     log: list[Literal["x", "y"]] = Field([], description="axes with a logarithmic scale")
-    limits: str | None = Field(None, description="panels of a figure with the same word here have the same limits")
-    mark: str | None = Field(None, description="option of the runs whose value is an update; a line stands there")
-    reason: str | None = Field(None, description="why a panel is missing")
+    limits: str | None = Field(None, description="panels of a figure with the same word have the same axis limits")
+    mark: str | None = Field(
+        None, description="option of the runs whose value is a training step; a line marks this step"
+    )
+    reason: str | None = Field(None, description="reason why a panel is missing")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -47,12 +53,16 @@ class Panel(Section):
 class Figure(Section):
     """A figure of a paper: data/paper/figures.yaml."""
 
-    title: str = Field(description="what it shows")
-    paper: str = Field(description="whose figure it is")
-    place: str = Field(description="in the paper")
-    task: TaskName = Field(description="of its runs")
-    panels: list[Panel] = Field(description="in the paper's order; `each` beside them holds what all have")
-    drift: float = Field(description="mean shift that the report diff lets pass, as a share of the panel's range")
+    title: str = Field(description="title of the figure")
+    paper: str = Field(description="name of the paper")
+    place: str = Field(description="place in the paper")
+    task: TaskName = Field(description="task of the runs")
+    panels: list[Panel] = Field(
+        description="panels, in the order of the paper; `each` has the keys that all panels share"
+    )
+    drift: float = Field(
+        description="largest mean shift that the report diff accepts, as a share of the range of the panel"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -72,7 +82,11 @@ class Figure(Section):
             sheet: the runs of the task that are on the run sheet.
         """
         own = [panel for panel in self.panels if (panel.task or self.task) == task and panel.kind == "scatter"]
-        found = {(panel.series, next(filter(sheet.__contains__, names), "")) for panel in own for names in panel.runs.values()}
+        found = {
+            (panel.series, next(filter(sheet.__contains__, names), ""))
+            for panel in own
+            for names in panel.runs.values()
+        }
         return {(run, series) for series, run in found if run and series}
 
     def runs(self, task: str) -> set[str]:

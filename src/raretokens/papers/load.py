@@ -19,6 +19,7 @@ UNKNOWN = {
     "metric": "is not declared in metrics.yaml",
     "precondition": "is not declared in preconditions.yaml",
     "claim": "is in no file of claims",
+    "figure": "is not declared in figures.yaml",
     "run": "is in no table and on no run sheet",
 }
 Use = tuple[str, str, str | None, str]  # place; kind (a key of UNKNOWN); name; task, if the name is a run
@@ -164,10 +165,11 @@ def unknown_names(declared: Declarations) -> list[str]:
         ("metric", ""): declared.metrics,
         ("precondition", ""): declared.preconditions,
         ("claim", ""): declared.claims,
+        ("figure", ""): declared.figures,
         **{("run", task): runs for task, runs in _known_runs(declared).items()},
     }
     places: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for use in (_in_tables, _in_claims, _in_figures, _in_preconditions):
+    for use in (_in_papers, _in_tables, _in_claims, _in_figures, _in_preconditions):
         for place, kind, name, task in use(declared):
             if name:
                 places[kind, task, name].append(place)
@@ -177,6 +179,11 @@ def unknown_names(declared: Declarations) -> list[str]:
         for (kind, task, name), (place, *others) in places.items()
         if name not in known[kind, task] and not (kind == "metric" and declared.known_metric(name))
     ]
+
+
+def _in_papers(declared: Declarations) -> Iterator[Use]:
+    for name, paper in declared.papers.items():
+        yield f"papers.yaml: {name}.figure", "figure", paper.figure, ""
 
 
 def _in_tables(declared: Declarations) -> Iterator[Use]:

@@ -11,32 +11,36 @@ from raretokens.schema import Section
 class Column(Section):
     """A column of a table of runs."""
 
-    title: str = Field(description="head of the column")
-    metric: str = Field(description="path in the score file, as metrics.yaml declares it")
-    column: str | None = Field(None, description="of the reported table; absent: the paper has no such column")
-    group: str | None = Field(None, description="of the reported table, inside the column")
-    size: str | None = Field(None, description="fills {size} in the names of runs")
-    side: str | None = Field(None, description="which of a row's runs stand here, where it has some for each side")
-    reverse: bool = Field(False, description="runs of the reverse direction")
-    interval: str | None = Field(None, description="metric that is shown after ± where there is one seed")
-    absent: str | None = Field(None, description="why nothing here can run")
-    lacking: str | None = Field(None, description="why a run that has scores may lack this number")
+    title: str = Field(description="title of the column")
+    metric: str = Field(description="path in the score file, declared in metrics.yaml")
+    column: str | None = Field(
+        None, description="column of the reported table; without it, the paper has no such column"
+    )
+    group: str | None = Field(None, description="group inside the column of the reported table")
+    size: str | None = Field(None, description="value of {size} in the names of runs")
+    side: str | None = Field(None, description="side of the row whose runs fill this column")
+    reverse: bool = Field(False, description="whether the runs translate in the reverse direction")
+    interval: str | None = Field(None, description="metric to show after ± with a single seed")
+    absent: str | None = Field(None, description="reason why this column cannot be filled")
+    lacking: str | None = Field(None, description="reason why a run with scores may lack this number")
 
 
 class RunRow(Section):
     """A row of a table of runs."""
 
     title: str = Field(description="as reported")
-    runs: list[str] | dict[str, list[str]] = Field([], description="names that are tried in order; or side -> these")
-    data: bool = Field(False, description="a row that needs no model; it is compared exactly")
-    size: str | None = Field(None, description="the only size of columns that it fills")
-    absent: str | None = Field(None, description="why it cannot run, or why its runs are on no run sheet")
-    baseline: str | None = Field(None, description="the row that it is to be compared with; absent: the first of runs")
-    aside: str | None = Field(None, description="added to the title in parentheses")
-    remark: str | None = Field(None, description="on its numbers, below the table")
-    only: str | None = Field(None, description="the only column of the reported table that it fills")
-    instead: dict[str, str] = Field({}, description="first part of a column's metric -> what stands for it in this row")
-    implied: dict[str, str] = Field({}, description="group -> what print implies without saying it; remark says how")
+    runs: list[str] | dict[str, list[str]] = Field(
+        [], description="run names, of which the first on the run sheet counts; or side -> run names"
+    )
+    data: bool = Field(False, description="whether the row needs no model; its numbers are compared exactly")
+    size: str | None = Field(None, description="only size whose columns the row fills")
+    absent: str | None = Field(None, description="reason why it cannot run, or why its runs are on no run sheet")
+    baseline: str | None = Field(None, description="row to compare with; default: the first row with runs")
+    aside: str | None = Field(None, description="text after the title, in parentheses")
+    remark: str | None = Field(None, description="remark on the numbers, below the table")
+    only: str | None = Field(None, description="only column of the reported table that the row fills")
+    instead: dict[str, str] = Field({}, description="first part of a metric path -> its replacement in this row")
+    implied: dict[str, str] = Field({}, description="group -> number that the paper implies; `remark` explains how")
 
     def names(self, column: Column) -> list[str]:
         """Return the runs that may fill the row in a column, in the order in which they are tried."""
@@ -66,46 +70,52 @@ class Subject(Section):
     """A column of a table of facts: a run or a corpus."""
 
     title: str = Field(description="as reported")
-    runs: list[str] = Field([], description="names that are tried in order")
-    task: TaskName | None = Field(None, description="if not the table's")
-    corpus: str | None = Field(None, description="the only text that it is about")
-    part: str = Field("", description="fills {part} in the paths of facts")
-    data: bool = Field(False, description="its numbers need no model")
-    absent: str | None = Field(None, description="why it cannot run, or why its runs are on no run sheet")
+    runs: list[str] = Field([], description="run names; the first name on the run sheet counts")
+    task: TaskName | None = Field(None, description="task, if it differs from the task of the table")
+    corpus: str | None = Field(None, description="only corpus that it describes")
+    part: str = Field("", description="value of {part} in the paths of facts")
+    data: bool = Field(False, description="whether the numbers need no model")
+    absent: str | None = Field(None, description="reason why it cannot run, or why its runs are on no run sheet")
 
 
 class Part(Section):
     """One of several numbers in a cell of a table of facts."""
 
-    runs: list[str] = Field(description="names that are tried in order")
-    less: list[str] = Field([], description="runs whose number is taken off")
+    runs: list[str] = Field(description="run names; the first name on the run sheet counts")
+    less: list[str] = Field([], description="runs whose number is subtracted")
 
 
 class Fact(Section):
     """A row of a table of facts: a setting, a count or a result."""
 
     title: str = Field(description="as reported")
-    column: str | None = Field(None, description="of the reported table, where its group names the subject")
+    column: str | None = Field(None, description="column of the reported table, if its group names the subject")
     path: str = Field(
         "",
         description="parameters.<name>, options.<name> or signatures.<metric>.<key> of the score file, points.<series>, "
         "else a metric; may hold {part}",
     )
-    fixed: str | None = Field(None, description="what is the same in every run")
+    fixed: str | None = Field(None, description="value that is the same in every run")
     default: float | str | None = Field(
-        None, description="of a parameter or an option that the score file does not list"
+        None, description="value of a parameter or an option that the score file does not list"
     )
-    times: str | None = Field(None, description="option that multiplies it")
-    percent: bool = Field(False, description="a share that is reported in percent")
-    result: bool = Field(False, description="no setting: it can be the reported one at the reported scale alone")
-    chosen: bool = Field(False, description="from a grid, by the validation text: another machine may choose otherwise")
-    share_of: str | None = Field(None, description="metric that it is a percentage of")
-    parts: list[Part] = Field([], description="the runs of each of several numbers; or differences of two runs")
-    task: TaskName | None = Field(None, description="of its runs, if not the subject's")
-    corpus: str | None = Field(None, description="the only text that it is about")
-    implied: str | None = Field(None, description="what the paper says of it elsewhere, where the table does not")
-    runs: dict[str, list[str]] = Field({}, description="subject -> runs, where they are not its own; others have none")
-    absent: str | None = Field(None, description="what it means if the score file does not have it")
+    times: str | None = Field(None, description="option by which the value is multiplied")
+    percent: bool = Field(False, description="whether a share is reported in percent")
+    result: bool = Field(
+        False, description="whether it is a result, which can equal the reported one only at the reported scale"
+    )
+    chosen: bool = Field(
+        False, description="whether the validation text selects it from a grid, so that another machine may differ"
+    )
+    share_of: str | None = Field(None, description="metric of which the value is a percentage")
+    parts: list[Part] = Field([], description="runs of each of several numbers, or differences of two runs")
+    task: TaskName | None = Field(None, description="task of the runs, if it differs from the task of the subject")
+    corpus: str | None = Field(None, description="only corpus that it describes")
+    implied: str | None = Field(None, description="number that the paper gives elsewhere, if not in the table")
+    runs: dict[str, list[str]] = Field(
+        {}, description="subject -> runs, if they differ from the subject's runs; other subjects have none"
+    )
+    absent: str | None = Field(None, description="meaning of a missing value in the score file")
 
     @property
     def metric(self) -> str:
@@ -136,19 +146,21 @@ TEXT = "_text_facts"  # suffix of a file of data/paper with numbers from the run
 class Table(Section):
     """A table of a paper: runs by metrics, runs with their nearest neighbours, or facts by subjects."""
 
-    title: str = Field(description="what it is about")
-    paper: str = Field(description="the file's name")
-    place: str = Field(description="in the paper")
+    title: str = Field(description="title of the table")
+    paper: str = Field(description="name of the paper, which is the file name")
+    place: str = Field(description="place in the paper")
     reported: str = Field(description="file of data/paper with the reported numbers, without .csv")
-    task: TaskName = Field(description="of its runs; lm where nothing is said")
+    task: TaskName = Field(description="task of the runs; default: lm")
     columns: list[Column] = Field([], description="columns, or names of lists of columns.yaml")
-    neighbours: int = Field(0, description="instead of columns: so many nearest neighbours of each query")
-    rows: list[RunRow] = Field([], description="runs, in the paper's order")
-    facts: list[Fact] = Field([], description="instead of rows: facts, in the paper's order")
-    subjects: list[Subject] = Field([], description="instead of columns: what the facts are about")
-    also: bool = Field(False, description="runs of the task that no table and no figure names follow")
-    absent: str | None = Field(None, description="why runs of its rows are on no run sheet")
-    tokens: TokensName | None = Field(None, description="of the runs that follow, where they are not the task's usual")
+    neighbours: int = Field(0, description="number of nearest neighbours of each query, instead of columns")
+    rows: list[RunRow] = Field([], description="rows of runs, in the order of the paper")
+    facts: list[Fact] = Field([], description="facts, in the order of the paper, instead of rows")
+    subjects: list[Subject] = Field([], description="subjects of the facts, instead of columns")
+    also: bool = Field(False, description="whether runs of the task follow that no table and no figure names")
+    absent: str | None = Field(None, description="reason why runs of its rows are on no run sheet")
+    tokens: TokensName | None = Field(
+        None, description="tokens of the runs that follow, if they differ from the default of the task"
+    )
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

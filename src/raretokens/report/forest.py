@@ -28,7 +28,12 @@ STYLES = {
     "inconclusive": ("#6E6E6E", "D"),
     "not testable": ("#B0B0B0", "v"),
 }
-BETTER = {"better": "reproduced", "worse": "contradicted", "inconclusive": "inconclusive", "not testable": "not testable"}
+BETTER = {
+    "better": "reproduced",
+    "worse": "contradicted",
+    "inconclusive": "inconclusive",
+    "not testable": "not testable",
+}
 QUESTIONS: dict[str, tuple[str, ...]] = {  # heading -> prefixes of metrics; the first heading that fits counts
     "Rare tokens": ("ppl.rare", "uniq.rare", "rare_mass", "ppl_pointer.rare", "ppl_dynamic.rare"),
     "Word similarity": ("spearman", "all_but_top.spearman"),
@@ -86,7 +91,11 @@ class Axis:
     limits: tuple[float, float]
 
 
-FRACTIONS = Axis("measured effect divided by the reported effect (0: no effect, 1: the paper)", (0, 1), LIMITS)
+FRACTIONS = Axis(
+    "measured effect divided by the reported effect; of ratios, their logarithms\n(0: no effect, 1: the paper)",
+    (0, 1),
+    LIMITS,
+)
 
 
 def write_forest(groups: dict[str, list[Row]], path: Path, title: str) -> None:
@@ -94,10 +103,10 @@ def write_forest(groups: dict[str, list[Row]], path: Path, title: str) -> None:
     groups = groups or {"No claim with a reported effect was measured": []}
     labels = {row: textwrap.wrap(row.label, LABEL) for rows in groups.values() for row in rows}
     lines = sum(max(1, 0.62 * len(label)) for label in labels.values())
-    height = ROW * lines + HEADING * len(groups) + 1.15
+    height = ROW * lines + HEADING * len(groups) + 1.33
     with rc_context(PLOT_STYLE):
         canvas = Canvas(figsize=(8.6, height), dpi=110)
-        axis = canvas.add_axes((0.49, 0.62 / height, 0.49, 1 - 1.1 / height))
+        axis = canvas.add_axes((0.49, 0.8 / height, 0.49, 1 - 1.28 / height))
         y = 0.0
         for heading, rows in groups.items():
             y += HEADING / ROW
@@ -174,7 +183,9 @@ def write_panels(panels: list[Panel], path: Path) -> None:
     columns = min(PANELS, len(panels))
     rows = -(-len(panels) // columns)
     with rc_context(PLOT_STYLE):
-        canvas = Canvas(figsize=(2.2 * columns + 1.3, rows * (0.15 * len(names) + 0.75) + 0.35), dpi=110, layout="constrained")
+        canvas = Canvas(
+            figsize=(2.2 * columns + 1.3, rows * (0.15 * len(names) + 0.75) + 0.35), dpi=110, layout="constrained"
+        )
         grid = canvas.subplots(rows, columns, squeeze=False, sharey=True)
         for axis, panel in zip(grid.flat, panels, strict=False):
             _draw_panel(axis, panel, names)
@@ -193,7 +204,9 @@ def _draw_panel(axis: Axes, panel: Panel, names: list[str]) -> None:
     values = [number for _, row, bias in shown for number in (row.value, bias) if number is not None] + [neutral]
     is_wide = panel.kind == "ratio" and max(values) > WIDE * min(values)
     reach = (max(values) - min(values)) or 0.1
-    limits = (0.8 * min(values), 1.25 * max(values)) if is_wide else (min(values) - 0.15 * reach, max(values) + 0.15 * reach)
+    limits = (
+        (0.8 * min(values), 1.25 * max(values)) if is_wide else (min(values) - 0.15 * reach, max(values) + 0.15 * reach)
+    )
     about = Axis("ratio" if panel.kind == "ratio" else "difference", (neutral,), limits)
     for place, row, bias in shown:
         draw_row(axis, row, place, about)
@@ -202,6 +215,7 @@ def _draw_panel(axis: Axes, panel: Panel, names: list[str]) -> None:
     finish(axis, len(names) - 0.3, about)
     if is_wide:
         axis.set_xscale("log")
+        axis.set_xlabel(f"{about.label} (logarithmic)")
         axis.set_xticks([tick for tick in TICKS if about.limits[0] <= tick <= about.limits[1]])
         axis.xaxis.set_major_formatter("{x:g}")
         axis.minorticks_off()

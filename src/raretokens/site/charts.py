@@ -1,10 +1,21 @@
-"""Interactive charts of the site as Vega-Lite specifications: the loss of a run and the curves of a task."""
+"""Interactive charts of the site as Vega-Lite specifications: the loss of a run, and the curves of a task over seeds."""
 
+import json
 from typing import Any
 
 import altair as alt
 
 PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"]  # Okabe and Ito
+
+
+TITLES = {  # column of reports/plots/<task>.csv -> title of its curves
+    "nll": "Training loss (nats per token)",
+    "valid_nll": "Validation loss (nats per token)",
+    "iw": "Isotropy I(W) of the embedding matrix",
+    "iw_rare": "Isotropy I(W) of the rare rows",
+    "rare_freq_cosine": "Mean cosine of rare and frequent rows",
+    "rare_group_size": "Number of rare types according to AGG",
+}
 
 
 def loss_chart(points: list[dict[str, Any]]) -> dict[str, Any]:
@@ -23,30 +34,43 @@ def loss_chart(points: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def curves_chart(rows: list[dict[str, Any]], metrics: list[str]) -> dict[str, Any]:
-    """Return a chart of the curves of all runs of a task.
+    """Return a chart of the curves of all models of a task: the mean over seeds, and a band from the lowest to the highest seed.
 
     A menu selects the metric. A click on the legend selects the family of objectives.
+
+    Args:
+        rows: points with run, model (the run of the first seed), family, metric, step and value.
+        metrics: columns of reports/plots/<task>.csv that have points.
     """
-    metric = alt.param(name="metric", value=metrics[0], bind=alt.binding_select(options=metrics, name="metric "))
+    titles = [TITLES.get(name, name) for name in metrics]
+    menu = alt.binding_select(options=metrics, labels=titles, name="curve ")
+    metric = alt.param(name="metric", value=metrics[0], bind=menu)
     family = alt.selection_point(fields=["family"], bind="legend")
-    chart = (
+    base = (
         alt.Chart(alt.Data(values=rows))
         .transform_filter(alt.datum.metric == metric)
-        .mark_line(interpolate="linear")
         .encode(
             x=alt.X("step:Q", title="training step"),
-            y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)),
             color=alt.Color(
                 "family:N", title="objective", scale=alt.Scale(scheme="tableau20"), legend=alt.Legend(columns=2)
             ),
-            detail="run:N",
-            opacity=alt.condition(family, alt.value(0.9), alt.value(0.08)),
-            tooltip=["run:N", "family:N", "metric:N", "step:Q", "value:Q"],
+            detail="model:N",
         )
-        .add_params(metric, family)
     )
-    return _finished(chart, height=380)
+    band = base.mark_area(interpolate="linear").encode(
+        y=alt.Y("min(value):Q", title=None, scale=alt.Scale(zero=False)),
+        y2="max(value):Q",
+        opacity=alt.condition(family, alt.value(0.25), alt.value(0.02)),
+    )
+    line = base.mark_line(interpolate="linear").encode(
+        y=alt.Y("mean(value):Q", title=None, scale=alt.Scale(zero=False)),
+        opacity=alt.condition(family, alt.value(0.9), alt.value(0.08)),
+        tooltip=["model:N", "family:N", "step:Q", "mean(value):Q", "min(value):Q", "max(value):Q", "distinct(run):Q"],
+    )
+    title = alt.Title(alt.expr(f"({json.dumps(dict(zip(metrics, titles, strict=True)))})[metric]"), anchor="start")
+    chart = alt.layer(band, line.add_params(family)).add_params(metric)
+    return _finished(chart.properties(title=title), height=380)
 
 
-def _finished(chart: alt.Chart, height: int) -> dict[str, Any]:
+def _finished(chart: alt.Chart | alt.LayerChart, height: int) -> dict[str, Any]:
     return chart.properties(width="container", height=height, background="transparent").to_dict()

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.verdict import DECIDED, Verdict
+from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
 from raretokens.papers.claim import Claim, Side
 from raretokens.report.effect_text import few_seeds_text, named_intervals, number_text, page_text
+from raretokens.report.paper_pages import EXPLAINED
 from raretokens.site.scale import Scale
 
 BY_RANK = ("singular_values", "rank_frequency")  # series over ranks instead of training steps
@@ -61,9 +62,16 @@ class ClaimView:
                 for name, (low, high) in named_intervals(verdict.effect).items()
             ],
             seeds=few_seeds_text(verdict) or str(verdict.effect.seeds or ""),
-            explanation=_filled(claim.why or claim.but, scale),
+            explanation=_filled(_explanation(verdict), scale) if scale.name == EXPLAINED else "",
             sides=[_evidence(name, comparison, scale) for name in comparison.all_sides],
         )
+
+
+def _explanation(verdict: Verdict) -> str:
+    """Return the caveat of a reproduced claim, and the explanation of a contradicted or inconclusive claim."""
+    claim = verdict.claim
+    texts = {Outcome.REPRODUCED: claim.but, Outcome.CONTRADICTED: claim.why, Outcome.INCONCLUSIVE: claim.why}
+    return texts.get(verdict.outcome, "")
 
 
 def _expected(claim: Claim) -> str:

@@ -146,8 +146,18 @@ class Pages:
         rows = [(place, self._of_place(place)) for place in places]
         pages = {claim: os.path.relpath(page, name) for claim, page in self._claim_pages.items()}
         head, *_ = self._own_text(f"papers/{name}.md", f"{name}/index.md").partition("\n## ")
+        about = self.scale.declared.papers.get(paper)
+        shown = next((place for place in places if about and place.name == about.figure), None)
         self._add(
-            f"{name}/index", "paper", paper=paper, places=rows, head=head, claims=self._of_paper(paper), pages=pages
+            f"{name}/index",
+            "paper",
+            paper=paper,
+            places=rows,
+            head=head,
+            claims=self._of_paper(paper),
+            pages=pages,
+            figure=shown,
+            kind=picture_kind(self.scale.declared.figures[shown.name].panels) if shown else "",
         )
 
     def _place(self, place: Place) -> None:
@@ -198,7 +208,7 @@ class Pages:
         for task, runs in self._run_views.items():
             charts = {run.name: json.dumps(loss_chart(run.loss)) for run in runs if run.loss}
             metrics = common_signatures(runs)
-            curves = _curves(self._reports / f"plots/{task}.csv")
+            curves = _curves(self._reports / f"plots/{task}.csv", runs)
             self._add(
                 f"runs/{task}",
                 "task",
@@ -237,21 +247,25 @@ def _changes(reports: Path) -> list[dict[str, Any]]:
 NOT_METRICS = {"run", "update", "step", "family"}
 
 
-def _curves(file: Path) -> tuple[list[dict[str, Any]], list[str]] | None:
+def _curves(file: Path, views: list[RunView]) -> tuple[list[dict[str, Any]], list[str]] | None:
     """Return the points of all curves of a task in long form, and the names of the metrics."""
     if not file.is_file() or not file.stat().st_size:
         return None
     rows = csv_files.read_csv(file)
     metrics = [name for name in rows if name not in NOT_METRICS and (rows[name] != "").any()]
-    return list(_points(rows.to_dict("records"), metrics)), metrics
+    models = {run: view.name for view in views for run in view.runs}
+    return list(_points(rows.to_dict("records"), metrics, models)), metrics
 
 
-def _points(rows: list[dict[str, str]], metrics: list[str]) -> Iterator[dict[str, Any]]:
+def _points(rows: list[dict[str, str]], metrics: list[str], models: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield a point for each run, step and metric. `models`: run -> its run of the first seed."""
     for row in rows:
+        model = models.get(row["run"], row["run"])
         step = int(row.get("step") or row["update"])
         for metric in (metric for metric in metrics if row[metric]):
             value = float(f"{float(row[metric]):.4g}")
-            yield {"run": row["run"], "family": row["family"], "metric": metric, "step": step, "value": value}
+            point = {"run": row["run"], "model": model, "family": row["family"]}
+            yield point | {"metric": metric, "step": step, "value": value}
 
 
 def shown(cell: Cell | None) -> str:
