@@ -239,7 +239,7 @@ def test_a_mistake_in_a_table_is_named():
     sided = {"title": "B", "metric": "chrf", "side": "En-De"}
     with pytest.raises(ValueError, match="sides are En-De"):
         Table(**part, columns=[sided], rows=[{"title": "r", "runs": {"EnDe": ["a"]}}])
-    with pytest.raises(ValueError, match="name its runs, or say in `absent`"):
+    with pytest.raises(ValueError, match="declare `runs`, or the reason in `absent`"):
         Table(**part, columns=[sided], rows=[{"title": "r"}])
 
 

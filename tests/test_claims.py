@@ -47,8 +47,8 @@ def test_both_printed_and_unprinted_or_a_value_with_two_sides_is_refused(tmp_pat
     tree = yaml.safe_load((PRINTED / "claims/AGG.yaml").read_text())
     (tmp_path / "claims").mkdir()
     for change, said in (
-        ({"unreported": "drawn"}, "declare what is reported for each side, or in `unreported` why it is not"),
-        ({"effect": "value"}, "a value stands alone"),
+        ({"unreported": "drawn"}, "declare `reported` for each side, or the reason in `unreported`"),
+        ({"effect": "value"}, "`effect: value` allows only `left`"),
     ):
         mistaken = {"agg-raises-isotropy": {**tree["agg-raises-isotropy"], **change}}
         (tmp_path / "claims/AGG.yaml").write_text(yaml.safe_dump(mistaken))

@@ -149,14 +149,14 @@ def test_a_report_that_is_gone_is_out(world, name):
     [
         (
             lambda text: b"<<<<<<< HEAD\n" + text + b"=======\n" + text + b">>>>>>> other\n",
-            "line 1 is the mark of an unresolved",
+            "line 1 is a conflict marker of an unresolved",
         ),
-        (lambda text: text.decode().encode("utf-16"), "not as any version writes it: 'utf-8' codec can't decode"),
+        (lambda text: text.decode().encode("utf-16"), "not written by any known version: 'utf-8' codec can't decode"),
         (
             lambda text: text.replace(b"metric", b"metrik").replace(b"panel", b"panl").replace(b"verdict", b"verd"),
             "no column",
         ),
-        (lambda text: b"", "not as any version writes it: No columns"),
+        (lambda text: b"", "not written by any known version: No columns"),
         (lambda text: text + b'"never closed', "not as any version writes it"),
     ],
     ids=["merge", "utf-16", "column", "empty", "quote"],

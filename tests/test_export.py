@@ -170,10 +170,10 @@ def test_the_card_says_what_it_is_what_it_read_and_how_it_was_measured(exported)
 
 def test_mistakes_are_one_line(scale, exported, monkeypatch):
     run = trained_run.find(str(scale / "data/runs/lm/pieces"))
-    with pytest.raises(UserError, match="is there already; name a folder that is new or empty"):
+    with pytest.raises(UserError, match="not empty; name a new or empty folder"):
         export_run(run, exported / "lm/pieces")
     run.run["architecture"] = "gru"
-    with pytest.raises(UserError, match="gru: transformers has no such model; what can be exported: decoder"):
+    with pytest.raises(UserError, match="gru: transformers has no such model; allowed: decoder"):
         export_run(run, scale / "gru")
     monkeypatch.chdir(scale)
     monkeypatch.setattr(sys, "argv", ["raretokens", "export", "lm/peices", "elsewhere"])

@@ -154,7 +154,7 @@ REFUSED = {
     "ragged.txt": (b"a 1 2\nb 1\n", "line 2: should be a word and 2 numbers"),
     "short.vec": (b"2 5\na 1 2\nb 1 2\n", "line 2: should be a word and 5 numbers, as line 1 declares"),
     "prose.txt": (b"Once upon a time\nthere was\n", "line 1: should be a word and its numbers"),
-    "blank.txt": (b"\n\n", "no word vectors in it"),
+    "blank.txt": (b"\n\n", "contains no word vectors"),
     "cut.txt.gz": (gzip.compress(b"a 1 2\n" * 99)[:-12], "cannot be unpacked"),
 }  # fmt: skip
 

@@ -64,9 +64,9 @@ class Precondition(Section):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if (self.of is None) == (not self.run):
-            raise ValueError("declare either of or run")
+            raise ValueError("declare either `of` or `run`")
         if all(bound is None for bound in (self.least, self.most, self.above, self.below)):
-            raise ValueError("declare least, most, above or below")
+            raise ValueError("declare `least`, `most`, `above` or `below`")
         return self
 
 
@@ -158,13 +158,13 @@ class Claim(Section):
         if not (self.tables or self.figures or self.section):
             raise ValueError("declare its tables, figures or section")
         if (self.margin is None) == (self.expect == "same"):
-            raise ValueError("a claim that expects the same needs a margin, and no other has one")
+            raise ValueError("`margin` is required with `expect: same`, and not allowed otherwise")
         if self.control and (self.control.right is None) != (self.right is None):
-            raise ValueError("a control has the sides of its claim")
+            raise ValueError("a control needs the same sides as its claim")
         if (self.right is None) != (self.effect == "value"):
-            raise ValueError("a value stands alone; a ratio and a difference need left and right")
+            raise ValueError("`effect: value` allows only `left`; ratio and difference need `left` and `right`")
         if (self.unreported is None) != all(side.reported for side in self.sides.values()):
-            raise ValueError("declare what is reported for each side, or in `unreported` why it is not")
+            raise ValueError("declare `reported` for each side, or the reason in `unreported`")
         return self
 
 

@@ -18,7 +18,7 @@ from raretokens.yaml_files import checked, read_yaml
 UNKNOWN = {
     "metric": "is not declared in metrics.yaml",
     "precondition": "is not declared in preconditions.yaml",
-    "claim": "is in no file of claims",
+    "claim": "is not declared in claims/*.yaml",
     "figure": "is not declared in figures.yaml",
     "run": "is in no table and on no run sheet",
 }

@@ -174,7 +174,7 @@ class Table(Section):
 
     def _check(self, row: RunRow) -> None:
         if not row.runs and not row.absent and not all(column.absent for column in self.columns):
-            raise ValueError(f"row {row.title!r}: name its runs, or say in `absent` why there are none")
+            raise ValueError(f"row {row.title!r}: declare `runs`, or the reason in `absent`")
         sides = {column.side for column in self.columns if column.side}
         if isinstance(row.runs, dict) and not row.runs.keys() <= sides:
             raise ValueError(f"row {row.title!r}: runs has {', '.join(row.runs)}; sides are {', '.join(sides)}")

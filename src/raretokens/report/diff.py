@@ -88,15 +88,15 @@ def _file_moves(name: str, before: bytes | None, now: bytes | None, declared: De
     try:
         return list(moves(name, *(_text(name, part) for part in (before, now)), declared))
     except KeyError as error:
-        raise UserError(f"{name}: no column {error} on both sides; make both by one version") from None
+        raise UserError(f"{name}: no column {error} on both sides; make both reports with the same version") from None
     except ValueError as error:
-        raise UserError(f"{name}: not as any version writes it: {' '.join(str(error).split())}") from None
+        raise UserError(f"{name}: not written by any known version: {' '.join(str(error).split())}") from None
 
 
 def _text(name: str, part: bytes) -> str:
     text = part.decode("utf-8")  # raises UnicodeDecodeError, which is a ValueError
     if marked := [number for number, line in enumerate(text.split("\n"), start=1) if line.startswith(MERGE_MARKS)]:
-        raise UserError(f"{name}: line {marked[0]} is the mark of an unresolved merge")
+        raise UserError(f"{name}: line {marked[0]} is a conflict marker of an unresolved merge")
     return text
 
 

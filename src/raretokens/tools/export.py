@@ -48,9 +48,9 @@ def export_run(run: TrainedRun, folder: Path, to: str = FORMATS[0]) -> None:
     """
     name = run.run["architecture"]
     if name not in ARCHITECTURES:
-        raise UserError(f"{run.name}: {name}: {to} has no such model; what can be exported: {', '.join(ARCHITECTURES)}")
+        raise UserError(f"{run.name}: {name}: {to} has no such model; allowed: {', '.join(ARCHITECTURES)}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: is there already; name a folder that is new or empty")
+        raise UserError(f"{folder}: not empty; name a new or empty folder")
     vocabulary = Vocabulary.read(run.tokens / VOCABULARY)
     positions = max(MIN_POSITIONS, run.training["block"])
     model = build(name, run.run["shape"], len(vocabulary), positions)

@@ -56,7 +56,9 @@ class Model:
     max_positions: int | None = None
     has_output_bias: bool | None = None  # None: the model has no known output embedding
     notes: list[str] = field(default_factory=list)  # assumptions, and matrices that are not measured
-    has_two_vocabularies: bool = False  # whether encoder and decoder have different vocabularies; the tokenizer is the encoder's
+    has_two_vocabularies: bool = (
+        False  # whether encoder and decoder have different vocabularies; the tokenizer is the encoder's
+    )
     run: TrainedRun | None = None
     folder: Any = None  # temporary folders of the embedding
 
@@ -164,7 +166,11 @@ def _load_run(run: TrainedRun) -> Model:
 
 def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
     """Return all lengths of the pipeline's evaluation in one flat dictionary."""
-    return {key: value for key, value in {**evaluation, **evaluation.get("continuation", {})}.items() if isinstance(value, int)}
+    return {
+        key: value
+        for key, value in {**evaluation, **evaluation.get("continuation", {})}.items()
+        if isinstance(value, int)
+    }
 
 
 # Model folders of transformers.
@@ -249,19 +255,21 @@ def _read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
         files = shards
         notes.append("no index names the tensors of each file: all files of the model are read")
     elif len(others) > 1:
-        raise UserError(f"{folder}: which of {', '.join(path.name for path in others[:8])} is the model? Name the file")
+        raise UserError(f"{folder}: several models; name one of the files {', '.join(path.name for path in others[:8])}")
     else:
         files = others
     ignored = [path.name for path in others if path not in files]
     if ignored and files:
         notes.append(f"not read, as transformers would not: {', '.join(ignored[:8])}")
     if files and (folder / "adapter_config.json").is_file() and not single.is_file():
-        raise UserError(f"{folder}: holds an adapter alone; merge it into its model first (merge_and_unload() of peft)")
+        raise UserError(
+            f"{folder}: contains only an adapter; merge it into its model first (merge_and_unload() of peft)"
+        )
     if files:
         return {name: tensor for path in files for name, tensor in read_file(path).tensors.items()}
     if pickled := next((path for suffix in PICKLED for path in folder.glob(f"*{suffix}")), None):
         refuse(pickled)
-    raise UserError(f"{folder}: no *.safetensors in it")
+    raise UserError(f"{folder}: contains no *.safetensors file")
 
 
 def _read_shards(folder: Path, shards: dict[str, str], notes: list[str]) -> list[Path]:

@@ -74,7 +74,7 @@ def measure_text(
     """
     rows = min(len(groups), causal.vocab_size)
     if len(text) and text.max() >= rows:
-        raise UserError(f"the tokenizer gives id {text.max()}, but the model has only {rows} rows, from 0")
+        raise UserError(f"the tokenizer gives id {text.max()}, but the ids of the model end at {rows - 1}")
     logprob, prediction, _ = _read_text(model, causal, text, reading)
     if wrong := int(np.sum(~np.isfinite(logprob))):
         raise UserError(f"{wrong} of {len(logprob)} log-probabilities are NaN or infinite")
@@ -152,10 +152,10 @@ def load_causal_model(model: Model, reading: Reading) -> CausalModel:
     """Load the model to predict a text. Raise UserError if it is not a usable causal language model."""
     if model.run is not None:
         if model.run.task != "lm":
-            raise UserError(f"{model.name} is no causal language model")
+            raise UserError(f"{model.name} is not a causal language model")
         return PipelineModel(model, reading)
     if not (model.path / "config.json").is_file():
-        raise UserError("no config.json that says what the model is")
+        raise UserError("no config.json that describes the model")
     causal = TransformersModel(model.path)
     check_causal(causal, model.max_positions)
     return causal
@@ -170,7 +170,9 @@ def check_causal(causal: CausalModel, max_positions: int | None) -> None:
     other[:, seen:] = (first[:, seen:] + 1 + causal.vocab_size // 3) % causal.vocab_size
     before, after = (causal.logits(ids, 0)[:, :seen].float() for ids in (first, other))
     moved, scale = float((before - after).abs().max()), float(before.abs().max())
-    if not moved <= scale * (1e-4 if causal.dtype == torch.float32 else 0.03):  # rounding depends on the shape of a batch
+    if not moved <= scale * (
+        1e-4 if causal.dtype == torch.float32 else 0.03
+    ):  # rounding depends on the shape of a batch
         raise UserError(
             f"the model is not causal: changing later tokens moves the logits of earlier positions by up to {moved:.3g}"
         )

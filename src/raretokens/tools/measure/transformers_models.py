@@ -74,7 +74,9 @@ def find_roles(folder: Path, names: Collection[str]) -> Roles:
             parameters[role], shapes[f"{name}.weight"] = f"{name}.weight", tuple(weight.shape)
     has_bias = _has_output_bias(model, parameters["output"]) if "output" in parameters else None
     architecture, tied = type(model).__name__, dict(model.all_tied_weights_keys)
-    return Roles(parameters, shapes, tied, files, has_bias, architecture, architecture not in (config.architectures or []))
+    return Roles(
+        parameters, shapes, tied, files, has_bias, architecture, architecture not in (config.architectures or [])
+    )
 
 
 def _load_config(folder: Path) -> tuple[Any, list[type[nn.Module]]]:
@@ -146,8 +148,12 @@ def _has_output_bias(model: Any, output: str) -> bool:
     """Whether logits have a bias: of the output module, of the head around it, or of the whole model (BART, Marian)."""
     module, rows = output.rpartition(".")[0], model.get_parameter(output).shape[0]
     heads = [model.get_submodule(module), model.get_submodule(module.rpartition(".")[0])]
-    own = [pair for head in heads for pair in (*head.named_parameters(recurse=False), *head.named_buffers(recurse=False))]
-    return any("bias" in name and tensor.shape[-1:] == (rows,) for name, tensor in (*own, *model.named_buffers(recurse=False)))
+    own = [
+        pair for head in heads for pair in (*head.named_parameters(recurse=False), *head.named_buffers(recurse=False))
+    ]
+    return any(
+        "bias" in name and tensor.shape[-1:] == (rows,) for name, tensor in (*own, *model.named_buffers(recurse=False))
+    )
 
 
 class TransformersModel:
@@ -155,10 +161,10 @@ class TransformersModel:
 
     def __init__(self, folder: Path) -> None:
         if (folder / "adapter_config.json").is_file():
-            raise UserError("adapter_config.json stands beside the model; merge the adapter into the model first")
+            raise UserError("the folder contains adapter_config.json; merge the adapter into the model first")
         config, classes = _load_config(folder)
         if config.is_encoder_decoder or not getattr(classes[0], "can_generate", lambda: False)():
-            raise UserError(f"{classes[0].__name__} is no causal language model")
+            raise UserError(f"{classes[0].__name__} is not a causal language model")
         try:
             self.model, info = classes[0].from_pretrained(
                 folder, config=config, use_safetensors=True, output_loading_info=True, **LOCAL
@@ -179,7 +185,9 @@ class TransformersModel:
 
     def logits(self, ids: Tensor, first: int) -> Tensor:
         ids = ids.to(self.device)
-        mask = {"attention_mask": torch.ones_like(ids)} if self.takes_mask else {}  # otherwise <pad> in a text would be masked
+        mask = (
+            {"attention_mask": torch.ones_like(ids)} if self.takes_mask else {}
+        )  # otherwise <pad> in a text would be masked
         return self.model(input_ids=ids, use_cache=False, **mask).logits[:, first:].float()
 
 

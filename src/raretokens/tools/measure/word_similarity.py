@@ -56,7 +56,7 @@ def measure_similarity(
         UserError: if no pair has rows for both words.
     """
     if arrangement.is_foreign or (model.tokenizer is None and model.row_names is None):
-        raise UserError("no tokens of the rows are known")
+        raise UserError("the tokens of the rows are not known")
     words = {word for pairs in sets.values() for pair in pairs for word in pair[:2]}
     places, form = _find_places(model, arrangement.rows, sorted(words))
     known = {name: [pair for pair in pairs if places[pair[0]] and places[pair[1]]] for name, pairs in sets.items()}

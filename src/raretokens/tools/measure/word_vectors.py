@@ -52,9 +52,11 @@ class Writer:
         self.rows.close()
         found, notes = len(self.words) + self.duplicates, []
         if not found:
-            raise UserError(f"{path}: no word vectors in it")
+            raise UserError(f"{path}: contains no word vectors")
         if declared not in (None, found):
-            notes.append(f"the first line of {path.name} declares {declared} rows, but {found} follow: these are measured")
+            notes.append(
+                f"the first line of {path.name} declares {declared} rows, but {found} follow: these are measured"
+            )
         if self.duplicates:
             notes.append(f"{self.duplicates} rows of words that stand twice are left out: the first row counts")
         if self.damaged:
@@ -75,7 +77,9 @@ def read_text(path: Path) -> WordVectors:
                 continue
             parsed = parse_line(line, width)
             if parsed is None:
-                raise UserError(f"{path}: line {number}: should be a word and {width} numbers, with blanks or tabs between them")
+                raise UserError(
+                    f"{path}: line {number}: should be a word and {width} numbers, separated by spaces or tabs"
+                )
             writer.add(*parsed)
     return writer.finish(path, width, declared)
 
@@ -93,7 +97,7 @@ def _find_shape(path: Path, file: BinaryIO) -> tuple[int | None, int]:
     lines = [line for _, line in islice(_lines(file), FIRST_LINES)]
     file.seek(0)
     if not lines:
-        raise UserError(f"{path}: no word vectors in it")
+        raise UserError(f"{path}: contains no word vectors")
     declared = declared_shape(lines[0])
     if declared and (declared[1] == 1 or not lines[1:] or len(lines[1].split()) > 2):
         if lines[1:] and len(lines[1].split()) < declared[1]:
