@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from raretokens.loss.terms import Gate, Head, SummedLoss, Unlikelihood
     from raretokens.objectives.building import build
     from raretokens.objectives.listing import objectives
+    from raretokens.objectives.only_rows import train_only_rows
     from raretokens.objectives.rarity import alpha_for
 
 _HOMES = {
@@ -31,6 +32,7 @@ _HOMES = {
     "keep_frozen_rows": "raretokens.loss.objective",
     "objectives": "raretokens.objectives.listing",
     "target_counts": "raretokens.loss.loop",
+    "train_only_rows": "raretokens.objectives.only_rows",
 }
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "keep_frozen_rows",
     "objectives",
     "target_counts",
+    "train_only_rows",
 ]
 
 

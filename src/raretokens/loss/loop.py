@@ -14,7 +14,7 @@ The training step does not depend on the number of processes or micro-batches, n
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -77,6 +77,8 @@ class Loop:
         self.factor = 1 if accelerator is None else accelerator.gradient_accumulation_steps
         self.left = self.micro_batches = 0  # micro-batches of the step: without a loss so far, and all
         self.processes, self.targets = 1, 1
+        if any(len(kept) != known[0] for kept in self._embeddings_with_frozen_rows()):
+            raise ValueError(f"the input embedding has {len(input_embedding)} rows, the output embedding {known[0]}")
         if self.is_frozen:
             warnings.warn(
                 "the output embedding is frozen (requires_grad is False): the objective acts through its loss alone, without "
@@ -167,12 +169,19 @@ class Loop:
         """
         if self.left:
             raise RuntimeError(f"{self.left} of the update's {self.micro_batches} micro-batches had no loss")
-        if self.is_frozen:
+        with ExitStack() as kept:
+            for embedding in self._embeddings_with_frozen_rows():
+                kept.enter_context(keep_frozen_rows(self.objective, embedding))
             yield
-            return
-        with keep_frozen_rows(self.objective, self.embedding):
-            yield
-        self.objective.end_update(self.embedding)
+        if not self.is_frozen:
+            self.objective.end_update(self.embedding)
+
+    def _embeddings_with_frozen_rows(self) -> list[Tensor]:
+        """Return the trained embeddings in which the objective freezes rows."""
+        embeddings = [self.embedding]
+        if self.input_embedding is not None and self.input_embedding is not self.embedding:
+            embeddings += [self.input_embedding] if getattr(self.objective, "freezes_input_rows", False) else []
+        return [embedding for embedding in embeddings if embedding.requires_grad]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the objective's state, to save with the states of model and optimizer."""

@@ -1,0 +1,121 @@
+"""Training of some rows alone: the others stay to the bit, tied or untied, and the result is that of peft's trainable tokens."""
+
+import copy
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+import torch
+
+pytest.importorskip("transformers", reason="optional: pip install 'raretokens[transformers]'")
+
+from tiny import fine_tuning as tiny  # noqa: E402
+
+from raretokens import Loop, UserError, train_only_rows  # noqa: E402
+
+ROWS, STEPS = [5, 6, 30, 39], 8
+
+
+@pytest.fixture(autouse=True)
+def alone(other_accelerator):
+    """The Trainer leaves Accelerate's settings behind."""
+
+
+def embeddings(model) -> list[torch.Tensor]:
+    return [model.get_input_embeddings().weight, model.get_output_embeddings().weight]
+
+
+def check(before, after) -> None:
+    others = [row for row in range(tiny.N) if row not in ROWS]
+    for old, new in zip(embeddings(before), embeddings(after), strict=True):
+        assert torch.equal(old[others], new[others])
+        assert (old[ROWS] != new[ROWS]).any(1).all()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])  # tied, untied
+def test_the_trainer_keeps_all_other_rows_to_the_bit(tmp_path, kind, monkeypatch):
+    """With decay, moments, clipping, accumulation, and a resume from a checkpoint."""
+    before = tiny.model(kind)
+    monkeypatch.setattr(tiny, "objective", lambda name, **_: train_only_rows(embeddings(before)[1], ROWS))
+    settings = {"micro_batches": 2, "save_strategy": "steps", "save_steps": 2}
+    whole = tiny.trainer(tmp_path, kind, "only rows", **settings)
+    whole.train()
+    check(before, whole.model)
+    resumed = tiny.trainer(tmp_path, kind, "only rows", **settings)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+    check(before, resumed.model)
+    assert all(map(torch.equal, embeddings(whole.model), embeddings(resumed.model)))
+
+
+def looped(model, parameters=None) -> None:
+    """Train by a loop of one's own with AdamW's decay."""
+    given, table = embeddings(model)
+    loop = Loop(train_only_rows(table, ROWS), table, input_embedding=given)
+    optimizer, text = loop.optimizer(parameters or model.parameters(), lr=0.01, weight_decay=0.1), tiny.Sentences()
+    for step in range(STEPS):
+        ids, labels = batch(text, step)
+        loop.begin([labels[:, 1:]])
+        loop.loss(model.base_model(input_ids=ids).last_hidden_state[:, :-1], labels[:, 1:]).backward()
+        loop.step(optimizer)
+        optimizer.zero_grad()
+    for state in (optimizer.state[one] for one in (given, table) if one in optimizer.state):
+        others = [row for row in range(tiny.N) if row not in ROWS]
+        assert not state["exp_avg"][others].any() and not state["exp_avg_sq"][others].any()
+
+
+def batch(text, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = [text[(16 * step + number) % len(text)] for number in range(16)]
+    return torch.stack([row["input_ids"] for row in rows]), torch.stack([row["labels"] for row in rows])
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_loop_keeps_all_other_rows_and_their_moments(kind):
+    before, model = tiny.model(kind), tiny.model(kind)
+    looped(model)
+    check(before, model)
+
+
+def test_an_input_embedding_alone_may_train():
+    before, model = tiny.model("llama"), tiny.model("llama")
+    model.get_output_embeddings().weight.requires_grad_(False)
+    with pytest.warns(UserWarning, match="the output embedding is frozen"):
+        looped(model)
+    others = [row for row in range(tiny.N) if row not in ROWS]
+    (old, head), (new, kept) = embeddings(before), embeddings(model)
+    assert torch.equal(old[others], new[others]) and not torch.equal(old, new) and torch.equal(head, kept)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_the_rows_are_those_of_peft_s_trainable_tokens(kind):
+    """The same steps of AdamW with decay, on the rows alone. Of the untied model peft trains both embeddings by name."""
+    peft = pytest.importorskip("peft")
+    ours = tiny.model(kind, torch.float64).eval()
+    theirs = copy.deepcopy(ours)
+    names = ["wte"] if kind == "gpt2" else ["embed_tokens", "lm_head"]
+    wrapped = peft.get_peft_model(theirs, peft.TrainableTokensConfig(token_indices=ROWS, target_modules=names))
+    trained = [one for one in wrapped.parameters() if one.requires_grad]
+    optimizer, text = torch.optim.AdamW(trained, lr=0.01, weight_decay=0.1), tiny.Sentences()
+    for step in range(STEPS):
+        ids, labels = batch(text, step)
+        logits = wrapped(input_ids=ids).logits[:, :-1]
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    merged = wrapped.merge_and_unload()
+    for parameter in ours.parameters():
+        parameter.requires_grad_(False)
+    rows = {id(one): one.requires_grad_(True) for one in embeddings(ours)}
+    looped(ours, list(rows.values()))
+    for own, other in zip(embeddings(ours), embeddings(merged), strict=True):
+        torch.testing.assert_close(own, other.to(own.dtype), atol=1e-7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [[], [-1], [3, tiny.N]])
+def test_rows_that_do_not_exist_are_refused(rows):
+    with pytest.raises(UserError, match=f"rows: .* is not allowed: should be ids in 0..{tiny.N - 1}"):
+        train_only_rows(torch.zeros(tiny.N, tiny.D), rows)
+
+
+def test_the_example_trains_new_tokens():
+    old, new = run_path(str(Path(__file__).parents[1] / "examples/new_tokens.py"))["main"](steps=3)
+    assert old == 0 and new > 0
