@@ -84,9 +84,10 @@ def _print(measurements: Sequence["Measurement"], is_compared: bool) -> None:
     from raretokens.tools.measure.comparison import compare
     from raretokens.tools.measure.output import format_number, metric_rows
 
-    for first, second, differences in compare(measurements) if is_compared else ():
-        print(f"{second} minus {first}")
-        for one in differences:
+    for comparison in compare(measurements) if is_compared else ():
+        print(f"{comparison.second} minus {comparison.first}")
+        print(comparison.verdict)
+        for one in comparison.differences:
             bounds = "" if one.low is None else f"  [{format_number(one.low)}, {format_number(one.high)}]"
             print(f"  {one.path:32} {format_number(one.value):>12}{bounds}")
     if not is_compared:

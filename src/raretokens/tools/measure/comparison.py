@@ -1,4 +1,4 @@
-"""Differences between measured models, with intervals for metrics of a text."""
+"""Differences between measured models, with paired intervals for cosines and metrics of a text, and a verdict in words."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -30,6 +30,27 @@ class Comparison(NamedTuple):
     second: str
     differences: list[Difference]
 
+    @property
+    def verdict(self) -> str:
+        """A sentence on isotropy, which is higher where the mean cosine is lower; a difference needs an interval without 0."""
+        by_path = {one.path: one for one in self.differences}
+        total = by_path.get("mean_cosine")
+        if total is None or total.low is None or total.high is None:
+            return f"No interval says whether {self.second} is more isotropic than {self.first}."
+        if total.low <= 0 <= total.high:
+            return f"{self.second} and {self.first} do not differ in mean cosine beyond chance."
+        is_lower = total.high < 0
+        groups = {name: by_path.get(f"cosine.mean.{group}") for group, name in GROUPS.items()}
+        changes = {name: one.value for name, one in groups.items() if one is not None}
+        verdict = f"{self.second} is {'more' if is_lower else 'less'} isotropic than {self.first}"
+        if not changes:
+            return verdict + "."
+        most = (min if is_lower else max)(changes, key=changes.__getitem__)
+        return f"{verdict}; {most} rows {'gain' if is_lower else 'lose'} most."
+
+
+GROUPS = {"freq": "frequent", "med": "medium", "rare": "rare"}
+
 
 def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
     """Compare each further model with the first. Embeddings of the same kind are compared, and tied with untied ones."""
@@ -45,7 +66,7 @@ def compare(measurements: Sequence[Measurement]) -> list[Comparison]:
 def find_differences(first: Measurement, second: Measurement) -> list[Difference]:
     """Return the differences of the common metrics with comparable signatures.
 
-    Both models have the same bootstrapped texts, so their differences are paired.
+    Both models have the same bootstrapped texts and token types, so their differences are paired.
     """
     others = {path: (number, signature) for path, number, signature in signed_numbers(second.metrics)}
     return [

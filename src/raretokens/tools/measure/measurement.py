@@ -23,6 +23,7 @@ from raretokens.tools.measure.explanations import explain
 from raretokens.tools.measure.frequencies import estimate_counts
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Report, add_note, optional
+from raretokens.tools.measure.row_bootstrap import cosine_replicates
 from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows, find_nonfinite_rows
 from raretokens.tools.measure.texts import Texts, count_tokens, read_ids
 from raretokens.tools.measure.tokenizers import can_reach
@@ -56,7 +57,7 @@ class Measurement:
     points: list[tuple[str, str, float, float]]  # points of figures: series, group, x, y
     row_groups: np.ndarray  # frequency group of each row in the file
     notes: list[str] = field(default_factory=list)  # assumptions, and parts that were left out, with the reason
-    bootstrap: Replicates = field(default_factory=dict)  # metrics of a text on bootstrapped texts
+    bootstrap: Replicates = field(default_factory=dict)  # metrics on bootstrapped texts or token types
 
     @property
     def title(self) -> str:
@@ -88,7 +89,8 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
     if options.texts and model.tokenizer is not None:
         last = next((one for one in measurements if "output" in one.embedding), measurements[-1])
         with optional("perplexity, Uniq and continuations", notes, report):
-            metrics, last.bootstrap = _measure_text(model, options, last, report)
+            metrics, replicates = _measure_text(model, options, last, report)
+            last.bootstrap |= replicates
             last.metrics.update(_drop_missing(metrics, last.notes, report))
     for one in measurements:
         one.notes[:0] = notes
@@ -201,6 +203,10 @@ def measure_embedding(
         undertrained, candidates = _find_undertrained(model, matrix, arrangement, notes, report)
     with optional("figures", notes, report), np.errstate(all="ignore"):
         points = list(_figure_points(matrix, arrangement))
+    bootstrap: Replicates = {}
+    if not is_streamed:
+        with optional("intervals of cosines", notes, report):
+            bootstrap = cosine_replicates(matrix, groups, arrangement.vocabulary.tokens)
     row_groups = np.full(stored.shape[0], FILLER, np.int8)
     row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]
     bias = {True: "yes", False: "no", None: None}[model.has_output_bias] if "output" in role or role == MATRIX else None
@@ -218,7 +224,7 @@ def measure_embedding(
     how = (f"|{origin}" if origin else "") + stored.signature_suffix
     metrics = {path: (value, f"{before}{how}") for path, (value, before) in (metrics | undertrained).items()}
     metrics = _drop_missing(metrics, notes, report)
-    return Measurement(model.name, role, facts, metrics, candidates, points, row_groups, notes)
+    return Measurement(model.name, role, facts, metrics, candidates, points, row_groups, notes, bootstrap)
 
 
 def _drop_missing(metrics: Metrics, notes: list[str], report: Report) -> Metrics:
