@@ -23,9 +23,9 @@ MOST = 0.1  # of an error
 TOKENS = 1024
 
 
-def gradients(name: str, size: str, device: str, precision: str) -> tuple[float, Tensor, Tensor]:
+def gradients(name: str, work: Workload, device: str, precision: str) -> tuple[float, Tensor, Tensor]:
     """Loss, gradient of the table, and of all other weights in a row; on the CPU, float64."""
-    work = Workload.named(size, TOKENS, precision)
+    work = replace(work, training=work.training.replaced(precision=precision))
     work = replace(work, shape=work.shape | {"dropout": 0.0, "attention_dropout": 0.0})
     step = Step(name, work, device)
     model, table, ids = step.model, step.model.embedding, step.draw(0)
@@ -41,11 +41,11 @@ def gradients(name: str, size: str, device: str, precision: str) -> tuple[float,
     return (loss.item(), *(part.detach().cpu().double() for part in parts))
 
 
-def row(name: str, size: str, device: str) -> dict:
+def row(name: str, size: str, work: Workload, device: str) -> dict:
     torch.manual_seed(0)
-    expected, table, rest = gradients(name, size, "cpu", "float32")
+    expected, table, rest = gradients(name, work, "cpu", "float32")
     torch.manual_seed(0)
-    found, own_table, own_rest = gradients(name, size, device, "bfloat16")
+    found, own_table, own_rest = gradients(name, work, device, "bfloat16")
     errors = [((own - other).norm() / other.norm()).item() for own, other in ((own_table, table), (own_rest, rest))]
     is_good = max(errors) <= MOST and abs(found - expected) <= 0.01 * abs(expected)
     made = {"size": size, "objective": name, "loss": f"{found:.4f}", "loss_cpu": f"{expected:.4f}"}
@@ -59,8 +59,9 @@ def main() -> None:
     options.add_argument("--objectives", default=",".join(known()))
     arguments, rows = options.parse_args(), []
     for size in arguments.sizes.split(","):
+        work = Workload.named(size, TOKENS)
         for name in arguments.objectives.split(","):
-            rows.append(row(name, size, arguments.device))
+            rows.append(row(name, size, work, arguments.device))
             print(rows[-1], flush=True)
             if arguments.out:
                 keep(rows[-1:], arguments.out, ("size", "objective"))

@@ -17,15 +17,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import ctranslate2
 import numpy as np
 import torch
+from measuring import devices
 from safetensors.torch import load_file
 from transformers import MarianConfig, MarianMTModel, logging
 
 from raretokens.evaluation.config import Decoding
-from raretokens.evaluation.ctranslate2_models import best_device, export
-from raretokens.evaluation.translate import open_translator, search
 from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.models.registry import build
 from raretokens.tokenization.token_files import Bitext
@@ -50,11 +48,11 @@ def demo(run: Path, tokens: Path, sentences: int) -> tuple[EncoderDecoder, tuple
     return model, pieces, [pairs.pair(i)[0].tolist() for i in range(min(sentences, len(pairs)))]
 
 
-def base(sentences: int) -> tuple[EncoderDecoder, tuple[str, ...], list[list[int]]]:
+def base(sentences: int, shape: tuple[int, ...] = BASE) -> tuple[EncoderDecoder, tuple[str, ...], list[list[int]]]:
     random = np.random.default_rng(0)
-    pieces = (*SPECIALS, *(f"piece{i}" for i in range(BASE[-1] - len(SPECIALS))))
+    pieces = (*SPECIALS, *(f"piece{i}" for i in range(shape[-1] - len(SPECIALS))))
     lengths = np.clip(random.poisson(MEAN_LENGTH, sentences), 2, 100)
-    return network(*BASE), pieces, [[*random.integers(len(SPECIALS), BASE[-1], n).tolist(), EOS] for n in lengths]
+    return network(*shape), pieces, [[*random.integers(len(SPECIALS), shape[-1], n).tolist(), EOS] for n in lengths]
 
 
 def network(layers: int, width: int, heads: int, feedforward: int, vocabulary: int) -> EncoderDecoder:
@@ -121,7 +119,12 @@ def generated(model: MarianMTModel, sources: list[list[int]], longest: int, batc
 
 
 def compare(size: str, case: tuple, threads: list[int], batch: int, longest: int, rounds: int) -> list[dict]:
-    (model, pieces, sources), device = case, best_device()
+    import ctranslate2  # card.py measures transformers alone where this is missing
+
+    from raretokens.evaluation.ctranslate2_models import export
+    from raretokens.evaluation.translate import open_translator, search
+
+    (model, pieces, sources), device = case, devices()[0]
     rows_of_pieces, ids = [[pieces[i] for i in source] for source in sources], {p: i for i, p in enumerate(pieces)}
     types = [name for name in COMPUTE_TYPES if name in ctranslate2.get_supported_compute_types(device)]
     library = {"float32": marian(model).to(device)}
@@ -171,7 +174,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     logging.set_verbosity_error()
-    cuda = best_device() == "cuda"
+    cuda = devices()[0] == "cuda"
     batch, threads, rows = arguments.batch or (16384 if cuda else 1024), [1], []
     if not cuda:
         threads = [int(n) for n in arguments.threads.split(",")]

@@ -30,10 +30,11 @@ from raretokens.pipeline.machine.cards import peak_flops
 from raretokens.training.batches import PreparedUpdates
 from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution
+from raretokens.training.criterion import Carried
 from raretokens.training.document_batches import Pairs
 from raretokens.training.loop import Trainer
 from raretokens.training.state import State
-from raretokens.training.token_batches import Blocks
+from raretokens.training.token_batches import Blocks, Columns, columns_of
 
 SIZES = {"cpu": "demo/lm/demo", "cuda": "paper/lm/gpt2m,paper/lm/lm6,paper/nmt/base,paper/nmt/big"}
 METHODS = "plain,plain-compiled,mle,mle-compiled,agg,agg-compiled"
@@ -42,33 +43,40 @@ WARM_UP = 5  # updates, in which compilation happens
 EDGE = {"cpu": 1024, "cuda": 8192}  # of the large matrix product
 
 
-def text(work: Workload, updates: int, folder: Path) -> Blocks | Pairs:
+def text(work: Workload, updates: int, folder: Path) -> Blocks | Columns | Pairs:
     """An epoch of about so many updates."""
     tokens, block = work.training.tokens_per_step, work.training.block
+    if work.task == "recurrent":
+        return Columns(work.ids(tokens * updates + 1), block, columns_of(tokens, block), seed=0)
     if work.task == "lm":
         return Blocks(work.ids(tokens * updates + 1), block, tokens)
     return Pairs(work.write_pairs(folder, "train", tokens * updates), block, tokens)
 
 
-def ours(name: str, work: Workload, data: Blocks | Pairs, is_compiled: bool, device: str, folder: Path) -> Trainer:
-    """The Trainer of the pipeline with an objective, on that text."""
+def ours(
+    name: str, work: Workload, data: Blocks | Columns | Pairs, execution: Execution, device: str, folder: Path
+) -> Trainer:
+    """The Trainer of the pipeline with an objective, on that text; its state is in folder/<name>."""
     epoch, training = data.updates_per_epoch, work.training
     counts = sum(torch.from_numpy(data.counts(data.update(number), work.vocabulary)) for number in range(epoch))
+    model = build_model(work.architecture, work.shape, work.vocabulary, training.block)
+    objective = build(name, work.facts(counts, epoch))
     return Trainer(
         name,
-        build_model(work.architecture, work.shape, work.vocabulary, training.block),
-        build(name, work.facts(counts, epoch)),
+        model,
+        objective,
         training,
         data,
         data,
         State(folder / name),
-        Execution(micro_batch=MICRO_BATCH[device], compile=is_compiled),
+        execution,
         Accelerator(
             mixed_precision="bf16" if training.precision == "bfloat16" else "no",
             cpu=device == "cpu",
-            dynamo_backend="inductor" if is_compiled else "no",
+            dynamo_backend="inductor" if execution.compile else "no",
         ),
         Outputs(folder / "out", {}),
+        criterion=Carried(model, objective) if work.task == "recurrent" else None,
     )
 
 
@@ -91,7 +99,8 @@ def measure(method: str, size: str, tokens: int, precision: str, device: str, up
             prepared = PreparedUpdates(data, work.vocabulary, MICRO_BATCH[device])
             steps = plain_loop.trained(work, [prepared[i].batches for i in range(WARM_UP + updates)], bool(how), device)
         else:
-            steps = trained(ours(name, work, data, bool(how), device, Path(folder)), WARM_UP + updates)
+            execution = Execution(micro_batch=MICRO_BATCH[device], compile=bool(how))
+            steps = trained(ours(name, work, data, execution, device, Path(folder)), WARM_UP + updates)
         for _ in range(WARM_UP):
             next(steps)
         start = clock(device)

@@ -30,7 +30,7 @@ def test_the_paper_scale_is_three_jobs_with_what_its_largest_run_needs(tmp_path,
     shared, runs, *_, reports = cluster.jobs(load(ROOT / "scales/paper/params.yaml"), asked)
     assert "train-lm@lm6-mle predict-lm@lm6-mle score-lm@lm6-mle" in runs.targets
     assert (runs.array, runs.gpus, shared.gpus, reports.targets) == (f"1-{len(runs.targets)}%8", 1, 0, [""])
-    assert 40 < runs.hours < 80 and 20 < runs.memory < 30 and 12 < shared.memory < 18
+    assert 100 < runs.hours < 400 and 20 < runs.memory < 30 and 12 < shared.memory < 18
     first, second, third = (" ".join(one) for one in cluster.commands([shared, runs, reports], asked, ROOT))
     for command in (first, second, third):
         assert "--requeue" in command and "--account=mine" in command and "--partition=gpu" in command

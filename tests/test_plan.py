@@ -47,9 +47,9 @@ def paper(tmp_path, monkeypatch) -> Parameters:
     return load(ROOT / "scales/paper/params.yaml")
 
 
-def planned(parameters: Parameters, task: str, name: str) -> plan.Planned:
+def planned(parameters: Parameters, task: str, name: str, processes: int = 1) -> plan.Planned:
     run = parameters.run(task, name)
-    return plan.plan(train_job(parameters, run), text(parameters, run.tokens), "cuda")
+    return plan.plan(train_job(parameters, run), text(parameters, run.tokens), "cuda", processes)
 
 
 def test_every_paper_scale_run_costs_what_the_cost_model_says(paper):
@@ -64,9 +64,10 @@ def test_every_paper_scale_run_costs_what_the_cost_model_says(paper):
         assert one.tokens == updates * tokens
         assert one.flops - one.attention_flops == pytest.approx(flops, rel=0.01), run.name
         share = one.attention_flops / one.flops
-        assert one.hours(h200.flops) * (1 - share) == pytest.approx(hours, rel=0.01), run.name
+        assert one.hours(h200, 0.4) * (1 - share) == pytest.approx(hours, rel=0.01), run.name
         assert 0 < share < (0.16 if run.task == "lm" else 0.02)
-        assert one.hours(h200.flops, cards=8) == pytest.approx(one.hours(h200.flops) / 8)
+    eight = planned(paper, "lm", "gpt2m-mle", processes=8)
+    assert eight.hours(h200, 0.4) == pytest.approx(planned(paper, "lm", "gpt2m-mle").hours(h200, 0.4) / 8)
 
 
 def test_what_fits_is_not_refused_and_advice_that_is_followed_helps(paper):
@@ -88,7 +89,7 @@ def test_what_is_not_known_is_said_and_not_refused(paper):
     unknown = replace(one.step.forward, fixed=math.nan, per_sequence=math.nan)
     one = replace(one, step=replace(one.step, forward=unknown))
     assert list(refusal.shortfalls(one, replace(PLENTY, device=4e9))) == []
-    assert table.row(one, card("h200"), 1, 0.4)["fits"] == "unknown"
+    assert table.row(one, card("h200"), 0.4)["fits"] == "unknown"
 
 
 def test_disk_counts_the_copies_of_the_table(paper):
@@ -203,7 +204,7 @@ def test_free_space_is_that_of_the_disk_of_data_and_not_of_the_code(tmp_path, mo
 
 def test_a_plan_to_read_says_what_the_runs_leave_on_the_disk(paper, capsys):
     one = planned(paper, "nmt", "base-mle")
-    table.show([table.row(one, card("h200"), 1, 0.4)], [one], card("h200"), 1, 0.4)
+    table.show([table.row(one, card("h200"), 0.4)], [one], card("h200"), 0.4)
     shown = capsys.readouterr().out
     assert (
         "Disk: what the runs write takes 8." in shown and "1 runs, 3:26 h on 1 x h200" in shown and " 3:26 h " in shown

@@ -76,7 +76,7 @@ def _largest(parameters: Parameters, settings: Cluster) -> tuple[float | None, f
     needed = max(_known(one.step.host_bytes, 0.0) for one in planned) * max(settings.gpus, 1)
     hours = None
     if settings.gpus:
-        hours = OTHERS + SLOWER * max(one.hours(card(settings.gpu).flops, processes) for one in planned)
+        hours = OTHERS + SLOWER * max(_known(one.hours(card(settings.gpu)), 0.0) for one in planned)
     return settings.memory or SPARE + MARGIN * needed / 1e9, settings.hours or hours
 
 

@@ -21,7 +21,7 @@ from raretokens.pipeline.machine.cards import card
 from raretokens.pipeline.machine.settings import device as own_device
 from raretokens.pipeline.planning import data, refusal, table, trial
 from raretokens.pipeline.planning.data import text
-from raretokens.pipeline.planning.plan import UTILISATION, Planned, plan, select
+from raretokens.pipeline.planning.plan import Planned, plan, select
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from raretokens.tools.cli import argument, command
@@ -45,8 +45,8 @@ def _positive(kind: type) -> object:
     argument("runs", nargs="*", metavar="RUN", help="such as gpt2m-agg or lm/gpt2m-agg; default: all"),
     argument("--gpu", help="name of a GPU; default: the one that torch sees, else h200"),
     argument("--gpus", type=_positive(int), default=1, help="GPUs that share a run; default: 1"),
-    argument("--utilisation", type=_positive(float), default=UTILISATION,
-             help=f"share of the peak that is used; default: {UTILISATION:g}"),
+    argument("--utilisation", type=_positive(float),
+             help="share of the peak that is used; default: the time is estimated from counted operations"),
     argument("--csv", type=Path, help="write the plan to this file, - for standard output"),
     argument("--check", action="store_true", help="exit 1, a line each, if a run does not fit the GPU named by "
              "--gpu, else this machine"),
@@ -58,14 +58,14 @@ def show_plan(arguments: argparse.Namespace) -> None:
         return _check(parameters, jobs, arguments)
     chosen = card(arguments.gpu)
     planned = [_plan(parameters, job, "cuda", arguments.gpus) for job in jobs]
-    rows = [table.row(one, chosen, arguments.gpus, arguments.utilisation) for one in planned]
+    rows = [table.row(one, chosen, arguments.utilisation) for one in planned]
     if str(arguments.csv) == "-":
         return table.write_csv(rows, sys.stdout)
     if arguments.csv:
         return table.save(rows, arguments.csv)
     if not arguments.runs:
         table.show_data([*data.needs(parameters)])
-    table.show(rows, planned, chosen, arguments.gpus, arguments.utilisation)
+    table.show(rows, planned, chosen, arguments.utilisation)
     for line in filter(None, map(describe_rare_share, jobs)):
         print(line)
     return None

@@ -18,6 +18,12 @@ class Card:
     name: str
     memory: float  # bytes
     flops: float  # peak dense bfloat16 operations per second
+    float32: float  # peak float32 operations per second, without TF32
+    bandwidth: float  # bytes of its memory per second
+
+    def peak(self, precision: str) -> float:
+        """Return the peak operations per second of matrix products in `precision` (float32 or bfloat16)."""
+        return self.flops if precision == "bfloat16" else self.float32
 
 
 def card(name: str | None = None) -> Card:
@@ -38,11 +44,17 @@ def card(name: str | None = None) -> Card:
     return _made(name, rows[name], rows[name]["memory"] * 1e9)
 
 
-def peak_flops(device: str) -> float | None:
-    """Return the peak dense bfloat16 operations per second of a GPU by its torch name; None if cards.yaml lacks it."""
+def find_card(device: str) -> Card | None:
+    """Return the card with this torch name, or None if cards.yaml lacks it."""
     rows = _rows()
     name = _seen(rows, device)
-    return None if name is None else _made(name, rows[name], 0.0).flops
+    return None if name is None else _made(name, rows[name], rows[name]["memory"] * 1e9)
+
+
+def peak_flops(device: str) -> float | None:
+    """Return the peak dense bfloat16 operations per second of a GPU by its torch name; None if cards.yaml lacks it."""
+    found = find_card(device)
+    return None if found is None else found.flops
 
 
 def _rows() -> dict[str, dict]:
@@ -50,7 +62,7 @@ def _rows() -> dict[str, dict]:
 
 
 def _made(name: str, row: dict, memory: float) -> Card:
-    return Card(name, memory, row["tflops"] * 1e12)
+    return Card(name, memory, row["tflops"] * 1e12, row["float32"] * 1e12, row["bandwidth"] * 1e9)
 
 
 def _seen(rows: dict[str, dict], device: str) -> str | None:

@@ -1,6 +1,7 @@
 """Needs of each run on a run sheet: FLOPs, hours, memory and disk."""
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -8,13 +9,15 @@ from raretokens.errors import UserError
 from raretokens.models.registry import flops_per_token
 from raretokens.paths import MACHINE
 from raretokens.pipeline.machine import settings
+from raretokens.pipeline.machine.cards import Card
 from raretokens.pipeline.planning.data import Text
+from raretokens.pipeline.planning.duration import rates_of, step_seconds
 from raretokens.pipeline.planning.memory import FLOAT, ForwardPass, Step, has_penalty, measure_forward
 from raretokens.run import Run
 from raretokens.tasks import describe
 from raretokens.training.config import Training, TrainJob
+from raretokens.training.document_batches import BUCKETS, SMALLEST_BUCKET
 
-UTILISATION = 0.4  # default fraction of a GPU's peak FLOP/s
 SNAPSHOT_FLOAT = 2  # bytes of a number in a snapshot
 LOG_LINE = 100  # bytes of log.tsv per step; data/scratch has a second copy
 
@@ -64,9 +67,24 @@ class Planned:
         positions = min(block, describe(self.run.task).positions or block)
         return flops_per_token(self.run.architecture, self.run.shape, self.text.rows, positions)
 
-    def hours(self, flops: float, cards: int = 1, utilisation: float = UTILISATION) -> float:
-        """Training hours on `cards` GPUs with a peak of `flops` FLOP/s each."""
-        return self.flops / (cards * flops * utilisation) / 3600
+    def seconds(self, card: Card) -> dict[str, float]:
+        """Seconds of a training step by kind of operation, on as many cards as the run has processes (duration.py)."""
+        step = self.step
+        return step_seconds(
+            self.job, self.text.rows, self.parameters, step.micro_batch, step.device, rates_of(card), step.processes,
+            step.has_penalty,
+        )  # fmt: skip
+
+    def hours(self, card: Card, utilisation: float | None = None) -> float:
+        """Training hours, estimated from counted operations, or from a given share of the peak of the run's precision."""
+        if utilisation is None:
+            return self.training.steps * sum(self.seconds(card).values()) / 3600
+        return self.flops / (self.step.processes * card.peak(self.training.precision) * utilisation) / 3600
+
+    def utilisation(self, card: Card) -> float:
+        """Share of the peak of the run's precision in the estimated hours."""
+        peak = self.step.processes * card.peak(self.training.precision)
+        return self.flops / (3600 * self.hours(card) * peak) if self.flops else math.nan
 
     @property
     def disk_left(self) -> float:
@@ -112,6 +130,8 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     run, training = job.run, job.training
     share = max(training.tokens_per_step // processes, training.block)
     micro = share if describe(run.task).whole_updates else min(micro_batch(device), share)
+    if describe(run.task).kind == "bitext":  # a micro-batch of translation has pairs of one length bucket
+        micro = min(micro, max(training.tokens_per_step // BUCKETS, SMALLEST_BUCKET, training.block))
     model = forward_of(job, text.rows, device)
     step = Step(
         name=f"{run.task}/{run.name}",

@@ -21,9 +21,14 @@ from raretokens.pipeline.planning.refusal import CERTAIN
 WIDTH = 114
 
 
-def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[str, object]:
-    """Return a CSV row for a run on `cards` GPUs: memory and disk in GB, FLOPs of the whole training."""
-    need = planned.step.device_bytes
+def row(planned: Planned, card: Card, utilisation: float | None = None) -> dict[str, object]:
+    """Return a CSV row for a run: memory and disk in GB, FLOPs of the whole training.
+
+    utilisation: share of the peak that is assumed instead of the estimate from counted operations.
+    """
+    need, hours = planned.step.device_bytes, planned.hours(card, utilisation)
+    parts = planned.seconds(card)
+    products = (parts.get("product", 0.0) + parts.get("attention", 0.0)) / sum(parts.values())
     return {
         "run": f"{planned.run.task}/{planned.run.name}",
         "model": planned.run.model,
@@ -36,8 +41,11 @@ def row(planned: Planned, card: Card, cards: int, utilisation: float) -> dict[st
         "flops": f"{planned.flops:.3e}",
         "attention_flops": f"{planned.attention_flops:.3e}",
         "gpu": card.name,
-        "gpus": cards,
-        "hours": f"{planned.hours(card.flops, cards, utilisation):.4g}",
+        "gpus": planned.step.processes,
+        "hours": f"{hours:.4g}",
+        "step_seconds": f"{3600 * hours / planned.training.steps:.4g}",
+        "utilisation": f"{utilisation or planned.utilisation(card):.3f}",
+        "products_share": f"{products:.3f}",
         "micro_batch": planned.step.micro_batch,
         "gpu_gb": f"{need / 1e9:.1f}",
         "host_gb": f"{planned.step.host_bytes / 1e9:.1f}",
@@ -65,7 +73,7 @@ SHOWN = {  # heading -> field of a row
 }  # fmt: skip
 
 
-def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: int, utilisation: float) -> None:
+def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, utilisation: float | None = None) -> None:
     """Print the table, its totals, and the assumptions of the estimate."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in SHOWN:
@@ -74,11 +82,15 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, cards: in
         table.add_row(*(_cell(field, line[field]) for field in SHOWN.values()))
     console = Console(width=WIDTH, highlight=False)  # fixed, since a pipe has no width
     console.print(table)
-    hours = sum(one.hours(card.flops, cards, utilisation) for one in planned)
+    hours = sum(one.hours(card, utilisation) for one in planned)
+    cards = planned[0].step.processes
+    how = "estimated from counted operations and the data sheet's peaks and bandwidth; no card was measured"
+    if utilisation:
+        how = f"for {utilisation:.0%} of the peak"
     texts = {one.run.tokens: one.text.disk for one in planned}
     left = sum(one.disk_left for one in planned) + sum(texts.values())
-    console.print(f"{len(planned)} runs, {duration(hours)} on {cards} x {card.name} ({card.memory / 1e9:.0f} GB), "
-                  f"{utilisation:.0%} of {card.flops / 1e12:g} TFLOP/s used; attention counted.")  # fmt: skip
+    console.print(f"{len(planned)} runs, {duration(hours)} on {cards} x {card.name} ({card.memory / 1e9:.0f} GB), {how}. "
+                  f"Peaks: {card.flops / 1e12:g} TFLOP/s in bfloat16, {card.float32 / 1e12:g} in float32.")  # fmt: skip
     for architecture in sorted({one.run.architecture for one in planned}):
         if remark := literal(MODELS / f"{architecture}.py", "TIME"):
             console.print(f"{architecture}: {remark}.")
@@ -101,6 +113,8 @@ def show_data(needs: Sequence[Need]) -> None:
 
 def duration(hours: float) -> str:
     """Format hours as hours:minutes, as minutes below one hour, and as seconds below one minute."""
+    if math.isnan(hours):
+        return "unknown"
     seconds = round(3600 * hours)
     if seconds < 60:
         return f"{seconds} s" if seconds else "< 1 s"

@@ -1,0 +1,147 @@
+"""Seconds of a training step as planned, beside those measured on this CPU: two model configs of each task.
+
+    OMP_NUM_THREADS=1 python benchmarks/planning.py [--out benchmarks/planning-cpu.csv]
+
+The plan (raretokens.pipeline.planning.duration) gets rates that ceilings.py measures on this machine, instead of those of a card.
+Each round measures the rates and then some steps, so that other work on the machine disturbs both alike. Seconds are those of the
+processor with one thread, float32, maximum likelihood, on random text, without the preparation of batches. Ratios are medians.
+"""
+
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import torch
+from accelerate import Accelerator
+from ceilings import ceilings
+from measuring import clock, guarded, machine, parser
+from records import keep
+from workload import ROOT
+
+from raretokens import tasks
+from raretokens.models.registry import build
+from raretokens.objectives.building import build as build_objective
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import train_job
+from raretokens.pipeline.planning.data import text
+from raretokens.pipeline.planning.duration import BANDWIDTH, PRODUCTS, Rates, random_batches, step_seconds
+from raretokens.pipeline.planning.operations import plain_facts
+from raretokens.training.batches import Batch, Prepared
+from raretokens.training.checkpoints import Outputs
+from raretokens.training.config import Execution, TrainJob
+from raretokens.training.criterion import Criterion
+from raretokens.training.loop import Trainer
+from raretokens.training.state import State
+
+CASES = (  # params.yaml, task, run, most tokens of a step
+    ("params.yaml", "lm", "mle", 1024), ("scales/small/params.yaml", "lm", "wide-mle", 2048),
+    ("params.yaml", "nmt", "base-mle", 1024), ("scales/small/params.yaml", "nmt", "base-mle", 4096),
+    ("params.yaml", "recurrent", "awd-mle", 700), ("scales/small/params.yaml", "recurrent", "awd-mle", 700),
+    ("params.yaml", "classify", "cls-mle", 4096), ("scales/small/params.yaml", "classify", "cls-imdb-mle", 8000),
+    ("params.yaml", "images", "cnn", 4096), ("scales/small/params.yaml", "images", "cnn", 50176),
+    ("params.yaml", "skipgram", "sg-mle", 640), ("scales/small/params.yaml", "skipgram", "sg-wiki-mle", 640),
+    ("scales/small/params.yaml", "recurrent", "mos-mle", 700),
+)  # fmt: skip
+MICRO_BATCH = 2048
+STEPS, WARM_UP = 3, 2  # timed steps of a round, and steps before the first
+ATTENTION = 0.5  # of the rate of products, because those of attention are small
+
+
+def rates(rounds: int) -> Rates:
+    """The plan's shares of what this CPU reaches at most; there, kernels and their starts follow each other."""
+    found = {one.case: one.value for one in ceilings("cpu", rounds)}
+    return Rates(
+        products={"float32": PRODUCTS * found["product float32 1024x256x1024"]},
+        attention=ATTENTION,
+        bandwidth=BANDWIDTH * found["sum of two"],
+        exponentials=found["exponentials"],
+        random=found["random numbers"],
+        start=found["start of one with its gradient"],
+        shortest=0.0,
+        is_ahead=False,
+        step=0.0,
+    )
+
+
+def prepared(job: TrainJob, rows: int) -> Prepared:
+    """A training step on random text, ready to train on."""
+    batches = random_batches(job, rows, MICRO_BATCH)
+    counts = torch.ones(rows, dtype=torch.int64)
+    return Prepared(counts, max(sum(map(_targets, batches)), 1), batches)
+
+
+def _targets(batch: Batch) -> int:
+    return int(batch.targets.sum()) if batch.targets.dtype == torch.bool else batch.targets.numel()
+
+
+def trainer(job: TrainJob, rows: int, folder: Path) -> Trainer:
+    """The Trainer of the run with maximum likelihood; its data are given with each step."""
+    run, training = job.run, job.training
+    torch.manual_seed(1)
+    model = build(run.architecture, run.shape, rows, training.block)
+    objective = build_objective("mle", plain_facts(job, rows, model.embedding.shape[1]))
+    criterion = getattr(tasks.load(run.task), "criterion", Criterion)(model, objective)
+    outputs, state = Outputs(folder / "out", {}), State(folder / "state")
+    execution = Execution(micro_batch=MICRO_BATCH)
+    return Trainer(run.name, model, objective, training, None, None, state, execution, Accelerator(cpu=True), outputs,
+                   criterion=criterion)  # fmt: skip
+
+
+def compare(path: str, task: str, name: str, tokens: int, rounds: int) -> dict:
+    """A row of the table: planned and measured seconds, and the median of the rounds' ratios."""
+    parameters = load(ROOT / path)
+    job = shortened(train_job(parameters, parameters.run(task, name)), tokens)
+    rows = text(parameters, job.run.tokens, (ROOT / path).parent / "data/tokens").rows
+    with tempfile.TemporaryDirectory() as folder:
+        own, step = trainer(job, rows, Path(folder)), prepared(job, rows)
+        size = sum(one.numel() for one in own.model.parameters())
+        for _ in range(WARM_UP):
+            own._one_update(step)
+        planned, measured = [], []
+        for _ in range(rounds):
+            planned.append(step_seconds(job, rows, size, MICRO_BATCH, "cpu", rates(1)))
+            start = clock("cpu")
+            for _ in range(STEPS):
+                own._one_update(step)
+            measured.append((clock("cpu") - start) / STEPS)
+    ratios = [sum(parts.values()) / took for parts, took in zip(planned, measured, strict=True)]
+    middle = planned[sorted(range(rounds), key=ratios.__getitem__)[rounds // 2]]
+    kinds = sorted(middle.items(), key=lambda pair: -pair[1])[:3]
+    return {
+        "run": f"{'small' if 'small' in path else 'demo'}/{task}/{name}",
+        "model": job.run.model,
+        "parameters": size,
+        "tokens_per_step": job.training.tokens_per_step,
+        "planned_seconds": f"{median(sum(parts.values()) for parts in planned):.4f}",
+        "measured_seconds": f"{median(measured):.4f}",
+        "planned_to_measured": f"{median(ratios):.2f}",
+        "lowest": f"{min(ratios):.2f}",
+        "highest": f"{max(ratios):.2f}",
+        "largest_parts": ", ".join(f"{kind} {took / sum(middle.values()):.0%}" for kind, took in kinds),
+        "machine": machine("cpu"),
+    }
+
+
+def shortened(job: TrainJob, tokens: int) -> TrainJob:
+    training = job.training
+    tokens = min(training.tokens_per_step, max(tokens, training.block))
+    return job.replaced(training=training.replaced(tokens_per_step=tokens, precision="float32"))
+
+
+def main() -> None:
+    options = parser(__doc__, rounds=5)
+    options.add_argument("--runs", help="such as demo/lm/mle,small/nmt/base-mle; default: all")
+    arguments = options.parse_args()
+    torch.set_num_threads(1)
+    for path, task, name, tokens in CASES:
+        label = f"{'small' if 'small' in path else 'demo'}/{task}/{name}"
+        if arguments.runs and label not in arguments.runs.split(","):
+            continue
+        row = compare(path, task, name, tokens, arguments.rounds)
+        print(row, flush=True)
+        if arguments.out:
+            keep([row], arguments.out, ("run",))
+
+
+if __name__ == "__main__":
+    guarded(main)

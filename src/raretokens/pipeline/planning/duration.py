@@ -1,0 +1,144 @@
+"""Estimate of the time of a training step from its counted operations and the rates of a machine.
+
+A call of a kernel takes the longest of three times: of its FLOPs, of its bytes, and of its exponentials or random numbers. On a
+GPU the host starts kernels while earlier ones run, so starts count only as far as they take longer than all kernels. A step adds
+the optimizer, the sum of gradients over micro-batches, a penalty on the embedding matrix, and the start of the step.
+
+The shares of a card's data sheet and the starts are estimates, because no card was measured. The estimate leaves out validation,
+saves, the preparation of batches, the exchange of gradients between cards, and what an objective does apart from a penalty.
+"""
+
+import json
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from raretokens import tasks
+from raretokens.pipeline.machine.cards import Card
+from raretokens.pipeline.planning.memory import FLOAT
+from raretokens.pipeline.planning.operations import Counts, count_batch
+from raretokens.pipeline.planning.random_text import add_labels, write_random_tokens
+from raretokens.tasks import describe
+from raretokens.training.batches import Batch, PreparedUpdates
+from raretokens.training.config import TrainJob
+
+PRODUCTS, ATTENTION, BANDWIDTH = 0.7, 0.4, 0.85  # share of the data sheet that kernels reach
+START = 8e-6  # seconds in which the host starts a kernel
+SHORTEST = 2e-6  # seconds of the shortest kernel
+STEP = 1e-3  # seconds of Python in a training step beside its kernels
+SPARE = 2  # length of the random text, in steps
+# Bytes that the optimizer's step moves for each number: Adam reads four and writes three, the others clip, decay and average.
+OPTIMIZER = {"warmup_adam": 7 * FLOAT, "adam": 7 * FLOAT}
+OTHER_OPTIMIZER = 6 * FLOAT
+PENALTY_PASSES = 12  # times that a penalty and its gradient read or write the embedding matrix
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a machine does in a second."""
+
+    products: Mapping[str, float]  # FLOPs of matrix products by type of number
+    attention: float  # share of these in attention
+    bandwidth: float  # bytes
+    exponentials: float = math.inf  # numbers
+    random: float = math.inf  # numbers
+    start: float = START  # seconds to start a kernel
+    shortest: float = SHORTEST  # seconds of the shortest kernel
+    is_ahead: bool = True  # whether the host starts kernels while earlier ones run
+    step: float = STEP  # seconds of a training step beside its kernels
+
+
+def rates_of(card: Card) -> Rates:
+    """Return the estimated rates of a GPU. Float32 means float32, because TF32 is not set anywhere."""
+    half = PRODUCTS * card.peak("bfloat16")
+    products = {"bfloat16": half, "float16": half, "float32": PRODUCTS * card.peak("float32")}
+    return Rates(products, ATTENTION / PRODUCTS, BANDWIDTH * card.bandwidth)
+
+
+def seconds(counts: Counts, rates: Rates) -> dict[str, float]:
+    """Return the seconds of counted operations by kind."""
+    found: Counter[str] = Counter()
+    for one, times in counts.items():
+        took = max(rates.shortest, one.bytes / rates.bandwidth)
+        if one.flops:
+            rate = rates.products.get(one.type, rates.products["float32"])
+            took = max(took, one.flops / (rate * (rates.attention if one.kind == "attention" else 1.0)))
+        elif one.kind in ("exponential", "random"):
+            took = max(took, one.numbers / (rates.random if one.kind == "random" else rates.exponentials))
+        found[one.kind] += times * took
+    starts = counts.total() * rates.start
+    found["starts"] = max(starts - found.total(), 0.0) if rates.is_ahead else starts
+    return dict(found)
+
+
+def step_seconds(
+    job: TrainJob, rows: int, parameters: int, micro_batch: int, device: str, rates: Rates, processes: int = 1,
+    has_penalty: bool = False,
+) -> dict[str, float]:  # fmt: skip
+    """Return the seconds of a training step by kind; NaN if its operations depend on numbers.
+
+    Args:
+        rows: rows of the embedding matrix.
+        parameters: parameters of the model.
+        micro_batch: most tokens of a forward and backward pass.
+        processes: processes that share the step.
+        has_penalty: whether the objective adds a penalty on the embedding matrix.
+    """
+    try:
+        counts, number, touched = counted(_key(job, rows, micro_batch, device, processes))
+    except RuntimeError:
+        return {"unknown": math.nan}
+    parts = {kind: number * took for kind, took in seconds(counts, rates).items()}
+    dense = parameters if touched is None else 0.0
+    moved = OPTIMIZER.get(job.training.rule.name, OTHER_OPTIMIZER) * dense + 6 * FLOAT * (touched or 0.0) * number
+    parts["optimizer"] = (moved + 3 * FLOAT * dense * (number - 1)) / rates.bandwidth
+    if has_penalty:
+        parts["penalty"] = PENALTY_PASSES * FLOAT * rows * job.run.shape["width"] / rates.bandwidth
+    return parts | {"start of the step": rates.step}
+
+
+def _key(job: TrainJob, rows: int, micro_batch: int, device: str, processes: int) -> str:
+    """Return what the counted operations depend on: the job without its name, objective, seed and length."""
+    run = job.run.replaced(name="", objective="mle", options={}, seed=1, init_from=None, model="", tokens="")
+    training = job.training.replaced(steps=1, snapshot_every=1, validation_tokens=None, stop_window=None)
+    plain = job.replaced(run=run, training=training).model_dump(mode="json")
+    return json.dumps([plain, rows, micro_batch, device, processes])
+
+
+@cache
+def counted(key: str) -> tuple[Counts, int, float | None]:
+    """Return the operations of a micro-batch of middle size, their number in a step, and the numbers of sparse gradients.
+
+    Sparse gradients are those of embedding rows that a step reads; None if gradients are dense.
+    """
+    plain, rows, micro_batch, device, processes = json.loads(key)
+    job = TrainJob.model_validate(plain)
+    batches = random_batches(job, rows, micro_batch, processes)
+    middle = sorted(batches, key=lambda batch: batch.inputs[0].numel())[len(batches) // 2]
+    touched = None
+    if job.run.architecture == "skip_gram":
+        touched = float(sum(one.numel() for one in middle.inputs) * job.run.shape["width"])
+    return count_batch(job, rows, middle, device), len(batches), touched
+
+
+def random_batches(job: TrainJob, rows: int, micro_batch: int, processes: int = 1) -> list[Batch]:
+    """Return the micro-batches of one process in a training step on random text, which have the shapes of real ones.
+
+    Sentences have the mean length of the task; documents have uniform lengths up to `block`.
+    """
+    run, training = job.run, job.training
+    task = describe(run.task)
+    longest = {"bitext": 2 * (task.positions or training.block), "documents": training.block}.get(task.kind)
+    length = SPARE * max(training.tokens_per_step, training.block) + 1
+    with tempfile.TemporaryDirectory(prefix="raretokens-") as name:
+        folder = Path(name) / "tokens"
+        write_random_tokens(
+            folder, rows, {"train": len(task.sides) * length, "valid": len(task.sides) * length}, longest
+        )
+        add_labels(folder, task.kind, run.shape.get("classes", 0), training.block)
+        updates, _ = tasks.load(run.task).training_data(job, folder)
+        return PreparedUpdates(updates, rows, micro_batch, 0, processes)[0].batches

@@ -1,0 +1,241 @@
+"""Counts of the operations of a training step, without memory: FLOPs by type of number, bytes, and calls of each kind.
+
+A forward pass, the loss of maximum likelihood and a backward pass run on tensors of FakeTensorMode, which have shapes but no
+numbers. Each call of a kernel is counted with its FLOPs (torch's own formulas) and the bytes that it reads and writes. Where the
+code reads a number, the count continues with zero, or with true for a mask. Kernels are those of a GPU with device cuda: fused
+attention, fused dropout, and its chunks and softmax of the loss.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+from raretokens import tasks
+from raretokens.loss import chunks, gated_cross_entropy
+from raretokens.loss.facts import Facts
+from raretokens.models.registry import build
+from raretokens.objectives.building import build as build_objective
+from raretokens.tokenization.vocabulary import PAD, SPECIALS
+from raretokens.training.batches import Batch
+from raretokens.training.config import TrainJob
+from raretokens.training.criterion import Criterion
+
+aten = torch.ops.aten
+ATTENTION: dict[Any, Callable[..., int]] = {  # of shapes; torch's formulas have no row for these kernels
+    aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: (
+        lambda grad, q, k, v, *_, **__: sdpa_backward_flop_count(grad, q, k, v)
+    ),
+}
+IN_PLACE: dict[Any, Any] = {aten.addmm_: aten.addmm}  # nor for this name
+RANDOM = {"bernoulli", "bernoulli_", "native_dropout", "uniform_", "normal_"}
+EXPONENTIALS = {
+    "exp", "exp_", "_softmax", "_log_softmax", "logsumexp", "tanh", "tanh_", "sigmoid", "gelu", "gelu_backward", "softplus",
+    "log_sigmoid_forward", "log", "log_",
+}  # fmt: skip
+GATHERED = {"embedding", "index", "index_select", "gather"}
+SCATTERED = {"scatter_add_", "scatter_add", "scatter_", "index_put_", "_index_put_impl_", "index_add_", "index_put",
+             "embedding_dense_backward"}  # fmt: skip
+WRITTEN = {"zero_", "fill_", "copy_", "bernoulli_", "uniform_", "normal_"}  # the first argument is only written
+FREE = {
+    "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "detach", "alias", "_local_scalar_dense",
+    "lift_fresh", "_unsafe_view", "_reshape_alias", "_sparse_coo_tensor_with_dims_and_tensors", "is_same_size",
+}  # fmt: skip
+PASSES = {"logsumexp": 4}  # reads and writes of the whole matrix
+
+
+class Operation(NamedTuple):
+    """One call of a kernel; equal calls are counted together."""
+
+    kind: str  # product, attention, random, exponential, rows or other
+    type: str  # of the numbers, such as float32
+    flops: float
+    bytes: float  # read and written
+    numbers: int  # of the output
+
+
+Counts = Counter[Operation]
+
+
+class Counting(TorchDispatchMode):
+    """A context in which every call of a kernel is counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counts = Counter()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, function._schema.name.removeprefix("aten::")
+        if name == "_local_scalar_dense":
+            return args[0].dtype == torch.bool
+        if name in ("index", "index_put_", "_index_put_impl_") and _has_mask(args[1]):
+            args = (args[0], [_everything(one) for one in args[1]], *args[2:])
+            args = (_flat(args[0], args[1]), _without_masks(args[1]), *args[2:])
+        result = function(*args, **kwargs)
+        if function.namespace == "aten" and not (function.is_view or name in FREE):
+            self.counts[_operation(function, name, args, kwargs, result)] += 1
+        return result
+
+
+def _has_mask(indices: Any) -> bool:
+    return any(isinstance(one, Tensor) and one.dtype == torch.bool for one in indices)
+
+
+def _everything(index: Tensor | None) -> Any:
+    """Return the indices of a mask that is true everywhere, marked by the number of its dimensions."""
+    if index is None or index.dtype != torch.bool:
+        return index
+    return index.dim(), torch.zeros(index.numel(), dtype=torch.int64, device=index.device)
+
+
+def _flat(values: Tensor, indices: list) -> Tensor:
+    """Return a tensor whose first dimensions, those of the mask, are one."""
+    dims = next(one[0] for one in indices if isinstance(one, tuple))
+    return values.flatten(0, dims - 1) if dims > 1 else values
+
+
+def _without_masks(indices: list) -> list:
+    return [one[1] if isinstance(one, tuple) else one for one in indices]
+
+
+def _operation(function: Any, name: str, args: Any, kwargs: Any, result: Any) -> Operation:
+    outputs = [one for one in tree_leaves(result) if isinstance(one, Tensor)]
+    inputs = [one for one in tree_leaves((args, {**kwargs, "out": None})) if isinstance(one, Tensor)]
+    first = next(iter(outputs or inputs), None)
+    kind, packet = "other", function._overloadpacket
+    flops = 0.0
+    if packet in ATTENTION:
+        kind, flops = "attention", ATTENTION[packet](*(getattr(one, "shape", one) for one in args))
+    elif (formula := flop_registry.get(IN_PLACE.get(packet, packet))) is not None:
+        kind, flops = "product", formula(*args, **kwargs, out_val=result)
+        first = inputs[-1] if inputs else first
+    elif name in RANDOM:
+        kind = "random"
+    elif name in EXPONENTIALS:
+        kind = "exponential"
+    elif name in GATHERED or name in SCATTERED:
+        kind = "rows"
+    moved = _bytes(name, args, inputs, outputs)
+    numbers = max((one.numel() for one in outputs), default=0)
+    return Operation(
+        kind, str(first.dtype).removeprefix("torch.") if first is not None else "", float(flops), moved, numbers
+    )
+
+
+def _bytes(name: str, args: Any, inputs: list[Tensor], outputs: list[Tensor]) -> float:
+    if name in GATHERED:
+        return 2.0 * sum(map(_size, outputs))
+    if name in SCATTERED:
+        written = 0.0 if name.endswith("_") else sum(map(_size, outputs))
+        source = inputs[0] if name == "embedding_dense_backward" else inputs[-1]
+        return written + 3.0 * _size(source)
+    read = inputs[1:] if name in WRITTEN and isinstance(args[0], Tensor) else inputs
+    return float(PASSES.get(name, 1) * sum(map(_size, read)) + sum(map(_size, outputs)))
+
+
+def _size(tensor: Tensor) -> float:
+    """Return the bytes of a tensor; numbers that are repeated by a stride of zero count once."""
+    if tensor.is_sparse:
+        return _size(tensor._values()) + _size(tensor._indices())
+    shown = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
+    return float(math.prod(shown) * tensor.element_size())
+
+
+def count_batch(job: TrainJob, rows: int, batch: Batch, device: str) -> Counts:
+    """Count a forward pass, the loss of maximum likelihood and a backward pass of one micro-batch.
+
+    Args:
+        rows: rows of the embedding matrix.
+        batch: a micro-batch, of which only the shapes count.
+        device: cpu or cuda; this machine need not have it.
+
+    Raises:
+        RuntimeError: the computation depends on numbers in a way that no shape determines.
+    """
+    run, training = job.run, job.training
+    with torch.device("meta"):
+        model = build(run.architecture, run.shape, rows, training.block)
+    criterion = getattr(tasks.load(run.task), "criterion", Criterion)
+    precision = torch.autocast("cpu", torch.bfloat16, enabled=training.precision == "bfloat16")
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, kernels_of(device):
+        model.to_empty(device="cpu")
+        objective = build_objective("mle", plain_facts(job, rows, model.embedding.shape[1]))
+        inputs = tuple(mode.from_tensor(one) for one in batch.inputs)
+        loss_of = criterion(model, objective)
+        with Counting() as counting:
+            with precision:
+                loss = loss_of.loss(model, Batch(inputs, mode.from_tensor(batch.targets))).loss
+            loss.backward()
+    return counting.counts
+
+
+def plain_facts(job: TrainJob, rows: int, width: int) -> Facts:
+    """Return facts for maximum likelihood, which needs no counts."""
+    return Facts(
+        counts=torch.ones(rows, dtype=torch.int64),
+        rare=torch.zeros(rows, dtype=torch.bool),
+        types=rows,
+        specials=len(SPECIALS),
+        pad=PAD,
+        updates_per_epoch=1,
+        width=width,
+        label_smoothing=job.training.label_smoothing,
+    )
+
+
+@contextmanager
+def kernels_of(device: str) -> Iterator[None]:
+    """Context in which fake tensors of the CPU call the kernels that `device` would."""
+    is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False
+    try:
+        with patch.object(torch._VF, "lstm", _lstm):
+            if device == "cpu":
+                yield
+                return
+            with (
+                patch.object(F, "scaled_dot_product_attention", _fused_attention),
+                patch.object(F, "dropout", _fused_dropout),
+                patch.object(gated_cross_entropy, "CHUNK", gated_cross_entropy.CHUNK_CUDA),
+                patch.object(chunks, "_softmax", _softmax_on_a_gpu),
+            ):
+                yield
+    finally:
+        torch.backends.mkldnn.enabled = is_onednn
+
+
+def _lstm(inputs: Tensor, carried: Any, weights: Any, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Count a recurrent layer as cuDNN and oneDNN compute it: one product for all inputs, then two kernels a position."""
+    (hidden, cell), (of_inputs, recurrent, bias, _) = carried, weights
+    gates, states, state = F.linear(inputs, of_inputs, bias), [], hidden[0].to(inputs.dtype)
+    width = state.shape[1]
+    for position in gates.unbind(1):
+        state = torch.addmm(position, state, recurrent.to(state.dtype).t())[:, :width].tanh()
+        states.append(state)
+    return torch.stack(states, 1), state[None], cell
+
+
+def _fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+                     is_causal: bool = False, **_: Any) -> Tensor:  # fmt: skip
+    mask = None if is_causal else attn_mask
+    fused = aten._scaled_dot_product_flash_attention_for_cpu
+    return fused(query, key, value, 0.0, is_causal, attn_mask=mask)[0]
+
+
+def _fused_dropout(values: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    return torch.native_dropout(values, p, True)[0] if training and p else values
+
+
+def _softmax_on_a_gpu(logits: Tensor) -> tuple[Tensor, Tensor]:
+    normaliser = chunks._logsumexp(logits)
+    return logits.sub_(normaliser).exp_(), normaliser

@@ -1,0 +1,111 @@
+"""The planned time of a run follows from counted operations and the peak of the run's type of numbers."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
+
+from raretokens import tasks
+from raretokens.models.registry import build
+from raretokens.objectives.building import build as build_objective
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import train_job
+from raretokens.pipeline.machine.cards import card
+from raretokens.pipeline.planning import duration, operations, plan
+from raretokens.pipeline.planning.data import text
+from raretokens.training.criterion import Criterion
+
+ROOT = Path(__file__).parents[1]
+H100 = card("h100")
+RUNS = [("lm", "mle"), ("nmt", "base-mle"), ("recurrent", "awd-mle"), ("recurrent", "mos-mle"), ("skipgram", "sg-mle"),
+        ("classify", "cls-mle"), ("images", "cnn")]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def single(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)  # torch does not count its recurrent layers
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    yield
+    torch.set_default_dtype(before)
+
+
+def flops(counts: operations.Counts, kinds: tuple[str, ...] = ("product", "attention")) -> float:
+    return sum(times * one.flops for one, times in counts.items() if one.kind in kinds)
+
+
+@pytest.mark.parametrize(("task", "name"), RUNS)
+def test_counted_operations_are_those_of_a_real_step(task, name):
+    """Torch's counter watches the real loss and its gradients; recurrent layers differ at their first position only."""
+    parameters = load(ROOT / "params.yaml")
+    job, rows = train_job(parameters, parameters.run(task, name)), 512
+    training = job.training
+    training = training.replaced(tokens_per_step=max(256, training.block), precision="float32")
+    job = job.replaced(training=training)
+    batch = duration.random_batches(job, rows, micro_batch=512)[0]
+    model = build(job.run.architecture, job.run.shape, rows, training.block)
+    criterion = getattr(tasks.load(task), "criterion", Criterion)(
+        model, build_objective("mle", operations.plain_facts(job, rows, model.embedding.shape[1]))
+    )
+    formulas = operations.ATTENTION | {torch.ops.aten.addmm_: flop_registry[torch.ops.aten.addmm]}
+    with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
+        criterion.loss(model, batch).loss.backward()
+    counted = flops(operations.count_batch(job, rows, batch, "cpu"))
+    # Padding has no row in the real loss, and the count cannot see padding.
+    padded = 1.0 if task in ("classify", "images", "skipgram") else (batch.targets != 0).float().mean().item()
+    assert counter.get_total_flops() <= counted * 1.001
+    assert counter.get_total_flops() == pytest.approx(counted, rel=0.03 + (1 - padded))
+
+
+def paper(task: str, name: str, precision: str | None = None, processes: int = 1) -> plan.Planned:
+    parameters = load(ROOT / "scales/paper/params.yaml")
+    job = train_job(parameters, parameters.run(task, name))
+    job = job.replaced(training=job.training.replaced(precision=precision or job.training.precision))
+    return plan.plan(job, text(parameters, job.run.tokens), "cuda", processes)
+
+
+def test_float32_runs_are_planned_with_the_float32_peak():
+    one = paper("lm", "lm6-mle", "float32")
+    counts, number, _ = duration.counted(duration._key(one.job, one.text.rows, one.step.micro_batch, "cuda", 1))
+    assert {item.type for item in counts if item.kind == "product"} == {"float32"} and number == 1
+    least = flops(counts, ("product",)) / (duration.PRODUCTS * 67e12)
+    assert least <= one.seconds(H100)["product"] < 1.3 * least
+    half = paper("lm", "lm6-mle")
+    assert half.seconds(H100)["product"] < 0.2 * least
+    assert one.hours(H100, 0.4) == pytest.approx(half.hours(H100, 0.4) * 989.5 / 67)
+    recurrent = paper("recurrent", "awd-wt2-mle")
+    assert recurrent.hours(H100, 1.0) * 3600 == pytest.approx(recurrent.flops / 67e12)
+
+
+def test_a_kernel_takes_the_longest_of_its_times_and_starts_run_ahead_on_a_gpu():
+    rates = duration.Rates({"float32": 1e12, "bfloat16": 1e13}, 0.5, 1e9, exponentials=1e6, start=1.0, shortest=0.0)
+    counts = Counter({
+        operations.Operation("product", "float32", 1e12, 8.0, 2): 2,
+        operations.Operation("product", "bfloat16", 1e13, 2e9, 2): 1,
+        operations.Operation("attention", "float32", 1e12, 8.0, 2): 1,
+        operations.Operation("exponential", "float32", 0.0, 8.0, 3_000_000): 1,
+    })  # fmt: skip
+    assert duration.seconds(counts, rates) == {"product": 4.0, "attention": 2.0, "exponential": 3.0, "starts": 0.0}
+    behind = duration.Rates({"float32": 1e12}, 0.5, 1e9, start=1.0, shortest=0.0, is_ahead=False)
+    assert duration.seconds(counts, behind)["starts"] == 5.0
+
+
+def test_translation_is_planned_in_micro_batches_of_one_bucket(tmp_path):
+    """Eight buckets of 8,192 tokens make up a step, whatever a larger micro_batch says; a smaller one is respected."""
+    assert paper("nmt", "base-mle").step.micro_batch == 8192
+    (tmp_path / "data/scratch").mkdir(parents=True)
+    (tmp_path / "data/scratch/machine.yaml").write_text("micro_batch: 4096\n")
+    one = paper("nmt", "base-mle")
+    batches = duration.random_batches(one.job, one.text.rows, one.step.micro_batch)
+    assert one.step.micro_batch == 4096 and len(batches) >= 16
+    assert all(batch.targets.numel() <= 4096 for batch in batches)
+
+
+def test_starts_and_not_products_decide_the_time_of_skip_gram():
+    one = paper("skipgram", "sg-enwik9-mle")
+    parts = one.seconds(H100)
+    assert parts["starts"] + parts["start of the step"] > 10 * parts["product"]
+    assert 3 < one.hours(H100) < 30 and one.flops / H100.float32 < 60
