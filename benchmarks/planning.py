@@ -40,7 +40,6 @@ CASES = (  # params.yaml, task, run, most tokens of a step
     ("params.yaml", "classify", "cls-mle", 4096), ("scales/small/params.yaml", "classify", "cls-imdb-mle", 8000),
     ("params.yaml", "images", "cnn", 4096), ("scales/small/params.yaml", "images", "cnn", 50176),
     ("params.yaml", "skipgram", "sg-mle", 640), ("scales/small/params.yaml", "skipgram", "sg-wiki-mle", 640),
-    ("scales/small/params.yaml", "recurrent", "mos-mle", 700),
 )  # fmt: skip
 MICRO_BATCH = 2048
 STEPS, WARM_UP = 3, 2  # timed steps of a round, and steps before the first

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
+from torch.utils.flop_counter import FlopCounterMode, addmm_flop
 
 from raretokens import tasks
 from raretokens.models.registry import build
@@ -50,7 +50,7 @@ def test_counted_operations_are_those_of_a_real_step(task, name):
     criterion = getattr(tasks.load(task), "criterion", Criterion)(
         model, build_objective("mle", operations.plain_facts(job, rows, model.embedding.shape[1]))
     )
-    formulas = operations.ATTENTION | {torch.ops.aten.addmm_: flop_registry[torch.ops.aten.addmm]}
+    formulas = operations.ATTENTION | {torch.ops.aten.addmm_: addmm_flop}
     with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
         criterion.loss(model, batch).loss.backward()
     counted = flops(operations.count_batch(job, rows, batch, "cpu"))
