@@ -25,7 +25,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from raretokens.errors import UserError
-from raretokens.evaluation.metrics.rows import evenly
+from raretokens.evaluation.metrics.rows import evenly, unit
 from raretokens.evaluation.score_files import flatten
 from raretokens.report.figure_styles import CURVES, GROUPS, STYLE
 from raretokens.tokenization.vocabulary import GROUP_NAMES
@@ -94,14 +94,11 @@ def measure(model: Model, languages: str) -> tuple[dict[str, Any], Measurement]:
     (stored,) = model.embeddings.values()
     rows = stored.read(np.arange(stored.shape[0]))
     numbers = {"metrics": _chosen(values(estimated)), "by_ids": _chosen(values(by_ids))}
-    numbers["difference"], numbers["difference_without_mean"] = (
-        rare_minus_frequent(part, estimated.row_groups) for part in (rows, rows - rows[estimated.row_groups < 3].mean(0))
-    )
-    return numbers | {
+    return numbers | differences(rows, estimated) | {
         "facts": estimated.facts,
         "notes": estimated.notes,
         "undertrained": estimated.metrics.get("undertrained", ({}, ""))[0],
-        "candidates": [one["token"] for one in estimated.candidates[:SHOWN]],
+        "candidates": [[one["token"], one["explanation"]] for one in estimated.candidates[:SHOWN]],
     }, estimated
 
 
@@ -114,46 +111,54 @@ def _chosen(metrics: dict[str, Any]) -> dict[str, float]:
     return {path: numbers[path] for path in PATHS if path in numbers}
 
 
-def rare_minus_frequent(rows: np.ndarray, groups: np.ndarray) -> dict[str, Any]:
+def differences(rows: np.ndarray, one: Measurement) -> dict[str, Any]:
     """Compare the mean cosine of two rare rows with that of two frequent rows.
 
     Returns:
-        `value`; `interval`: 95 % interval over rows that are drawn with replacement, without pairs of a row with itself;
-        `random`: lowest and highest value of 20 random assignments to groups of the same sizes.
+        The difference with its interval over drawn rows, and the range over random groups of the same sizes. Controls: the
+        difference after the mean row is subtracted, and without candidates for under-trained rows.
     """
-    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
-    random, codes = np.random.default_rng(0), {name: place for place, name in enumerate(GROUP_NAMES)}
-    frequent, rare = (unit[groups == codes[name]] for name in ("freq", "rare"))
+    groups, random = one.row_groups, np.random.default_rng(0)
+    kept = np.setdiff1d(np.flatnonzero(groups < len(GROUP_NAMES)), [each["id"] for each in one.candidates])
+    frequent, rare = parts = _unit_parts(rows, groups)
     drawn = _drawn_cosines(rare, random) - _drawn_cosines(frequent, random)
-    shuffled = [_shuffled(unit[groups < len(codes)], len(frequent), len(rare), random) for _ in range(PARTS)]
+    shuffled = [_gap(_unit_parts(rows, random.permutation(groups))) for _ in range(PARTS)]
     return {
-        "value": float(_cosines(rare, np.ones((1, len(rare))))[0] - _cosines(frequent, np.ones((1, len(frequent))))[0]),
-        "interval": [float(bound) for bound in np.quantile(drawn, (0.025, 0.975))],
-        "random": [min(shuffled), max(shuffled)],
+        "difference": {
+            "value": _gap(parts),
+            "interval": [float(bound) for bound in np.quantile(drawn, (0.025, 0.975))],
+            "random": [min(shuffled), max(shuffled)],
+        },
+        "without_mean": _gap(_unit_parts(rows - rows[groups < len(GROUP_NAMES)].mean(0), groups)),
+        "without_candidates": _gap(_unit_parts(rows[kept], groups[kept])),
     }
 
 
-def _cosines(unit: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the mean cosine of pairs of different rows under weights (replicates x rows)."""
-    sums, squares = (weights @ unit) ** 2, (weights**2).sum(1)
+def _unit_parts(rows: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the unit rows of the frequent and of the rare group."""
+    frequent, rare = (rows[groups == GROUP_NAMES[name]] for name in ("freq", "rare"))
+    return unit(frequent), unit(rare)
+
+
+def _gap(parts: tuple[np.ndarray, np.ndarray]) -> float:
+    frequent, rare = (_cosines(part, np.ones((1, len(part))))[0] for part in parts)
+    return float(rare - frequent)
+
+
+def _cosines(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the mean cosine of pairs of different unit rows under weights (replicates x rows)."""
+    sums, squares = (weights @ rows) ** 2, (weights**2).sum(1)
     return (sums.sum(1) - squares) / (weights.sum(1) ** 2 - squares)
 
 
-def _drawn_cosines(unit: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    unit = unit[evenly(np.arange(len(unit)), DRAWN)]  # fewer rows widen the interval
-    size = len(unit)
+def _drawn_cosines(rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    rows = rows[evenly(np.arange(len(rows)), DRAWN)]  # fewer rows widen the interval
+    size = len(rows)
     draws = (
         np.stack([np.bincount(random.integers(size, size=size), minlength=size) for _ in range(PARTS)]).astype(np.float32)
         for _ in range(REPLICATES // PARTS)
     )
-    return np.concatenate([_cosines(unit, weights.astype(np.float64)) for weights in draws])
-
-
-def _shuffled(unit: np.ndarray, frequent: int, rare: int, random: np.random.Generator) -> float:
-    order = random.permutation(len(unit))
-    parts = unit[order[:rare]], unit[order[rare : rare + frequent]]
-    one, other = (_cosines(part, np.ones((1, len(part))))[0] for part in parts)
-    return float(one - other)
+    return np.concatenate([_cosines(rows, weights.astype(np.float64)) for weights in draws])
 
 
 def small_scale() -> dict[str, dict[str, Any]]:
