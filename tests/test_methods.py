@@ -121,7 +121,7 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     assert exact <= bound < 1.1 * exact
     assert [changes[run].improves for run in ("agg-1", "frage-1")] == [False, True]
     text = method_tables.to_markdown(list(changes.values()), DECLARED)
-    assert f"the bound of the logit-bias baseline is x {bound:.3g}." in text
+    assert f"the logit-bias baseline is bounded by x {bound:.3g}." in text
 
 
 def _of_rare(logits: np.ndarray, targets: np.ndarray, is_rare: np.ndarray) -> dict:

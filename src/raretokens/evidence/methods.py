@@ -10,6 +10,7 @@ from statistics import geometric_mean
 from typing import Literal
 
 from raretokens.evidence.comparison import Comparison, Effect
+from raretokens.evidence.logit_bias import baselines
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Outcome, decide, unmet
 from raretokens.papers.claim import Side
@@ -39,7 +40,8 @@ class Change:
     title: str
     effect: Effect
     verdict: str  # better, worse, inconclusive or not testable
-    logit_bias: float | None  # upper bound on the ratio of the logit-bias baseline; rare-token perplexity only
+    logit_bias: float | None  # ratio of the logit-bias baseline, or an upper bound on it; rare-token perplexity only
+    is_bound: bool = False
 
     @property
     def share(self) -> float:
@@ -52,7 +54,7 @@ class Change:
 
     @property
     def improves(self) -> bool:
-        """Whether the metric is better by at least LEAST, and its ratio is below the bound of the logit-bias baseline."""
+        """Whether the metric is better by at least LEAST, and its ratio is below that of the logit-bias baseline."""
         bias, value = self.logit_bias, self.effect.value
         is_explained = bias is not None and value is not None and bias <= value
         return self.verdict == "better" and self.share >= LEAST and not is_explained
@@ -84,6 +86,7 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
         better: Literal["higher", "lower"] = "higher" if shown.direction == "up" else "lower"
         obstacle = unmet([declared.preconditions[need] for need in needs], comparison)
         neutral = 1.0 if kind == "ratio" else 0.0
+        bias, is_bound = _logit_bias(run, baseline, scores) if metric == EXPLAINED_BY_BIAS else (None, False)
         yield Change(
             task=scores.task,
             run=run,
@@ -93,8 +96,20 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
             title=shown.title,
             effect=comparison.effect,
             verdict=WORDS[decide(comparison, better, (neutral, neutral), obstacle)[0]],
-            logit_bias=logit_bias_bound(run, baseline, scores) if metric == EXPLAINED_BY_BIAS else None,
+            logit_bias=bias,
+            is_bound=is_bound,
         )
+
+
+def _logit_bias(run: str, baseline: str, scores: Scores) -> tuple[float | None, bool]:
+    """Return the rare-token ratio of the logit-bias baseline, and whether it is only an upper bound.
+
+    The measured baseline has one constant and the mean P(rare) of the run.
+    """
+    for one in baselines(run, scores):
+        if one.equal == "P(rare)" and one.parameters == 1:
+            return geometric_mean(one.ratios(scores, "rare").values()), False
+    return logit_bias_bound(run, baseline, scores), True
 
 
 def logit_bias_bound(run: str, baseline: str, scores: Scores) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from raretokens.errors import UserError
 from raretokens.evidence import methods
-from raretokens.evidence.decomposition import decompositions, implied
+from raretokens.evidence.decomposition import Decomposition, decompositions, implied
 from raretokens.evidence.run_sheet import Sheet
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.verdict import Verdict, conclusions, judge_all
@@ -46,21 +46,23 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     write_text(reports / "methods.csv", method_tables.to_csv(compared))
     write_text(reports / "methods.md", method_tables.to_markdown(compared, declared))
     method_tables.write_charts(compared, reports / "charts")
-    _write_decomposition(scores, declared, sheet.scale, reports)
+    split = decompositions(scores)
+    _write_decomposition(split, scores, declared, sheet.scale, reports)
     _write_papers(verdicts, declared, sheet.scale, reports)
     counts = claims.in_words(verdicts, declared)
-    write_text(reports / "findings.md", _findings(verdicts, compared))
+    write_text(reports / "findings.md", _findings(verdicts, compared, split))
     overview = summary(sheet, declared, cells, scores, counts)
     write_text(reports / "index.md", _index(overview))
     write_text(reports / "headline.json", json.dumps(claims.headline(verdicts), indent=1) + "\n")
     return counts
 
 
-def _write_decomposition(scores: AllScores, declared: Declarations, scale: str, reports: Path) -> None:
+def _write_decomposition(
+    found: list[Decomposition], scores: AllScores, declared: Declarations, scale: str, reports: Path
+) -> None:
     """Write what lowers rare-token perplexity, as CSV, a page and a chart."""
-    found, printed = decompositions(scores), implied(declared)
     write_text(reports / "decomposition.csv", decomposition.to_csv(found))
-    write_text(reports / "decomposition.md", decomposition.to_markdown(found, printed, scale))
+    write_text(reports / "decomposition.md", decomposition.to_markdown(found, implied(declared), scale))
     decomposition.write_chart(found, scores, reports / "charts/logit-bias.svg")
 
 
@@ -100,13 +102,16 @@ def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str,
     return table_cells(declared, table, scores, sheet.corpora, declared.is_paper_scale(sheet.scale, sheet.corpora))
 
 
-def _findings(verdicts: list[Verdict], compared: list[methods.Change]) -> str:
+def _findings(verdicts: list[Verdict], compared: list[methods.Change], split: list[Decomposition]) -> str:
     """Return the findings that README includes, with the numbers of the main claims."""
     main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
     bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
+    parts = {one.run: decomposition.in_words(one) for one in split}
     jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True)
     template = jinja.get_template("findings.md")
-    return template.render(of=main.__getitem__, bias=lambda run: bounds.get(run, "an unknown amount"))
+    return template.render(
+        of=main.__getitem__, bias=lambda run: bounds.get(run, "an unknown amount"), split=lambda run: parts.get(run, "")
+    )
 
 
 def _index(overview: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from raretokens.evidence.comparison import Effect
 from raretokens.evidence.decomposition import TASK, Decomposition, Implied
 from raretokens.evidence.logit_bias import frontier_points
 from raretokens.evidence.scores import AllScores
-from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, interval_text, number_text, table
+from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, interval_text, number_text, table
 from raretokens.report.figures import save
 from raretokens.report.forest import PLOT_STYLE
 
@@ -89,6 +89,25 @@ def _effect(effect: Effect) -> str:
 
 def _with_interval(text: str, interval: str) -> str:
     return f"{text} ({interval})" if interval else text
+
+
+def in_words(one: Decomposition) -> str:
+    """Return two sentences for README: the parts of the change, and the baseline with one constant at the same P(rare)."""
+    mass, within = (_change(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
+    text = f"The probability of the rare group changes by {mass}, and the perplexity within the group by {within}."
+    for rival in one.rivals:
+        if rival.equal == "P(rare)" and rival.parameters == 1:
+            rare, total = (change_text("ratio", ratio) for ratio in (rival.rare, rival.total))
+            text += f" With the same P(rare), the logit-bias baseline changes rare-token perplexity by {rare}"
+            text += f" and total perplexity by {total}."
+    return text
+
+
+def _change(effect: Effect) -> str:
+    assert effect.value is not None
+    interval = effect.seed_interval or effect.test_interval
+    ends = f" (95 % CI {' to '.join(change_text(effect.kind, end) for end in interval)})" if interval else ""
+    return f"{change_text(effect.kind, effect.value)}{ends}"
 
 
 def _rivals(one: Decomposition) -> Iterator[list[str]]:

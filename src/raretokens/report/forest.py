@@ -46,7 +46,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {  # heading -> prefixes of metrics; the
 ORDER = ["Rare tokens", "All tokens", "Isotropy of the embedding matrix", "Word similarity", "Translation",
          "Classification", "Neighbours and frequency"]  # fmt: skip
 GREEN = "#009E73"
-BIAS = "bound of the logit-bias baseline"
+BIAS = "logit-bias baseline"
 LABEL = 58  # characters per line of a label
 ROW, HEADING = 0.235, 0.34  # inches
 LIMITS = (-1.5, 2.5)  # limits of fractions; an arrow marks an interval that continues beyond
@@ -169,7 +169,7 @@ class Panel(NamedTuple):
 
     title: str
     kind: EffectKind
-    rows: list[tuple[str, Row | None, float | None]]  # run, its effect, the bound of the logit-bias baseline
+    rows: list[tuple[str, Row | None, float | None]]  # run, its effect, the logit-bias baseline
 
 
 PANELS = 4  # panels per row
