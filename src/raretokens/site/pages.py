@@ -90,7 +90,7 @@ class Pages:
         for place in (place for places in self.scale.papers.values() for place in places):
             if path in (self._reports / f"tables/{place.name}.md", self._reports / f"figures/{place.name}.md"):
                 return os.path.relpath(self.folder / place.paper.lower() / f"{place.page}.md", here)
-        known = {"papers/later.md": "later.md", "methods.md": "methods.md", "index.md": "index.md"}
+        known = {"papers/later.md": "later.md", "methods.md": "methods.md", "decomposition.md": "decomposition.md", "index.md": "index.md"}
         known |= {f"papers/{paper.lower()}.md": f"{paper.lower()}/index.md" for paper in self.scale.papers}
         inside = str(path.relative_to(self._reports)) if path.is_relative_to(self._reports) else ""
         return os.path.relpath(self.folder / known[inside] if inside in known else path, here)
@@ -202,6 +202,7 @@ class Pages:
 
     def _methods(self) -> None:
         self._add("methods", "methods", text=self._own_text("methods.md", "methods.md"), rows=_changes(self._reports))
+        self._add("decomposition", "decomposition", text=self._own_text("decomposition.md", "decomposition.md"))
 
     def _runs(self) -> None:
         self._add("runs/index", "runs", tasks={task: TASKS[task].title for task in self._run_views})
