@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from scipy.interpolate import CubicSpline
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from raretokens.evidence.scores import Scores
 
@@ -84,29 +84,43 @@ def choose(frontier: pd.DataFrame, aim: float, equal: Equal, parameters: int) ->
         equal: What the aim is.
         parameters: 1 for slope 0, 2 for any slope of the frontier.
     Returns:
-        None if no bias of the frontier reaches the aim.
+        None if no bias of the frontier reaches the aim. If all cost more than a total perplexity, the cheapest bias.
     """
-    found = [
-        bias
-        for slope, curve in frontier.groupby("slope")
-        if parameters == 2 or slope == 0
-        if (bias := _on_curve(float(slope), curve, aim, equal))
-    ]
-    return min(found, key=lambda bias: bias.valid_rare, default=None)
+    curves = [_Curve(float(slope), rows) for slope, rows in frontier.groupby("slope") if parameters == 2 or slope == 0]
+    found = [bias for curve in curves if (bias := curve.reaching(aim, equal))]
+    if found:
+        return min(found, key=lambda bias: bias.valid_rare)
+    if equal == "total perplexity" and all(curve.lowest > aim for curve in curves):
+        return min(curves, key=lambda curve: curve.lowest).at_lowest()
+    return None
 
 
-def _on_curve(slope: float, curve: pd.DataFrame, aim: float, equal: Equal) -> Bias | None:
-    """Return the bias of one slope that reaches the aim. Of two constants with the same total perplexity the larger counts."""
-    constants = curve.constant.to_numpy(float)
-    columns = curve.drop(columns=["slope", "constant"])
-    logs = {name: CubicSpline(constants, np.log(columns[name].to_numpy(float))) for name in columns}
-    target, numbers = np.log(aim), np.log(curve[COLUMNS[equal]].to_numpy(float))
-    start = 0 if equal == "P(rare)" else int(numbers.argmin())
-    if not numbers[start] < target < numbers[-1]:
-        return None
-    constant = brentq(lambda at: float(logs[COLUMNS[equal]](at)) - target, constants[start], constants[-1])
-    at = {name: float(np.exp(log(constant))) for name, log in logs.items()}
-    return Bias(slope, float(constant), at["valid_rare"], at["test_rare"], at["test_total"])
+class _Curve:
+    """The biases of one slope, with splines of all numbers over the constant."""
+
+    def __init__(self, slope: float, rows: pd.DataFrame) -> None:
+        self.slope, self.constants = slope, rows.constant.to_numpy(float)
+        columns = rows.drop(columns=["slope", "constant"])
+        self.logs = {name: CubicSpline(self.constants, np.log(columns[name].to_numpy(float))) for name in columns}
+        place, last = int(columns.valid_total.to_numpy().argmin()), len(self.constants) - 1
+        around = self.constants[max(place - 1, 0)], self.constants[min(place + 1, last)]
+        self.cheapest = float(minimize_scalar(self.logs["valid_total"], bounds=around, method="bounded").x)
+        self.lowest = float(np.exp(self.logs["valid_total"](self.cheapest)))
+
+    def reaching(self, aim: float, equal: Equal) -> Bias | None:
+        """Return the bias that reaches the aim, or None. Of two constants with the same total the larger counts."""
+        log, start = self.logs[COLUMNS[equal]], self.constants[0] if equal == "P(rare)" else self.cheapest
+        if not float(log(start)) < np.log(aim) < float(log(self.constants[-1])):
+            return None
+        return self._bias(brentq(lambda at: float(log(at)) - np.log(aim), start, self.constants[-1]))
+
+    def at_lowest(self) -> Bias:
+        """Return the bias with the lowest total perplexity."""
+        return self._bias(self.cheapest)
+
+    def _bias(self, constant: float) -> Bias:
+        at = {name: float(np.exp(log(constant))) for name, log in self.logs.items()}
+        return Bias(self.slope, float(constant), at["valid_rare"], at["test_rare"], at["test_total"])
 
 
 def frontier_points(frontier: pd.DataFrame, parameters: int) -> tuple[np.ndarray, np.ndarray]:
@@ -115,6 +129,6 @@ def frontier_points(frontier: pd.DataFrame, parameters: int) -> tuple[np.ndarray
     The total rises from left to right. With two parameters, the validation text chooses the slope for each total perplexity.
     """
     mle = frontier[(frontier.slope == 0) & (frontier.constant == 0)].iloc[0]
-    aims = mle.valid_total * np.linspace(0.99, 1.12, 53)
+    aims = mle.valid_total * np.geomspace(1.0001, 1.12, 60)
     found = [bias for aim in aims if (bias := choose(frontier, aim, "total perplexity", parameters))]
     return np.array([bias.total for bias in found]) / mle.test_total, np.array([bias.rare for bias in found]) / mle.test_rare

@@ -93,8 +93,8 @@ def _with_interval(text: str, interval: str) -> str:
 
 def in_words(one: Decomposition) -> str:
     """Return two sentences for README: the parts of the change, and the baseline with one constant at the same P(rare)."""
-    mass, within = (_change(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
-    text = f"The probability of the rare group changes by {mass}, and the perplexity within the group by {within}."
+    mass, within = (_factor(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
+    text = f"The probability of the rare group is multiplied by {mass}, and the perplexity within the group by {within}."
     for rival in one.rivals:
         if rival.equal == "P(rare)" and rival.parameters == 1:
             rare, total = (change_text("ratio", ratio) for ratio in (rival.rare, rival.total))
@@ -103,11 +103,10 @@ def in_words(one: Decomposition) -> str:
     return text
 
 
-def _change(effect: Effect) -> str:
-    assert effect.value is not None
+def _factor(effect: Effect) -> str:
     interval = effect.seed_interval or effect.test_interval
-    ends = f" (95 % CI {' to '.join(change_text(effect.kind, end) for end in interval)})" if interval else ""
-    return f"{change_text(effect.kind, effect.value)}{ends}"
+    ends = f" (95 % CI {' to '.join(number_text(end, 3) for end in interval)})" if interval else ""
+    return f"{number_text(effect.value, 3)}{ends}"
 
 
 def _rivals(one: Decomposition) -> Iterator[list[str]]:

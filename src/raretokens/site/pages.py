@@ -90,7 +90,7 @@ class Pages:
         for place in (place for places in self.scale.papers.values() for place in places):
             if path in (self._reports / f"tables/{place.name}.md", self._reports / f"figures/{place.name}.md"):
                 return os.path.relpath(self.folder / place.paper.lower() / f"{place.page}.md", here)
-        known = {"papers/later.md": "later.md", "methods.md": "methods.md", "decomposition.md": "decomposition.md", "index.md": "index.md"}
+        known = {name: name for name in ("methods.md", "decomposition.md", "index.md")} | {"papers/later.md": "later.md"}
         known |= {f"papers/{paper.lower()}.md": f"{paper.lower()}/index.md" for paper in self.scale.papers}
         inside = str(path.relative_to(self._reports)) if path.is_relative_to(self._reports) else ""
         return os.path.relpath(self.folder / known[inside] if inside in known else path, here)
