@@ -1,7 +1,9 @@
 """Measurement of any model: its embeddings, which are read from its files, and its predictions for a text.
 
-model          a model folder, a file or a run of the pipeline; formats and word_vectors read its files
+model          a model folder, a file or a run of the pipeline; formats, word_vectors and inference_models read its files
+stored_matrix  rows of a matrix in a file, dequantised where they are integers; vocabularies names the rows
 embeddings     the embedding matrices of a folder: found by transformers_models on the meta device, or by name
+frequencies    token frequencies that are estimated where there is no text
 tokenizers     the tokenizer of a folder; texts encodes a text with it
 measurement    the metrics of each embedding; row_order arranges rows in the order that metrics expect
 predictions    perplexity, Uniq and continuations of causal models
