@@ -3,7 +3,7 @@
     cd scales/small && python ../../studies/few_seeds.py
 
 The runs of a claim keep some of their seeds. Maximum likelihood keeps all of them, where it is what they are compared with. The
-seed variance is pooled over the other runs, as it is where there are no more seeds. Writes studies/few-seeds-<scale>.csv: for
+seed variance comes from the other runs, as it does where there are no more seeds. Writes studies/few-seeds-<scale>.csv: for
 each number of seeds kept and each verdict of three, how many verdicts of fewer are the same, decide nothing instead, or decide
 otherwise. The last column says how often the interval of fewer, widened for the mean of the seeds left out, covers that mean:
 95 % if the intervals are what they say. Claims share runs, so the counts are no sample. Prints the claims of which fewer decide
@@ -21,7 +21,7 @@ import numpy as np
 from raretokens import paths
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.effects import to_additive
-from raretokens.evidence.intervals import FEWEST_SEEDS
+from raretokens.evidence.intervals import FEWEST_SEEDS, LEVEL
 from raretokens.evidence.scores import MLE, AllScores, Scores
 from raretokens.evidence.verdict import DECIDED, Outcome, judge
 from raretokens.papers.claim import Claim
@@ -58,17 +58,16 @@ def again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[i
 def _covers(claim: Claim, effects: dict[int, float], kept: tuple[int, ...], fewer: Scores) -> bool | None:
     """Whether an interval around the mean of some seeds, as wide as both vary, covers that of the others.
 
-    None without a pooled seed variance, or where an effect is not finite.
+    None without a seed variance, or where an effect is not finite.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         additive = {seed: float(to_additive(claim.effect, effect)) for seed, effect in effects.items()}
-    pooled = Comparison.of_claim(claim, fewer).pooled_variance
-    if pooled is None or not np.all(np.isfinite(list(additive.values()))):
+    posterior = Comparison.of_claim(claim, fewer).seed_posterior
+    if posterior is None or not np.all(np.isfinite(list(additive.values()))):
         return None
     own, others = ([value for seed, value in additive.items() if (seed in kept) == is_own] for is_own in (True, False))
-    both = 1 / (1 / len(own) + 1 / len(others))  # as many seeds as have the variance of the difference
-    interval = pooled.interval(float(np.mean(own)), both)
-    return interval.low <= float(np.mean(others)) <= interval.high
+    reach = posterior.reach(LEVEL) * (1 + len(own) / len(others)) ** 0.5  # the mean of the others varies, too
+    return abs(float(np.mean(own) - np.mean(others))) <= reach
 
 
 def main() -> None:

@@ -9,19 +9,20 @@ from tiny.run_sheet import DECLARED
 
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import Outcome, Verdict, judge
+from raretokens.evidence.verdict import Outcome, Verdict, judge, judge_all
 from raretokens.report.claims import in_words, main_claims, other_counts, read_csv, to_csv, verdict_counts
 from raretokens.report.paper_pages import paper_page
 
 
 def changed(verdict: Verdict, **effect) -> Verdict:
+    effect = {"interval": effect["seed_interval"], **effect} if "seed_interval" in effect else effect
     return replace(verdict, effect=replace(verdict.effect, **effect))
 
 
 def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_path):
     verdict = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     main = AGAINST.replaced(paper="P", main="m")
-    verdict = changed(replace(verdict, claim=main, reported=0.5), seed_interval=Interval(0.1, 0.6))
+    verdict = changed(replace(verdict, claim=main, reported=0.5, q=0.0123), seed_interval=Interval(0.1, 0.6))
     inconclusive = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason="why")
     ratio, value = (replace(verdict, claim=main.replaced(effect=kind)) for kind in ("ratio", "value"))
     rows = [
@@ -33,12 +34,12 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
         changed(replace(value, outcome=Outcome.NOT_RUN), value=None),
     ]
     assert main_claims(rows).split("\n") == [
-        "conclusion,paper,reported,measured,95 % interval,verdict,size",
-        "s,P table 3,+0.5,+0.35,+0.1 to +0.6,reproduced,reaches the reported effect",
-        's,P table 3,+0.5,+0.35,+0.1 to +0.4,"reproduced, one seed",smaller than reported',
-        "s,P table 3,+0.5,+0.35,+0.2 to +0.5,inconclusive,",
-        "s,P table 3,,x 1.25,x 0.5 to x 2,reproduced,no reported number",
-        "s,P table 3,0.5,,0.1 to 0.6,not run,",
+        "conclusion,paper,reported,measured,95 % interval,q,verdict,size",
+        "s,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,reproduced,reaches the reported effect",
+        's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, one seed",smaller than reported',
+        "s,P table 3,+0.5,+0.35,+0.2 to +0.5,0.012,inconclusive,reaches the reported effect",
+        "s,P table 3,,x 1.25,x 0.5 to x 2,0.012,reproduced,no reported number",
+        "s,P table 3,0.5,,0.1 to 0.6,0.012,not run,",
         "",
     ]
 
@@ -48,11 +49,27 @@ def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
     ratio = replace(one, claim=AGAINST.replaced(effect="ratio", expect="lower"), reported=0.25)
     assert ratio.fraction(0.5) == pytest.approx(0.5) and ratio.fraction(4.0) == pytest.approx(-1)
     assert changed(ratio, value=0.1, seed_interval=Interval(0.05, 0.2)).size == "larger than reported"
-    assert changed(ratio, value=0.25, seed_interval=Interval(0.2, 0.3), test_interval=Interval(0.3, 0.4)).size == (
-        "reaches the reported effect"
-    )
+    assert changed(ratio, value=0.25, seed_interval=Interval(0.2, 0.3)).size == "reaches the reported effect"
+    assert changed(ratio, value=0.5, seed_interval=Interval(0.4, 0.6)).size == "smaller than reported"
+    assert changed(ratio, value=2.0, seed_interval=Interval(1.5, 3)).size == "opposite to the reported effect"
+    assert changed(ratio, value=0.5, seed_interval=Interval(0.25, 1.0)).fraction_interval == pytest.approx((0.0, 1.0))
     same = replace(ratio, claim=ratio.claim.replaced(expect="same", margin=0.01))
     assert (same.fraction(0.5), same.size) == (None, "no reported number")
+
+
+def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, monkeypatch):
+    """Of four claims with p 0.01, 0.04, 0.2 and 0.9, q is 0.04, 0.08, 0.27 and 0.9; another paper has its own."""
+    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+    ps = {"m": 0.01, "n": 0.04, "o": 0.2, "p": 0.9, "other": 0.04, "untested": None}
+    names = {"other": "Q"}
+    claims = {name: AGAINST.replaced(paper=names.get(name, "P"), main=name) for name in ps}
+    found = {name: replace(one, name=name, claim=claims[name], p=p) for name, p in ps.items()}
+    monkeypatch.setattr("raretokens.evidence.verdict.judge", lambda name, *_: found[name])
+    verdicts = {one.name: one for one in judge_all(DECLARED.model_copy(update={"claims": claims}), {"lm": None})}
+    q = {name: verdict.q and round(verdict.q, 3) for name, verdict in verdicts.items()}
+    assert q == {"m": 0.04, "n": 0.08, "o": 0.267, "p": 0.9, "other": 0.04, "untested": None}
+    assert [name for name, verdict in verdicts.items() if verdict.outcome == "inconclusive"] == ["n", "o", "p"]
+    assert verdicts["n"].reason == "q is 0.08 among the tested claims of the paper, and a main claim needs 0.05"
 
 
 def test_conclusions_of_the_papers_are_counted_once_and_others_apart(tmp_path):
@@ -68,8 +85,12 @@ def test_conclusions_of_the_papers_are_counted_once_and_others_apart(tmp_path):
         head, "our controls,1,0,0,0,0,1", "conclusions of later papers,0,1,0,0,0,1", "all,1,1,0,0,0,2", "",
     ]  # fmt: skip
     words = in_words(many, DECLARED)
-    assert words.startswith("The 4 papers draw 2 conclusions, of which 1 could be tested. 1 is reproduced, 0 are contradicted")
-    assert words.endswith("The counts exclude 1 of our own interpretations, controls and experiments, and 1 of later papers.")
+    assert words.startswith(
+        "The 4 papers draw 2 conclusions, of which 1 could be tested. 1 is reproduced, 0 are contradicted"
+    )
+    assert words.endswith(
+        "The counts exclude 1 of our own interpretations, controls and experiments, and 1 of later papers."
+    )
 
 
 def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once():
@@ -88,8 +109,12 @@ def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_pat
     empty = judge(name, DECLARED.claims[name], Scores("lm", {}, Path("nowhere")), DECLARED)
     one = changed(replace(empty, outcome=Outcome.REPRODUCED), value=0.3, seeds=3, seed_interval=Interval(0.2, 0.4))
     small, demo = (paper_page("AGG", [one], DECLARED, scale) for scale in ("small", "demo"))
-    assert f"<details><summary>{one.claim.statement}</summary>" in small and "Caveat: " in small and "Caveat: " not in demo
-    assert f"| {one.claim.statement} | x 0.3 | x 0.2 to x 0.4 | x 0.172 | smaller than reported | 3 | table 3 |" in demo
+    assert (
+        f"<details><summary>{one.claim.statement}</summary>" in small and "Caveat: " in small and "Caveat: " not in demo
+    )
+    assert (
+        f"| {one.claim.statement} | x 0.3 | x 0.2 to x 0.4 |  | x 0.172 | smaller than reported | 3 | table 3 |" in demo
+    )
 
 
 def test_verdicts_are_read_back_as_they_were_written(tmp_path):

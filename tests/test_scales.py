@@ -37,7 +37,13 @@ def verdict(name: str, outcome: str, effect: float | None) -> Verdict:
     empty = judge(name, claim, Scores(claim.task, {}, Path("nowhere")), DECLARED)
     seed_interval = None if effect is None else Interval(effect, effect)
     test_interval = Interval(1.05, 1.07) if name == COST else None
-    found = {"value": effect, "seeds": 3, "seed_interval": seed_interval, "test_interval": test_interval}
+    found = {
+        "value": effect,
+        "seeds": 3,
+        "interval": seed_interval,
+        "seed_interval": seed_interval,
+        "test_interval": test_interval,
+    }
     return replace(empty, outcome=Outcome(outcome), effect=replace(empty.effect, **found))
 
 
@@ -52,7 +58,9 @@ def test_the_largest_scale_leads_and_what_two_scales_decide_differently_is_liste
     assert words in text and text.index("## The small scale") < text.index("## The demo scale")
     turned = text.split("## Different verdicts at the demo and the small scale")[1].strip().splitlines()
     (row,) = turned[2:]
-    assert row.startswith(f"| {DECLARED.claims[RARE].statement} | AGG table 3 | x 0.172 | x 0.3 [x 0.3 to x 0.3] | reproduced |")
+    assert row.startswith(
+        f"| {DECLARED.claims[RARE].statement} | AGG table 3 | x 0.172 | x 0.3 [x 0.3 to x 0.3] | reproduced |"
+    )
 
 
 def test_the_committed_page_is_that_of_the_committed_reports():

@@ -1,25 +1,41 @@
 """The effect of a metric between runs, with its intervals: the unit of claims, method tables and studies."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal, NamedTuple
+from functools import cached_property, reduce
+from typing import Literal
 
 import numpy as np
 
-from raretokens.evidence.effects import combined_effect, from_additive, run_of, to_additive, value_of
-from raretokens.evidence.intervals import FEWEST_SEEDS, Interval, bootstrap_interval, t_interval
+from raretokens.evidence.effects import (
+    FEWEST_ROWS,
+    Family,
+    combined_effect,
+    family_rows,
+    from_additive,
+    run_of,
+    to_additive,
+    value_of,
+)
+from raretokens.evidence.intervals import (
+    FEWEST_SEEDS,
+    LEVEL,
+    Interval,
+    Part,
+    Posterior,
+    bootstrap_interval,
+    moderated,
+    student,
+)
 from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.claim import Claim, EffectKind, Side
 
-
-class SeedVariance(NamedTuple):
-    """Standard deviation of an effect between seeds, on the additive scale, and its degrees of freedom."""
-
-    deviation: float
-    freedom: float
-
-    def interval(self, centre: float, seeds: float) -> Interval:
-        return t_interval(centre, self.deviation, self.freedom, seeds)
+Direction = Literal["lower", "higher", "same"]
+SIGNS = {
+    "left": 1,
+    "right": -1,
+    "control.left": -1,
+    "control.right": 1,
+}  # of the sides in an effect on the additive scale
 
 
 @dataclass(frozen=True)
@@ -30,13 +46,14 @@ class Effect:
     left: float | None
     right: float | None
     value: float | None  # left / right, left - right or left, minus or divided by the control's effect
-    seed_interval: Interval | None
-    test_interval: Interval | None  # None if the metric has no bootstrap resamples
+    interval: Interval | None  # of the total variance, between seeds and between test sets
+    seed_interval: Interval | None  # of the variance between seeds alone
+    test_interval: Interval | None  # of that between test sets alone; None if the metric has no bootstrap resamples
     seeds: int  # 0 if only texts are compared
 
     @property
     def has_few_seeds(self) -> bool:
-        """Whether the interval over seeds uses the pooled seed variance."""
+        """Whether the effect has fewer than three seeds, so that most of its seed variance comes from other runs."""
         return 0 < self.seeds < FEWEST_SEEDS
 
 
@@ -126,28 +143,82 @@ class Comparison:
         return float(from_additive(self.kind, float(np.mean(self.additive_effects))))
 
     @cached_property
-    def seed_interval(self) -> Interval | None:
-        """The interval over seeds, on the additive scale. With fewer than three seeds it uses the pooled seed variance."""
+    def seed_posterior(self) -> Posterior | None:
+        """The variance of the mean effect between seeds, from the rows of the same model; None if it is unknown.
+
+        Where fewer than FEWEST_ROWS rows have several seeds, it is that of Student's t of the effects of the single seeds, and
+        unknown with fewer than FEWEST_SEEDS of them.
+        """
         effects = self.additive_effects
-        if not len(effects) or not self.is_finite:
+        if not len(effects) or not self.is_finite or self.is_untrained:
             return None
-        centre = float(np.mean(effects))
-        if len(effects) >= FEWEST_SEEDS:
-            return t_interval(centre, float(np.std(effects, ddof=1)), len(effects) - 1, len(effects))
-        pooled = None if self.is_untrained else self.pooled_variance
-        return pooled and pooled.interval(centre, len(effects))
+        found = [self._part_of_family(family, runs) for family, runs in self._families.values()]
+        if None not in found:
+            return reduce(Posterior.combined, found)
+        if len(effects) < FEWEST_SEEDS:
+            return None
+        return student(float(np.std(effects, ddof=1)) / len(effects) ** 0.5, len(effects) - 1)
+
+    def _part_of_family(self, family: Family, runs: list[tuple[str, int]]) -> Posterior | None:
+        """Return the variance of the sum of the means of some runs of a family, or None if the family has too few rows."""
+        cancels = sum(sign for _, sign in runs) == 0
+        variances = family.variances(is_paired=cancels and family.p_of_seeds < 1 - LEVEL)
+        values, freedoms = (np.array([row[part] for row in variances.values()]) for part in (0, 1))
+        if len(values) < FEWEST_ROWS or np.median(values) == 0:
+            return None
+        own = [variances.get(self.scores.first_of(run), (0.0, 0.0)) for run, _ in runs]
+        return moderated(values, freedoms, [Part(*row, len(self.seed_effects)) for row in own])
+
+    @cached_property
+    def posterior(self) -> Posterior | None:
+        """The total variance of the mean effect, between seeds and between test sets; None if that of seeds is unknown."""
+        if self.seed_posterior is None or self._bootstrap is None:
+            return self.seed_posterior
+        return self.seed_posterior.plus(self.test_variance, self._bootstrap.shape[1] - 1)
+
+    @property
+    def test_variance(self) -> float:
+        """The variance between test sets that all seeds share; 0 without resamples, infinite if a resample has no number.
+
+        A resampled test set moves all seeds alike, and each seed on its own in addition. The second part is already in the
+        variance between seeds, whose scores come from one test set. With one seed the parts cannot be separated, and the
+        second is counted twice.
+        """
+        resamples = self._bootstrap
+        if resamples is None:
+            return 0.0
+        if not np.all(np.isfinite(resamples)):
+            return np.inf
+        mean, seeds = resamples.mean(axis=0), len(resamples)
+        own = float(np.sum(np.var(resamples - mean, axis=1, ddof=1))) / (seeds - 1) if seeds > 1 else 0.0
+        return max(0.0, float(np.var(mean, ddof=1)) - own / seeds)
+
+    @cached_property
+    def seed_interval(self) -> Interval | None:
+        """The interval over seeds alone, on the additive scale."""
+        return self._interval_of(self.seed_posterior)
 
     @cached_property
     def test_interval(self) -> Interval | None:
-        """The interval over the test set, on the additive scale; None if no side has bootstrap resamples."""
-        if not self.seed_effects or not self.is_finite:
+        """The interval over the test set alone, on the additive scale; None if no side has bootstrap resamples."""
+        if not self.seed_effects or not self.is_finite or self._bootstrap is None:
             return None
-        bootstrap = self._bootstrap
-        return None if bootstrap is None else bootstrap_interval(float(np.mean(self.additive_effects)), bootstrap)
+        return bootstrap_interval(self._centre, self._bootstrap.mean(axis=0))
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """The interval of the total variance, on the additive scale. If only texts are compared, that over the test set."""
+        return self.test_interval if self.is_untrained else self._interval_of(self.posterior)
 
     @property
-    def intervals(self) -> list[Interval]:
-        return [interval for interval in (self.seed_interval, self.test_interval) if interval]
+    def _centre(self) -> float:
+        return float(np.mean(self.additive_effects))
+
+    def _interval_of(self, posterior: Posterior | None) -> Interval | None:
+        if posterior is None:
+            return None
+        reach = posterior.reach(LEVEL)
+        return Interval(self._centre - reach, self._centre + reach)
 
     @property
     def effect(self) -> Effect:
@@ -156,6 +227,7 @@ class Comparison:
             left=self._mean_of("left"),
             right=self._mean_of("right"),
             value=self.mean,
+            interval=self._rescaled(self.interval),
             seed_interval=self._rescaled(self.seed_interval),
             test_interval=self._rescaled(self.test_interval),
             seeds=len(self.seed_effects.keys() - {None}),
@@ -170,23 +242,36 @@ class Comparison:
         """Transform an interval from the additive scale to the scale of the effect."""
         return interval and Interval(*(float(from_additive(self.kind, end)) for end in interval))
 
-    def direction(self, low: float, high: float) -> Literal["lower", "higher", "same"] | None:
-        """Return where all intervals lie, or None if they do not agree: below `low`, above `high`, or between the two.
+    def p_values(self, low: float, high: float) -> dict[Direction, float]:
+        """Direction -> two-sided p of the hypothesis that the effect lies elsewhere.
 
-        If only texts are compared, the effects themselves are used instead of intervals.
+        `lower` is below `low`, `higher` above `high`, and `same` between the two, which needs both one-sided tests. p is below
+        0.05 exactly where the interval excludes the rest. If only texts are compared, p is 0 or 1.
         """
         low, high = (float(to_additive(self.kind, bound)) for bound in (low, high))
-        points = [Interval(effect, effect) for effect in map(float, self.additive_effects)]
-        intervals = points if self.is_untrained else self.intervals
-        if all(interval.is_below(low) for interval in intervals):
-            return "lower"
-        if all(interval.is_above(high) for interval in intervals):
-            return "higher"
-        return "same" if low < high and all(interval.is_inside(low, high) for interval in intervals) else None
+        if self.is_untrained:
+            least, most = (float(end(self.additive_effects)) for end in (np.min, np.max))
+            found = {"lower": most < low, "higher": least > high, "same": low < high and low <= least and most <= high}
+            return {direction: 0.0 if holds else 1.0 for direction, holds in found.items()}
+        if self.posterior is None:
+            return {}
+        centre, posterior = self._centre, self.posterior
+        return {
+            "lower": float(posterior.p(low - centre)) if centre < low else 1.0,
+            "higher": float(posterior.p(centre - high)) if centre > high else 1.0,
+            "same": float(max(posterior.p(centre - low), posterior.p(high - centre)))
+            if low < high and low < centre < high
+            else 1.0,
+        }
 
-    @property
+    def direction(self, low: float, high: float) -> Direction | None:
+        """Return where the interval lies: below `low`, above `high`, between the two, or None if it contains a bound."""
+        found = self.p_values(low, high)
+        return next((direction for direction, p in found.items() if p < 1 - LEVEL), None)
+
+    @cached_property
     def _bootstrap(self) -> np.ndarray | None:
-        """The effect on resampled test sets, as the mean over seeds on the additive scale; shape (resamples,).
+        """The effect of each seed on resampled test sets, on the additive scale; shape (seeds, resamples).
 
         None if no side has resamples; NaN if one side has resamples and another side has none.
         """
@@ -197,45 +282,31 @@ class Comparison:
                 return None
             numbers = [np.array(np.nan) if values is None else values for values in found]
             with np.errstate(divide="ignore", invalid="ignore"):
-                rows.append(to_additive(self.kind, combined_effect(self.kind, numbers)))
-        return np.mean(rows, axis=0) if rows else None
+                rows.append(np.atleast_1d(to_additive(self.kind, combined_effect(self.kind, numbers))))
+        return np.array(np.broadcast_arrays(*rows)) if rows else None
 
     def _resamples(self, side: Side, run: str | None) -> np.ndarray | None:
         return None if run is None or side.at is not None else self.scores.bootstrap(run, side.metric)
 
     @cached_property
-    def pooled_variance(self) -> SeedVariance | None:
-        """The largest seed variance of this effect among runs of the same model and text with at least two seeds, or None.
+    def _sides_of_runs(self) -> dict[str, list[tuple[int, Side]]]:
+        """Run -> its sides with their signs, without the sides that need no model."""
+        found: dict[str, list[tuple[int, Side]]] = {}
+        for name, side in self.all_sides.items():
+            if not side.data and (run := self.runs[name]):
+                found.setdefault(run, []).append((SIGNS[name], side.replaced(runs=[run], reported=None)))
+        return found
 
-        A comparison with fewer than three seeds uses it. The variance of a method's own seeds may be larger, so the verdict
-        reports the number of seeds. A comparison of two runs compares each run with maximum likelihood, whose seeds then
-        enter every difference. Hence k runs of n seeds do not have k (n - 1) degrees of freedom but, with equal variances, 4
-        k (n - 1) / (k + 3) (Satterthwaite). The same number is used for a metric of a single run, because runs with a common
-        seed share their initialization and the order of the text.
-        """
-        runs = [run for name, run in self.runs.items() if name in self.sides and not self.sides[name].data]
-        if None in runs:
-            return None
-        alone, own = len(set(runs)) == 1, self.scores.lines[runs[0]]
-        others = [run for run in self.scores.repetitions if self.scores.lines[run].same_model(own)]
-        found = [self._moved(run, run if alone else self.scores.baseline_run(run)) for run in others]
-        samples = [effects for effects in found if len(effects) > 1 and np.all(np.isfinite(effects))]
-        if not samples:
-            return None
-        variance = max(np.var(effects, ddof=1) for effects in samples)
-        # The effect of the control is assumed to have the same variance.
-        deviation = float(np.sqrt(2 * variance if self.control else variance))
-        freedom = sum(len(effects) - 1 for effects in samples) * 4 / (len(samples) + 3)
-        return SeedVariance(deviation, freedom) if deviation else None
-
-    def _moved(self, run: str, other: str | None) -> np.ndarray:
-        """Return the additive effects, per seed, of the same comparison between other runs, without its control."""
-        if other is None:
-            return np.array([])
-        left = self.runs["left"]
-        sides = {
-            name: side if side.data else side.replaced(runs=[run if self.runs[name] == left else other])
-            for name, side in self.sides.items()
-        }
-        thaw = self.scores.option(left, "until") if left else None
-        return Comparison(self.kind, sides, self.scores, thaw=thaw).additive_effects
+    @cached_property
+    def _families(self) -> dict[str, tuple[Family, list[tuple[str, int]]]]:
+        """Name -> a family of rows, and the runs of the effect that are in it, each with its sign."""
+        found: dict[str, tuple[Family, list[tuple[str, int]]]] = {}
+        for run, sides in self._sides_of_runs.items():
+            sign, line = sides[0][0], self.scores.lines[run]
+            own = [(sign * other, side) for other, side in sides]
+            metrics = [(part, side.metric, side.at) for part, side in own]
+            name = f"{line.model} {line.tokens} {line.reverse} {metrics}"
+            if name not in found:
+                found[name] = Family(family_rows(self.kind, own, line, self.scores, self.thaw_step)), []
+            found[name][1].append((run, sign))
+        return found

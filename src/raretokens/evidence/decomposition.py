@@ -116,7 +116,8 @@ def implied(declared: Declarations) -> list[Implied]:
     for table in PRINTED:
         reported = declared.reported(table)
         numbers = {
-            row: [reported.mean(row, "PPL", group) for group in ("Rare", "Total")] for row in dict.fromkeys(reported.rows)
+            row: [reported.mean(row, "PPL", group) for group in ("Rare", "Total")]
+            for row in dict.fromkeys(reported.rows)
         }
         for row, own in numbers.items():
             if row == "MLE" or None in own or row in seen:

@@ -1,19 +1,24 @@
-"""The number of one side of a comparison, and the effect between two sides.
+"""The number of one side of a comparison, the effect between two sides, and the rows that say how much seeds move it.
 
 Effects are averaged on an additive scale, which is the logarithm for a ratio and the identity for a difference or a value.
 """
 
 import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from scipy.special import fdtrc
 
+from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.claim import Claim, EffectKind, Side
 from raretokens.papers.declarations import Declarations
 
-NEIGHBOURS = "neighbours.rare"  # a share that is computed from the nearest neighbours listed in a score file
+FEWEST_ROWS = 2  # of a family, with several seeds each; fewer cannot tell how alike variances are
+NEIGHBOURS = ("neighbours.rare", "neighbours.queries")  # computed from the nearest neighbours listed in a score file
 
 
 def effect(kind: EffectKind, left: float, right: float | None) -> float:
@@ -87,15 +92,18 @@ def value_of(side: Side, scores: Scores, thaw: float | None) -> Value | None:
         return None
     if side.at is not None:
         return scores.over_seeds(run, lambda name: _on_curve(side, scores, name, thaw))
-    if side.metric == NEIGHBOURS:
-        return scores.over_seeds(run, lambda name: _rare_neighbours(scores.read(name) or {}))
+    if side.metric in NEIGHBOURS:
+        return scores.over_seeds(run, lambda name: _of_neighbours(side.metric, scores.read(name) or {}))
     return scores.value(run, side.metric)
 
 
-def _rare_neighbours(score: dict) -> float | None:
-    """Return the share of the rare group among the nearest neighbours of all queries, or None without neighbours."""
-    groups = [group for _, listed in score.get("neighbours", []) for _, _, group in listed]
-    return groups.count("rare") / len(groups) if groups else None
+def _of_neighbours(metric: str, score: dict) -> float | None:
+    """Return the number of queries, or the share of the rare group among the neighbours of all of them; None without any."""
+    groups = [[group for _, _, group in listed] for _, listed in score.get("neighbours", [])]
+    if metric == "neighbours.queries":
+        return float(len(groups)) if groups else None
+    flat = [group for own in groups for group in own]
+    return flat.count("rare") / len(flat) if flat else None
 
 
 def _on_curve(side: Side, scores: Scores, name: str, thaw: float | None) -> float | None:
@@ -104,20 +112,94 @@ def _on_curve(side: Side, scores: Scores, name: str, thaw: float | None) -> floa
     A number is a fraction of the last step, and the nearest point counts. `until` is the run's option of that name, and the
     last point that is not after it counts.
     """
-    curve = _curve(side.metric, scores.points(name))
+    x, y = scores.curve(name, side.metric)
     moment = (scores.option(name, "until") or thaw) if side.at == "until" else side.at
-    if curve.empty or moment is None:
+    if not len(x) or moment is None:
         return None
     if isinstance(moment, str):
-        ends = {"first": curve.y.iloc[0], "last": curve.y.iloc[-1], "lowest": curve.y.min(), "highest": curve.y.max()}
-        return float(ends[moment])
+        return float({"first": y[0], "last": y[-1], "lowest": y.min(), "highest": y.max()}[moment])
     if side.at == "until":
-        return float(curve.y[curve.x <= moment].iloc[-1])
-    return float(curve.y.iloc[(curve.x - moment * curve.x.iloc[-1]).abs().argmin()])
+        return float(y[x <= moment][-1])
+    return float(y[np.abs(x - moment * x[-1]).argmin()])
 
 
-def _curve(metric: str, points: pd.DataFrame) -> pd.DataFrame:
-    """Return x and y of `series.group`, or of all groups of `series`."""
-    series, _, group = metric.partition(".")
-    own = (points.series == series) & ((points.group == group) | (not group))
-    return points.loc[own, ["x", "y"]].astype(float)
+def family_rows(
+    kind: EffectKind, sides: list[tuple[int, Side]], line: SheetLine, scores: Scores, thaw: float | None
+) -> dict[str, dict[int, float]]:
+    """Return row -> seed -> the number that a run has in an effect, for all runs of the same model and text.
+
+    Args:
+        kind: of the effect.
+        sides: those of one run with their signs on the additive scale, where they are summed.
+        line: that of the run.
+        scores: scores of the task.
+        thaw: the step that `at: until` means for a run without that option.
+    """
+    found: dict[str, dict[int, float]] = {}
+    for row in (row for row in scores.repetitions if scores.lines[row].same_model(line)):
+        values = [value_of(side.replaced(runs=[row]), scores, thaw) for _, side in sides]
+        numbers = [dict(zip(value.seeds, value.values, strict=True)) if value else {} for value in values]
+        common = [seed for seed in numbers[0] if all(seed in of for of in numbers)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = [
+                [sign * to_additive(kind, of[seed]) for seed in common]
+                for (sign, _), of in zip(sides, numbers, strict=True)
+            ]
+        sums = zip(common, np.sum(parts, axis=0), strict=True)
+        found[row] = {seed: float(number) for seed, number in sums if np.isfinite(number)}
+    return found
+
+
+@dataclass(frozen=True)
+class Family:
+    """Rows of the same model, text and metric: row -> seed -> number, on the additive scale.
+
+    Where seeds move all rows alike, the common part of a seed cancels from a difference of two rows.
+    """
+
+    rows: dict[str, dict[int, float]]
+
+    @cached_property
+    def several(self) -> dict[str, dict[int, float]]:
+        """The rows with several seeds."""
+        return {name: row for name, row in self.rows.items() if len(row) > 1}
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds that most rows with several seeds have."""
+        sets = Counter(tuple(sorted(row)) for row in self.several.values())
+        return max(sets, key=lambda one: (sets[one], len(one)), default=())
+
+    @cached_property
+    def balanced(self) -> np.ndarray:
+        """The rows that have exactly these seeds; shape (rows, seeds)."""
+        rows = [row for row in self.several.values() if tuple(sorted(row)) == self.seeds]
+        return np.array([[row[seed] for seed in self.seeds] for row in rows]).reshape(len(rows), len(self.seeds))
+
+    @cached_property
+    def p_of_seeds(self) -> float:
+        """p of the F test of a two-way layout that a seed moves all rows alike; 1 with fewer than FEWEST_ROWS rows."""
+        rows, seeds = self.balanced.shape
+        if rows < FEWEST_ROWS:
+            return 1.0
+        rest = self.balanced - self.balanced.mean(1, keepdims=True)
+        common = rest.mean(0)
+        between, within = rows * np.sum(common**2), np.sum((rest - common) ** 2) / (rows - 1)
+        return float(fdtrc(seeds - 1, (rows - 1) * (seeds - 1), between / within)) if within > 0 else 1.0
+
+    def variances(self, is_paired: bool) -> dict[str, tuple[float, float]]:
+        """Return row -> its variance between seeds and the degrees of freedom, for the rows with several seeds.
+
+        With `is_paired` the mean of a seed over rows is subtracted first. It takes a share of the degrees of freedom.
+        """
+        common, share = dict.fromkeys({seed for row in self.several.values() for seed in row}, 0.0), 1.0
+        if is_paired:
+            rest = self.balanced - self.balanced.mean(1, keepdims=True)
+            common, share = dict(zip(self.seeds, rest.mean(0), strict=True)), 1 - 1 / len(rest)
+        found = {}
+        for name, row in self.several.items():
+            numbers = np.array([number - common[seed] for seed, number in row.items() if seed in common])
+            freedom = (len(numbers) - 1) * (share if tuple(sorted(row)) == self.seeds else 1.0)
+            if freedom > 0:
+                found[name] = float(np.sum((numbers - numbers.mean()) ** 2)) / freedom, freedom
+        return found

@@ -131,4 +131,6 @@ def frontier_points(frontier: pd.DataFrame, parameters: int) -> tuple[np.ndarray
     mle = frontier[(frontier.slope == 0) & (frontier.constant == 0)].iloc[0]
     aims = mle.valid_total * np.geomspace(1.0001, 1.12, 60)
     found = [bias for aim in aims if (bias := choose(frontier, aim, "total perplexity", parameters))]
-    return np.array([bias.total for bias in found]) / mle.test_total, np.array([bias.rare for bias in found]) / mle.test_rare
+    return np.array([bias.total for bias in found]) / mle.test_total, np.array(
+        [bias.rare for bias in found]
+    ) / mle.test_rare

@@ -62,6 +62,9 @@ class Scores:
     outdated: list[str] = field(default_factory=list)  # runs whose score file was made with other parameters
     resamples: dict[str, pd.DataFrame] = field(default_factory=dict)
     series: dict[str, pd.DataFrame] = field(default_factory=dict)  # points of runs, each file read once
+    curves: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = field(
+        default_factory=dict
+    )  # run and metric -> x and y
     ignored: frozenset[str] = frozenset()  # repetitions that are left out
 
     @cached_property
@@ -143,6 +146,10 @@ class Scores:
         """Return a run and its repetitions."""
         return self.repetitions.get(run, [run])
 
+    def first_of(self, run: str) -> str:
+        """Return the run that a run repeats, or the run itself."""
+        return next((first for first, names in self.repetitions.items() if run in names), run)
+
     def scored(self, run: str) -> bool:
         """Whether a run or one of its repetitions has scores."""
         return any(self.read(name) is not None for name in self.repeats(run))
@@ -209,7 +216,9 @@ class Scores:
         """Return the metric on resampled test sets, which are the same for all runs, or None if there are no resamples."""
         if name not in self.resamples:
             path = self.folder / f"{name}.bootstrap.csv"
-            exists = path.is_file() and path.read_bytes().strip() and self.read(name)  # may have no column without a model
+            exists = (
+                path.is_file() and path.read_bytes().strip() and self.read(name)
+            )  # may have no column without a model
             parts = [pd.read_csv(path) if exists else pd.DataFrame()]
             if self.number(name, "ppl_within.total") is not None:
                 parts.append(pd.read_csv(self.folder / f"{name}.decomposition.bootstrap.csv"))
@@ -236,6 +245,14 @@ class Scores:
             exists = path.is_file() and self.read(name) is not None
             self.series[name] = csv_files.read_csv(path) if exists else pd.DataFrame(columns=POINTS, dtype=str)
         return self.series[name]
+
+    def curve(self, name: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return x and y of the run's points of `series.group`, or of all groups of `series`; shape (points,)."""
+        if (name, metric) not in self.curves:
+            points, (series, _, group) = self.points(name), metric.partition(".")
+            own = (points.series == series) & ((points.group == group) | (not group))
+            self.curves[name, metric] = tuple(points.loc[own, axis].to_numpy(float) for axis in ("x", "y"))
+        return self.curves[name, metric]
 
     def points_file(self, name: str) -> Path:
         return self.folder / f"{name}.csv"

@@ -1,20 +1,20 @@
 """Verdicts on the conclusions of the papers.
 
-A claim is decided if all intervals of its effect, over seeds and over the test set, lie on one side of its threshold. A claim
-of no change is decided if they all lie inside its margin, or all outside. With fewer than three seeds the seed variance is
-pooled from other runs of the same model, and the verdict reports the number of seeds.
+A claim is decided if the interval of its effect lies on one side of its threshold. A claim of no change is decided if the
+interval lies inside its margin, or outside. The interval has the variance between seeds and between test sets. q is p corrected
+for the number of claims of the paper that were tested.
 """
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from raretokens.evidence.comparison import Comparison, Effect
-from raretokens.evidence.effects import reported_effect, to_additive
+from raretokens.evidence.effects import reported_effect, to_additive, value_of
 from raretokens.evidence.intervals import FEWEST_SEEDS, Interval
 from raretokens.evidence.scores import Scores
-from raretokens.papers.claim import Claim, Precondition, Reference
+from raretokens.papers.claim import Claim, Precondition, Reference, Side
 from raretokens.papers.declarations import Declarations
 
 
@@ -30,8 +30,9 @@ class Outcome(StrEnum):
 
 NO_POOL = "no other runs of this model have a seed variance to pool"
 DECIDED = (Outcome.REPRODUCED, Outcome.CONTRADICTED)
-COVERED = "an interval contains the threshold"
-SMALLER = f"{COVERED}; no interval reaches the reported effect"
+COVERED = "the interval contains the threshold"
+SMALLER = f"{COVERED}; the interval does not reach the reported effect"
+HIGHEST_Q = 0.05  # of a main claim that is decided
 
 
 class Size(StrEnum):
@@ -40,6 +41,7 @@ class Size(StrEnum):
     REACHED = "reaches the reported effect"
     SMALLER = "smaller than reported"
     LARGER = "larger than reported"
+    OPPOSITE = "opposite to the reported effect"
     NO_NUMBER = "no reported number"
 
 
@@ -54,10 +56,12 @@ class Verdict:
     effect: Effect
     reported: float | None  # the effect that the paper reports
     runs: tuple[str, ...]
+    p: float | None = None  # two-sided; below 0.05 if the claim is decided; None if it was not tested or is exact
+    q: float | None = None  # p by Benjamini and Hochberg among the tested claims of the paper
 
     @property
     def is_of_few_seeds(self) -> bool:
-        """Whether the verdict is decided by the pooled seed variance."""
+        """Whether the verdict is decided with fewer than three seeds."""
         return self.outcome in DECIDED and self.effect.has_few_seeds
 
     def fraction(self, number: float | None) -> float | None:
@@ -70,30 +74,61 @@ class Verdict:
         if number is None or self.reported is None or claim.margin is not None or lacks_control:
             return None
         own, whole = (
-            float(to_additive(claim.effect, one) - to_additive(claim.effect, claim.neutral)) for one in (number, self.reported)
+            float(to_additive(claim.effect, one) - to_additive(claim.effect, claim.neutral))
+            for one in (number, self.reported)
         )
         return own / whole if whole and math.isfinite(own) else None
 
     @property
     def main_interval(self) -> Interval | None:
-        """The interval over seeds, or the interval over the test set if there is none over seeds."""
-        return self.effect.seed_interval or self.effect.test_interval
+        """The interval of the total variance, or the interval over the test set alone if the seed variance is unknown."""
+        return self.effect.interval or self.effect.test_interval
 
     @property
     def size(self) -> Size | None:
-        """The effect compared with the reported effect by all intervals; None if the effect was not measured."""
+        """The interval compared with the reported effect; None if the effect was not measured."""
         if self.fraction(self.effect.value) is None:
             return Size.NO_NUMBER if self.effect.value is not None else None
-        intervals = [one for one in (self.effect.seed_interval, self.effect.test_interval) if one]
-        ends = [[self.fraction(end) or 0.0 for end in one] for one in intervals or [(self.effect.value,)]]
-        if all(max(pair) < 1 for pair in ends):
+        ends = self.fraction_interval or Interval(1.0, 1.0)
+        if ends.is_below(0):
+            return Size.OPPOSITE
+        if ends.is_below(1):
             return Size.SMALLER
-        return Size.LARGER if all(min(pair) > 1 for pair in ends) else Size.REACHED
+        return Size.LARGER if ends.is_above(1) else Size.REACHED
+
+    @property
+    def fraction_interval(self) -> Interval | None:
+        """The interval as fractions of the reported effect, or None without an interval or a reported effect."""
+        ends = [self.fraction(end) for end in self.main_interval or (None,)]
+        return None if None in ends else Interval(*sorted(ends))
 
 
 def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict]:
-    """Return the verdicts on all claims."""
-    return [judge(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
+    """Return the verdicts on all claims. A main claim is decided only if its q is at most HIGHEST_Q."""
+    found = [judge(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
+    return [_of_many(one) for one in with_q(found)]
+
+
+def with_q(verdicts: list[Verdict]) -> list[Verdict]:
+    """Return the verdicts with q, which is Benjamini and Hochberg's adjusted p among the tested claims of a paper."""
+    from scipy.stats import false_discovery_control  # slow to import, and only reports need it
+
+    families: dict[str, dict[str, float]] = {}
+    for one in verdicts:
+        if one.p is not None:
+            families.setdefault(one.claim.paper, {})[one.name] = one.p
+    q: dict[str, float] = {}
+    for p in families.values():
+        q |= dict(zip(p, map(float, false_discovery_control(list(p.values()))), strict=True))
+    return [replace(one, q=q.get(one.name)) for one in verdicts]
+
+
+def _of_many(verdict: Verdict) -> Verdict:
+    """Return a main claim as inconclusive if it is decided by its own interval, but not among the claims of its paper."""
+    if not verdict.claim.main or verdict.outcome not in DECIDED or verdict.q is None or verdict.q <= HIGHEST_Q:
+        return verdict
+    reason = f"q is {verdict.q:.2g} among the tested claims of the paper, and a main claim needs {HIGHEST_Q}"
+    return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
 
 
 def conclusions(verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
@@ -122,7 +157,15 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
         effect=comparison.effect,
         reported=reported,
         runs=tuple(dict.fromkeys(runs)),
+        p=_p(comparison, claim) if outcome in (*DECIDED, Outcome.INCONCLUSIVE) else None,
     )
+
+
+def _p(comparison: Comparison, claim: Claim) -> float | None:
+    """Return the smallest p of the outcomes that a claim can have, or None without a variance."""
+    if comparison.is_untrained or comparison.posterior is None:
+        return None
+    return min(comparison.p_values(*claim.margins).values())
 
 
 def decide(
@@ -143,7 +186,7 @@ def decide(
         return Outcome.NOT_TESTABLE, obstacle
     if not all(map(math.isfinite, effects.values())):
         return Outcome.INCONCLUSIVE, "the effect is not finite"
-    if comparison.seed_interval is None and not comparison.is_untrained:
+    if comparison.interval is None and not comparison.is_untrained:
         return Outcome.INCONCLUSIVE, f"only {len(effects)} of {FEWEST_SEEDS} seeds were run, and {NO_POOL}"
     direction = comparison.direction(*bounds)
     if direction is None:
@@ -161,17 +204,17 @@ def _missing_metric(comparison: Comparison) -> str | None:
 
 
 def _is_smaller(claim: Claim, comparison: Comparison, reported: float) -> bool:
-    """Whether all intervals end before the paper's effect, seen from the threshold.
+    """Whether the interval ends before the paper's effect, seen from the threshold.
 
     False for a claim of no change, and if the paper does not report the control.
     """
-    intervals = comparison.intervals
-    if claim.margin is not None or not intervals:
+    interval = comparison.interval
+    if claim.margin is not None or interval is None:
         return False
     if claim.control and any(side.reported is None for side in claim.all_sides.values()):
         return False
     far, turn = (float(to_additive(claim.effect, number)) for number in (reported, claim.threshold))
-    return all(interval.is_below(far) if far > turn else interval.is_above(far) for interval in intervals)
+    return interval.is_below(far) if far > turn else interval.is_above(far)
 
 
 def unmet(preconditions: Iterable[Precondition], comparison: Comparison) -> str | None:
@@ -221,5 +264,5 @@ def _number_of(run: str, metric: str, scores: Scores) -> float | None:
     """Return the mean of a metric, or the run's option for `options.<name>`."""
     if metric.startswith("options."):
         return scores.fact(run, metric)
-    value = scores.value(run, metric)
+    value = value_of(Side(runs=[run], metric=metric, data=run not in scores.lines), scores, None)
     return value.mean if value else None

@@ -17,9 +17,9 @@ from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, few_seeds_text, interval_text, number_text
 
 MEANINGS = {
-    Outcome.REPRODUCED: "every interval lies on the side of the threshold of the claim, or inside its margin of no change",
-    Outcome.CONTRADICTED: "every interval lies on the other side of the threshold, or outside the margin of no change",
-    Outcome.INCONCLUSIVE: "an interval contains the threshold, or no seed variance is known",
+    Outcome.REPRODUCED: "the interval lies on the side of the threshold of the claim, or inside its margin of no change",
+    Outcome.CONTRADICTED: "the interval lies on the other side of the threshold, or outside the margin of no change",
+    Outcome.INCONCLUSIVE: "the interval contains the threshold, or no seed variance is known",
     Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs",
     Outcome.NOT_RUN: "a run or a metric is missing",
 }
@@ -44,6 +44,10 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
     "verdict": lambda verdict: verdict.outcome,
     "size": lambda verdict: size_text(verdict),
     "fraction": lambda verdict: number_text(verdict.fraction(verdict.effect.value), 3),
+    "fraction_low": lambda verdict: number_text(verdict.fraction_interval and verdict.fraction_interval.low, 3),
+    "fraction_high": lambda verdict: number_text(verdict.fraction_interval and verdict.fraction_interval.high, 3),
+    "p": lambda verdict: number_text(verdict.p, 2),
+    "q": lambda verdict: number_text(verdict.q, 2),
     "reason": lambda verdict: verdict.reason,
     "left": lambda verdict: number_text(verdict.effect.left, 6),
     "right": lambda verdict: number_text(verdict.effect.right, 6),
@@ -79,7 +83,7 @@ def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
         return None if math.isnan(row[key]) else float(row[key])
 
     def interval(key: str) -> Interval | None:
-        low, high = number(f"{key}_low"), number(f"{key}_high")
+        low, high = number(f"{key}low"), number(f"{key}high")
         return None if low is None or high is None else Interval(low, high)
 
     return Verdict(
@@ -92,12 +96,15 @@ def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
             left=number("left"),
             right=number("right"),
             value=number("measured"),
-            seed_interval=interval("seeds"),
-            test_interval=interval("test"),
+            interval=interval(""),
+            seed_interval=interval("seeds_"),
+            test_interval=interval("test_"),
             seeds=int(row.seeds),
         ),
         reported=number("reported"),
         runs=tuple(filter(None, row.runs.split(" / "))),
+        p=number("p"),
+        q=number("q"),
     )
 
 
@@ -147,7 +154,9 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
 def main_claims(verdicts: list[Verdict]) -> str:
     """Return the main claims as CSV, one per line."""
     rows = [_main_columns(verdict) for verdict in verdicts if verdict.claim.main]
-    return csv_files.to_csv(rows, ["conclusion", "paper", "reported", "measured", "95 % interval", "verdict", "size"])
+    return csv_files.to_csv(
+        rows, ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size"]
+    )
 
 
 def headline(verdicts: list[Verdict]) -> dict[str, float]:
@@ -167,14 +176,15 @@ def _main_columns(verdict: Verdict) -> dict[str, str]:
         "reported": effect_text(kind, verdict.reported),
         "measured": effect_text(kind, verdict.effect.value),
         "95 % interval": interval_text(kind, verdict.main_interval),
+        "q": number_text(verdict.q, 2),
         "verdict": ", ".join(filter(None, [verdict.outcome, few_seeds_text(verdict)])),
         "size": size_text(verdict),
     }
 
 
 def size_text(verdict: Verdict) -> str:
-    """Return how a reproduced effect compares with the reported effect. Empty for other outcomes, where it would mislead."""
-    return verdict.size or "" if verdict.outcome == Outcome.REPRODUCED else ""
+    """Return how the interval of a tested effect compares with the reported effect."""
+    return verdict.size or "" if verdict.outcome in TESTED else ""
 
 
 def verdict_counts(verdicts: list[Verdict], declared: Declarations) -> str:

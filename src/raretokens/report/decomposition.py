@@ -83,7 +83,7 @@ def _measured(found: list[Decomposition]) -> list[str]:
 
 
 def _effect(effect: Effect) -> str:
-    interval = effect.seed_interval or effect.test_interval
+    interval = effect.interval or effect.test_interval
     return _with_interval(effect_text(effect.kind, effect.value), interval_text(effect.kind, interval))
 
 

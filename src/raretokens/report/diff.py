@@ -18,7 +18,7 @@ from raretokens.report.tables import escaped
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 MERGE_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
 CLAIMS = "claims.csv"
-INTERVALS = (("seeds_low", "seeds_high"), ("test_low", "test_high"))
+INTERVALS = (("low", "high"), ("seeds_low", "seeds_high"), ("test_low", "test_high"))
 WIDER = 2.0  # largest factor of change of an interval's width; other runs may change the pooled seed variance
 
 

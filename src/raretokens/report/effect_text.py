@@ -74,6 +74,8 @@ def _end(interval: Interval | None, end: int) -> str:
 
 EFFECT_COLUMNS: dict[str, Callable[[Effect], str]] = {  # column of a CSV file -> its text
     "measured": lambda effect: number_text(effect.value),
+    "low": lambda effect: _end(effect.interval, 0),
+    "high": lambda effect: _end(effect.interval, 1),
     "seeds_low": lambda effect: _end(effect.seed_interval, 0),
     "seeds_high": lambda effect: _end(effect.seed_interval, 1),
     "test_low": lambda effect: _end(effect.test_interval, 0),
@@ -82,10 +84,11 @@ EFFECT_COLUMNS: dict[str, Callable[[Effect], str]] = {  # column of a CSV file -
 
 
 def named_intervals(effect: Effect) -> dict[str, Interval]:
-    """Return the intervals by name: over seeds, over the test set."""
+    """Return the intervals by name: of the total variance, between seeds alone, and between test sets alone."""
     over_seeds = "pooled seed variance" if effect.has_few_seeds else "seeds"
-    both = {over_seeds: effect.seed_interval, "test set": effect.test_interval}
-    return {name: interval for name, interval in both.items() if interval}
+    parts = {over_seeds: effect.seed_interval, "test set": effect.test_interval}
+    found = {name: interval for name, interval in parts.items() if interval}
+    return {"total": effect.interval, **found} if len(found) > 1 and effect.interval else found
 
 
 def few_seeds_text(verdict: Verdict) -> str:

@@ -12,16 +12,19 @@ from raretokens.report.effect_text import (
     interval_text,
     measured_text,
     named_intervals,
+    number_text,
     table,
 )
 
 EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
-HEAD = ["claim", "measured", "95 % interval", "reported", "size", "seeds", "place"]
+HEAD = ["claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "place"]
 ABOUT = """\
 A measured effect is the first run's metric divided by the second's (x), or minus the second's (+ or -), as a mean over seeds. The
-interval is over seeds where there are several, else over the test set. With fewer than three seeds it uses the largest seed
-variance among runs of the same model (*pooled seed variance*). A verdict needs every interval, over seeds and over the test set.
+interval has the variance between seeds and the variance between test sets. Other runs of the same model and text help to
+estimate the seed variance, most of all with fewer than three seeds (*pooled seed variance*). q is the p value, corrected for the
+number of tested claims of the paper. The size compares the interval with the reported effect.
 """
+
 
 def paper_page(name: str, verdicts: list[Verdict], declared: Declarations, scale: str) -> str:
     """Return the page of a reproduced paper."""
@@ -81,7 +84,9 @@ def _why(verdicts: list[Verdict]) -> str:
 def _by_verdict(own: list[Verdict], verdicts: list[Verdict], declared: Declarations, scale: str) -> Iterator[str]:
     """Yield a table for each verdict, followed by the reasons and caveats."""
     effects = dict.fromkeys(declared.claims, "not measured")
-    effects |= {one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts if one.effect.value is not None}
+    effects |= {
+        one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts if one.effect.value is not None
+    }
     for outcome in reversed(Outcome):
         found = [one for one in own if one.outcome == outcome]
         if not found:
@@ -90,7 +95,14 @@ def _by_verdict(own: list[Verdict], verdicts: list[Verdict], declared: Declarati
         yield from ("", f"{MEANINGS[outcome].capitalize()}.", "", *table(HEAD, [_row(one) for one in found]), "")
         for one in found:
             if prose := list(_prose(one, effects, scale)):
-                yield from (f"<details><summary>{one.claim.statement}</summary>", "", " ".join(prose), "", "</details>", "")
+                yield from (
+                    f"<details><summary>{one.claim.statement}</summary>",
+                    "",
+                    " ".join(prose),
+                    "",
+                    "</details>",
+                    "",
+                )
 
 
 def _row(verdict: Verdict) -> list[str]:
@@ -98,7 +110,16 @@ def _row(verdict: Verdict) -> list[str]:
     measured, reported = (effect_text(kind, number) for number in (verdict.effect.value, verdict.reported))
     seeds = few_seeds_text(verdict) or str(verdict.effect.seeds or "")
     interval = interval_text(kind, verdict.main_interval)
-    return [claim.statement, measured, interval, reported, size_text(verdict), seeds, claim.place]
+    return [
+        claim.statement,
+        measured,
+        interval,
+        number_text(verdict.q, 2),
+        reported,
+        size_text(verdict),
+        seeds,
+        claim.place,
+    ]
 
 
 def _prose(verdict: Verdict, effects: dict[str, str], scale: str) -> Iterable[str]:
@@ -108,8 +129,11 @@ def _prose(verdict: Verdict, effects: dict[str, str], scale: str) -> Iterable[st
         yield sentence(f"Reason: {verdict.reason}")
     intervals = named_intervals(verdict.effect)
     if len(intervals) > 1:
-        shown = [f"{interval_text(kind, interval)} ({name})" for name, interval in intervals.items()]
-        yield f"The 95 % intervals are {' and '.join(shown)}."
+        shown = [f"{interval_text(kind, interval)} ({name})" for name, interval in intervals.items() if name != "total"]
+        yield f"The components alone give the 95 % intervals {' and '.join(shown)}."
+    if (ends := verdict.fraction_interval) is not None:
+        middle, low, high = (number_text(number, 3) for number in (verdict.fraction(verdict.effect.value), *ends))
+        yield f"The measured effect is {middle} of the reported one ({low} to {high})."
     if claim.unreported:
         yield sentence(f"The paper reports no such effect: {claim.unreported}")
     texts = {Outcome.REPRODUCED: claim.but, Outcome.CONTRADICTED: claim.why, Outcome.INCONCLUSIVE: claim.why}
