@@ -23,8 +23,8 @@ means over the rare targets of the test text. Training can lower rare-token perp
 more probability, or it can tell rare types apart better. Only the second is knowledge about rare types. A constant that is
 added to the logits of all rare types changes P(rare) and leaves the perplexity within the group as it is.
 
-All numbers are ratios to maximum likelihood of the same seed, and intervals are 95 % intervals over seeds. The AUC says how well
-P(rare) ranks positions with a rare target above the others. Its change is a difference.
+All numbers are ratios to maximum likelihood of the same seed. The 95 % intervals cover seeds and the test set. The AUC says how
+well P(rare) ranks positions with a rare target above the others. Its change is a difference.
 """
 BASELINE = """\
 The *logit-bias baseline* needs no training. It adds a bias to the logits of a trained maximum-likelihood model. With one
@@ -32,7 +32,8 @@ parameter, the bias is a constant on all rare types. With two, it is that consta
 adjustment). Its parameters are chosen on the validation text, and its perplexities are those of the test text. It is compared
 with a run twice. *P(rare)*: the baseline gives rare types the same mean probability. *Total perplexity*: it costs as much. With
 two parameters, the slope is the one with the lowest rare-token perplexity on the validation text. The last column divides the
-rare-token perplexity of the run by that of the baseline. A run is better than the baseline where the interval is below 1.
+rare-token perplexity of the run by that of the baseline. Its interval is over seeds. A run is better than the baseline where
+it is below 1.
 """
 IMPLIED = """\
 The papers report no P(rare), but their perplexities restrict it. AGG reports that 0.2 % of the test tokens are rare. The total
@@ -104,7 +105,7 @@ def in_words(one: Decomposition) -> str:
 
 
 def _factor(effect: Effect) -> str:
-    interval = effect.seed_interval or effect.test_interval
+    interval = effect.interval or effect.test_interval
     ends = f" (95 % CI {' to '.join(number_text(end, 3) for end in interval)})" if interval else ""
     return f"{number_text(effect.value, 3)}{ends}"
 
