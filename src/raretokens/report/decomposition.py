@@ -46,19 +46,19 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 def to_csv(found: list[Decomposition]) -> str:
     """Return a line for each part of each run, and a line for each of its baselines."""
     head = ["run", "objective", "number", "seeds", *EFFECT_COLUMNS, "total"]
-    rows = []
+    rows: list[dict[str, str]] = []
     for one in found:
+        seeds = str(one.effects["ppl.rare"].seeds)
+        of_run = {"run": one.run, "objective": one.objective, "seeds": seeds}
         for metric, effect in one.effects.items():
-            cells = [show(effect) for show in EFFECT_COLUMNS.values()]
-            rows.append([one.run, one.objective, metric, str(effect.seeds), *cells, ""])
+            rows.append(of_run | {"number": metric} | {name: show(effect) for name, show in EFFECT_COLUMNS.items()})
         for rival in one.rivals:
             name = f"logit bias, {rival.parameters} parameter{'s' * (rival.parameters - 1)}, equal {rival.equal}"
-            seeds = str(one.effects["ppl.rare"].seeds)
-            ends = [number_text(end) for end in rival.interval or ()] or ["", ""]
-            total = number_text(rival.total)
-            rows.append([one.run, one.objective, name, seeds, number_text(rival.rare), "", "", "", "", total])
-            rows.append([one.run, one.objective, f"run / ({name})", seeds, number_text(rival.advantage), *ends, "", "", ""])
-    return csv_files.to_csv(rows, head)
+            rows.append(of_run | {"number": name, "measured": number_text(rival.rare), "total": number_text(rival.total)})
+            low, high = map(number_text, rival.interval or (None, None))
+            ends = {"seeds_low": low, "seeds_high": high}
+            rows.append(of_run | {"number": f"run / ({name})", "measured": number_text(rival.advantage)} | ends)
+    return csv_files.to_csv(([row.get(name, "") for name in head] for row in rows), head)
 
 
 def to_markdown(found: list[Decomposition], printed: list[Implied], scale: str) -> str:
