@@ -93,14 +93,12 @@ def _with_interval(text: str, interval: str) -> str:
 
 
 def in_words(one: Decomposition) -> str:
-    """Return two sentences for README: the parts of the change, and the baseline with one constant at the same P(rare)."""
+    """Return two sentences for README, whose subject is the run: the parts of its change, and the logit-bias baseline."""
     mass, within = (_factor(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
-    text = f"The probability of the rare group is multiplied by {mass}, and the perplexity within the group by {within}."
+    text = f"It multiplies P(rare) by {mass} and the perplexity within the rare group by {within}."
     for rival in one.rivals:
         if rival.equal == "P(rare)" and rival.parameters == 1:
-            rare, total = (change_text("ratio", ratio) for ratio in (rival.rare, rival.total))
-            text += f" With the same P(rare), the logit-bias baseline changes rare-token perplexity by {rare}"
-            text += f" and total perplexity by {total}."
+            text += f" The logit-bias baseline reaches {change_text('ratio', rival.rare)} with the same P(rare)."
     return text
 
 
