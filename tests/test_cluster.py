@@ -28,7 +28,7 @@ def test_the_paper_scale_is_three_jobs_with_what_its_largest_run_needs(tmp_path,
     monkeypatch.chdir(tmp_path)
     asked = Cluster(gpus=1, gpu="a100", partition="gpu", at_once=8, options=["--account=mine"])
     shared, runs, *_, reports = cluster.jobs(load(ROOT / "scales/paper/params.yaml"), asked)
-    assert "train-lm@lm6-mle predict-lm@lm6-mle score-lm@lm6-mle" in runs.targets
+    assert "train-lm@lm6-mle predict-lm@lm6-mle score-lm@lm6-mle decompose-lm@lm6-mle" in runs.targets
     assert (runs.array, runs.gpus, shared.gpus, reports.targets) == (f"1-{len(runs.targets)}%8", 1, 0, [""])
     assert 100 < runs.hours < 400 and 20 < runs.memory < 30 and 12 < shared.memory < 18
     first, second, third = (" ".join(one) for one in cluster.commands([shared, runs, reports], asked, ROOT))
@@ -73,7 +73,7 @@ def test_the_main_runs_are_those_that_the_main_conclusions_name():
     assert {"awd-mle-2", "awd-mle-finetune-2"} <= names
     assert {"awd-mle", "base-agg-2", "base-agg-3", "agg-3"} <= names
     made = run_targets(declared, only=needed) + run_targets(declared, continued=True, only=needed)
-    assert len(made) == len(needed) and "train-lm@agg predict-lm@agg score-lm@agg" in made
+    assert len(made) == len(needed) and "train-lm@agg predict-lm@agg score-lm@agg decompose-lm@agg" in made
 
 
 def test_one_seed_of_each_run_is_the_first():

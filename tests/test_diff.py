@@ -157,7 +157,7 @@ def test_a_report_that_is_gone_is_out(world, name):
             "no column",
         ),
         (lambda text: b"", "not written by any known version: No columns"),
-        (lambda text: text + b'"never closed', "not as any version writes it"),
+        (lambda text: text + b'"never closed', "not written by any known version"),
     ],
     ids=["merge", "utf-16", "column", "empty", "quote"],
 )

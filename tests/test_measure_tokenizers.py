@@ -252,7 +252,7 @@ def test_tokens_beyond_the_rows_and_unknown_words_are_noted_and_not_measured(fol
     pairs = [("w1", "w2", 1.0), ("w3", "w4", 2.0), ("w5", "w7", 3.0), ("w1", "unseen", 4.0), ("w2", "w650", 5.0)]
     sets = {"known": pairs, "unknown": [("one", "two", 1.0), ("w1", "three", 2.0)]}
     one, _ = measure_model(load_model(str(folder)), Options(Texts(path, path), similarity_sets=sets), print)
-    assert "18 tokens of the text have ids beyond its 600 rows" in "".join(one.notes)
+    assert "18 of the counted tokens have ids beyond its 600 rows" in "".join(one.notes)
     assert one.metrics["similarity_pairs"][0] == {"known": 3 / 5}
     assert "word similarity of unknown: no pair has rows" in "".join(one.notes)
 

@@ -140,7 +140,7 @@ def test_the_index_names_the_corpora_when_they_are_not_the_scale_s(tmp_path):
     build.write(sheet.replaced(corpora={**sheet.corpora, "lm": "my-text"}), DECLARED, tmp_path)
     text = (tmp_path / "index.md").read_text()
     assert DECLARED.scales["demo"].text not in text and "`my-text` (language models)" in text
-    assert DECLARED.scales["demo"].hides in text and "not the one that this scale was made for" in text
+    assert DECLARED.scales["demo"].hides in text and "not the default text of this scale" in text
 
 
 def test_an_include_that_cannot_be_filled_is_one_line(tmp_path):

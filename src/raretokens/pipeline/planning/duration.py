@@ -128,10 +128,12 @@ def counted(key: str) -> tuple[Counts, int, float | None]:
 def random_batches(job: TrainJob, rows: int, micro_batch: int, processes: int = 1) -> list[Batch]:
     """Return the micro-batches of one process in a training step on random text, which have the shapes of real ones.
 
-    Sentences have the mean length of the task; documents have uniform lengths up to `block`.
+    Sentences have the mean length of the task; documents have uniform lengths up to `block`. A step with batch normalisation is
+    not shared among processes.
     """
     run, training = job.run, job.training
     task = describe(run.task)
+    processes = 1 if task.whole_updates else processes
     longest = {"bitext": 2 * (task.positions or training.block), "documents": training.block}.get(task.kind)
     length = SPARE * max(training.tokens_per_step, training.block) + 1
     with tempfile.TemporaryDirectory(prefix="raretokens-") as name:
