@@ -136,7 +136,7 @@ def test_an_address_opens_its_claim_and_its_run(shown):
     window = shown(RARE_CLAIM)
     evidence = window.locator("details.claim[open] .evidence")
     evidence.wait_for()
-    assert "858.11" in evidence.inner_text()
+    assert "852.415" in evidence.inner_text()
     evidence.locator("a").first.click()
     run = window.locator("details[id=run-agg][open]")
     run.locator(".plot svg.marks").wait_for()

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from raretokens import tasks
+from raretokens.errors import UserError
 from raretokens.pipeline.machine.cards import Card
 from raretokens.pipeline.planning.memory import FLOAT
 from raretokens.pipeline.planning.operations import Counts, count_batch
@@ -128,12 +129,11 @@ def counted(key: str) -> tuple[Counts, int, float | None]:
 def random_batches(job: TrainJob, rows: int, micro_batch: int, processes: int = 1) -> list[Batch]:
     """Return the micro-batches of one process in a training step on random text, which have the shapes of real ones.
 
-    Sentences have the mean length of the task; documents have uniform lengths up to `block`. A step with batch normalisation is
-    not shared among processes.
+    Sentences have the mean length of the task; documents have uniform lengths up to `block`. Tasks that train on one process do
+    not share a step.
     """
     run, training = job.run, job.training
     task = describe(run.task)
-    processes = 1 if task.whole_updates else processes
     longest = {"bitext": 2 * (task.positions or training.block), "documents": training.block}.get(task.kind)
     length = SPARE * max(training.tokens_per_step, training.block) + 1
     with tempfile.TemporaryDirectory(prefix="raretokens-") as name:
@@ -143,4 +143,7 @@ def random_batches(job: TrainJob, rows: int, micro_batch: int, processes: int = 
         )
         add_labels(folder, task.kind, run.shape.get("classes", 0), training.block)
         updates, _ = tasks.load(run.task).training_data(job, folder)
-        return PreparedUpdates(updates, rows, micro_batch, 0, processes)[0].batches
+        try:
+            return PreparedUpdates(updates, rows, micro_batch, 0, processes)[0].batches
+        except UserError:  # the task trains on one process only, as its training says
+            return PreparedUpdates(updates, rows, micro_batch, 0, 1)[0].batches
