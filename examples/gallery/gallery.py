@@ -223,8 +223,8 @@ def _panels(cloud: pd.DataFrame, titles: list[str], labels: tuple[str, str], lim
             axis.set(xlim=(-limit, limit), ylim=(-limit, limit))
     figure.supxlabel(labels[0], fontsize=9)
     figure.supylabel(labels[1], fontsize=9)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=3, markerscale=2)
+    shown = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=3, markerscale=2)
     return figure
 
 
