@@ -20,8 +20,8 @@ ABOUT = """\
 A language model gives a target the probability p(target) = P(group) x p(target | group), where the group is the frequency group
 of the target. So the perplexity of rare targets is the perplexity within the rare group, divided by P(rare). Both are geometric
 means over the rare targets of the test text. Training can lower rare-token perplexity in two ways. It can give all rare types
-more probability, or it can tell rare types apart better. Only the second is knowledge about rare types. A constant that is
-added to the logits of all rare types changes P(rare) and leaves the perplexity within the group as it is.
+more probability, or it can tell rare types apart better. A constant that is added to the logits of all rare types can do only
+the first. It leaves the perplexity within the group as it is.
 
 All numbers are ratios to maximum likelihood of the same seed. The 95 % intervals cover seeds and the test set. The AUC says how
 well P(rare) ranks positions with a rare target above the others. Its change is a difference.
