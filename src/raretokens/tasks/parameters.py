@@ -1,6 +1,6 @@
 """Define params.yaml as frozen objects: the keys that all tasks share. pipeline/config.py adds the sections of the tasks."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, PositiveFloat
 
@@ -17,6 +17,7 @@ TestSet = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 # Keys of a user's own files: task, split or extra test set, and side.
 Own = Annotated[str, Field(pattern=r"^(lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9_-]*-(source|target))$")]
 Update = Annotated[int, Field(ge=0)]
+Precision = Literal["float32", "bfloat16"]
 
 
 class ModelConfig(Strict):
@@ -36,6 +37,8 @@ class ModelConfig(Strict):
     rule: RuleChoice | None = None
     betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] | None = None
     weight_decay: Annotated[float, Field(ge=0.0)] | None = None
+    label_smoothing: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    precision: Precision | None = None
     snapshot_every: Count | None = None
     stop_window: Count | None = None
 
