@@ -2,6 +2,7 @@
 
 import fnmatch
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -94,6 +95,26 @@ class Method(Section):
 
     does: str = Field(description="effect of the objective, in one sentence")
     choose: str = Field(description="advice on when to choose it, in one sentence")
+
+
+class Search(Section):
+    """How options of runs were chosen, where the repository documents it: data/paper/searches.yaml."""
+
+    objectives: list[str] = Field([], description="objectives of the runs; default: all")
+    tasks: list[TaskName] = Field([], description="tasks of the runs; default: all")
+    models: list[str] = Field([], description="model configs of the runs; default: all")
+    options: list[str] = Field([], description="options of the run lines that the entry explains")
+    bounds: str = Field("", description="bounds of the search, or none; default: not recorded")
+    trials: int | None = Field(None, description="number of tried values; default: not recorded")
+    rule: str = Field("", description="selection rule; default: not recorded")
+    source: str = Field(description="file of the repository that documents the choice")
+
+    def explains(self, task: str, model: str, objective: str, options: Collection[str]) -> bool:
+        """Whether the entry describes a run. An entry with options describes only runs that set one of them."""
+        wanted = ((task, self.tasks), (model, self.models), (objective, self.objectives))
+        return all(not allowed or name in allowed for name, allowed in wanted) and (
+            not self.options or any(option in self.options for option in options)
+        )
 
 
 COLUMNS = ["row", "column", "group", "value", "note"]

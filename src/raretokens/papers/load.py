@@ -9,7 +9,7 @@ from typing import Any
 
 from raretokens.errors import UserError, nearest
 from raretokens.papers.claim import Claim, Precondition
-from raretokens.papers.declarations import Declarations, Method, Metric, Paper, Scale
+from raretokens.papers.declarations import Declarations, Method, Metric, Paper, Scale, Search
 from raretokens.papers.figure import Figure
 from raretokens.papers.table import Column, Table
 from raretokens.papers.task_names import TASKS, USUAL
@@ -48,6 +48,11 @@ def load_declarations(folder: Path) -> Declarations:
 def load_figures(folder: Path) -> dict[str, Figure]:
     """Load the figures of a folder."""
     return _named(folder / "figures.yaml", Figure)
+
+
+def load_searches(folder: Path) -> dict[str, Search]:
+    """Load how the options of runs were chosen. Only the checklist needs these declarations."""
+    return _named(folder / "searches.yaml", Search)
 
 
 def _named(path: Path, kind: type) -> dict[str, Any]:

@@ -7,18 +7,21 @@ from pathlib import Path
 
 from raretokens import csv_files, paths
 from raretokens.errors import UserError
+from raretokens.evidence.scores import AllScores
 from raretokens.files import failure, write_text
 from raretokens.papers.declarations import Declarations
-from raretokens.papers.load import load_declarations
+from raretokens.papers.load import load_declarations, load_searches
 from raretokens.pipeline import trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import run_sheet
+from raretokens.pipeline.jobs import run_sheet, train_job
 from raretokens.pipeline.verify import verify
-from raretokens.report import build, include, scales
+from raretokens.report import build, checklist, claims, include, scales
 from raretokens.report.diff import compare, to_markdown
 from raretokens.report.revision import Revision
 from raretokens.tools.cli import argument, command
+
+CHECKLIST = "small"  # the scale whose trainings the checklist describes
 
 
 @command(argument("table", help="such as agg-3"))
@@ -74,9 +77,30 @@ def write_trained(arguments: argparse.Namespace) -> None:
 @command(argument("folder", type=Path))
 def compare_scales(arguments: argparse.Namespace) -> None:
     declared = _declared()
-    claims = scales.read(root(), declared)
-    write_text(arguments.folder / "evidence.md", scales.to_markdown(claims, declared, scales.spent(root())))
-    write_text(arguments.folder / "verdict.md", scales.in_words(claims, declared) + "\n")
+    verdicts = scales.read(root(), declared)
+    write_text(arguments.folder / "evidence.md", scales.to_markdown(verdicts, declared, scales.spent(root())))
+    write_text(arguments.folder / "verdict.md", scales.in_words(verdicts, declared) + "\n")
+    facts = checklist_facts(root(), CHECKLIST, declared)
+    rows = checklist.rows(facts)
+    write_text(arguments.folder / "checklist.csv", checklist.to_csv(rows))
+    write_text(arguments.folder / "checklist.md", checklist.to_markdown(rows, facts))
+
+
+def checklist_facts(top: Path, scale: str, declared: Declarations) -> checklist.Facts:
+    """Read what the checklist of a scale needs. `top`: the folder of the code."""
+    folder = top / "scales" / scale
+    parameters = load(folder / paths.PARAMETERS)
+    reports = folder / paths.REPORTS
+    return checklist.Facts(
+        name=scale,
+        reports=reports,
+        declared=declared,
+        scores=AllScores(run_sheet(parameters), reports / "runs"),
+        verdicts=list(claims.read_csv(reports / "claims.csv", declared).values()),
+        searches=load_searches(declared.folder),
+        keep=lambda task, run: train_job(parameters, parameters.run(task, run)).training.keep,
+        trained={(one["task"], one["run"]): one for one in csv_files.read_csv(folder / trained.FILE).to_dict("records")},
+    )
 
 
 @command(argument("revision", nargs="?", default="HEAD", help="default: HEAD"))

@@ -1,0 +1,208 @@
+"""The reproducibility checklist of each paper: validation loss, search, hours, hardware and energy of its runs."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import mean
+
+from raretokens import csv_files
+from raretokens.evidence.run_sheet import SheetLine
+from raretokens.evidence.scores import MLE, Scores
+from raretokens.evidence.verdict import Verdict
+from raretokens.papers.declarations import Declarations, Search
+from raretokens.report.cells import Cell
+from raretokens.report.effect_text import number_text, table
+
+UNKNOWN, NO_SEARCH = "not recorded", "no search"
+Key = tuple[str, str]  # task and run
+WATTS = 10.0  # an assumption, stated on the page: a core with its share of memory and cooling
+ABOUT = f"""\
+# Checklists of the papers' numbers
+
+Reproducibility tracks ask how each number was obtained. This page answers for every run behind a measured number of the
+{{scale}} scale. The [CSV file](checklist.csv) has the same rows. Rows that need no model are left out.
+
+* *Numbers* counts the cells of the paper's result tables that the run fills. *Claims* counts the claims that use the run.
+* *Validation loss* is the loss of the kept checkpoint, in nats per target, as a mean over the seeds ± half their range. A mean
+  of several checkpoints has no validation loss of its own. There the table shows the loss of the last checkpoint.
+* *Search*, *trials* and *rule* describe options of the method, and options of the evaluation.
+  [`searches.yaml`](../data/paper/searches.yaml) declares them with the page that documents each choice. A method without
+  options on its run line uses the defaults, which [follow its paper](objectives.md) with few exceptions.
+* *Hours* is the training time of one seed, as a mean. Several trainings shared a machine, so the time depends on its load.
+* *Energy* is the training energy of all seeds with known hours. It assumes {WATTS:g} W for each core, and nothing was metered.
+
+All methods share the settings of their model config. How the learning rates, dropout, model sizes and training steps of the
+{{scale}} scale were chosen is not recorded. Trainings that were repeated after a change of the code, and runs that were given
+up, are not recorded either. Time and energy of prediction and scoring are not measured.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run with its repetitions, as text. Unknown facts are `not recorded`."""
+
+    paper: str
+    task: str
+    run: str
+    seeds: str
+    numbers: str
+    claims: str
+    validation_loss: str
+    checkpoint: str
+    search: str
+    trials: str
+    rule: str
+    source: str
+    hours: str
+    machine: str
+    kwh: str
+
+
+HEAD = {
+    "run": "run",
+    "seeds": "seeds",
+    "numbers": "numbers",
+    "claims": "claims",
+    "validation_loss": "validation loss",
+    "checkpoint": "checkpoint",
+    "search": "search",
+    "trials": "trials",
+    "rule": "rule",
+    "hours": "hours",
+    "machine": "hardware",
+    "kwh": "energy (kWh)",
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the checklist reads of a scale."""
+
+    name: str
+    reports: Path
+    declared: Declarations
+    scores: dict[str, Scores]
+    verdicts: list[Verdict]
+    searches: dict[str, Search]
+    keep: Callable[[str, str], int | str]  # task and run -> `keep` of its training
+    trained: dict[Key, dict[str, str]]  # line of trained.csv
+
+
+def rows(facts: Facts) -> list[Row]:
+    """Return a row for each paper and run, in the order of the papers and of the run sheet."""
+    found = []
+    for paper in facts.declared.papers:
+        numbers, claims = _numbers(paper, facts), _claims(paper, facts)
+        for task, part in facts.scores.items():
+            for run in part.repetitions:
+                used = numbers[task, run], claims[task, run]
+                if any(used) and part.read(run):
+                    found.append(_row(paper, part, run, used, facts))
+    return found
+
+
+def to_csv(found: list[Row]) -> str:
+    return csv_files.to_csv(map(asdict, found), [field.name for field in fields(Row)])
+
+
+def to_markdown(found: list[Row], facts: Facts) -> str:
+    """Return the page, with a table for each paper."""
+    lines = [ABOUT.format(scale=facts.name)]
+    for paper in facts.declared.papers:
+        own = [row for row in found if row.paper == paper]
+        shown = [[_short(name, getattr(row, name)) for name in HEAD] for row in own]
+        lines += [f"## {paper}", "", _gaps(own), "", *table(list(HEAD.values()), shown), ""]
+    return "\n".join(lines)
+
+
+def _short(name: str, text: str) -> str:
+    """Return a cell of the page. The CSV file has the names of processors in full."""
+    return f"`{text}`" if name == "run" else text.replace("(R)", "").replace(" Processor", "")
+
+
+def _gaps(own: list[Row]) -> str:
+    """Return a sentence with the numbers of runs that lack a fact."""
+    kinds = {"search": "search", "trials": "number of trials", "rule": "selection rule", "hours": "training time"}
+    counts = {title: sum(UNKNOWN in getattr(row, name) for row in own) for name, title in kinds.items()}
+    missing = ", ".join(f"{title} ({count})" for title, count in counts.items() if count)
+    gaps = f"Gaps, with the number of runs: {missing}." if missing else "No fact is missing."
+    return f"The table has {len(own)} runs. {gaps}"
+
+
+def _numbers(paper: str, facts: Facts) -> Counter[Key]:
+    """Return the number of measured cells with a reported number for each run, in the paper's result tables."""
+    counts: Counter[Key] = Counter()
+    for name, one in facts.declared.tables.items():
+        if one.paper == paper and not one.facts and not one.neighbours:
+            lines = csv_files.read_csv(facts.reports / f"tables/{name}.csv").to_dict("records")
+            for cell in (Cell(**line) for line in lines):
+                if cell.reported and cell.measured and cell.runs:
+                    task, _, run = cell.runs.split()[0].rpartition("/")
+                    counts[task or one.task, run] += 1
+    return counts
+
+
+def _claims(paper: str, facts: Facts) -> Counter[Key]:
+    """Return the number of measured claims of the paper that use each run."""
+    measured = (one for one in facts.verdicts if one.claim.paper == paper and one.effect.value is not None)
+    return Counter((one.claim.task, run) for one in measured for run in set(one.runs))
+
+
+def _row(paper: str, part: Scores, run: str, used: tuple[int, int], facts: Facts) -> Row:
+    line, runs = part.lines[run], [name for name in part.repetitions[run] if part.read(name)]
+    keep = facts.keep(part.task, run)
+    known = [facts.trained.get((part.task, name), {}) for name in runs]
+    hours = [float(one["hours"]) for one in known if one.get("hours")]
+    machines = sorted({one["machine"] for one in known if one.get("machine")})
+    entries = list(_searches(part.task, line, facts.searches))
+    searched = [one for one in entries if one.bounds != NO_SEARCH] or entries
+    return Row(
+        paper=paper,
+        task=part.task,
+        run=run,
+        seeds=str(len(runs)),
+        numbers=str(used[0]),
+        claims=str(used[1]),
+        validation_loss=_loss([facts.reports / f"curves/{part.task}/{name}.csv" for name in runs], keep),
+        checkpoint="best validation loss" if keep == "best" else "last" if keep == 1 else f"mean of the last {keep}",
+        search="; ".join(dict.fromkeys(one.bounds or UNKNOWN for one in searched)),
+        trials="; ".join(dict.fromkeys(UNKNOWN if one.trials is None else str(one.trials) for one in searched)),
+        rule="; ".join(dict.fromkeys(one.rule or UNKNOWN for one in entries)),
+        source=" ".join(dict.fromkeys(one.source for one in entries if one.source)),
+        hours=_hours(hours, len(runs)),
+        machine=" or ".join(machines) or UNKNOWN,
+        kwh=number_text(sum(hours) * WATTS / 1000, 2) if hours else UNKNOWN,
+    )
+
+
+def _searches(task: str, line: SheetLine, searches: dict[str, Search]) -> Iterator[Search]:
+    """Yield the declared entries of a run, and an entry without facts for the options that no entry explains."""
+    found = [one for one in searches.values() if one.explains(task, line.model, line.objective, line.options)]
+    yield from found
+    explained = {option for one in found for option in one.options}
+    if unexplained := [option for option in line.options if option not in explained]:
+        yield Search(bounds=f"{', '.join(unexplained)}: {UNKNOWN}", source="")
+    elif not found:
+        rule = "no option" if line.objective == MLE else "the paper's values"
+        yield Search(bounds=NO_SEARCH, trials=0, rule=rule, source="docs/objectives.md")
+
+
+def _loss(curves: list[Path], keep: int | str) -> str:
+    """Return the validation loss of the kept checkpoint, as a mean over seeds ± half the range."""
+    values = []
+    for file in curves:
+        if file.is_file():
+            column = csv_files.read_csv(file)["valid_nll"]
+            losses = [float(text) for text in column if text]
+            values += [min(losses) if keep == "best" else losses[-1]] if losses else []
+    if not values:
+        return UNKNOWN
+    spread = f" ± {(max(values) - min(values)) / 2:.3f}" if len(values) > 1 else ""
+    return f"{mean(values):.3f}{spread}"
+
+
+def _hours(hours: list[float], seeds: int) -> str:
+    if not hours:
+        return UNKNOWN
+    return f"{mean(hours):.2f}" + (f" ({len(hours)} of {seeds} seeds known)" if len(hours) < seeds else "")
