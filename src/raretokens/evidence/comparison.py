@@ -27,7 +27,7 @@ from raretokens.evidence.intervals import (
     student,
 )
 from raretokens.evidence.scores import Scores, Value
-from raretokens.papers.claim import Claim, EffectKind, Side
+from raretokens.papers.claim import EffectKind, Expectation, Side
 
 Direction = Literal["lower", "higher", "same"]
 SIGNS = {
@@ -71,7 +71,7 @@ class Comparison:
     thaw: float | None = None  # step at which the rows of a run thaw; None: the option `until` of the left run
 
     @classmethod
-    def of_claim(cls, claim: Claim, scores: Scores) -> "Comparison":
+    def of_claim(cls, claim: Expectation, scores: Scores) -> "Comparison":
         """Return the comparison of a claim."""
         control = {name: side for name, side in claim.all_sides.items() if name not in claim.sides}
         return cls(claim.effect, claim.sides, scores, control)
@@ -82,7 +82,7 @@ class Comparison:
 
     @property
     def is_untrained(self) -> bool:
-        """Whether only texts are compared, so that there are no seeds and no test set."""
+        """Whether no side has seeds: texts are compared, or fixed models. Texts have no test set either."""
         return all(side.data for side in self.all_sides.values())
 
     @cached_property
@@ -171,10 +171,17 @@ class Comparison:
 
     @cached_property
     def posterior(self) -> Posterior | None:
-        """The total variance of the mean effect, between seeds and between test sets; None if that of seeds is unknown."""
-        if self.seed_posterior is None or self._bootstrap is None:
+        """The total variance of the mean effect, between seeds and between test sets; None if that of seeds is unknown.
+
+        For fixed models it is the variance between test sets alone.
+        """
+        resamples = self._bootstrap
+        if resamples is None or self.seed_posterior is None and not (self.is_untrained and self.is_finite):
             return self.seed_posterior
-        return self.seed_posterior.plus(self.test_variance, self._bootstrap.shape[1] - 1)
+        freedom = min(resamples.shape[1] - 1, *(self.scores.test_freedom(side.metric) for side in self.all_sides.values()))
+        if self.seed_posterior is None:
+            return student(self.test_variance**0.5, freedom)
+        return self.seed_posterior.plus(self.test_variance, freedom)
 
     @property
     def test_variance(self) -> float:
@@ -207,8 +214,8 @@ class Comparison:
 
     @cached_property
     def interval(self) -> Interval | None:
-        """The interval of the total variance, on the additive scale. If only texts are compared, that over the test set."""
-        return self.test_interval if self.is_untrained else self._interval_of(self.posterior)
+        """The interval of the total variance, on the additive scale."""
+        return self._interval_of(self.posterior)
 
     @property
     def _centre(self) -> float:
@@ -246,10 +253,10 @@ class Comparison:
         """Direction -> two-sided p of the hypothesis that the effect lies elsewhere.
 
         `lower` is below `low`, `higher` above `high`, and `same` between the two, which needs both one-sided tests. p is below
-        0.05 exactly where the interval excludes the rest. If only texts are compared, p is 0 or 1.
+        0.05 exactly where the interval excludes the rest. If only texts are compared, which have no variance, p is 0 or 1.
         """
         low, high = (float(to_additive(self.kind, bound)) for bound in (low, high))
-        if self.is_untrained:
+        if self.is_untrained and self.posterior is None:
             least, most = (float(end(self.additive_effects)) for end in (np.min, np.max))
             found = {"lower": most < low, "higher": least > high, "same": low < high and low <= least and most <= high}
             return {direction: 0.0 if holds else 1.0 for direction, holds in found.items()}

@@ -1,6 +1,7 @@
 """Scores of the runs on the run sheet. Runs that differ only in their seed are repetitions of one run."""
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -224,6 +225,10 @@ class Scores:
                 parts.append(pd.read_csv(self.folder / f"{name}.decomposition.bootstrap.csv"))
             self.resamples[name] = pd.concat(parts, axis=1)
         return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
+
+    def test_freedom(self, metric: str) -> float:
+        """Return the degrees of freedom of the test set: those of its units. Infinite where resamples have fewer."""
+        return math.inf
 
     def fact(self, name: str, path: str) -> Any:
         """Return `parameters.<name>`, `options.<name>` or `signatures.<metric>.<key>` of a score file, or None."""

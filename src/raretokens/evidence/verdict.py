@@ -9,13 +9,16 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 from raretokens.evidence.comparison import Comparison, Effect
 from raretokens.evidence.effects import reported_effect, to_additive, value_of
 from raretokens.evidence.intervals import FEWEST_SEEDS, Interval
 from raretokens.evidence.scores import Scores
-from raretokens.papers.claim import Claim, Precondition, Reference, Side
+from raretokens.papers.claim import Claim, Expectation, Precondition, Reference, Side
 from raretokens.papers.declarations import Declarations
+
+AnyClaim = TypeVar("AnyClaim", bound=Expectation)
 
 
 class Outcome(StrEnum):
@@ -46,11 +49,11 @@ class Size(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Generic[AnyClaim]):
     """The result of a claim."""
 
     name: str
-    claim: Claim
+    claim: AnyClaim
     outcome: Outcome
     reason: str  # why nothing is decided; empty for decided outcomes
     effect: Effect
@@ -70,8 +73,7 @@ class Verdict:
         Return None for a claim of no change, and if the paper does not report the effect or its control.
         """
         claim = self.claim
-        lacks_control = claim.control and any(side.reported is None for side in claim.all_sides.values())
-        if number is None or self.reported is None or claim.margin is not None or lacks_control:
+        if number is None or self.reported is None or claim.margin is not None or claim.lacks_control:
             return None
         own, whole = (
             float(to_additive(claim.effect, one) - to_additive(claim.effect, claim.neutral))
@@ -103,13 +105,13 @@ class Verdict:
         return None if None in ends else Interval(*sorted(ends))
 
 
-def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict]:
+def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict[Claim]]:
     """Return the verdicts on all claims. A main claim is decided only if its q is at most HIGHEST_Q."""
     found = [judge(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
     return [_of_many(one) for one in with_q(found)]
 
 
-def with_q(verdicts: list[Verdict]) -> list[Verdict]:
+def with_q(verdicts: list[Verdict[AnyClaim]]) -> list[Verdict[AnyClaim]]:
     """Return the verdicts with q, which is Benjamini and Hochberg's adjusted p among the tested claims of a paper."""
     from scipy.stats import false_discovery_control  # slow to import, and only reports need it
 
@@ -123,7 +125,7 @@ def with_q(verdicts: list[Verdict]) -> list[Verdict]:
     return [replace(one, q=q.get(one.name)) for one in verdicts]
 
 
-def _of_many(verdict: Verdict) -> Verdict:
+def _of_many(verdict: Verdict[Claim]) -> Verdict[Claim]:
     """Return a main claim as inconclusive if it is decided by its own interval, but not among the claims of its paper."""
     if not verdict.claim.main or verdict.outcome not in DECIDED or verdict.q is None or verdict.q <= HIGHEST_Q:
         return verdict
@@ -140,11 +142,25 @@ def conclusions(verdicts: Iterable[Verdict], declared: Declarations) -> list[Ver
     return list(once.values())
 
 
-def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict:
-    """Return the verdict on a claim."""
+def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict[Claim]:
+    """Return the verdict on a claim of a paper."""
     comparison = Comparison.of_claim(claim, scores)
-    reported = reported_effect(claim, declared)
     obstacle = unmet([declared.preconditions[need] for need in claim.needs], comparison)
+    return verdict_on(name, claim, comparison, reported_effect(claim, declared), obstacle)
+
+
+def verdict_on(
+    name: str, claim: AnyClaim, comparison: Comparison, reported: float | None, obstacle: str | None = None
+) -> Verdict[AnyClaim]:
+    """Return the verdict on the comparison of a claim.
+
+    Args:
+        name: key of the claim.
+        claim: what is expected of the effect.
+        comparison: that of the claim.
+        reported: the effect that the paper reports, or None.
+        obstacle: why the claim is not testable on these runs; None: it is testable.
+    """
     outcome, reason = decide(comparison, claim.expect, claim.margins, obstacle)
     if reason == COVERED and reported is not None and _is_smaller(claim, comparison, reported):
         reason = SMALLER
@@ -161,9 +177,9 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
     )
 
 
-def _p(comparison: Comparison, claim: Claim) -> float | None:
+def _p(comparison: Comparison, claim: Expectation) -> float | None:
     """Return the smallest p of the outcomes that a claim can have, or None without a variance."""
-    if comparison.is_untrained or comparison.posterior is None:
+    if comparison.posterior is None:
         return None
     return min(comparison.p_values(*claim.margins).values())
 
@@ -203,7 +219,7 @@ def _missing_metric(comparison: Comparison) -> str | None:
     return next((f"{comparison.runs[name]} has no {sides[name].metric}" for name in lacking), None)
 
 
-def _is_smaller(claim: Claim, comparison: Comparison, reported: float) -> bool:
+def _is_smaller(claim: Expectation, comparison: Comparison, reported: float) -> bool:
     """Whether the interval ends before the paper's effect, seen from the threshold.
 
     False for a claim of no change, and if the paper does not report the control.
@@ -211,7 +227,7 @@ def _is_smaller(claim: Claim, comparison: Comparison, reported: float) -> bool:
     interval = comparison.interval
     if claim.margin is not None or interval is None:
         return False
-    if claim.control and any(side.reported is None for side in claim.all_sides.values()):
+    if claim.lacks_control:
         return False
     far, turn = (float(to_additive(claim.effect, number)) for number in (reported, claim.threshold))
     return interval.is_below(far) if far > turn else interval.is_above(far)

@@ -70,22 +70,11 @@ class Precondition(Section):
         return self
 
 
-class Claim(Section):
-    """A conclusion of a paper as a comparison of runs, or our own interpretation, control or experiment."""
+class Expectation(Section):
+    """An expected effect of a metric: what every claim has, whoever makes it."""
 
-    file: str = Field("", description="file name without .yaml; set by the reader, never declared")
     paper: str = Field("", description="name of the paper in reports; default: the file name")
-    kind: Literal["conclusion", "interpretation", "control", "experiment"] = Field(
-        "conclusion",
-        description="a conclusion of the paper, our interpretation of its numbers, our control or our experiment",
-    )
-    tables: list[int] = Field([], description="numbers in the paper")
-    figures: list[int] = Field([], description="numbers in the paper")
-    section: str = Field("", description="section of the paper")
     statement: str = Field(description="the conclusion as a sentence, without the full stop")
-    task: TaskName = Field(description="task of the runs")
-    left: Side = Field(description="number that the statement describes")
-    right: Side | None = Field(None, description="number to compare with; without it, left itself is the effect")
     effect: EffectKind = Field(description="ratio: left divided by right; difference: left minus right; value: left")
     expect: Literal["lower", "higher", "same"] = Field(
         description="expected position of the effect: lower or higher than `than`, or the same"
@@ -94,6 +83,62 @@ class Claim(Section):
     margin: float | None = Field(
         None, gt=0, description="largest deviation that counts as the same; for a ratio, a factor minus 1"
     )
+
+    @property
+    def sides(self) -> dict[str, Side]:
+        """The two sides of the comparison, or the left side alone; keys: left, right."""
+        raise NotImplementedError
+
+    @property
+    def all_sides(self) -> dict[str, Side]:
+        """The sides of the claim, then those of its control, whose names begin with `control.`."""
+        return self.sides
+
+    @property
+    def lacks_control(self) -> bool:
+        """Whether the claim has a control whose effect is not reported."""
+        return False
+
+    @property
+    def threshold(self) -> float:
+        return self.than if self.than is not None else self.neutral
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """Lowest and highest effect that count as no change. The margin of a ratio is a factor minus 1."""
+        reach = self.margin or 0.0
+        if self.effect == "ratio":
+            return self.threshold / (1 + reach), self.threshold * (1 + reach)
+        return self.threshold - reach, self.threshold + reach
+
+    @property
+    def neutral(self) -> float:
+        """The effect of no change."""
+        return {"ratio": 1.0}.get(self.effect, 0.0)
+
+    @model_validator(mode="after")
+    def _expected(self) -> Self:
+        if (self.margin is None) == (self.expect == "same"):
+            raise ValueError("`margin` is required with `expect: same`, and not allowed otherwise")
+        if ("right" not in self.sides) != (self.effect == "value"):
+            raise ValueError("`effect: value` allows only `left`; ratio and difference need `left` and `right`")
+        return self
+
+
+class Claim(Expectation):
+    """A conclusion of a paper as a comparison of runs, or our own interpretation, control or experiment."""
+
+    file: str = Field("", description="file name without .yaml; set by the reader, never declared")
+    kind: Literal["conclusion", "interpretation", "control", "experiment"] = Field(
+        "conclusion",
+        description="a conclusion of the paper, our interpretation of its numbers, our control or our experiment",
+    )
+    tables: list[int] = Field([], description="numbers in the paper")
+    figures: list[int] = Field([], description="numbers in the paper")
+    section: str = Field("", description="section of the paper")
+    task: TaskName = Field(description="task of the runs")
+    left: Side = Field(description="number that the statement describes")
+    right: Side | None = Field(None, description="number to compare with; without it, left itself is the effect")
     control: Control | None = Field(None, description="the same effect in runs without the cause")
     needs: list[str] = Field([], description="names of preconditions")
     main: str | None = Field(None, description="key in headline.json, for main claims")
@@ -112,6 +157,10 @@ class Claim(Section):
         """The sides of the claim, then those of its control, whose names begin with `control.`."""
         control = _sides(self.control) if self.control else {}
         return {**self.sides, **{f"control.{name}": side for name, side in control.items()}}
+
+    @property
+    def lacks_control(self) -> bool:
+        return self.control is not None and any(side.reported is None for side in self.all_sides.values())
 
     @property
     def is_ours(self) -> bool:
@@ -136,33 +185,12 @@ class Claim(Section):
         sides = ("left", "right")
         return self.model_dump_json(include=measured, exclude={side: {"reported"} for side in sides})
 
-    @property
-    def threshold(self) -> float:
-        return self.than if self.than is not None else self.neutral
-
-    @property
-    def margins(self) -> tuple[float, float]:
-        """Lowest and highest effect that count as no change. The margin of a ratio is a factor minus 1."""
-        reach = self.margin or 0.0
-        if self.effect == "ratio":
-            return self.threshold / (1 + reach), self.threshold * (1 + reach)
-        return self.threshold - reach, self.threshold + reach
-
-    @property
-    def neutral(self) -> float:
-        """The effect of no change."""
-        return {"ratio": 1.0}.get(self.effect, 0.0)
-
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if not (self.tables or self.figures or self.section):
             raise ValueError("declare its tables, figures or section")
-        if (self.margin is None) == (self.expect == "same"):
-            raise ValueError("`margin` is required with `expect: same`, and not allowed otherwise")
         if self.control and (self.control.right is None) != (self.right is None):
             raise ValueError("a control needs the same sides as its claim")
-        if (self.right is None) != (self.effect == "value"):
-            raise ValueError("`effect: value` allows only `left`; ratio and difference need `left` and `right`")
         if (self.unreported is None) != all(side.reported for side in self.sides.values()):
             raise ValueError("declare `reported` for each side, or the reason in `unreported`")
         return self

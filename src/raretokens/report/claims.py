@@ -39,7 +39,7 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
     "paper": lambda verdict: verdict.claim.paper,
     "place": lambda verdict: verdict.claim.place,
     "statement": lambda verdict: verdict.claim.statement,
-    "metric": lambda verdict: verdict.claim.left.metric,
+    "metric": lambda verdict: verdict.claim.sides["left"].metric,
     "role": lambda verdict: verdict.claim.kind,
     "verdict": lambda verdict: verdict.outcome,
     "size": lambda verdict: size_text(verdict),

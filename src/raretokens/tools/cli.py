@@ -16,6 +16,7 @@ CommandFunction = Callable[[argparse.Namespace], None]
 COMMANDS = {
     "measure": ("model_commands.measure", "Measure how degenerate a model's embeddings are, and which rows are under-trained"),
     "export": ("model_commands.export", "Export a trained run to transformers or CTranslate2"),
+    "claims": ("claim_commands.judge_claims", "Judge claims on any systems by their score files: intervals, q and verdicts"),
     "plan": ("plan_commands.show_plan", "Estimate parameters, tokens, FLOPs, hours, memory and disk of every run"),
     "check": ("plan_commands.try_runs", "Try two training steps and an evaluation of each run at full size, on random ids"),
     "alpha": ("plan_commands.show_alpha", "Print the share of types and target tokens that each alpha of AGG makes rare"),
@@ -51,8 +52,8 @@ def build_parser(names: list[str]) -> argparse.ArgumentParser:
     """Build the parser of all commands, with the arguments of the commands `names`."""
     parser = argparse.ArgumentParser(
         prog="raretokens",
-        description="Measure and train models whose rare tokens matter. All commands but measure work in the folder of a "
-        f"scale, and need {EXTRA}.",
+        description="Measure and train models whose rare tokens matter. All commands but measure and claims work in the "
+        f"folder of a scale. All but measure need {EXTRA}.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (place, line) in COMMANDS.items():

@@ -1,0 +1,127 @@
+"""Readers of score files: our JSON, per-sample logs of lm-evaluation-harness, and logs of Inspect. None needs these packages."""
+
+import json
+import math
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from raretokens.errors import UserError
+from raretokens.evidence.item_scores import RunScores
+from raretokens.yaml_files import checked
+
+SAMPLES = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl")  # of lm-evaluation-harness
+NO_FILTER = "none"
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer, as Inspect's value_to_float
+
+
+def read(argument: str) -> list[tuple[str, RunScores]]:
+    """Return the runs of a file, each with the name of the file.
+
+    Args:
+        argument: FILE, SYSTEM=FILE or SYSTEM@SEED=FILE. The system and the seed replace those in the file.
+
+    Raises:
+        UserError: if the file cannot be read, or has no scores.
+    """
+    label, _, path = ("", "", argument) if Path(argument).exists() else argument.rpartition("=")
+    file, (system, _, seed) = Path(path), label.partition("@")
+    if seed and not seed.isdecimal():
+        raise UserError(f"{argument}: {seed!r} is not allowed as a seed: should be a whole number")
+    if file.is_dir():
+        raise UserError(f"{file}: is a folder; give its score files")
+    changed: dict[str, Any] = {**({"system": system} if system else {}), **({"seed": int(seed)} if seed else {})}
+    runs = list(_runs(file))
+    if seed and len(runs) > 1:
+        raise UserError(f"{file}: has {len(runs)} runs, which cannot all have the seed {seed}; leave out @{seed}")
+    return [(path, run.replaced(**changed)) for run in runs]
+
+
+def _runs(file: Path) -> Iterator[RunScores]:
+    if file.suffix == ".jsonl":
+        yield _harness(file)
+    elif file.suffix == ".eval":
+        yield from _inspect(_unpacked(file), file)
+    else:
+        tree = _parsed(file.read_text(encoding="utf-8"), file)
+        if isinstance(tree, dict) and "samples" in tree and "eval" in tree:
+            yield from _inspect(tree, file)
+        else:
+            yield from checked(list[RunScores], tree if isinstance(tree, list) else [tree], file)
+
+
+def _parsed(text: str | bytes, place: object) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{place}: not JSON: {error}") from None
+
+
+def _harness(file: Path) -> RunScores:
+    """Return the scores of samples_<task>_<time>.jsonl, as `lm_eval --log_samples` writes them.
+
+    The system is the name of the folder. Metrics are called <task>.<metric>, or <task>.<filter>.<metric> with a filter.
+    """
+    match = SAMPLES.fullmatch(file.name)
+    task = match["task"] if match else file.stem
+    metrics: dict[str, dict[str, float]] = {}
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        sample = _parsed(line, f"{file}: line {number}")
+        if not isinstance(sample, dict) or "doc_id" not in sample or not isinstance(sample.get("metrics"), list):
+            raise UserError(f"{file}: line {number}: has no `doc_id` and `metrics`; lm_eval --log_samples writes such lines")
+        used = sample.get("filter", NO_FILTER)
+        for metric in sample["metrics"]:
+            value = sample.get(metric)
+            if isinstance(value, int | float) and math.isfinite(value):
+                name = ".".join([task, *([used] if used != NO_FILTER else []), metric])
+                metrics.setdefault(name, {})[str(sample["doc_id"])] = float(value)
+    return _run(file, file.absolute().parent.name, None, metrics)
+
+
+def _inspect(log: dict[str, Any], file: Path) -> Iterator[RunScores]:
+    """Yield a run for each epoch of an Inspect log. With several epochs, their numbers are the seeds.
+
+    Metrics are called <task>.<scorer>, or <task>.<scorer>.<key> if a score has several values.
+    """
+    task, system = str(log["eval"].get("task", file.stem)).rpartition("/")[2], str(log["eval"].get("model", file.stem))
+    epochs: dict[int, dict[str, dict[str, float]]] = {}
+    for sample in log["samples"] or []:
+        metrics = epochs.setdefault(int(sample.get("epoch", 1)), {})
+        for scorer, score in (sample.get("scores") or {}).items():
+            value = score.get("value")
+            for key, one in value.items() if isinstance(value, dict) else [("", value)]:
+                number = GRADES.get(one, one) if isinstance(one, str) else one
+                if isinstance(number, int | float) and math.isfinite(number):
+                    name = ".".join(filter(None, [task, scorer, key]))
+                    metrics.setdefault(name, {})[str(sample["id"])] = float(number)
+    if not epochs:
+        raise UserError(f"{file}: the log has no samples")
+    for epoch, metrics in epochs.items():
+        yield _run(file, system, epoch if len(epochs) > 1 else None, metrics)
+
+
+def _unpacked(file: Path) -> dict[str, Any]:
+    """Return the parts of a .eval file, which is a ZIP file of JSON, that scores need."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
+            header = _parsed(archive.read("header.json"), f"{file}: header.json")
+            return {"eval": header["eval"], "samples": [_parsed(archive.read(name), f"{file}: {name}") for name in names]}
+    except (zipfile.BadZipFile, KeyError, NotImplementedError) as error:
+        raise UserError(
+            f"{file}: cannot be read as a log of Inspect: {error}; `inspect log convert --to json` writes JSON"
+        ) from None
+
+
+def _run(file: Path, system: str, seed: int | None, metrics: dict[str, dict[str, float]]) -> RunScores:
+    """Return a run whose metrics have the scores of the same items."""
+    if not metrics:
+        raise UserError(f"{file}: no metric has a number for each item")
+    items = sorted(set().union(*metrics.values()))
+    for metric, scores in metrics.items():
+        if missing := [item for item in items if item not in scores]:
+            raise UserError(f"{file}: {metric}: {len(missing)} of {len(items)} items have no score, such as {missing[0]}")
+    columns = {metric: [scores[item] for item in items] for metric, scores in metrics.items()}
+    return RunScores(system=system, seed=seed, items=items, metrics=columns)

@@ -1,0 +1,192 @@
+"""The command claims: a known answer, seeds and items together, formats, mistakes, and the guide's example."""
+
+import json
+import re
+import shlex
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from pydantic import TypeAdapter
+from scipy import stats
+
+from raretokens.errors import UserError
+from raretokens.evidence.item_scores import RunScores, gather
+from raretokens.evidence.verdict import Verdict
+from raretokens.tools.claim_commands import judge
+from raretokens.tools.cli import build_parser
+from raretokens.tools.score_formats import read
+
+ROOT = Path(__file__).parents[1]
+CLAIM = {"statement": "s", "metric": "accuracy", "left": "a", "right": "b", "effect": "difference", "expect": "higher"}
+
+
+def judged(folder: Path, runs: list[dict], **changes) -> Verdict:
+    (folder / "claims.yaml").write_text(yaml.safe_dump({"c": {**CLAIM, **changes}}))
+    return judge(folder / "claims.yaml", gather(("scores.json", RunScores(**run)) for run in runs))[0]
+
+
+def run(system: str, accuracy: list | float, seed: int | None = None, **more) -> dict:
+    return {"system": system, "seed": seed, "metrics": {"accuracy": accuracy}, **more}
+
+
+def of_counts(only_left: int, only_right: int, both: int, neither: int) -> tuple[list[int], list[int]]:
+    counts = {(1, 0): only_left, (0, 1): only_right, (1, 1): both, (0, 0): neither}
+    left, right = zip(*(pair for pair, count in counts.items() for _ in range(count)), strict=True)
+    return list(left), list(right)
+
+
+def test_paired_items_decide_where_an_unpaired_test_does_not(tmp_path):
+    """The example of lm-evaluation-harness pull request 3868: 220 items, unpaired p 0.080, paired (McNemar) p 0.008.
+
+    The pull request gives no counts. These are counts that have both p values, with McNemar's test without continuity correction.
+    """
+    left, right = of_counts(32, 14, 66, 108)
+    assert len(left) == 220
+    error = sum(np.var(one, ddof=1) / 220 for one in (left, right)) ** 0.5
+    assert 2 * stats.norm.sf((np.mean(left) - np.mean(right)) / error) == pytest.approx(0.080, abs=5e-4)
+    assert stats.chi2.sf((32 - 14) ** 2 / (32 + 14), 1) == pytest.approx(0.008, abs=5e-4)
+    verdict = judged(tmp_path, [run("a", left), run("b", right)])
+    assert verdict.outcome == "reproduced" and verdict.p == pytest.approx(0.008, abs=5e-4)
+    exact = stats.ttest_rel(left, right)
+    assert verdict.effect.interval == pytest.approx(tuple(exact.confidence_interval()), rel=0.02)
+    order = np.random.default_rng(0).permutation(220)  # items in another order, with their names
+    names = [f"item {place}" for place in order]
+    shuffled = run("b", [right[place] for place in order], items=names)
+    plain = run("a", left, items=[f"item {place}" for place in range(220)])
+    assert judged(tmp_path, [plain, shuffled]).p == pytest.approx(0.008, abs=1e-3)
+
+
+def test_items_of_a_cluster_are_no_new_evidence(tmp_path):
+    left, right = of_counts(32, 14, 66, 108)
+    once = judged(tmp_path, [run("a", left), run("b", right)])
+    clusters = [str(place) for place in range(220)] * 4
+    copies = judged(tmp_path, [run("a", left * 4, clusters=clusters), run("b", right * 4, clusters=clusters)])
+    assert copies.p == pytest.approx(once.p, abs=1e-3)
+    assert judged(tmp_path, [run("a", left * 4), run("b", right * 4)]).p < 1e-5
+
+
+def test_seeds_widen_what_items_decide(tmp_path):
+    """One training of each system decides nothing, however many items; three decide if their seeds agree."""
+    random = np.random.default_rng(0)
+    hard, noise = random.normal(size=2000), random.normal(0, 0.5, (6, 2000))
+    one = judged(tmp_path, [run("a", (hard + 0.2).tolist(), 1), run("b", hard.tolist(), 1)])
+    assert one.outcome == "inconclusive" and one.reason.startswith("only 1 of 3 seeds were run")
+    for spread, expected in ((0.01, "reproduced"), (0.3, "inconclusive")):
+        shifts = {"a": 0.2 + spread * np.array([-1, 0, 1]), "b": spread * np.array([1, -1, 0])}
+        items = [(system, seed, hard + shift) for system, row in shifts.items() for seed, shift in enumerate(row, 1)]
+        runs = [run(system, (one + own).tolist(), seed) for (system, seed, one), own in zip(items, noise, strict=True)]
+        verdict = judged(tmp_path, runs)
+        assert (verdict.outcome, verdict.effect.seeds) == (expected, 3)
+        parts = verdict.effect.seed_interval, verdict.effect.test_interval
+        whole = verdict.effect.interval.high - verdict.effect.interval.low
+        assert whole > 0.99 * max(part.high - part.low for part in parts)
+
+
+def test_no_effect_of_few_items_is_rarely_decided(tmp_path):
+    random, decided = np.random.default_rng(1), 0
+    for _ in range(100):
+        left, right = random.normal(size=(2, 20))
+        decided += judged(tmp_path, [run("a", left.tolist()), run("b", right.tolist())]).outcome != "inconclusive"
+    assert decided <= stats.binom.ppf(0.999, 100, 0.05)
+
+
+def test_the_harness_s_samples_and_inspect_s_logs_are_read(tmp_path):
+    folder = tmp_path / "org__small"
+    folder.mkdir()
+    samples = [
+        {"doc_id": place, "filter": used, "metrics": ["exact_match"], "exact_match": float(place % 2), "resps": [["x"]]}
+        for used in ("none", "strict-match")
+        for place in range(4)
+    ]
+    file = folder / "samples_gsm8k_2026-06-01T10-00-00.123456.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in samples))
+    ((_, found),) = read(str(file))
+    assert (found.system, found.seed) == ("org__small", None)
+    assert found.metrics == {"gsm8k.exact_match": [0, 1, 0, 1], "gsm8k.strict-match.exact_match": [0, 1, 0, 1]}
+    ((_, named),) = read(f"big@7={file}")
+    assert (named.system, named.seed) == ("big", 7)
+
+    grades = {1: "CIP", 2: "CCN"}
+    logged = [
+        {"id": place, "epoch": epoch, "scores": {"match": {"value": grade}, "judge": {"value": {"tone": 3, "length": 0.5}}}}
+        for epoch, row in grades.items()
+        for place, grade in enumerate(row)
+    ]
+    log = {"version": 2, "eval": {"task": "suite/arc", "model": "openai/small"}, "samples": logged}
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    with zipfile.ZipFile(tmp_path / "log.eval", "w") as archive:
+        archive.writestr("header.json", json.dumps({"eval": log["eval"]}))
+        for one in logged:
+            archive.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
+    for name in ("log.json", "log.eval"):
+        runs = [one for _, one in read(str(tmp_path / name))]
+        assert [(one.system, one.seed) for one in runs] == [("openai/small", 1), ("openai/small", 2)]
+        assert [one.metrics["arc.match"] for one in runs] == [[1, 0, 0.5], [1, 1, 0]]
+        assert runs[0].metrics["arc.judge.tone"] == [3, 3, 3]
+        assert gather(("log", one) for one in runs).value("openai/small", "arc.match").values == (0.5, pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize(
+    ("runs", "changes", "message"),
+    [
+        ([run("a", [1, 0]), run("b", [1, 0])], {"left": "aa"}, "claims.yaml: c: no scores of the system 'aa'; the nearest is a"),
+        ([run("a", [1, 0]), run("b", [1, 0])], {"metric": "acc"}, "no scores of the metric 'acc'; the nearest is accuracy"),
+        ([run("a", [1, 0]), run("b", [1, 0])], {"margin": 0.1}, "`margin` is required with `expect: same`"),
+        ([run("a", [1, 0]), run("b", [1, 0])], {"right": None}, "ratio and difference need `left` and `right`"),
+        ([run("a", [1, 0]), run("b", [1])], {}, "metrics.accuracy: 1 items are in only one of this run and a"),
+        ([run("a", [1, 0]), run("a", [1, 1])], {}, "a has scores of accuracy already; runs that differ in the seed need"),
+        ([run("a", [1, 0]), run("a", [1, 1], 2)], {}, "a has runs with and without a seed"),
+        ([run("a", 0.5), run("b", 0.4)], {}, "one number of a fixed model has no variance"),
+        ([run("a", [1, 0], items=["x", "x"]), run("b", [1, 0])], {}, "two items have the same name"),
+        ([run("a", [1, 0], items=["x"]), run("b", [1, 0])], {}, "2 scores, 1 items, 1 clusters; they must be as many"),
+        ([run("a", [1, 0], 1, model="x"), run("a", [1, 0], 2)], {}, "model: ''; other runs of a have 'x'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_that_says_where(tmp_path, runs, changes, message):
+    with pytest.raises(UserError) as error:
+        judged(tmp_path, runs, **changes)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("s.json", "{", "s.json: not JSON"),
+        ("s.json", '{"system": "a", "metrics": {"m": ["1"]}}', "s.json: 0.metrics.m"),
+        ("s.json", '{"system": "a", "metric": {}}', "metric: unknown key (value {}); the nearest is metrics"),
+        ("s.jsonl", '{"acc": 1}\n', "s.jsonl: line 1: has no `doc_id` and `metrics`"),
+        ("s.eval", "x", "s.eval: cannot be read as a log of Inspect"),
+    ],
+)
+def test_a_file_that_has_no_scores_says_so(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=re.escape(message)):
+        read(str(tmp_path / name))
+
+
+def test_the_guide_shows_the_example_s_output_and_the_schema_is_that_of_the_code(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs/judge-your-claims.md").read_text(encoding="utf-8")
+    command, shown = re.search(r"```\nraretokens (claims examples/.*?)\n```.*?```text\n(.*?)\n```", page, re.DOTALL).groups()
+    words = [str(path) for word in shlex.split(command) for path in (sorted(Path().glob(word)) if "*" in word else [word])]
+    arguments = build_parser(["claims"]).parse_args(words)
+    arguments.function(arguments)
+    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()).strip("\n")
+    assert printed == shown
+    block = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    declared = yaml.safe_load((ROOT / "examples/claims/claims.yaml").read_text())
+    assert block.items() <= declared.items()
+    arguments = build_parser(["claims"]).parse_args([*words, "--json"])
+    arguments.function(arguments)
+    rows = {row["claim"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {row["verdict"] for row in rows.values()} == {"reproduced", "contradicted", "inconclusive"}
+    assert all(row["seeds_low"] < row["measured"] < row["seeds_high"] for row in rows.values())
+    schema = json.loads((ROOT / "docs/item-scores.schema.json").read_text(encoding="utf-8"))
+    assert schema == {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "raretokens item scores, version 1",
+        **TypeAdapter(RunScores | list[RunScores]).json_schema(),
+    }
