@@ -1,11 +1,21 @@
-"""Comparison of two embeddings: paired intervals of cosines, and the verdict in words."""
+"""Comparison of two embeddings: paired intervals, the verdict in words, the summary and the progress bar."""
+
+import io
+from zlib import crc32
 
 import numpy as np
 import pytest
 
+from raretokens.evaluation.metrics.bootstrap import BLOCKS, REPLICATES, resample
+from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
+from raretokens.evaluation.metrics.spectrum import effective_rank, singular_values
+from raretokens.tokenization.vocabulary import PAD
+from raretokens.tools.measure import row_bootstrap
 from raretokens.tools.measure.comparison import compare
 from raretokens.tools.measure.measurement import measure_embedding
 from raretokens.tools.measure.model import load_model
+from raretokens.tools.measure.output import summary
+from raretokens.tools.measure.progress import progress
 from raretokens.tools.measure.row_order import arrange_rows
 
 ROWS, WIDTH = 600, 16
@@ -26,9 +36,10 @@ def test_cosines_have_paired_intervals_and_a_verdict(tmp_path):
     first, second = measured(tmp_path, "before", rows + shared, words), measured(tmp_path, "after", rows, words)
     (found,) = compare([first, second])
     by_path = {one.path: one for one in found.differences}
-    for path in ("mean_cosine", "cosine.mean.total", "cosine.mean.rare", "rare_freq_cosine"):
+    higher = "mean_cosine", "cosine.mean.total", "cosine.mean.rare", "rare_freq_cosine"
+    for path in (*higher, "isotropy.rare", "effective_rank.total", "singular_value.2"):
         one = by_path[path]
-        assert one.low < one.value < one.high < 0, path
+        assert one.low < one.value < one.high and (one.high < 0 if path in higher else one.low > 0), path
     assert found.verdict == "after is more isotropic than before; rare rows gain most."
     assert compare([second, first])[0].verdict == "before is less isotropic than after; rare rows lose most."
     near = measured(tmp_path, "near", rows + 1e-3 * random.standard_normal((ROWS, WIDTH)), words)
@@ -45,3 +56,60 @@ def test_replicates_lie_around_the_metric(tmp_path):
     value = one.metrics["mean_cosine"][0]
     values = one.bootstrap["mean_cosine"]
     assert values.mean() == pytest.approx(value, abs=2 * values.std() / 10)
+
+
+def test_replicates_are_those_of_a_bootstrap_with_its_own_eigenvectors():
+    """Of repeated rows, the metrics have no other sums than those of weighted rows."""
+    random = np.random.default_rng(2)
+    matrix = random.standard_normal((3000, 12)) * np.geomspace(1, 0.1, 12) + np.eye(12)[0] * 0.6
+    groups = np.full(3000, 3, np.int8)
+    tokens = [f"w{id}" for id in range(3000)]
+    block = np.array([crc32(token.encode()) % BLOCKS for token in tokens])
+    found = row_bootstrap.row_replicates(matrix, groups, tokens)
+    exact = []
+    for drawn in resample(BLOCKS)[:: REPLICATES // 50]:
+        first, *rows = np.concatenate([np.setdiff1d(np.flatnonzero(block == one), [PAD]) for one in drawn])
+        repeated = matrix[[first, 0, *rows]]  # another row at the place of padding, which does not count
+        alike = np.full(len(repeated), 3)
+        values = singular_values(repeated, alike)[0]
+        total = isotropy(log_partitions(repeated, alike, ["total"]))[0]["total"]
+        exact.append({"isotropy.total": total, "effective_rank.total": effective_rank(repeated, alike)[0]["total"]})
+        exact[-1] |= {"singular_value.2": values[1], "singular_value.3": values[2]}
+    for path in ("isotropy.total", "effective_rank.total", "singular_value.2", "singular_value.3"):
+        ours, right = found[path][:: REPLICATES // 50], np.array([one[path] for one in exact])
+        assert np.corrcoef(ours, right)[0, 1] > 0.97, path
+        assert ours.std() == pytest.approx(right.std(), rel=0.1), path
+
+
+def test_mean_lengths_have_replicates():
+    matrix = np.random.default_rng(3).standard_normal((500, 4)) * np.arange(1, 501)[:, None]
+    groups = np.repeat(np.array([0, 1, 2], np.int8), [150, 250, 100])
+    found = row_bootstrap.row_replicates(matrix, groups, [""] * 500)
+    for code, name in enumerate(("freq", "med", "rare")):
+        kept = np.setdiff1d(np.flatnonzero(groups == code), [1])
+        length, values = np.linalg.norm(matrix[kept], axis=1).mean(), found[f"norm_by_frequency.{name}"]
+        assert abs(values.mean() - length) < 0.3 * values.std() and values.std() < 0.2 * length
+
+
+def test_a_summary_has_ten_lines_and_the_numbers_of_the_measurement(tmp_path):
+    random = np.random.default_rng(4)
+    one = measured(tmp_path, "x", random.standard_normal((ROWS, WIDTH)), np.array([f"w{id}" for id in range(ROWS)]))
+    lines = summary(one)
+    assert len(lines) <= 11 and lines[0] == f"x: {ROWS} rows x {WIDTH}, float32"
+    (isotropy,) = (line.split() for line in lines if "I(W)" in line)
+    expected = [one.metrics["isotropy"][0][group] for group in ("total", "freq", "med", "rare")]
+    assert list(map(float, isotropy[1:])) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_only_a_terminal_gets_a_bar(monkeypatch, is_terminal):
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr("sys.stderr", stream)
+    with progress("x", 2) as report:
+        report("geometry")
+        report("note: a row is missing")
+        report("figures")
+    written = stream.getvalue()
+    assert "x: note: a row is missing\n" in written
+    assert ("of 2 parts" in written) == is_terminal and written.startswith("x: geometry\n") != is_terminal

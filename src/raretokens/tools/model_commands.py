@@ -50,10 +50,12 @@ def _shares(text: str) -> list[float]:
 )  # fmt: skip
 def measure(arguments: argparse.Namespace) -> None:
     """Measure the embeddings of models. Read each embedding from its file block by block. Run no code of a model folder, unpickle
-    nothing and download nothing. Note assumptions and omissions on standard error and on the page."""
+    nothing and download nothing. Note assumptions and omissions on standard error and on the page. Print a summary of each
+    embedding, and without --out all metrics."""
     from raretokens.tools.measure import output
-    from raretokens.tools.measure.measurement import Options, measure_model
+    from raretokens.tools.measure.measurement import Options, count_parts, measure_model
     from raretokens.tools.measure.model import load_model
+    from raretokens.tools.measure.progress import progress
     from raretokens.tools.measure.texts import find_texts
     from raretokens.tools.measure.word_similarity import read_similarity_sets
 
@@ -67,16 +69,21 @@ def measure(arguments: argparse.Namespace) -> None:
     given = {name: getattr(arguments, name) for name in READING}
     reading = {name: number for name, number in given.items() if number is not None}
     sets = read_similarity_sets(arguments.similarity)
-    options = Options(texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading)
+    options = Options(
+        texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading, arguments.compare
+    )
     measurements = []
     for model in (load_model(name, arguments.vocabulary) for name in arguments.models):
-        measurements += measure_model(
-            model, options, lambda what, name=model.name: print(f"{name}: {what}", file=sys.stderr, flush=True)
-        )
+        with progress(model.name, count_parts(model, options)) as report:
+            found = measure_model(model, options, report)
+        for one in found:
+            print("\n".join(output.summary(one)), flush=True)
+        measurements += found
     if arguments.out:
         output.write(measurements, arguments.out, arguments.compare)
         print(arguments.out / "index.html", file=sys.stderr)
-    _print(measurements, arguments.compare)
+    if arguments.compare or not arguments.out:
+        _print(measurements, arguments.compare)
 
 
 def _print(measurements: Sequence["Measurement"], is_compared: bool) -> None:

@@ -1,4 +1,4 @@
-"""Differences between measured models, with paired intervals for cosines and metrics of a text, and a verdict in words."""
+"""Differences between measured models, with paired intervals for the geometry and metrics of a text, and a verdict in words."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -83,8 +83,11 @@ def signed_numbers(metrics: Metrics) -> Iterator[tuple[str, float, str]]:
 
 
 def _keys(signature: str) -> list[str]:
-    """Return the keys of a signature, without its values, which depend on the tokenizer."""
-    return [part.split(":")[0] for part in signature.split("|")]
+    """Return the keys of a signature, without its values, which depend on the tokenizer, and without the arithmetic.
+
+    Float32 and float64 differ by less than any interval.
+    """
+    return [key for part in signature.split("|") if (key := part.split(":")[0]) != "arithmetic"]
 
 
 def _interval(first: Measurement, second: Measurement, path: str) -> tuple[float | None, float | None]:

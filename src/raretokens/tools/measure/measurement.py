@@ -17,13 +17,12 @@ from raretokens.evaluation.metrics.spectrum import projection, singular_values
 from raretokens.evaluation.metrics.undertrained import INDICATORS, find_undertrained
 from raretokens.evaluation.score_files import Metrics
 from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES, SPECIALS
-from raretokens.tools.measure import predictions, streaming
+from raretokens.tools.measure import predictions, row_bootstrap, streaming
 from raretokens.tools.measure.embeddings import MATRIX, TIED
 from raretokens.tools.measure.explanations import explain
 from raretokens.tools.measure.frequencies import estimate_counts
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Report, add_note, optional
-from raretokens.tools.measure.row_bootstrap import cosine_replicates
 from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows, find_nonfinite_rows
 from raretokens.tools.measure.texts import Texts, count_tokens, read_ids
 from raretokens.tools.measure.tokenizers import can_reach
@@ -43,6 +42,7 @@ class Options:
     similarity_sets: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
     max_tokens: int | None = None  # tokens of the text that are read at most
     reading: Mapping[str, int] = field(default_factory=dict)  # fields of predictions.Reading
+    has_intervals: bool = False  # whether the geometry gets bootstrap replicates, as a comparison needs
 
 
 @dataclass
@@ -77,7 +77,9 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
         arrangement = arrange_rows(
             model, role, counts if has_counts else None, options.fractions, options.is_sorted, excluded=wrong
         )
-        one = measure_embedding(model, role, arrangement, report, options.similarity_sets, origin)
+        one = measure_embedding(
+            model, role, arrangement, report, options.similarity_sets, origin, options.has_intervals
+        )
         if counts is not None and not has_counts:
             add_note(f"{role} embedding: no frequencies, since it has a vocabulary of its own", one.notes, report)
         elif counts is not None and (beyond := int(counts[stored.shape[0] :].sum())):
@@ -95,6 +97,13 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
     for one in measurements:
         one.notes[:0] = notes
     return measurements
+
+
+def count_parts(model: Model, options: Options) -> int:
+    """Return how many parts measure_model() reports at most, for a progress bar."""
+    has_counts = bool(options.texts or options.languages or model.counts is not None)
+    each = 3 + 3 * has_counts + bool(options.similarity_sets) + options.has_intervals
+    return len(model.embeddings) * each + bool(options.texts)
 
 
 def _find_counts(model: Model, options: Options, notes: list[str], report: Report) -> tuple[np.ndarray | None, str]:
@@ -152,6 +161,7 @@ def measure_embedding(
     report: Report,
     sets: Mapping[str, Sequence[Pair]] | None = None,
     origin: str = "",
+    has_intervals: bool = True,
 ) -> Measurement:
     """Compute all metrics of one embedding.
 
@@ -162,6 +172,7 @@ def measure_embedding(
         report: called with each part and note.
         sets: word-similarity sets by name.
         origin: part of signatures that says where frequencies are from; empty for counts of a text.
+        has_intervals: whether to compute bootstrap replicates of the geometry.
     """
     stored, groups, counts = model.embeddings[role], arrangement.groups, arrangement.counts
     streamed = OrderedRows(stored, arrangement.rows)
@@ -204,9 +215,10 @@ def measure_embedding(
     with optional("figures", notes, report), np.errstate(all="ignore"):
         points = list(_figure_points(matrix, arrangement))
     bootstrap: Replicates = {}
-    if not is_streamed:
-        with optional("intervals of cosines", notes, report):
-            bootstrap = cosine_replicates(matrix, groups, arrangement.vocabulary.tokens)
+    if has_intervals and stored.shape[0] * stored.shape[1] ** 2 <= row_bootstrap.MAX_WORK:
+        report("intervals")
+        with optional("intervals of the geometry", notes, report), np.errstate(all="ignore"):
+            bootstrap = row_bootstrap.row_replicates(matrix, groups, arrangement.vocabulary.tokens)
     row_groups = np.full(stored.shape[0], FILLER, np.int8)
     row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]
     bias = {True: "yes", False: "no", None: None}[model.has_output_bias] if "output" in role or role == MATRIX else None

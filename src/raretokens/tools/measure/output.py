@@ -23,6 +23,11 @@ HEADLINES = (
     "isotropy.total", "isotropy.rare", "mean_cosine", "rare_freq_cosine", "effective_rank.total", "ppl.total", "ppl.rare",
     "uniq.total", "uniq.rare", "norm_by_frequency.pearson",
 )  # fmt: skip
+SUMMARY = {
+    "isotropy": "I(W)", "cosine.mean": "mean cosine", "norm_by_frequency": "mean length", "effective_rank": "effective rank",
+    "iso_score": "IsoScore", "frequency_probe.accuracy": "frequency probe, %", "ppl": "perplexity", "uniq": "Uniq",
+}  # fmt: skip
+COLUMN_NAMES = {"total": "all", "freq": "frequent", "med": "medium", "rare": "rare"}
 TITLES = {
     "projection": "Rows along the first two right singular vectors",
     "singular_values": "Singular values over the largest",
@@ -66,6 +71,23 @@ def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
         for path, number, _ in signed_numbers(one.metrics):
             numbers.setdefault(path, [""] * len(measurements))[place] = format_number(number)
     return [{"path": path, "numbers": texts} for path, texts in numbers.items()]
+
+
+def summary(one: Measurement) -> list[str]:
+    """Return about ten lines on an embedding: its most important numbers by frequency group, and candidates."""
+    found = {path: number for path, number, _ in signed_numbers(one.metrics)}
+    lines = [f"{one.title}: {one.facts['rows']:,} rows x {one.facts['width']:,}, {one.facts['dtype']}"]
+    lines.append(f"  {'':20}" + "".join(f"{name:>10}" for name in COLUMN_NAMES.values()))
+    for path, label in SUMMARY.items():
+        total = found.get(path, found.get(f"{path}.total"))
+        numbers = [total, *(found.get(f"{path}.{group}") for group in COLUMN_NAMES if group != "total")]
+        if any(number is not None for number in numbers):
+            lines.append(f"  {label:20}" + "".join(f"{format_number(number):>10}" for number in numbers).rstrip())
+    if (number := found.get("undertrained.candidates")) is not None:
+        tokens = [json.dumps(each["token"] or f"id {each['id']}", ensure_ascii=False) for each in one.candidates[:5]]
+        such = f", first {', '.join(tokens)}" if tokens else ""
+        lines.append(f"  under-trained rows: {number:,} candidates ({100 * found['undertrained.share']:.2g} %){such}")
+    return lines
 
 
 def format_number(number: float | None) -> str:

@@ -17,7 +17,7 @@ from raretokens.tools.measure.row_order import OrderedRows
 
 BLOCK = 4096  # rows per block
 PANELS = 4  # panels of columns. The Gram matrix is symmetric, so only panels up to the diagonal are computed.
-MAX_WORK = 1e11  # rows x width^2 above which an embedding is streamed; some seconds on one core
+MAX_WORK = 1e10  # rows x width^2 above which an embedding is streamed; some seconds on one core
 PARTITION_ROWS = 65_536  # rows that represent all rows in I(W) at width 4096; narrower embeddings use more
 
 
