@@ -23,6 +23,7 @@ from raretokens.report.tables import table_cells, to_csv, to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "data/paper").glob("*.csv"))
+LATER = {table.reported for table in DECLARED.tables.values() if not DECLARED.is_counted(table)}
 KEY = ("row", "column", "group")
 
 
@@ -69,7 +70,8 @@ def test_each_reported_cell_stands_in_one_table_and_none_is_made_up(scores):
         }
         assert Counter(tables[path.stem]) == Counter(shown.items()), path.stem
         assert len(shown) == len(reported)
-        total["text" if path.stem.endswith("_text_facts") else "table"] += len(reported)
+        if path.stem not in LATER:
+            total["text" if path.stem.endswith("_text_facts") else "table"] += len(reported)
     assert total == {"table": 744, "text": 44}
 
 
@@ -79,10 +81,12 @@ def test_counts_are_out_of_all_that_is_printed(scores, tmp_path):
     tables, text = counts["tables"], counts["text"]
     assert (tables.files, tables.reported, tables.dashes) == (40, 744, 28)
     assert (text.files, text.reported, text.dashes) == (4, 44, 0)
-    both = [cell for name in inside for cell in inside[name] if cell.measured and cell.reported and cell.reported_cell]
+    theirs = [cell for name, table in DECLARED.tables.items() if table.reported not in LATER for cell in inside[name]]
+    both = [cell for cell in theirs if cell.measured and cell.reported and cell.reported_cell]
     assert tables.measured + text.measured == len(both)
     assert bool(both) == bool(scores["lm"].lines)
-    few = reported_counts(DECLARED.replaced(tables={}), {})
+    later = {name: table for name, table in DECLARED.tables.items() if table.reported in LATER}
+    few = reported_counts(DECLARED.replaced(tables=later), {})
     assert (few["tables"].reported, few["text"].reported, few["tables"].measured) == (744, 44, 0)
     build.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
     assert "**0 of 744** reported numbers of 40 tables" in (tmp_path / "index.md").read_text()

@@ -134,12 +134,19 @@ def _of_many(verdict: Verdict[Claim]) -> Verdict[Claim]:
 
 
 def conclusions(verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
-    """Return the verdicts that are counted: the conclusions of the reproduced papers, each once if two papers share it."""
+    """Return the verdicts that are counted: the conclusions of the counted papers, each once if two papers share it."""
     once: dict[str, Verdict] = {}
     for verdict in verdicts:
-        if not verdict.claim.is_ours and verdict.claim.paper in declared.papers:
+        if not verdict.claim.is_ours and verdict.claim.paper in declared.counted_papers:
             once.setdefault(verdict.claim.comparison_key, verdict)
     return list(once.values())
+
+
+def conclusions_of(paper: str, verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
+    """Return the verdicts on the conclusions of a paper. Those of a later paper are in no count."""
+    if paper in declared.counted_papers:
+        return [one for one in conclusions(verdicts, declared) if one.claim.paper == paper]
+    return [one for one in verdicts if one.claim.paper == paper and not one.claim.is_ours]
 
 
 def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict[Claim]:

@@ -88,6 +88,7 @@ class Paper(Section):
     url: str = Field(description="address of the paper")
     claim: str = Field(description="claim of the paper, in one sentence")
     figure: str | None = Field(None, description="figure to show on the page of the paper, after the forest plot")
+    later: bool = Field(False, description="whether reports count its conclusions and numbers apart, as of a later paper")
 
 
 class Method(Section):
@@ -221,9 +222,19 @@ class Declarations(Section):
             self._reported[path] = ReportedTable(self.folder, name)
         return self._reported[path]
 
+    @property
+    def counted_papers(self) -> list[str]:
+        """The papers whose conclusions and numbers the reports count: all of papers.yaml but the later ones."""
+        return [name for name, paper in self.papers.items() if not paper.later]
+
+    def is_counted(self, table: Table) -> bool:
+        """Whether reports count the numbers of a table. Those of a later paper are left out."""
+        paper = self.papers.get(table.paper)
+        return not (paper and paper.later)
+
     def runs(self, task: str) -> set[str]:
-        """Return the names of the runs of a task in all tables and figures."""
-        in_tables = (table.runs for table in self.tables.values() if table.task == task)
+        """Return the names of the runs of a task in all figures, and in all tables but those of later papers."""
+        in_tables = (table.runs for table in self.tables.values() if table.task == task and self.is_counted(table))
         return set().union(*in_tables, *(figure.runs(task) for figure in self.figures.values()))
 
     def is_paper_scale(self, scale: str, corpora: dict[str, str]) -> bool:

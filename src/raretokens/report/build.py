@@ -11,7 +11,7 @@ from raretokens.evidence import methods
 from raretokens.evidence.decomposition import Decomposition, decompositions, implied
 from raretokens.evidence.run_sheet import Sheet
 from raretokens.evidence.scores import AllScores, Scores
-from raretokens.evidence.verdict import Verdict, conclusions, judge_all
+from raretokens.evidence.verdict import Verdict, conclusions_of, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
@@ -72,7 +72,7 @@ def _write_papers(verdicts: list[Verdict], declared: Declarations, scale: str, r
     forest.write_forest(main, reports / "forest.svg", f"Main conclusions of the papers at the {scale} scale")
     for paper in declared.papers:
         name = paper.lower()
-        rows = forest.fraction_rows(one for one in conclusions(verdicts, declared) if one.claim.paper == paper)
+        rows = forest.fraction_rows(conclusions_of(paper, verdicts, declared))
         forest.write_forest(rows, reports / f"papers/{name}-forest.svg", f"Conclusions of {paper} at the {scale} scale")
         page = paper_pages.paper_page(paper, verdicts, declared, scale)
         write_text(reports / f"papers/{name}.md", page)

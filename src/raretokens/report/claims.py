@@ -112,12 +112,12 @@ def in_words(verdicts: list[Verdict], declared: Declarations) -> str:
     """Return sentences with the counts of the conclusions of the reproduced papers, and of the claims that are excluded."""
     counted = conclusions(verdicts, declared)
     own = [one for one in verdicts if one.claim.is_ours]
-    later = [one for one in verdicts if not one.claim.is_ours and one.claim.paper not in declared.papers]
+    later = [one for one in verdicts if not one.claim.is_ours and one.claim.paper not in declared.counted_papers]
     tested = sum(one.outcome in TESTED for one in counted)
     of = Counter(one.outcome for one in counted)
     few = sum(one.outcome == Outcome.REPRODUCED and one.is_of_few_seeds for one in counted)
     return (
-        f"The {len(declared.papers)} papers draw {len(counted)} conclusions, of which {tested} could be tested. "
+        f"The {len(declared.counted_papers)} papers draw {len(counted)} conclusions, of which {tested} could be tested. "
         f"{_count(of, Outcome.REPRODUCED)}, {_count(of, Outcome.CONTRADICTED)} and {_count(of, Outcome.INCONCLUSIVE)}. "
         f"{_count(of, Outcome.NOT_TESTABLE)} with these models, and {_count(of, Outcome.NOT_RUN)}. "
         f"{sizes_in_words(counted)}\n"
@@ -195,7 +195,7 @@ def verdict_counts(verdicts: list[Verdict], declared: Declarations) -> str:
 def other_counts(verdicts: list[Verdict], declared: Declarations) -> str:
     """Return the counts of all other claims as CSV: those of our own, and conclusions of later papers."""
     kinds = {"interpretation": "our interpretations", "control": "our controls", "experiment": "our experiments"}
-    others = [one for one in verdicts if one.claim.is_ours or one.claim.paper not in declared.papers]
+    others = [one for one in verdicts if one.claim.is_ours or one.claim.paper not in declared.counted_papers]
     return _counts(others, lambda one: kinds.get(one.claim.kind, "conclusions of later papers"))
 
 

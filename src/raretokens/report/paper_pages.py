@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from raretokens.evidence.verdict import DECIDED, Outcome, Verdict, conclusions
+from raretokens.evidence.verdict import DECIDED, Outcome, Verdict, conclusions_of
 from raretokens.papers.declarations import Declarations, Paper
 from raretokens.report.claims import MEANINGS, TESTED, count_text, size_text, sizes_in_words
 from raretokens.report.effect_text import (
@@ -28,7 +28,7 @@ number of tested claims of the paper. The size compares the interval with the re
 
 def paper_page(name: str, verdicts: list[Verdict], declared: Declarations, scale: str) -> str:
     """Return the page of a reproduced paper."""
-    about, counted = declared.papers[name], [one for one in conclusions(verdicts, declared) if one.claim.paper == name]
+    about, counted = declared.papers[name], conclusions_of(name, verdicts, declared)
     own = [one for one in verdicts if one.claim.paper == name and one.claim.is_ours]
     lines = [f"# {name}: results at the {scale} scale", "", f"[{about.title}]({about.url}) ({about.authors}).", ""]
     lines += [f"* {sentence}" for sentence in summary(about, counted, scale)]

@@ -101,14 +101,16 @@ class Counts:
 
 
 def reported_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, Counts]:
-    """Return the counts of `tables` and of `text` (numbers in the running text)."""
+    """Return the counts of `tables` and of `text` (numbers in the running text), without those of later papers."""
     found: dict[str, dict[str, Cell]] = {}  # reported file -> reported cell -> the first cell
-    for name, inside in cells.items():
+    counted = {name: table for name, table in declared.tables.items() if declared.is_counted(table)}
+    for name, inside in ((name, cells[name]) for name in counted if name in cells):
         own = found.setdefault(declared.tables[name].reported, {})
         for cell in inside:
             if cell.reported_cell:
                 own.setdefault(cell.reported_cell, cell)
-    files = [path.stem for path in sorted(declared.folder.glob("*.csv"))]
+    others = {table.reported for table in declared.tables.values()} - {table.reported for table in counted.values()}
+    files = [path.stem for path in sorted(declared.folder.glob("*.csv")) if path.stem not in others]
     parts = {
         "tables": [name for name in files if not name.endswith(TEXT)],
         "text": [name for name in files if name.endswith(TEXT)],

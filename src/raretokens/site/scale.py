@@ -87,15 +87,15 @@ class Scale:
         return [one for one in self.verdicts.values() if one.claim.paper == place.paper and self.home(one) == place]
 
     def home(self, verdict: Verdict) -> Place | None:
-        """Return the place whose page shows a claim, or None if there is none.
+        """Return the place whose page shows a claim, or None if the paper has no place.
 
-        The place is the claim's first table, else its first figure, else the running text.
+        The place is the claim's first table, else its first figure, else the running text, else the paper's first place.
         """
         places = {place.name: place for place in self.papers.get(verdict.claim.paper, [])}
         start = verdict.claim.paper.lower()
         named = [f"{start}-{number}" for number in verdict.claim.tables]
         named += [f"{start}-figure-{number}" for number in verdict.claim.figures] + [f"{start}-text"]
-        return next((places[name] for name in named if name in places), None)
+        return next((places[name] for name in named if name in places), next(iter(places.values()), None))
 
 
 def _table_place(name: str, table: Table) -> Place:
