@@ -1,11 +1,11 @@
-"""What is AlignSim of rows that know nothing?
+"""Which AlignSim has an embedding matrix that knows nothing?
 
     cd scales/small && python ../../studies/alignsim_floor.py
 
-AlignSim (AGPS equations 16 and 17) compares a softmax over all types with the shares of a type's links, so it is not 0 where no
-row knows another, and it differs between groups as the number of links of a type does. Written to
-studies/alignsim-floor-<scale>.csv, by group: rows that are all alike, rows at right angles (which have the same softmax, and are
-written once), and random Gaussian rows of the base model's width.
+AlignSim (AGPS equations 16 and 17) compares a softmax over all types with the shares of a type's links. So AlignSim is not 0
+for uninformed rows, and it differs between groups because types have different numbers of links. The study writes AlignSim
+by group to studies/alignsim-floor-<scale>.csv, for equal rows and for random Gaussian rows of the base model's width.
+Orthogonal rows have the same softmax as equal rows.
 """
 
 import csv

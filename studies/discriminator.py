@@ -1,11 +1,10 @@
-"""Does FRAGE's discriminator keep up with Adam? On a table of random rows, with random gradients of the words
-that an update happens to have in place of a task's.
+"""Does FRAGE's discriminator keep up with Adam? A study on random rows with random gradients of the words of a step.
 
     python studies/discriminator.py            # a minute on a core
 
-writes studies/discriminator.csv, the mean of five tables: the balanced accuracy, in percent, of a discriminator trained anew on
-the rows after some updates, and the cross-entropy, in nats, of FRAGE's own. 50 and ln 2 = 0.693 are chance; the first line,
-without an adversary, shows how far the accuracy strays.
+The study writes studies/discriminator.csv, as means over five embedding matrices. It has the balanced accuracy, in percent,
+of a discriminator that is trained anew on the rows after some steps, and the cross-entropy, in nats, of FRAGE's own
+discriminator. Chance is 50 % and ln 2 = 0.693 nats. The first line has no adversary and shows the variation of the accuracy.
 """
 
 import csv
@@ -22,7 +21,7 @@ from raretokens.tokenization.vocabulary import FREQ, RARE
 
 ROWS, WIDTH, TABLES = 2000, 64, 5
 AFTER = (50, 150, 300)
-RATE, GRADIENT, WORDS = 1e-3, 1e-3, 200  # of Adam; standard deviation of the gradient of a word; words of an update
+RATE, GRADIENT, WORDS = 1e-3, 1e-3, 200  # of Adam; standard deviation of the gradient of a word; words of a step
 COLUMNS = ["settings", *(f"anew, after {n}" for n in AFTER), *(f"own, after {n}" for n in AFTER)]
 SETTINGS: dict[str, dict | None] = {
     "no adversary": None,
@@ -39,7 +38,7 @@ SETTINGS: dict[str, dict | None] = {
 
 
 def course(options: dict | None, seed: int) -> Iterator[tuple[float, float]]:
-    """Accuracy of a discriminator trained anew and cross-entropy of FRAGE's own (NaN without), after each number of updates."""
+    """Yield the accuracy of a new discriminator and the cross-entropy of FRAGE's own (or NaN), after each step of AFTER."""
     torch.manual_seed(seed)
     counts = (1e6 / torch.arange(1, ROWS + 1)).long()
     table = torch.nn.Parameter(torch.randn(ROWS, WIDTH) * WIDTH**-0.5)

@@ -1,13 +1,13 @@
-"""Can a verdict of one seed or two be trusted? What has three is judged again on each one and each two of them.
+"""Is a verdict from one or two seeds the same as one from three? Claims with three seeds are judged again on fewer.
 
     cd scales/small && python ../../studies/few_seeds.py
 
-The runs of a claim keep some of their seeds. Maximum likelihood keeps all of them, where it is what they are compared with. The
-seed variance comes from the other runs, as it does where there are no more seeds. Writes studies/few-seeds-<scale>.csv: for
-each number of seeds kept and each verdict of three, how many verdicts of fewer are the same, decide nothing instead, or decide
-otherwise. The last column says how often the interval of fewer, widened for the mean of the seeds left out, covers that mean:
-95 % if the intervals are what they say. Claims share runs, so the counts are no sample. Prints the claims of which fewer decide
-the opposite.
+The runs of a claim keep one or two of their seeds. Maximum likelihood keeps all seeds where it is the baseline. The seed
+variance comes from the other runs, as it does for runs with few seeds. The study writes studies/few-seeds-<scale>.csv. For
+each number of seeds and each verdict of three seeds, it counts how many verdicts of fewer seeds are the same, inconclusive
+or opposite. The last column says how often the interval of fewer seeds covers the mean of the other seeds, after widening
+for their variance. A correct 95 % interval covers 95 % of the means. Claims share runs, so the counts are no sample. The
+study prints the claims with opposite verdicts.
 """
 
 import csv
@@ -37,14 +37,14 @@ COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "inconc
 
 
 def with_seeds(claim: Claim, scores: Scores, kept: tuple[int | None, ...]) -> Scores:
-    """The scores as if the claim's own rows had only these seeds."""
+    """Return the scores with only these seeds for the runs of the claim."""
     runs = {run for run in Comparison.of_claim(claim, scores).runs.values() if run in scores.lines}
     own = {run for run in runs if scores.lines[run].objective != MLE} or runs
     return scores.with_seeds(own, kept)
 
 
 def again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[int, Outcome, bool | None]]:
-    """Seeds kept, the outcome, and whether the interval covers the mean of the other seeds; nothing without three seeds."""
+    """Yield the kept seeds, the outcome, and whether the interval covers the mean of the others, if there are three seeds."""
     claim = declared.claims[name]
     effects = Comparison.of_claim(claim, scores).seed_effects
     if len(effects) != FEWEST_SEEDS or None in effects:
@@ -56,9 +56,9 @@ def again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[i
 
 
 def _covers(claim: Claim, effects: dict[int, float], kept: tuple[int, ...], fewer: Scores) -> bool | None:
-    """Whether an interval around the mean of some seeds, as wide as both vary, covers that of the others.
+    """Whether an interval around the mean of some seeds, with the variance of both means, covers the mean of the others.
 
-    None without a seed variance, or where an effect is not finite.
+    Return None without a seed variance, or where an effect is not finite.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         additive = {seed: float(to_additive(claim.effect, effect)) for seed, effect in effects.items()}

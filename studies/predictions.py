@@ -1,10 +1,10 @@
-"""Where a method predicts a type of another frequency group than maximum likelihood: whose places do rare types take?
+"""Which tokens do the rare predictions of a method replace?
 
     cd scales/small && python ../../studies/predictions.py mle-2 agg-2 freeze-b-2
 
-prints a line for each run but the first and each pair of groups, and writes studies/predictions-<scale>.csv: at how many of the
-positions of the test text at which the first run predicts a type of one group the other predicts one of the other, and in
-percent of them.
+The study compares the predicted types of two runs by frequency group, at each position of the test text. It prints a line
+for each run after the first and each pair of groups. It writes studies/predictions-<scale>.csv: the number of positions at
+which the first run predicts a type of one group and the other run a type of the other group, and their share in percent.
 """
 
 import csv

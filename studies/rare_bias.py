@@ -1,13 +1,14 @@
-"""Would one number do as much? Maximum likelihood with one constant added to the logits of all rare types, beside each method.
-
-Methods that spare rare rows some gradient leave more probability on rare types, which alone lowers the perplexity of rare
-targets. The rival learns nothing: its constant, chosen on the same test text, gives rare types the share that the method gives
-them, or costs the same total perplexity. A method has learnt more of rare types only where it is better than both.
+"""Does one constant on the logits of all rare types do as much as a method?
 
     cd scales/small && python ../../studies/rare_bias.py agg-2 agg-3 freeze-b-2 freeze-b-3 agps-2 agps-3
 
-prints a line for each run and each rival, and writes studies/rare-bias-<scale>.csv: mean probability of all rare types together,
-and perplexities as ratios to maximum likelihood of the same seed.
+Methods that limit the gradient of rare rows leave more probability on rare types. This alone lowers the perplexity of rare
+targets. The logit-bias baseline adds a constant to the rare logits of maximum likelihood, without any training. The constant
+is chosen on the same test text. It gives rare types the same total probability as the method, or it costs the same total
+perplexity. A method has learnt more about rare types only if it is better than both baselines.
+
+The study prints a line for each run and each baseline, and writes studies/rare-bias-<scale>.csv. It has the mean total
+probability of rare types, and perplexities as ratios to maximum likelihood of the same seed.
 """
 
 import csv
@@ -27,18 +28,18 @@ from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vo
 KINDS = ("total", *GROUP_NAMES)
 COLUMNS = ["run", "beside", "what", "constant", "rare share", *KINDS]
 LARGEST = 20.0  # nats
-Predicted = tuple[np.ndarray, np.ndarray]  # log-probability of the target, and of all rare types together, one a position
+Predicted = tuple[np.ndarray, np.ndarray]  # log-probability of the target, and of all rare types together, one for each position
 
 
 def biased(predicted: Predicted, rare: np.ndarray, constant: float) -> Predicted:
-    """With the constant added to the logits of all rare types; rare: whether the target is one."""
+    """Return predictions with the constant added to the logits of all rare types. `rare`: whether the target is rare."""
     logprob, of_rare = predicted
     norm = np.logaddexp(np.log1p(-np.exp(np.minimum(of_rare, -1e-12))), of_rare + constant)
     return logprob + constant * rare - norm, of_rare + constant - norm
 
 
 def rivals(baseline: Predicted, method: Predicted, rare: np.ndarray) -> Iterator[tuple[str, float]]:
-    """What the rival has in common with the method, and its constant; nothing where no constant above 0 has it."""
+    """Yield what the baseline shares with the method, and its constant. Yield nothing where no constant above 0 achieves this."""
 
     def share(predicted: Predicted) -> float:
         return float(np.exp(predicted[1]).mean())

@@ -1,10 +1,11 @@
-"""Would one number predict as many rare types? The rival of rare_bias.py, asked for distinct predicted types (Uniq).
+"""Does the constant of rare_bias.py also predict as many distinct rare types (Uniq)?
 
     cd scales/small && python ../../studies/rare_bias_types.py mle-2
 
-reads studies/rare-bias-<scale>.csv for the constants that stand beside this run of maximum likelihood, adds each to the logits of
-all rare types, and writes studies/rare-bias-types-<scale>.csv: distinct types that are most probable somewhere in the test text,
-by group, beside those of the method's own run (its committed score) and of the run without a constant.
+The study reads the constants of this run of maximum likelihood from studies/rare-bias-<scale>.csv and adds each to the
+logits of all rare types. It writes studies/rare-bias-types-<scale>.csv: the number of distinct types that are most probable
+at some position of the test text, by group. Beside it are the numbers of the method's own run and of the run without a
+constant.
 """
 
 import csv
@@ -35,7 +36,7 @@ def main(*baselines: str) -> None:
         asked = list(csv.DictReader(file))
     for name in baselines:
         run, settings = parameters.run("lm", name), parameters.lm.evaluation
-        # Predictions alone are asked for, so each position is read once.
+        # Only predictions are needed, so each position is read once.
         settings = settings.model_copy(update={"window": settings.block, "context": 0})
         vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)
         groups = vocabulary.frequency_groups(parameters.tokens[run.tokens].groups)

@@ -1,13 +1,14 @@
-"""Do models pay for rows that they leave untrained when they read them? perplexity by distance from the last rare piece.
-
-A tied table is read as well as predicted from. Where rare rows are frozen, or their gradient gated, a rare piece in the context
-says less. If that is what a method costs, its perplexity beside maximum likelihood's is the same as on contexts without a rare
-piece. Targets that are not rare, among types that are not rare, so that the probability left to rare types is not counted:
+"""Does a model lose perplexity after rare tokens that it reads? Perplexity by distance from the last rare token.
 
     cd scales/small && python ../../studies/rare_contexts.py mle-2 freeze-2 freeze-b-2 agg-2
 
-prints a line for each run but the first, group of targets and distance, and writes studies/rare-contexts-<scale>.csv: ratio to
-the first run, with the middle 95 % of it over parts of the text drawn again.
+A tied embedding matrix is read as well as predicted from. If rare rows are frozen or gated, a rare token in the context
+carries less information. If this were the whole cost of a method, its perplexity would equal that of maximum likelihood in
+contexts without a rare token. The targets are not rare, and the softmax excludes rare types, so that their probability does
+not count.
+
+The study prints a line for each run after the first, each group of targets and each distance. It writes studies/rare-
+contexts-<scale>.csv: the ratio to the first run, with its 95 % bootstrap interval over parts of the text.
 """
 
 import csv
@@ -24,19 +25,19 @@ from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
 from raretokens.tokenization.vocabulary import FREQ, MED, RARE, VOCABULARY, Vocabulary
 
-FARTHEST = (1, 4, 16, 64, 192)  # pieces back to the last rare one; the last is what a window surely holds
+FARTHEST = (1, 4, 16, 64, 192)  # distances to the last rare token; every window contains the largest
 COLUMNS = ["run", "beside", "group", "nearest", "farthest", "targets", "ratio", "low", "high"]
 
 
 def distances(rare: np.ndarray) -> np.ndarray:
-    """Pieces from each position back to the last rare one before it; as many as there are before it where there is none."""
+    """Return the distance from each position to the last rare token before it, or to the start if there is none."""
     last = np.where(rare, np.arange(len(rare)), -1)
     last = np.concatenate(([-1], np.maximum.accumulate(last)[:-1]))
     return np.arange(len(rare)) - last
 
 
 def ratio(difference: np.ndarray, kept: np.ndarray) -> tuple[float, float, float]:
-    """exp of the mean difference of log-probabilities of what is kept, and the middle 95 % of it over drawn parts of the text."""
+    """Return exp of the mean difference of log-probabilities at the kept positions, and its 95 % bootstrap interval."""
     block = np.arange(len(difference)) * BLOCKS // len(difference)
     sums, counts = (np.bincount(block[kept], weights, BLOCKS) for weights in (difference[kept], None))
     rows = resample(BLOCKS)

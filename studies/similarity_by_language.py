@@ -1,13 +1,14 @@
-"""Is it frequency, or is it language? Similarity and frequency of a translation model's types, language by language.
+"""Does similarity depend on frequency or on the language? Rank correlations of a translation model, language by language.
 
     cd scales/small && python ../../studies/similarity_by_language.py base-mle base-mle-2 base-mle-3 base-cosreg base-agps
 
-AGPS figures 5 to 7 set the cosine with a word of the source language against how often the other types are targets. Types that
-are never a target are words of the source language too, and words of one language may be alike because they are of one language.
-So Spearman's correlation of cosine and falling frequency is written to studies/similarity-by-language-<scale>.csv over all types
-(as `similarity.rank_correlation` has it), over types of the target text alone, by their counts there, and over types of the
-source text alone, by theirs. `queries` are the declared ones, `words` are at most 200 evenly spaced whole words of the source
-text, never a target, seen at least 20 times. The mean cosine of these words with both sorts of type stands beside.
+AGPS figures 5 to 7 plot the cosine with a word of the source language against the frequency of the other types as targets.
+Types that are never a target are words of the source language too. So words may be similar because they belong to one
+language. The study writes Spearman's correlation of cosine and falling frequency to studies/similarity-by-
+language-<scale>.csv. It covers all types (as `similarity.rank_correlation` does), the types of the target text, and the
+types of the source text, each with the counts of that text. `queries` are the declared queries. `words` are at most 200
+evenly spaced whole words of the source text that occur at least 20 times and are never a target. The file also has the mean
+cosine of these words with the types of each language.
 """
 
 import csv
@@ -24,11 +25,11 @@ from raretokens.pipeline.config import load
 from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 COLUMNS = ["run", "asked", "of", "all types", "target's types", "source's types", "cosine target's", "cosine source's"]
-FEWEST, MOST = 20, 200  # times that a word is seen; words
+FEWEST, MOST = 20, 200  # occurrences of a word; number of words
 
 
 def numbers(table: np.ndarray, vocabulary: Vocabulary, asked: np.ndarray) -> list[str]:
-    """Means over the types asked: three correlations and two cosines."""
+    """Return three correlations and two cosines, as means over the queried types."""
     targets = vocabulary.target_counts
     sources = vocabulary.counts - targets
     used = np.flatnonzero(vocabulary.counts)

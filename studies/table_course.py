@@ -1,11 +1,12 @@
-"""Would longer training decide otherwise? What papers say of a translation model's table, in the course of training.
+"""Would longer training change a verdict on the embedding matrix of translation?
 
     cd scales/small && python ../../studies/table_course.py base-mle-2 base-mle-3 base-cosreg
 
-prints a line for each run and each copy of its table, and writes studies/table-course-<scale>.csv: the share of pairs of rows
-with a positive cosine (CosReg section 3.2), over all rows and by group; the mean cosine; the third singular value over the second
-and that at a tenth of the ranks over the first (CosReg sections 3.1 and 6.3); the share of rare types among the ten nearest of
-rare ones and as the nearest (FRAGE section 3). Reports have the numbers of the model that was chosen, here are single updates'.
+The study prints a line for each run and each snapshot of its embedding matrix, and writes studies/table-course-<scale>.csv.
+The columns are the share of row pairs with a positive cosine (CosReg section 3.2), over all rows and by group, and the mean
+cosine; the third singular value divided by the second, and the value at a tenth of the ranks divided by the first (CosReg
+sections 3.1 and 6.3); the share of rare types among the ten nearest neighbours of rare types, and as the nearest (FRAGE
+section 3). Reports use the selected checkpoint. The numbers of this study belong to single steps.
 """
 
 import csv
