@@ -59,7 +59,7 @@ def test_the_jobs_are_written_each_time():
 def test_expensive_stages_stay_in_the_run_cache():
     """DVC keeps a stage out of its run cache if an output that is no metric has `cache: false`; scoring is cheap."""
     for name in STAGES:
-        if not name.startswith(("report", "score-", "decompose-", "baseline")):
+        if not name.startswith(("report", "score-", "decompose-", "recall-", "baseline")):
             assert all(isinstance(out, str) for out in body(name).get("outs", [])), name
 
 
@@ -204,15 +204,16 @@ RUNNING = {
     "evaluation/decomposition.py:masses": {"decompose-lm"},
     "evaluation/geometry.py:geometry": SCORE,
     "evaluation/language_model.py:teacher_forced": {"predict-lm"},
-    "evaluation/metrics/bleu.py:chrf": {"score-nmt", "baseline@nmt"},
+    "evaluation/metrics/bleu.py:chrf": {"score-nmt", "recall-nmt", "baseline@nmt"},
     "evaluation/metrics/isotropy.py:isotropy": SCORE,
     "evaluation/metrics/predictions.py:perplexity": {"score-lm", "decompose-lm", "score-recurrent"},
     "evaluation/metrics/predictions.py:uniq": {"score-lm", "score-recurrent", "baseline@lm"},
     "evaluation/metrics/spectrum.py:all_but_top": SCORE,
     "evaluation/metrics/spectrum.py:indicators": set(),
+    "evaluation/metrics/word_recall.py:matches": {"recall-nmt"},
     "evaluation/language_model.py:write_predictions": {"predict-lm"},
     "evaluation/recurrent.py:choose_cache": {"predict-recurrent"},
-    "evaluation/score_files.py:layout": SCORE | {"baseline", "decompose-lm"},
+    "evaluation/score_files.py:layout": SCORE | {"baseline", "decompose-lm", "recall-nmt"},
     "evaluation/translate.py:translate": {"translate"},
     "evidence/run_sheet.py:Sheet": {"report"},
     "files.py:atomic_write": ALL,

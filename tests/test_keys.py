@@ -102,7 +102,7 @@ def test_a_change_of_any_key_changes_a_job(task):
     assert silent == (ELSEWHERE if task == "all" else set())
 
 
-SCORES = {"score-lm", "decompose-lm", "score-nmt", "score-recurrent", "score-skipgram", "score-classify", "score-images"}
+SCORES = {"score-lm", "decompose-lm", "score-nmt", "recall-nmt", "score-recurrent", "score-skipgram", "score-classify", "score-images"}
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ SCORES = {"score-lm", "decompose-lm", "score-nmt", "score-recurrent", "score-ski
         "corpora.lm.corpus": {"prepare", "score-lm", "decompose-lm", "score-recurrent", "score-skipgram"},
         "tokens.lm.groups.fractions": {"train-lm", "predict-lm", "score-lm", "decompose-lm", "baseline"},
         "tokens.skipgram.vocabulary.min_count": {"encode", "score-skipgram"},
-        "alignments.nmt.max_pairs": {"align", "score-nmt"},
+        "alignments.nmt.max_pairs": {"align", "score-nmt", "recall-nmt"},
         "lm.training.peak_lr": {"train-lm", "score-lm", "decompose-lm"},
         "lm.evaluation.window": {"predict-lm", "score-lm", "decompose-lm"},
         "lm.evaluation.continuation.prefix": {"predict-lm", "score-lm", "decompose-lm", "baseline"},
         "lm.neighbours": {"score-lm", "decompose-lm"},
         "lm.projection_steps": {"score-lm", "decompose-lm"},
-        "nmt.alpha": {"train-nmt", "translate", "score-nmt"},
-        "nmt.training.block": {"train-nmt", "translate", "score-nmt"},  # translations are as long as that
-        "nmt.training.keep": {"train-nmt", "translate", "score-nmt"},
-        "nmt.decoding.beam": {"translate", "score-nmt", "baseline"},
-        "nmt.neighbour_ranks.shekel": {"score-nmt"},
+        "nmt.alpha": {"train-nmt", "translate", "score-nmt", "recall-nmt"},
+        "nmt.training.block": {"train-nmt", "translate", "score-nmt", "recall-nmt"},  # translations are as long as that
+        "nmt.training.keep": {"train-nmt", "translate", "score-nmt", "recall-nmt"},
+        "nmt.decoding.beam": {"translate", "score-nmt", "recall-nmt", "baseline"},
+        "nmt.neighbour_ranks.shekel": {"score-nmt", "recall-nmt"},
         "recurrent.evaluation.pointer.theta": {"predict-recurrent", "score-recurrent"},
         "recurrent.models.awd.hidden": {"train-recurrent", "predict-recurrent", "score-recurrent"},
         "classify.training.block": {"train-classify", "predict-classify", "score-classify"},

@@ -18,6 +18,7 @@ from raretokens.evidence.run_sheet import Sheet, SheetLine
 
 POINTS = ["series", "group", "x", "y"]
 MLE = "mle"  # the objective that methods are compared with
+MORE = ("decomposition", "recall")  # further score files of a run: <run>.<part>.json and <run>.<part>.bootstrap.csv
 PAIRED = "bleu.sacrebleu"  # the metric of paired comparisons
 
 
@@ -123,17 +124,21 @@ class Scores:
             if found and line and found.get("parameters_hash", "") != line.parameters_hash:
                 self.outdated.append(name)
                 found = None
-            self.cache[name] = found and self._with_decomposition(name, found)
+            self.cache[name] = found and self._with_more(name, found)
         return self.cache[name]
 
-    def _with_decomposition(self, name: str, score: dict) -> dict:
-        """Add the metrics of <run>.decomposition.json, which another stage writes, where it belongs to the same parameters."""
-        path = self.folder / f"{name}.decomposition.json"
-        more = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        if not more or more["parameters_hash"] != score.get("parameters_hash"):
-            return score
-        both = {"metrics": score["metrics"] | more["metrics"], "signatures": score["signatures"] + more["signatures"]}
-        return score | both
+    def _with_more(self, name: str, score: dict) -> dict:
+        """Add the metrics of <run>.<part>.json of MORE, which other stages write, where the parameters are the same."""
+        paths = (self.folder / f"{name}.{part}.json" for part in MORE)
+        for path in filter(Path.is_file, paths):
+            more = json.loads(path.read_text(encoding="utf-8"))
+            if more["parameters_hash"] == score.get("parameters_hash"):
+                score = score | {
+                    "metrics": score["metrics"] | more["metrics"],
+                    "signatures": score["signatures"] + more["signatures"],
+                    "parts": [*score.get("parts", []), path.stem],
+                }
+        return score
 
     def frontier(self, name: str) -> pd.DataFrame | None:
         """Return the frontier of the logit-bias baseline of a run of maximum likelihood, or None if there is none."""
@@ -221,8 +226,9 @@ class Scores:
                 path.is_file() and path.read_bytes().strip() and self.read(name)
             )  # may have no column without a model
             parts = [pd.read_csv(path) if exists else pd.DataFrame()]
-            if self.number(name, "ppl_within.total") is not None:
-                parts.append(pd.read_csv(self.folder / f"{name}.decomposition.bootstrap.csv"))
+            parts += [
+                pd.read_csv(self.folder / f"{part}.bootstrap.csv") for part in (self.read(name) or {}).get("parts", [])
+            ]
             self.resamples[name] = pd.concat(parts, axis=1)
         return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
 

@@ -29,6 +29,7 @@ OF_TASK = {
     "train": ("training_data", "criterion"),
     "predict": ("Predict", "predict"),
     "score": ("Score", "metrics", "bootstrap_replicates", "hyperparameters"),
+    "recall": ("RecallJob", "recall"),
     "baseline": ("Baseline", "score_baseline"),
     "report": ("describe",),
 }
@@ -62,9 +63,9 @@ def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section
     mark = params_hash(parts)
     about = {"parameters_hash": mark, "clouds": _clouds(parameters, run)}
     yield from ((stage, job.replaced(**about) if isinstance(job, ScoreJob) else job) for stage, job in jobs)
-    if more := getattr(tasks.load(run.task), "decomposition_job", None):
-        # Its parameters are those of the jobs above, so the hash leaves it out.
-        yield f"decompose-{run.task}", more(parameters, parameters.task(run.task), run, mark)
+    if more := getattr(tasks.load(run.task), "further_jobs", None):
+        # Their parameters are those of the jobs above, so the hash leaves them out.
+        yield from more(parameters, parameters.task(run.task), run, mark)
 
 
 def _clouds(parameters: Parameters, run: Run) -> list[str]:
@@ -174,7 +175,7 @@ def code_roots(stage: str, job: Section) -> tuple[str, ...]:
 def _named(stage: str, job: Section) -> Iterator[str]:
     """Yield the modules that a stage imports by a name in its job, and definitions in the module of a task."""
     run: Run | None = getattr(job, "run", None)
-    if run and stage != "score":
+    if run and stage not in ("score", "recall"):
         yield f"raretokens.models.{run.architecture}"
     if stage == "train" and run:
         yield f"raretokens.objectives.{declared(run.objective).module}"

@@ -138,6 +138,15 @@ def decompose(task: str, name: str) -> None:
     decompose_run(job, paths.tokens(job.run.tokens), paths.trained(task, name), paths.SCORES / task)
 
 
+def recall(task: str, name: str) -> None:
+    """Score a run's translations by word frequency, and all its test sets together."""
+    from raretokens import tasks
+
+    file = tasks.load(task)
+    job = load_job(file.RecallJob, f"recall-{task}", name)
+    file.recall(job, paths.CORPORA, paths.predictions(task, name), paths.SCORES / task)
+
+
 def baseline(task: str, name: str) -> None:
     """Compute and write the scores of a corpus that need no model."""
     from raretokens import tasks

@@ -7,7 +7,7 @@ The module of a task defines at its top level:
 * `training_data(job, folder)`: training and validation data, which yield the batches of training steps
 * `criterion(model, objective)`: the loss, where the scores are not final hidden states times the output embedding
 * `run_jobs(parameters, settings, run, score)`: stage and job of each stage after training; score: the fields of a ScoreJob
-* `decomposition_job(parameters, settings, run, parameters_hash)`: the job that splits perplexity by frequency group
+* `further_jobs(parameters, settings, run, parameters_hash)`: stage and job of each stage that adds metrics to a score file
 * `Predict`, `predict(job, folder, trained, into)`: the stage that predicts the test text, if the task has one
 * `Score`, `metrics(job, artifacts)`, `bootstrap_replicates(job, artifacts)`, `hyperparameters(job)`: the scores of runs
 * `Baseline`, `baseline_job(parameters, settings, corpus)`, `score_baseline(job, corpora, token_files, scores)`: a baseline that
@@ -15,7 +15,7 @@ The module of a task defines at its top level:
 
 These definitions do not refer to one another, so that a stage runs again only if its own definitions change. Torch and metrics
 are imported inside functions, because reading params.yaml does not need them. `Settings`, `Line`, `criterion`, `Score`,
-`hyperparameters`, the decomposition and the baseline are optional.
+`hyperparameters`, `further_jobs` and the baseline are optional.
 """
 
 from collections.abc import Mapping

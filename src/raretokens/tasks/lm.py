@@ -103,10 +103,12 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
     )
 
 
-def decomposition_job(parameters: Parameters, settings: Settings, run: Run, parameters_hash: str) -> Section:
+def further_jobs(
+    parameters: Parameters, settings: Settings, run: Run, parameters_hash: str
+) -> Iterator[tuple[str, Section]]:
     from raretokens.evaluation.decomposition import DecompositionJob
 
-    return DecompositionJob(
+    job = DecompositionJob(
         run=run,
         groups=parameters.tokens[run.tokens].groups,
         evaluation=settings.evaluation,
@@ -115,6 +117,7 @@ def decomposition_job(parameters: Parameters, settings: Settings, run: Run, para
         logit_bias=run.objective == "mle",
         parameters_hash=parameters_hash,
     )
+    yield "decompose-lm", job
 
 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:

@@ -94,6 +94,14 @@ class Score(ScoreJob):
     aligned: int | None  # sentence pairs that the aligner was trained on; None: all
 
 
+class RecallJob(Section):
+    """Job spec of scoring translations by word frequency, and of all test sets together."""
+
+    run: Run
+    texts: Texts
+    parameters_hash: str
+
+
 class Baseline(Section):
     """Job spec of the baseline that copies the source as its translation."""
 
@@ -127,6 +135,13 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
     yield "translate", translate
     aligned = parameters.alignments[run.tokens].max_pairs
     yield "score-nmt", Score(**score, neighbour_ranks=settings.neighbour_ranks, texts=texts, aligned=aligned)
+
+
+def further_jobs(
+    parameters: Parameters, settings: Settings, run: Run, parameters_hash: str
+) -> Iterator[tuple[str, Section]]:
+    texts = _texts(parameters, settings.decoding_of(run.model), parameters.tokens[run.tokens].corpus)
+    yield "recall-nmt", RecallJob(run=run, texts=texts, parameters_hash=parameters_hash)
 
 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
@@ -210,6 +225,49 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
     }
     replicates = _bootstrap_bleu(job.texts, corpus, corpus / "test.source")
     write_baseline(scores, job.name, job.task, metrics, replicates, text.rank_frequency_points(vocabulary))
+
+
+def recall(job: RecallJob, corpora: Path, predictions: Path, scores: Path) -> None:
+    """Write <run>.recall.json and <run>.recall.bootstrap.csv: word recall by frequency, and scores of all test sets together."""
+    from collections import Counter
+
+    from raretokens.evaluation.metrics import bleu, bootstrap, word_recall
+    from raretokens.evaluation.score_files import layout, write_bootstrap, write_json
+
+    run, texts, corpus = job.run, job.texts, corpora / job.texts.corpus
+    side, tokens = _references(corpus, run.reverse)
+    tests = [test for test in ("test", *texts.extra_tests) if (corpus / f"{test}.{side}").exists()]
+    pairs = {
+        test: paired_lines(texts.decoding, predictions / f"{test}.txt", corpus / f"{test}.{side}") for test in tests
+    }
+    system, truth = ([line for pair in pairs.values() for line in pair[part]] for part in (0, 1))
+    how = next(iter(pairs.values()))[2] + f"|tests:{'+'.join(tests)}"
+    counts = Counter(
+        word for line in word_recall.tokenise(lines(corpus / f"train.{side}"), tokens.language) for word in line
+    )
+    counted = word_recall.matches(*(word_recall.tokenise(text, tokens.language) for text in (system, truth)), counts)
+    words = f"unit:word|tok:sacrebleu-{word_recall.tokenizer(tokens.language).signature()}|classes:{word_recall.LIMITS}"
+    found: Metrics = {
+        "all_tests.sacrebleu": bleu.sacre_bleu(system, truth, tokens.language),
+        "all_tests.chrf": bleu.chrf(system, truth),
+        "all_tests.sentences": (len(truth), "unit:sentence"),
+        "words.reference": (word_recall.reference_words(counted[2]), words),
+        **{f"words.{name}": (value, f"{words}|clipped:yes") for name, value in word_recall.scores(*counted).items()},
+    }
+    metrics = {path: (value, signature + how) for path, (value, signature) in found.items()}
+    tree = layout({"run": run.name, "task": run.task, "objective": run.objective, "seed": run.seed}, metrics)
+    draws = {
+        "all_tests.sacrebleu": bootstrap.bleu(system, truth, tokens.sacrebleu),
+        **{f"words.{name}": values for name, values in word_recall.replicates(*counted).items()},
+    }
+    for test in tests[1:]:
+        translated, references, _ = pairs[test]
+        moses = [bleu.split_tokens(text, tokens) for text in (translated, references)]
+        draws[f"bleu.{test}.tokenised"] = bootstrap.bleu(*moses, bleu.TOKENISED)
+        draws[f"bleu.{test}.sacrebleu"] = bootstrap.bleu(translated, references, tokens.sacrebleu)
+    write_bootstrap(scores / f"{run.name}.recall.bootstrap.csv", draws)
+    write_json(scores / f"{run.name}.recall.json", tree | {"parameters_hash": job.parameters_hash})
+    print(f"recall {run.name}: sacreBLEU of {len(truth)} sentences {found['all_tests.sacrebleu'][0]:.2f}")
 
 
 def _bleu(texts: Texts, corpus: Path, folder: Path, suffix: str, reverse: bool = False) -> Metrics:

@@ -1,0 +1,90 @@
+"""Does an embedding matrix degenerate with the number of training steps or with the number of tokens?
+
+    cd scales/small && python ../../studies/steps_not_tokens.py base-1k-mle base-4k-mle
+
+Runs with equal settings and equal text, but different numbers of tokens per training step, separate the two. The script prints
+and writes studies/steps-not-tokens-<scale>.csv and .svg: for each copy of the embedding matrix the training step, the tokens
+that were read, the sum of the learning rates so far, the mean cosine and the share of positive cosines by frequency group, and
+the drift. The drift is the length of the mean displacement of the rare rows since initialisation, divided by the square root of
+the width. Adam moves each coordinate by about the learning rate if its gradient keeps its sign, so the drift of rows that share
+a gradient should be proportional to the sum of the learning rates, whatever the number of tokens per step.
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from safetensors import safe_open
+
+from raretokens import paths
+from raretokens.evaluation.metrics.isotropy import group_cosine, positive_cosine
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import train_job
+from raretokens.report.figure_styles import STYLE
+from raretokens.report.figures import save
+from raretokens.tasks.parameters import Parameters
+from raretokens.tokenization.vocabulary import RARE, VOCABULARY, Vocabulary
+from raretokens.training.config import Training
+from raretokens.training.rule import learning_rate
+
+GROUPS = ("total", "freq", "med", "rare")
+COLUMNS = ["run", "tokens per step", "step", "tokens", "sum of rates", *(f"cosine {group}" for group in GROUPS),
+           "positive total", "positive rare", "drift of rare rows"]  # fmt: skip
+SHOWN = 2000  # rows of a group, evenly spaced, whose cosines are counted
+
+
+def summed_rates(training: Training, step: int) -> float:
+    """Return the sum of the learning rates of the first steps."""
+    return sum(learning_rate(number, training.peak_lr, training.warmup) for number in range(1, step + 1))
+
+
+def course(parameters: Parameters, run: str) -> Iterator[list]:
+    """Yield a row of COLUMNS for each copy of the embedding matrix of a run."""
+    tokens, training = parameters.run("nmt", run).tokens, train_job(parameters, parameters.run("nmt", run)).training
+    vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
+    groups = vocabulary.frequency_groups(parameters.tokens[tokens].groups)
+    with safe_open(paths.trained("nmt", run) / "snapshots.safetensors", framework="numpy") as file:
+        first = file.get_tensor("0").astype(float)
+        for step in sorted(map(int, file.keys())):
+            embedding = file.get_tensor(str(step)).astype(float)
+            cosine, (positive, _) = group_cosine(embedding, groups)[0], positive_cosine(embedding, groups, limit=SHOWN)
+            moved = (embedding - first)[groups == RARE].mean(axis=0)
+            numbers = [summed_rates(training, step), *(cosine[group] for group in GROUPS), positive["total"],
+                       positive["rare"], np.linalg.norm(moved) / np.sqrt(len(moved))]  # fmt: skip
+            yield [run, training.tokens_per_step, step, step * training.tokens_per_step, *(f"{x:.4g}" for x in numbers)]
+
+
+def draw(rows: list[list], path: Path) -> None:
+    """Draw the mean cosine of the rare rows against steps and against tokens, and the drift against the sum of the rates."""
+    canvas = Canvas(figsize=(10, 3), layout="constrained")
+    axes = canvas.subplots(1, 3)
+    panels = (("step", "cosine rare"), ("tokens", "cosine rare"), ("sum of rates", "drift of rare rows"))
+    for axis, (x, y) in zip(axes, panels, strict=True):
+        for run in dict.fromkeys(row[0] for row in rows):
+            own = [row for row in rows if row[0] == run]
+            across, up = ([float(row[COLUMNS.index(name)]) for row in own] for name in (x, y))
+            axis.plot(across, up, label=f"{run}: {own[0][1]:,} tokens per step")
+        axis.set(xlabel={"step": "training step", "tokens": "tokens read"}.get(x, "sum of the learning rates"),
+                 ylabel="mean cosine of rare rows" if y.startswith("cosine") else y)  # fmt: skip
+    axes[0].legend(fontsize="small")
+    save(canvas, path)
+
+
+def main(*runs: str) -> None:
+    parameters = load()
+    rows = [row for run in runs for row in course(parameters, run)]
+    for row in (COLUMNS, *rows):
+        print(*(f"{cell:>15}" for cell in row))
+    path = Path(__file__).parent / f"steps-not-tokens-{parameters.scale}.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
+    with matplotlib.rc_context(STYLE):
+        draw(rows, path.with_suffix(".svg"))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
