@@ -48,9 +48,10 @@ def course(parameters: Parameters, run: str) -> Iterator[list]:
     vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
     groups = vocabulary.frequency_groups(parameters.tokens[tokens].groups)
     with safe_open(paths.trained("nmt", run) / "snapshots.safetensors", framework="numpy") as file:
-        first = file.get_tensor("0").astype(float)
-        for step in sorted(map(int, file.keys())):
-            embedding = file.get_tensor(str(step)).astype(float)
+        keys = sorted(file.keys())  # six digits
+        first = file.get_tensor(keys[0]).astype(float)
+        for key in keys:
+            step, embedding = int(key), file.get_tensor(key).astype(float)
             cosine, (positive, _) = group_cosine(embedding, groups)[0], positive_cosine(embedding, groups, limit=SHOWN)
             moved = (embedding - first)[groups == RARE].mean(axis=0)
             numbers = [summed_rates(training, step), *(cosine[group] for group in GROUPS), positive["total"],
