@@ -102,7 +102,16 @@ def test_a_change_of_any_key_changes_a_job(task):
     assert silent == (ELSEWHERE if task == "all" else set())
 
 
-SCORES = {"score-lm", "decompose-lm", "score-nmt", "recall-nmt", "score-recurrent", "score-skipgram", "score-classify", "score-images"}
+SCORES = {
+    "score-lm",
+    "decompose-lm",
+    "score-nmt",
+    "recall-nmt",
+    "score-recurrent",
+    "score-skipgram",
+    "score-classify",
+    "score-images",
+}
 
 
 @pytest.mark.parametrize(
@@ -166,4 +175,6 @@ def test_no_stage_reads_params_yaml_beside_its_job():
     for name, node in stages.items():
         run = {*jobs.CODE.reached(f"{jobs.STAGES}:{name}()")}
         assert (run & readers <= {checking}) is (name != "jobs"), name  # claims name runs of all scales
-        assert any(f"context.{reader}" in ast.unparse(node) for reader in in_context) is (name in ("fetch", "own")), name
+        assert any(f"context.{reader}" in ast.unparse(node) for reader in in_context) is (name in ("fetch", "own")), (
+            name
+        )
