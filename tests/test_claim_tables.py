@@ -38,7 +38,7 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
         "s,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,reproduced,reaches the reported effect",
         's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, one seed",smaller than reported',
         "s,P table 3,+0.5,+0.35,+0.2 to +0.5,0.012,inconclusive,reaches the reported effect",
-        "s,P table 3,,x 1.25,x 0.5 to x 2,0.012,reproduced,no reported number",
+        "s,P table 3,,+25 %,-50 % to +100 %,0.012,reproduced,no reported number",
         "s,P table 3,0.5,,0.1 to 0.6,0.012,not run,",
         "",
     ]

@@ -14,7 +14,7 @@ from raretokens.evidence.intervals import Interval
 from raretokens.evidence.verdict import DECIDED, Outcome, Size, Verdict, conclusions
 from raretokens.files import round_digits
 from raretokens.papers.declarations import Declarations
-from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, few_seeds_text, interval_text, number_text
+from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, few_seeds_text, number_text
 
 MEANINGS = {
     Outcome.REPRODUCED: "the interval lies on the side of the threshold of the claim, or inside its margin of no change",
@@ -169,13 +169,18 @@ def headline(verdicts: list[Verdict]) -> dict[str, float]:
 
 
 def _main_columns(verdict: Verdict) -> dict[str, str]:
+    """Return the cells of a main claim. Ratios are changes in percent, as in the findings of README."""
     claim, kind = verdict.claim, verdict.claim.effect
+
+    def change(value: float | None) -> str:
+        return change_text(kind, value) if kind == "ratio" and value is not None else effect_text(kind, value)
+
     return {
         "conclusion": claim.statement,
         "paper": f"{claim.paper} {claim.place}",
-        "reported": effect_text(kind, verdict.reported),
-        "measured": effect_text(kind, verdict.effect.value),
-        "95 % interval": interval_text(kind, verdict.main_interval),
+        "reported": change(verdict.reported),
+        "measured": change(verdict.effect.value),
+        "95 % interval": " to ".join(map(change, verdict.main_interval or ())),
         "q": number_text(verdict.q, 2),
         "verdict": ", ".join(filter(None, [verdict.outcome, few_seeds_text(verdict)])),
         "size": size_text(verdict),

@@ -95,7 +95,8 @@ def _with_interval(text: str, interval: str) -> str:
 def in_words(one: Decomposition) -> str:
     """Return two sentences for README, whose subject is the run: the parts of its change, and the logit-bias baseline."""
     mass, within = (_factor(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
-    text = f"It multiplies P(rare) by {mass} and the perplexity within the rare group by {within}."
+    text = f"It multiplies P(rare), the total probability of rare tokens, by {mass}. "
+    text += f"It multiplies the perplexity among rare tokens by {within}."
     for rival in one.rivals:
         if rival.equal == "P(rare)" and rival.parameters == 1:
             text += f" The logit-bias baseline reaches {change_text('ratio', rival.rare)} with the same P(rare)."

@@ -60,14 +60,6 @@ def finding_text(verdict: Verdict) -> str:
     return f"{change_text(kind, verdict.effect.value)}{f' ({about})' if about else ''}"
 
 
-def measured_text(verdict: Verdict) -> str:
-    """Format an effect with its interval and the reported effect: x 0.32 (95 % CI x 0.29 to x 0.35; paper: x 0.17)."""
-    kind = verdict.claim.effect
-    about = {"95 % CI": interval_text(kind, verdict.main_interval), "paper:": effect_text(kind, verdict.reported)}
-    inside = "; ".join(f"{name} {text}" for name, text in about.items() if text)
-    return f"{effect_text(kind, verdict.effect.value)}{f' ({inside})' if inside else ''}"
-
-
 def _end(interval: Interval | None, end: int) -> str:
     return number_text(interval and interval[end])
 

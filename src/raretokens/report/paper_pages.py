@@ -9,8 +9,8 @@ from raretokens.report.claims import MEANINGS, TESTED, count_text, size_text, si
 from raretokens.report.effect_text import (
     effect_text,
     few_seeds_text,
+    finding_text,
     interval_text,
-    measured_text,
     named_intervals,
     number_text,
     table,
@@ -22,7 +22,8 @@ ABOUT = """\
 A measured effect is the first run's metric divided by the second's (x), or minus the second's (+ or -), as a mean over seeds. The
 interval has the variance between seeds and the variance between test sets. Other runs of the same model and text help to
 estimate the seed variance, most of all with fewer than three seeds (*pooled seed variance*). q is the p value, corrected for the
-number of tested claims of the paper. The size compares the interval with the reported effect.
+number of tested claims of the paper. The size compares the interval with the reported effect. A row is the embedding of a token
+type, and the glossary (`docs/glossary.md`) defines the other terms.
 """
 
 
@@ -56,8 +57,8 @@ def summary(about: Paper, verdicts: list[Verdict], scale: str) -> list[str]:
     left = [count_text(len(of[kind]), kind) for kind in (Outcome.INCONCLUSIVE, Outcome.NOT_TESTABLE, Outcome.NOT_RUN)]
     return [
         about.claim,
-        f"At the {scale} scale, {count_text(len(reproduced), Outcome.REPRODUCED)} of {tested} conclusions that could be tested"
-        f"{_example(reproduced)}. {sizes_in_words(verdicts)}",
+        f"At the {scale} scale, {len(reproduced)} of the {tested} conclusions that could be tested "
+        f"{'is' if len(reproduced) == 1 else 'are'} reproduced{_example(reproduced)}. {sizes_in_words(verdicts)}",
         f"{count_text(len(contradicted), Outcome.CONTRADICTED)}{_example(contradicted)}.",
         f"{left[0]}, {left[1]} and {left[2]}.",
         _why(verdicts),
@@ -68,7 +69,7 @@ def _example(verdicts: list[Verdict]) -> str:
     """Return the main claim among the verdicts as an example, or the first claim with a reported effect."""
     reported = [one for one in verdicts if one.reported is not None and one.effect.value is not None]
     chosen = next(iter([one for one in reported if one.claim.main] or reported), None)
-    return f". An example is *{chosen.claim.statement}*: {measured_text(chosen)}" if chosen else ""
+    return f". An example is *{chosen.claim.statement}*: {finding_text(chosen)}" if chosen else ""
 
 
 def _why(verdicts: list[Verdict]) -> str:
