@@ -46,7 +46,7 @@ def change_text(kind: EffectKind, value: float) -> str:
     if kind != "ratio":
         return f"{value:+.3g}"
     percent = 100 * (value - 1)
-    return f"{percent:+.2g} %" if abs(percent) >= 0.05 else "0 %"
+    return f"{float(f'{percent:.2g}'):+g} %" if abs(percent) >= 0.05 else "0 %"
 
 
 def finding_text(verdict: Verdict) -> str:
