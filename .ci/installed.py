@@ -35,7 +35,7 @@ def measure(folder: Path) -> None:
     np.save(folder / "embedding.npy", rows)
     command = [sys.executable, "-m", "raretokens", "measure", "embedding.npy", "--sorted", "--out", "page"]
     printed = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
-    assert "isotropy.rare" in printed and (folder / "page/index.html").exists(), printed
+    assert "I(W)" in printed and (folder / "page/index.html").exists(), printed
 
 
 assert all(getattr(raretokens, name).__doc__ for name in raretokens.__all__)
