@@ -11,19 +11,17 @@ import copy
 import random
 import shutil
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
-from tally import CORRECT, ROOT, SILENT, TRACEBACK, Tally, parser, use_tests
+from tally import ROOT, Tally, parser, tried, use_tests
 
 use_tests()
 from tiny import world  # noqa: E402 - from the tests
 
 from raretokens.corpora.sources import TABLE, source  # noqa: E402
-from raretokens.errors import UserError  # noqa: E402
 from raretokens.papers.load import load_declarations  # noqa: E402
 from raretokens.pipeline import jobs  # noqa: E402
 from raretokens.pipeline.config import load  # noqa: E402
@@ -114,7 +112,7 @@ def params(tally: Tally, rounds: int) -> None:
                     return None
                 return "accepted, and no stage is told of it"
 
-            _tried(tally, f"{kind} {name}", f"{path}: ", accepted)
+            tried(tally, f"{kind} {name}", f"{path}: ", accepted)
 
 
 def _told(tree: dict, path: Path) -> dict:
@@ -156,7 +154,7 @@ def _in_file(tally: Tally, path: Path, text: str, read: Callable[[], object]) ->
     word = _key(lines[at])
     wrong = [*lines[:at], lines[at].replace(f"{word}:", f"{misspelt(word)}zz:", 1), *lines[at + 1 :]]
     path.write_text("\n".join(wrong), encoding="utf-8")
-    _tried(tally, f"{path.name}: {lines[at].strip()[:80]}", "", lambda: _said(read))
+    tried(tally, f"{path.name}: {lines[at].strip()[:80]}", "", lambda: _said(read))
     path.write_text(text, encoding="utf-8")
 
 
@@ -167,22 +165,6 @@ def _key(line: str) -> str:
 def _said(read: Callable[[], object]) -> str:
     read()
     return "a misspelt key is accepted"
-
-
-def _tried(tally: Tally, what: str, start: str, accepted: Callable[[], str | None]) -> None:
-    """accepted: what is wrong with a change that was not refused; None where nothing is."""
-    try:
-        wrong = accepted()
-    except UserError as error:
-        lines = str(error).split("\n")
-        wrong = (
-            None
-            if all(line.startswith(start) and len(line) < 2000 for line in lines)
-            else f"no line of its own: {error}"
-        )
-    except Exception:
-        return tally.add(TRACEBACK, f"{what}: {traceback.format_exc(limit=0)[:500]}")
-    return tally.add(SILENT if wrong else CORRECT, f"{what}: {wrong}")
 
 
 DRILLS = {"params": params, "declarations": declarations, "sources": sources}

@@ -4,9 +4,12 @@ import argparse
 import csv
 import subprocess
 import sys
+import traceback
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+from raretokens.errors import UserError
 from raretokens.files import atomic_write
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +39,27 @@ class Tally:
             writer.writeheader()
             writer.writerows(rows.values())
         print(*(f"{key}: {value}" for key, value in row.items()), sep="  ", flush=True)
+
+
+def tried(tally: Tally, what: str, start: str | None, trial: Callable[[], str | None]) -> None:
+    """Count a trial.
+
+    Args:
+        what: description of the trial.
+        start: beginning of each line of a message that refuses it; None where refusing it is wrong.
+        trial: returns what is wrong, or None.
+    """
+    try:
+        wrong = trial()
+    except UserError as error:
+        lines = str(error).split("\n")
+        if start is None:
+            return tally.add(LOST, f"{what}: refused: {error}")
+        is_short = all(line.startswith(start) and len(line) < 2000 for line in lines)
+        wrong = None if is_short else f"no line of its own: {error}"
+    except Exception:
+        return tally.add(TRACEBACK, f"{what}: {traceback.format_exc(limit=-2)[:800]}")
+    return tally.add(SILENT if wrong else CORRECT, f"{what}: {wrong}")
 
 
 def parser(text: str, rounds: int) -> argparse.ArgumentParser:

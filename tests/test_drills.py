@@ -79,10 +79,28 @@ def test_mistakes_in_files_are_told_from_answers():
     def refused(error: Exception) -> None:
         raise error
 
-    parameters._tried(counted, "accepted", "", lambda: "nothing was said")
-    parameters._tried(counted, "of another file", "params.yaml: ", lambda: refused(UserError("other.yaml: x")))
-    parameters._tried(counted, "a program's error", "", lambda: refused(KeyError("x")))
+    tally.tried(counted, "accepted", "", lambda: "nothing was said")
+    tally.tried(counted, "of another file", "params.yaml: ", lambda: refused(UserError("other.yaml: x")))
+    tally.tried(counted, "a program's error", "", lambda: refused(KeyError("x")))
     assert (counted.counts["silent"], counted.counts["tracebacks"]) == (2, 1)
+
+
+def test_inputs_are_answered_and_a_refusal_of_them_is_lost(tmp_path):
+    import inputs
+    import tally
+
+    counted = tally.Tally("inputs")
+    for kind in ("scalars", "vectors", "tokens", "environment"):
+        (tmp_path / kind).mkdir()
+        tally.tried(counted, kind, inputs.REFUSED.get(kind), inputs.DRILLS[kind](tmp_path / kind))
+    assert counted.counts == {"correct": 4}
+
+    def refused() -> None:
+        raise UserError("x")
+
+    tally.tried(counted, "refused", None, refused)
+    tally.tried(counted, "wrong", None, lambda: "another answer")
+    assert (counted.counts["lost"], counted.counts["silent"]) == (1, 1)
 
 
 def test_a_mutant_is_the_module_with_one_thing_changed():
