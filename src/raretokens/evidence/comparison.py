@@ -5,6 +5,7 @@ from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
+from scipy.special import ndtr
 
 from raretokens.evidence.effects import (
     FEWEST_ROWS,
@@ -134,6 +135,16 @@ class Comparison:
         return bool(np.all(np.isfinite(self.additive_effects)))
 
     @property
+    def is_constant(self) -> bool:
+        """Whether the effect is exactly none on every seed and every resampled test set, so that it can have no other value.
+
+        Without resamples, one seed is not enough: two counts can be equal by chance.
+        """
+        if self.kind == "value" or not len(self.additive_effects) or np.any(self.additive_effects):
+            return False
+        return bool(not np.any(self._bootstrap)) if self._bootstrap is not None else len(self.additive_effects) > 1
+
+    @property
     def mean(self) -> float | None:
         """The mean effect over seeds, or None without seeds."""
         if not self.seed_effects:
@@ -149,17 +160,21 @@ class Comparison:
         Where fewer than FEWEST_ROWS rows have several seeds, it is that of Student's t of the effects of the single seeds, and
         unknown with fewer than FEWEST_SEEDS of them.
         """
+        return self._of_seeds(len(self.seed_effects))
+
+    def _of_seeds(self, seeds: int) -> Posterior | None:
+        """Return the variance of the mean effect between this number of seeds, or None if it is unknown."""
         effects = self.additive_effects
         if not len(effects) or not self.is_finite or self.is_untrained:
             return None
-        found = [self._part_of_family(family, runs) for family, runs in self._families.values()]
+        found = [self._part_of_family(family, runs, seeds) for family, runs in self._families.values()]
         if None not in found:
             return reduce(Posterior.combined, found)
         if len(effects) < FEWEST_SEEDS:
             return None
-        return student(float(np.std(effects, ddof=1)) / len(effects) ** 0.5, len(effects) - 1)
+        return student(float(np.std(effects, ddof=1)) / seeds**0.5, seeds - 1)
 
-    def _part_of_family(self, family: Family, runs: list[tuple[str, int]]) -> Posterior | None:
+    def _part_of_family(self, family: Family, runs: list[tuple[str, int]], seeds: int) -> Posterior | None:
         """Return the variance of the sum of the means of some runs of a family, or None if the family has too few rows."""
         cancels = sum(sign for _, sign in runs) == 0
         variances = family.variances(is_paired=cancels and family.p_of_seeds < 1 - LEVEL)
@@ -167,7 +182,10 @@ class Comparison:
         if len(values) < FEWEST_ROWS or np.median(values) == 0:
             return None
         own = [variances.get(self.scores.first_of(run), (0.0, 0.0)) for run, _ in runs]
-        return moderated(values, freedoms, [Part(*row, len(self.seed_effects)) for row in own])
+        more = seeds - len(self.seed_effects)  # a run with several seeds has as many more degrees of freedom
+        planned = (freedom + more if freedom and freedom + more > 0 else freedom for _, freedom in own)
+        parts = [Part(variance, freedom, seeds) for (variance, _), freedom in zip(own, planned, strict=True)]
+        return moderated(values, freedoms, parts)
 
     @cached_property
     def posterior(self) -> Posterior | None:
@@ -175,13 +193,33 @@ class Comparison:
 
         For fixed models it is the variance between test sets alone.
         """
+        return self._with_test_set(self.seed_posterior)
+
+    def _with_test_set(self, of_seeds: Posterior | None) -> Posterior | None:
+        """Return a variance between seeds with the variance between test sets added."""
         resamples = self._bootstrap
-        if resamples is None or self.seed_posterior is None and not (self.is_untrained and self.is_finite):
-            return self.seed_posterior
+        if resamples is None or of_seeds is None and not (self.is_untrained and self.is_finite):
+            return of_seeds
         freedom = min(resamples.shape[1] - 1, *(self.scores.test_freedom(side.metric) for side in self.all_sides.values()))
-        if self.seed_posterior is None:
-            return student(self.test_variance**0.5, freedom)
-        return self.seed_posterior.plus(self.test_variance, freedom)
+        return of_seeds.plus(self.test_variance, freedom) if of_seeds else student(self.test_variance**0.5, freedom)
+
+    def power(self, effect: float, threshold: float, seeds: int) -> float | None:
+        """Return the probability that the interval of so many seeds lies on the side of the threshold where the effect is.
+
+        The variance is what the present runs say of it; None if they do not. The test set is the present one.
+
+        Args:
+            effect: the true effect.
+            threshold: the effect that the interval must exclude.
+            seeds: at least two.
+        """
+        posterior = self._with_test_set(self._of_seeds(seeds)) if self.seed_effects else None
+        ends = to_additive(self.kind, np.array([effect, threshold]))
+        if posterior is None or not np.all(np.isfinite(ends)):
+            return None
+        distance, reach = float(abs(ends[0] - ends[1])), posterior.reach(LEVEL)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.sum(posterior.weights * ndtr((distance - reach) / np.sqrt(posterior.variances))))
 
     @property
     def test_variance(self) -> float:

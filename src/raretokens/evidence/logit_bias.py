@@ -29,6 +29,8 @@ class Bias:
     slope: float
     constant: float
     valid_rare: float  # perplexity of rare targets of the validation text
+    freq: float
+    med: float
     rare: float
     total: float
 
@@ -120,7 +122,9 @@ class _Curve:
 
     def _bias(self, constant: float) -> Bias:
         at = {name: float(np.exp(log(constant))) for name, log in self.logs.items()}
-        return Bias(self.slope, float(constant), at["valid_rare"], at["test_rare"], at["test_total"])
+        return Bias(
+            self.slope, float(constant), at["valid_rare"], *(at[f"test_{kind}"] for kind in ("freq", "med", "rare", "total"))
+        )
 
 
 def frontier_points(frontier: pd.DataFrame, parameters: int) -> tuple[np.ndarray, np.ndarray]:

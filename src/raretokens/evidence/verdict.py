@@ -35,6 +35,7 @@ NO_POOL = "no other runs of this model have a seed variance to pool"
 DECIDED = (Outcome.REPRODUCED, Outcome.CONTRADICTED)
 COVERED = "the interval contains the threshold"
 SMALLER = f"{COVERED}; the interval does not reach the reported effect"
+EQUAL = "both sides have the same number on every seed, so the effect is zero by construction"
 HIGHEST_Q = 0.05  # of a main claim that is decided
 
 
@@ -152,7 +153,7 @@ def conclusions_of(paper: str, verdicts: Iterable[Verdict], declared: Declaratio
 def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Verdict[Claim]:
     """Return the verdict on a claim of a paper."""
     comparison = Comparison.of_claim(claim, scores)
-    obstacle = unmet([declared.preconditions[need] for need in claim.needs], comparison)
+    obstacle = claim.by_construction or unmet([declared.preconditions[need] for need in claim.needs], comparison)
     return verdict_on(name, claim, comparison, reported_effect(claim, declared), obstacle)
 
 
@@ -205,8 +206,8 @@ def decide(
     effects = comparison.seed_effects
     if not effects:
         return Outcome.NOT_RUN, _missing_metric(comparison) or ""
-    if obstacle:
-        return Outcome.NOT_TESTABLE, obstacle
+    if obstacle or comparison.is_constant:
+        return Outcome.NOT_TESTABLE, obstacle or EQUAL
     if not all(map(math.isfinite, effects.values())):
         return Outcome.INCONCLUSIVE, "the effect is not finite"
     if comparison.interval is None and not comparison.is_untrained:

@@ -141,6 +141,9 @@ class Claim(Expectation):
     right: Side | None = Field(None, description="number to compare with; without it, left itself is the effect")
     control: Control | None = Field(None, description="the same effect in runs without the cause")
     needs: list[str] = Field([], description="names of preconditions")
+    by_construction: str | None = Field(
+        None, description="reason why a number of the claim has its value by construction; it is then not testable"
+    )
     main: str | None = Field(None, description="key in headline.json, for main claims")
     why: str = Field(
         "", description="explanation where the claim is not reproduced; {claim} inserts the effect of another claim"

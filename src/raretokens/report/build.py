@@ -9,13 +9,14 @@ from typing import Any
 from raretokens.errors import UserError
 from raretokens.evidence import methods
 from raretokens.evidence.decomposition import Decomposition, decompositions, implied
+from raretokens.evidence.reproducibility import powers
 from raretokens.evidence.run_sheet import Sheet
 from raretokens.evidence.scores import AllScores, Scores
-from raretokens.evidence.verdict import Verdict, conclusions_of, judge_all
+from raretokens.evidence.verdict import Verdict, conclusions, conclusions_of, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
-from raretokens.report import claims, decomposition, forest, method_tables, paper_pages
+from raretokens.report import claims, decomposition, forest, method_tables, paper_pages, reproducibility
 from raretokens.report.cells import Cell
 from raretokens.report.effect_text import change_text, finding_text
 from raretokens.report.figure_points import figure_points
@@ -49,6 +50,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     split = decompositions(scores)
     _write_decomposition(split, scores, declared, sheet.scale, reports)
     _write_papers(verdicts, declared, sheet.scale, reports)
+    _write_reproducibility(cells, verdicts, scores, declared, sheet.scale, reports)
     counts = claims.in_words(verdicts, declared)
     write_text(reports / "findings.md", _findings(verdicts, compared, split))
     overview = summary(sheet, declared, cells, scores, counts)
@@ -64,6 +66,23 @@ def _write_decomposition(
     write_text(reports / "decomposition.csv", decomposition.to_csv(found))
     write_text(reports / "decomposition.md", decomposition.to_markdown(found, implied(declared), scale))
     decomposition.write_chart(found, scores, reports / "charts/logit-bias.svg")
+
+
+def _write_reproducibility(
+    cells: dict[str, list[Cell]],
+    verdicts: list[Verdict],
+    scores: AllScores,
+    declared: Declarations,
+    scale: str,
+    reports: Path,
+) -> None:
+    """Write the measures of QRA++ and the power of claims, as CSV and a page."""
+    found, planned = reproducibility.scores_of(cells, declared, scores), powers(verdicts, scores, declared)
+    write_text(reports / "reproducibility.csv", reproducibility.to_csv(found))
+    write_text(reports / "power.csv", reproducibility.power_csv(planned))
+    counted = conclusions(verdicts, declared)
+    page = reproducibility.to_markdown(found, counted, planned, declared, scale)
+    write_text(reports / "reproducibility.md", page)
 
 
 def _write_papers(verdicts: list[Verdict], declared: Declarations, scale: str, reports: Path) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from raretokens.evidence.logit_bias import baselines
+from raretokens.evidence.methods import EXPLAINED_BY_BIAS
 from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.declarations import EXACT, NOTHING, Declarations, Metric, Reported, ReportedTable, is_quoted
@@ -42,6 +44,11 @@ def _other_row(table: Table, run: str, line: SheetLine) -> RunRow:
 
 
 Seeds = frozenset[int | None]
+BIAS = {f"ppl.{kind}": kind for kind in ("freq", "med", "rare", "total")}  # metric -> number of the logit-bias baseline
+BIAS_REMARK = (
+    "the logit-bias baseline, which adds one constant to the logits of rare types. The validation text chooses the constant, so "
+    "that the mean P(rare) or the total perplexity is that of the named run"
+)
 
 
 def common_seeds(rows: list[RunRow], column: Column, scores: Scores) -> Seeds | None:
@@ -92,7 +99,34 @@ def run_cells(place: Place) -> list[Cell]:
         for inside in grid.values()
         for number, crossing in enumerate(inside)
     ]
-    return [cell for cell in cells if cell.reported or cell.measured or cell.reported_cell or cell.status == "not run"]
+    cells = [cell for cell in cells if cell.reported or cell.measured or cell.reported_cell or cell.status == "not run"]
+    return cells + [cell for row in table.rows for cell in bias_cells(place, row)]
+
+
+def bias_cells(place: Place, row: RunRow) -> Iterator[Cell]:
+    """Yield the rows of the logit-bias baseline of a run, in a table of rare-token perplexity."""
+    table, scores = place.table, place.scores
+    columns = {column.title: column for column in table.columns if column.metric in BIAS}
+    rare = next((column for column in columns.values() if column.metric == EXPLAINED_BY_BIAS), None)
+    run = scores.choose(row.names(rare)) if rare and not row.data else None
+    for one in baselines(run, scores) if run else []:
+        if one.parameters > 1:
+            continue
+        mles = [mle for name in scores.repeats(run or "") if (mle := scores.baseline_run(name))]
+        for title, column in columns.items():
+            numbers = [float(getattr(bias, BIAS[column.metric])) for bias in one.biases.values()]
+            digits = place.declared.metric(column.metric).digits
+            yield Cell(
+                row=f"MLE + logit bias, same {one.equal} as {row.title}",
+                column=title,
+                metric=column.metric,
+                reported="",
+                measured=f"{sum(numbers) / len(numbers):.{digits}f}",
+                spread=f"{(max(numbers) - min(numbers)) / 2:.{digits}f}" if len(numbers) > 1 else "",
+                runs=" ".join(dict.fromkeys(mles)),
+                status="not reported",
+                remark=BIAS_REMARK,
+            )
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,8 @@ class Pages:
         for place in (place for places in self.scale.papers.values() for place in places):
             if path in (self._reports / f"tables/{place.name}.md", self._reports / f"figures/{place.name}.md"):
                 return os.path.relpath(self.folder / place.paper.lower() / f"{place.page}.md", here)
-        known = {name: name for name in ("methods.md", "decomposition.md", "index.md")} | {"papers/later.md": "later.md"}
+        own = ("methods.md", "decomposition.md", "reproducibility.md", "index.md")
+        known = {name: name for name in own} | {"papers/later.md": "later.md"}
         known |= {f"papers/{paper.lower()}.md": f"{paper.lower()}/index.md" for paper in self.scale.papers}
         inside = str(path.relative_to(self._reports)) if path.is_relative_to(self._reports) else ""
         return os.path.relpath(self.folder / known[inside] if inside in known else path, here)
@@ -202,7 +203,8 @@ class Pages:
 
     def _methods(self) -> None:
         self._add("methods", "methods", text=self._own_text("methods.md", "methods.md"), rows=_changes(self._reports))
-        self._add("decomposition", "decomposition", text=self._own_text("decomposition.md", "decomposition.md"))
+        for name in ("decomposition", "reproducibility"):
+            self._add(name, name, text=self._own_text(f"{name}.md", f"{name}.md"))
 
     def _runs(self) -> None:
         self._add("runs/index", "runs", tasks={task: TASKS[task].title for task in self._run_views})

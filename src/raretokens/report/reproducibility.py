@@ -1,0 +1,176 @@
+"""The page on reproducibility in the measures of QRA++ (CV* of scores, correlations, findings), and the power of claims."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from raretokens import csv_files
+from raretokens.evidence.reproducibility import PLANNED, Planned, correlations, cv_star
+from raretokens.evidence.scores import Scores
+from raretokens.evidence.verdict import Outcome, Verdict
+from raretokens.papers.declarations import Declarations, number
+from raretokens.papers.table import Table
+from raretokens.papers.task_names import TASKS
+from raretokens.report.cells import Cell
+from raretokens.report.claims import TESTED
+from raretokens.report.effect_text import number_text, table
+
+SETTINGS = ("parameters.", "token_share.")  # prefixes of metrics that do not depend on a training
+ABOUT = """\
+QRA++ (Belz 2025) measures how well the results of two experiments agree. Three of its types of results apply to these papers:
+
+* **Scores.** CV* is the coefficient of variation of the reported number and the measured mean, in percent. It is corrected for
+  few values, and 0 is full agreement. [The CSV file]({csv}) has each number, also with every seed as a value of its own.
+* **Sets of scores.** Pearson's and Spearman's coefficients compare the reported and the measured scores of a column of a table.
+* **Findings.** The share of tested conclusions that are reproduced.
+
+Quoted numbers and p values have no CV*, nor has a number that is not positive. The texts and models of this scale are smaller
+than those of the papers. Scores therefore differ more than those of a repetition at the same scale would.
+"""
+SETS = """\
+A column of a table has coefficients if three or more of its numbers were measured. The table shows the median of these columns.
+The last column counts differences from the baseline that have the reported sign, over all columns.
+"""
+POWER = """\
+The power is the probability that the 95 % interval shows an effect, if the true effect is the reported one. It is computed from
+the moderated seed variance and the variance of the present test set. A low power means that an inconclusive verdict was to be
+expected. The table has the median over the conclusions of a paper on a metric, and how many have a power of 80 % or more.
+[The CSV file]({csv}) has each conclusion.
+"""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number of a table: the reported value and the measured values."""
+
+    paper: str
+    place: str
+    row: str
+    column: str
+    metric: str
+    reported: float
+    values: tuple[float, ...]  # of the seeds
+    direction: str  # of the difference from the baseline: same, opposite or empty
+
+    @property
+    def mean(self) -> float:
+        return sum(self.values) / len(self.values)
+
+    @property
+    def cv(self) -> float | None:
+        return cv_star([self.reported, self.mean])
+
+    @property
+    def cv_of_seeds(self) -> float | None:
+        """CV* with every seed as a value of its own."""
+        return cv_star([self.reported, *self.values])
+
+
+def scores_of(
+    cells: dict[str, list[Cell]], declared: Declarations, scores: dict[str, Scores]
+) -> dict[str, list[Score]]:
+    """Return table -> its reported numbers that were measured on runs, each number of a paper once."""
+    found: dict[str, list[Score]] = {}
+    seen: set[tuple[str, str]] = set()
+    for name, inside in cells.items():
+        own = declared.tables[name]
+        for cell in inside:
+            key = (own.reported, cell.reported_cell)
+            if (one := _score(cell, own, scores)) and key not in seen:
+                seen.add(key)
+                found.setdefault(name, []).append(one)
+    return found
+
+
+def _score(cell: Cell, own: Table, scores: dict[str, Scores]) -> Score | None:
+    reported = number(cell.reported) if cell.reported and not cell.quoted else None
+    if reported is None or own.facts or own.neighbours or cell.metric == "paired.p" or cell.metric.startswith(SETTINGS):
+        return None
+    if not cell.runs or any(run not in scores[own.task].lines for run in cell.runs.split()):
+        return None  # not measured, or a number of the text alone
+    numbers = (scores[own.task].number(run, cell.metric) for run in cell.runs.split())
+    values = tuple(float(one) for one in numbers if isinstance(one, int | float))
+    if not values:
+        return None
+    return Score(own.paper, own.place, cell.row, cell.column, cell.metric, reported, values, cell.direction)
+
+
+def to_csv(found: dict[str, list[Score]]) -> str:
+    """Return a line for each number, with CV* of the mean and of all seeds."""
+    head = ["table", "row", "column", "metric", "reported", "measured", "seeds", "cv_star", "cv_star_of_seeds"]
+    rows = [
+        (name, one.row, one.column, one.metric, number_text(one.reported, 6), number_text(one.mean, 6), len(one.values),
+         number_text(one.cv), number_text(one.cv_of_seeds))
+        for name, inside in found.items()
+        for one in inside
+    ]  # fmt: skip
+    return csv_files.to_csv(rows, head)
+
+
+def power_csv(planned: Sequence[Planned]) -> str:
+    """Return a line for each conclusion, with its power for each planned number of seeds."""
+    head = ["claim", "paper", "task", "metric", "seeds", "reported", *(f"power_{seeds}" for seeds in PLANNED)]
+    rows = [
+        (one.claim, one.paper, one.task, one.metric, one.seeds, number_text(one.reported),
+         *(f"{one.power[seeds]:.3f}" for seeds in PLANNED))
+        for one in planned
+    ]  # fmt: skip
+    return csv_files.to_csv(rows, head)
+
+
+def to_markdown(
+    found: dict[str, list[Score]], verdicts: Sequence[Verdict], planned: Sequence[Planned], declared: Declarations, scale: str
+) -> str:
+    """Return the page."""
+    lines = [f"# Reproducibility in numbers at the {scale} scale", "", ABOUT.format(csv="reproducibility.csv")]
+    head = ["metric", "numbers", "median CV* (%)", "lowest", "highest"]
+    lines += ["## Scores", "", *table(head, list(_of_metrics(found, declared))), ""]
+    head = ["table", "columns", "Pearson", "Spearman", "differences with the reported sign"]
+    lines += ["## Sets of scores", "", SETS, *table(head, list(_of_tables(found))), ""]
+    head = ["paper", "conclusions tested", "reproduced", "share"]
+    lines += ["## Findings", "", *table(head, list(_findings(verdicts))), ""]
+    head = ["paper", "task", "metric", "conclusions", *(f"power, {seeds} seeds" for seeds in PLANNED)]
+    head += [f"80 % or more, {seeds} seeds" for seeds in PLANNED]
+    lines += ["## Power", "", POWER.format(csv="power.csv"), *table(head, list(_powers(planned, declared)))]
+    return "\n".join([*lines, ""])
+
+
+def _of_metrics(found: dict[str, list[Score]], declared: Declarations) -> Iterator[list[str]]:
+    """Yield the median of CV* for each metric, over all tables."""
+    by_metric: dict[str, list[float]] = {}
+    for one in (one for inside in found.values() for one in inside):
+        if one.cv is not None:
+            by_metric.setdefault(declared.metric(one.metric).title, []).append(one.cv)
+    for title, values in by_metric.items():
+        yield [title, str(len(values)), *(number_text(fold(values), 3) for fold in (median, min, max))]
+
+
+def _of_tables(found: dict[str, list[Score]]) -> Iterator[list[str]]:
+    for name, inside in found.items():
+        columns = [[one for one in inside if one.column == column] for column in dict.fromkeys(one.column for one in inside)]
+        pairs = [correlations([one.reported for one in own], [one.mean for one in own]) for own in columns]
+        known = list(filter(None, pairs))
+        shown = [f"{median(values):.2f}" for values in zip(*known, strict=True)] if known else ["", ""]
+        ways = [one.direction for one in inside if one.direction]
+        same = f"{ways.count('same')} of {len(ways)}" if ways else ""
+        if known or ways:
+            yield [f"[{inside[0].paper} {inside[0].place}](tables/{name}.md)", str(len(known)), *shown, same]
+
+
+def _findings(verdicts: Sequence[Verdict]) -> Iterator[list[str]]:
+    """Yield the share of findings that are upheld, for each paper and for all."""
+    papers = list(dict.fromkeys(one.claim.paper for one in verdicts))
+    for paper, own in [*((paper, [one for one in verdicts if one.claim.paper == paper]) for paper in papers), ("all", verdicts)]:
+        tested = [one for one in own if one.outcome in TESTED]
+        upheld = sum(one.outcome == Outcome.REPRODUCED for one in tested)
+        yield [paper, str(len(tested)), str(upheld), f"{upheld / len(tested):.2f}" if tested else ""]
+
+
+def _powers(planned: Sequence[Planned], declared: Declarations) -> Iterator[list[str]]:
+    families: dict[tuple[str, str, str], list[Planned]] = {}
+    for one in planned:
+        families.setdefault((one.paper, TASKS[one.task].title.lower(), declared.metric(one.metric).title), []).append(one)
+    for family, own in families.items():
+        medians = [f"{median(one.power[seeds] for one in own):.2f}" for seeds in PLANNED]
+        many = [f"{sum(one.power[seeds] >= 0.8 for one in own)} of {len(own)}" for seeds in PLANNED]
+        yield [*family, str(len(own)), *medians, *many]

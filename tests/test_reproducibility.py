@@ -1,0 +1,99 @@
+"""CV*, correlations and power: known answers; numbers that are fixed by construction; the logit-bias baseline as a row."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny.claims import AGAINST, SAME, claim, judged, three
+from tiny.run_sheet import DECLARED, line
+
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.reproducibility import correlations, cv_star
+from raretokens.evidence.scores import Scores
+from raretokens.evidence.verdict import EQUAL
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_cv_star_of_the_worked_example_of_its_authors():
+    """BLEU of a system and six reproductions of it (Belz, Popovic and Mille 2022)."""
+    assert cv_star([84.51, 84.50, 87.46, 85.60, 84.20, 86.61, 86.20]) == pytest.approx(1.562, abs=5e-4)
+    assert cv_star([3.0, 3.0]) == 0.0
+    assert [cv_star(values) for values in ([1.0], [1.0, 0.0], [1.0, -1.0], [1.0, float("nan")])] == [None] * 4
+
+
+def test_cv_star_of_normal_values_is_the_coefficient_of_variation_on_average():
+    values = np.random.default_rng(0).normal(100, 10, (4000, 3))
+    assert np.mean([cv_star(row) for row in values]) == pytest.approx(10 * (1 + 1 / 12), rel=0.03)
+
+
+def test_scores_in_reported_order_have_spearman_one_and_equal_scores_have_none():
+    pearson, spearman = correlations([1.0, 2.0, 4.0], [10.0, 11.0, 30.0])
+    assert spearman == 1.0 and pearson == pytest.approx(np.corrcoef([1, 2, 4], [10, 11, 30])[0, 1])
+    assert correlations([1.0, 2.0], [1.0, 2.0]) is correlations([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) is None
+
+
+def test_power_is_the_share_of_repetitions_that_show_the_effect(tmp_path):
+    """Many rows whose seeds have a standard deviation of 1: an effect of 1.5 with three seeds, then with five."""
+    random, rows = np.random.default_rng(0), "abcdefghijklmnopqrstuvwxyz"
+    numbers = random.normal(size=(len(rows), 3))
+    numbers /= numbers.std(axis=1, ddof=1, keepdims=True)
+    values = {run: number for row, own in zip(rows, numbers, strict=True) for run, number in three(row, own).items()}
+    judged(tmp_path, AGAINST, values)
+    scores = Scores("lm", {run: line(run[0], seed=int(run[2:] or 1)) for run in values}, tmp_path / "lm")
+    comparison = Comparison.of_claim(AGAINST, scores)
+    powers = [comparison.power(effect, 0.0, seeds) for effect, seeds in ((1.5, 3), (1.5, 5), (-1.5, 3), (0.0, 3))]
+    # z tests of two means with a known standard deviation of 1: 0.451 with three seeds, 0.660 with five
+    assert powers[:2] == [pytest.approx(0.451, abs=0.03), pytest.approx(0.660, abs=0.03)]
+    assert powers[2] == powers[0] and powers[3] == pytest.approx(0.025, abs=0.005)
+    alone = claim({"runs": ["missing"], "metric": "isotropy.total"}, AGAINST.right.model_dump())
+    assert Comparison.of_claim(alone, scores).power(1.5, 0.0, 3) is None
+
+
+@pytest.mark.parametrize("declared", [AGAINST, SAME, AGAINST.replaced(effect="ratio", than=1.0)])
+def test_equal_numbers_on_every_seed_are_not_testable(tmp_path, declared):
+    equal = three("a", [0.5, 0.6, 0.7]) | three("b", [0.5, 0.6, 0.7])
+    verdict = judged(tmp_path, declared, equal | three("c", [0.5, 0.3, 0.7]))
+    assert (verdict.outcome, verdict.reason, verdict.p) == ("not testable", EQUAL, None)
+
+
+def test_numbers_that_are_equal_by_chance_remain_testable(tmp_path):
+    for name, a, b in (("mean", [0.4, 0.6, 0.7], [0.6, 0.4, 0.7]), ("one seed", [0.5], [0.5])):
+        (tmp_path / name).mkdir()
+        assert judged(tmp_path / name, AGAINST, three("a", a) | three("b", b)).outcome == "inconclusive"
+    drawn = {run: np.random.default_rng(place).normal(0.5, 0.1, 400) for place, run in enumerate(("a", "a-2", "b", "b-2"))}
+    values = {"a": 0.5, "a-2": 0.6, "b": 0.5, "b-2": 0.6}
+    (tmp_path / "test set").mkdir()
+    assert judged(tmp_path / "test set", AGAINST, values, drawn=drawn).outcome == "inconclusive"
+
+
+def test_a_claim_can_declare_that_its_number_is_fixed(tmp_path):
+    reason = "the method subtracts the mean row"
+    fixed = AGAINST.replaced(by_construction=reason)
+    verdict = judged(tmp_path, fixed, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+    assert (verdict.outcome, verdict.reason) == ("not testable", reason)
+    assert DECLARED.claims["mu-centering-keeps-rows-apart"].by_construction
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((ROOT / path).read_text(encoding="utf-8").splitlines()))
+
+
+def test_the_row_of_the_logit_bias_baseline_is_that_of_the_decomposition():
+    cells = {(one["row"], one["metric"]): float(one["measured"]) for one in rows("scales/small/reports/tables/agg-3.csv")
+             if one["metric"].startswith("ppl.") and one["measured"]}  # fmt: skip
+    for equal in ("P(rare)", "total perplexity"):
+        row = f"MLE + logit bias, same {equal} as AGG"
+        name = f"logit bias, 1 parameter, equal {equal}"
+        (found,) = (one for one in rows("scales/small/reports/decomposition.csv") if (one["run"], one["number"]) == ("agg", name))
+        for metric, column in (("ppl.rare", "measured"), ("ppl.total", "total")):
+            assert cells[row, metric] / cells["MLE", metric] == pytest.approx(float(found[column]), rel=5e-3)
+        assert cells[row, "ppl.freq"] > cells["MLE", "ppl.freq"]
+
+
+def test_the_power_of_the_reported_gains_in_bleu():
+    """Three seeds would mostly show them; the differences between methods that the papers report could not be seen."""
+    power = {one["claim"]: float(one["power_3"]) for one in rows("scales/small/reports/power.csv")}
+    assert all(power[f"{name}-improves-bleu"] > 0.8 for name in ("agg", "agps", "cosreg", "frage"))
+    assert all(power[name] < 0.2 for name in ("agg-beats-cosreg", "agps-beats-cosreg"))
