@@ -22,7 +22,7 @@ function tableOptions(table) {
   const kind = table.dataset.table;
   const layout = { topStart: null, topEnd: null, bottomStart: null, bottomEnd: null };
   if (kind !== "plain") Object.assign(layout, { topStart: "search", topEnd: "info", bottomEnd: "paging" });
-  if (kind === "filtered") {
+  if (kind === "filtered" && table.tBodies[0].rows.length > 7) { // filters of a short table would be empty
     const columns = table.dataset.panes.split(" ").map(Number);
     layout.top1 = { searchPanes: { columns, cascadePanes: true, controls: false, layout: `columns-${columns.length}` } };
   }

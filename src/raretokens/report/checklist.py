@@ -18,6 +18,9 @@ UNKNOWN, NO_SEARCH = "not recorded", "no search"
 Key = tuple[str, str]  # task and run
 WATTS = 10.0  # an assumption, stated on the page: a core with its share of memory and cooling
 ABOUT = f"""\
+---
+hide-toc: true
+---
 # Checklists of the papers' numbers
 
 Reproducibility tracks ask how each number was obtained. This page answers for every run behind a measured number of the
