@@ -22,10 +22,10 @@ def searched(objective: str, task: str = "lm", **options: object) -> list[Search
 
 def test_an_option_that_nothing_documents_is_a_named_gap():
     (gap,) = searched("agps", mu1=100.0, mu2=25.0)
-    assert (gap.bounds, gap.trials, gap.rule) == ("mu1, mu2: not recorded", None, "")
-    assert [one.bounds for one in searched("agg", alpha=0.03, alpha_scale=3.08, until=5)][1:] == ["until: not recorded"]
+    assert (gap.bounds, gap.trials, gap.rule) == ("`mu1`, `mu2`: not recorded", None, "")
+    assert [one.bounds for one in searched("agg", alpha=0.03, alpha_scale=3.08, until=5)][1:] == ["`until`: not recorded"]
     assert [one.rule for one in searched("cosreg")] == ["the paper's values"]
-    assert searched("spectrum_control", "nmt")[0].bounds == "strength 0.1 to 30"
+    assert searched("spectrum_control", "nmt")[0].bounds == "`strength` 0.1 to 30"
 
 
 @pytest.mark.parametrize(("keep", "loss"), [("best", "3.500 ± 0.500"), (5, "4.500 ± 0.500")])
@@ -44,7 +44,7 @@ def test_the_trials_of_the_cache_pointer_are_those_of_the_lists():
     assert pointer.trials == len(lists["window"]) * len(lists["theta"]) * len(lists["weight"])
     assert pointer.models == lists["models"]
     for name in ("window", "theta", "weight"):
-        assert f"{name} {min(lists[name]):g} to {max(lists[name]):g}" in pointer.bounds
+        assert f"`{name}` {min(lists[name]):g} to {max(lists[name]):g}" in pointer.bounds
 
 
 def test_sources_exist_and_the_committed_page_is_current():

@@ -35,9 +35,9 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
     ]
     assert main_claims(rows).split("\n") == [
         "conclusion,paper,reported,measured,95 % interval,q,verdict,size",
-        "s,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,reproduced,reaches the reported effect",
+        "s,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,reproduced,interval includes the reported effect",
         's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, one seed",smaller than reported',
-        "s,P table 3,+0.5,+0.35,+0.2 to +0.5,0.012,inconclusive,reaches the reported effect",
+        "s,P table 3,+0.5,+0.35,+0.2 to +0.5,0.012,inconclusive,interval includes the reported effect",
         "s,P table 3,,+25 %,-50 % to +100 %,0.012,reproduced,no reported number",
         "s,P table 3,0.5,,0.1 to 0.6,0.012,not run,",
         "",
@@ -49,7 +49,7 @@ def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
     ratio = replace(one, claim=AGAINST.replaced(effect="ratio", expect="lower"), reported=0.25)
     assert ratio.fraction(0.5) == pytest.approx(0.5) and ratio.fraction(4.0) == pytest.approx(-1)
     assert changed(ratio, value=0.1, seed_interval=Interval(0.05, 0.2)).size == "larger than reported"
-    assert changed(ratio, value=0.25, seed_interval=Interval(0.2, 0.3)).size == "reaches the reported effect"
+    assert changed(ratio, value=0.25, seed_interval=Interval(0.2, 0.3)).size == "interval includes the reported effect"
     assert changed(ratio, value=0.5, seed_interval=Interval(0.4, 0.6)).size == "smaller than reported"
     assert changed(ratio, value=2.0, seed_interval=Interval(1.5, 3)).size == "opposite to the reported effect"
     assert changed(ratio, value=0.5, seed_interval=Interval(0.25, 1.0)).fraction_interval == pytest.approx((0.0, 1.0))

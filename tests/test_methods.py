@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.evidence import methods
+from raretokens.evidence.decomposition import Rival
+from raretokens.evidence.intervals import Interval
 from raretokens.evidence.scores import Scores
 from raretokens.papers.task_names import TASKS
 from raretokens.report import method_tables
@@ -119,9 +122,15 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
                if change.metric == "ppl.rare"}  # fmt: skip
     bound = changes["agg-1"].logit_bias
     assert exact <= bound < 1.1 * exact
-    assert [changes[run].improves for run in ("agg-1", "frage-1")] == [False, True]
+    versus = [changes[run].compared_with_bias for run in ("agg-1", "frage-1")]
+    assert versus == ["not better", "inconclusive"] and not any(change.improves for change in changes.values())
     text = method_tables.to_markdown(list(changes.values()), DECLARED)
-    assert f"the logit-bias baseline is bounded by x {bound:.3g}." in text
+    assert f"The logit-bias baseline reaches x {bound:.3g} or lower. The run is not better." in text
+    assert text.splitlines()[2].startswith("In rare-token perplexity, 0 of 2 runs are certainly better")
+    for ends, versus in (((0.8, 0.95), "better"), ((0.9, 1.05), "inconclusive"), ((1.1, 1.2), "not better")):
+        rival = Rival("P(rare)", 1, 0.0, 1.0, 0.6, 1.0, 0.9, Interval(*ends))
+        measured = replace(changes["frage-1"], rival=rival)
+        assert (measured.compared_with_bias, measured.improves) == (versus, versus == "better")
 
 
 def _of_rare(logits: np.ndarray, targets: np.ndarray, is_rare: np.ndarray) -> dict:

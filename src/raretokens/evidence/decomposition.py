@@ -57,7 +57,7 @@ def decompositions(scores: AllScores) -> list[Decomposition]:
         if not comparisons or not comparisons["ppl_within.rare"].seed_effects:
             continue
         effects = {metric: comparison.effect for metric, comparison in comparisons.items()}
-        rivals = [_rival(one, part) for one in baselines(run, part)]
+        rivals = [rival(one, part) for one in baselines(run, part)]
         found.append(Decomposition(run, part.lines[run].objective, effects, rivals))
     return found
 
@@ -69,7 +69,8 @@ def _comparison(run: str, baseline: str, metric: str, scores: Scores) -> Compari
     return Comparison(PARTS[metric], sides, scores.with_seeds([run, baseline], seeds))
 
 
-def _rival(one: Baseline, scores: Scores) -> Rival:
+def rival(one: Baseline, scores: Scores) -> Rival:
+    """Return the logit-bias baseline of a run as means over seeds, and the run compared with it."""
     own = scores.value(one.run, "ppl.rare", one.biases)
     assert own is not None
     perplexity = dict(zip(own.seeds, own.values, strict=True))

@@ -10,6 +10,7 @@ from statistics import geometric_mean
 from typing import Literal
 
 from raretokens.evidence.comparison import Comparison, Effect
+from raretokens.evidence.decomposition import Rival, rival
 from raretokens.evidence.logit_bias import baselines
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Outcome, decide, unmet
@@ -41,7 +42,7 @@ class Change:
     effect: Effect
     verdict: str  # better, worse, inconclusive or not testable
     logit_bias: float | None  # ratio of the logit-bias baseline, or an upper bound on it; rare-token perplexity only
-    is_bound: bool = False
+    rival: Rival | None = None  # the measured baseline; without it, logit_bias is a bound
 
     @property
     def share(self) -> float:
@@ -54,10 +55,24 @@ class Change:
 
     @property
     def improves(self) -> bool:
-        """Whether the metric is better by at least LEAST, and its ratio is below that of the logit-bias baseline."""
-        bias, value = self.logit_bias, self.effect.value
-        is_explained = bias is not None and value is not None and bias <= value
-        return self.verdict == "better" and self.share >= LEAST and not is_explained
+        """Whether the metric is better by at least LEAST, and certainly better than the logit-bias baseline."""
+        return self.verdict == "better" and self.share >= LEAST and self.compared_with_bias in (None, "better")
+
+    @property
+    def compared_with_bias(self) -> Literal["better", "not better", "inconclusive"] | None:
+        """The run compared with the logit-bias baseline; None if it is not known.
+
+        Of a bound only `not better` follows. The interval of a measured baseline decides, which needs three seeds.
+        """
+        value = self.effect.value
+        if self.logit_bias is None or value is None:
+            return None
+        if self.rival is None:
+            return "not better" if self.logit_bias <= value else "inconclusive"
+        ends = self.rival.interval
+        if ends is None or ends.low <= 1 <= ends.high:
+            return "inconclusive"
+        return "better" if ends.high < 1 else "not better"
 
     @property
     def degrades(self) -> bool:
@@ -86,7 +101,7 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
         better: Literal["higher", "lower"] = "higher" if shown.direction == "up" else "lower"
         obstacle = unmet([declared.preconditions[need] for need in needs], comparison)
         neutral = 1.0 if kind == "ratio" else 0.0
-        bias, is_bound = _logit_bias(run, baseline, scores) if metric == EXPLAINED_BY_BIAS else (None, False)
+        bias, measured = _logit_bias(run, baseline, scores) if metric == EXPLAINED_BY_BIAS else (None, None)
         yield Change(
             task=scores.task,
             run=run,
@@ -97,19 +112,20 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
             effect=comparison.effect,
             verdict=WORDS[decide(comparison, better, (neutral, neutral), obstacle)[0]],
             logit_bias=bias,
-            is_bound=is_bound,
+            rival=measured,
         )
 
 
-def _logit_bias(run: str, baseline: str, scores: Scores) -> tuple[float | None, bool]:
-    """Return the rare-token ratio of the logit-bias baseline, and whether it is only an upper bound.
+def _logit_bias(run: str, baseline: str, scores: Scores) -> tuple[float | None, Rival | None]:
+    """Return the rare-token ratio of the logit-bias baseline with the measured baseline, or an upper bound with None.
 
     The measured baseline has one constant and the mean P(rare) of the run.
     """
     for one in baselines(run, scores):
         if one.equal == "P(rare)" and one.parameters == 1:
-            return geometric_mean(one.ratios(scores, "rare").values()), False
-    return logit_bias_bound(run, baseline, scores), True
+            found = rival(one, scores)
+            return found.rare, found
+    return logit_bias_bound(run, baseline, scores), None
 
 
 def logit_bias_bound(run: str, baseline: str, scores: Scores) -> float | None:

@@ -42,7 +42,7 @@ HIGHEST_Q = 0.05  # of a main claim that is decided
 class Size(StrEnum):
     """The measured effect compared with the reported effect."""
 
-    REACHED = "reaches the reported effect"
+    INCLUDED = "interval includes the reported effect"
     SMALLER = "smaller than reported"
     LARGER = "larger than reported"
     OPPOSITE = "opposite to the reported effect"
@@ -97,7 +97,7 @@ class Verdict(Generic[AnyClaim]):
             return Size.OPPOSITE
         if ends.is_below(1):
             return Size.SMALLER
-        return Size.LARGER if ends.is_above(1) else Size.REACHED
+        return Size.LARGER if ends.is_above(1) else Size.INCLUDED
 
     @property
     def fraction_interval(self) -> Interval | None:

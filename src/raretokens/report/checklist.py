@@ -21,17 +21,19 @@ ABOUT = f"""\
 ---
 hide-toc: true
 ---
-# Checklists of the papers' numbers
+# Checklists of our runs for the papers' numbers
 
-Reproducibility tracks ask how each number was obtained. This page answers for every run behind a measured number of the
-{{scale}} scale. The [CSV file](checklist.csv) has the same rows. Rows that need no model are left out.
+Reproducibility tracks ask how each number was obtained. This page answers for our runs, not for those of the papers. It has every
+run behind a number that we measured at the {{scale}} scale, by paper. The [CSV file](checklist.csv) has the same rows. Rows that
+need no model are left out.
 
 * *Numbers* counts the cells of the paper's result tables that the run fills. *Claims* counts the claims that use the run.
 * *Validation loss* is the loss of the kept checkpoint, in nats per target, as a mean over the seeds ± half their range. A mean
   of several checkpoints has no validation loss of its own. There the table shows the loss of the last checkpoint.
 * *Search*, *trials* and *rule* describe options of the method, and options of the evaluation.
-  [`searches.yaml`](../data/paper/searches.yaml) declares them with the page that documents each choice. A method without
-  options on its run line uses the defaults, which [follow its paper](objectives.md) with few exceptions.
+  [`searches.yaml`](../data/paper/searches.yaml) declares them with the page that documents each choice. A run line is the
+  line of a run under `runs` in `params.yaml`. A method without options on its run line uses the defaults. They
+  [follow its paper](objectives.md) with few exceptions.
 * *Hours* is the training time of one seed, as a mean. Several trainings shared a machine, so the time depends on its load.
 * *Energy* is the training energy of all seeds with known hours. It assumes {WATTS:g} W for each core, and nothing was metered.
 
@@ -106,7 +108,9 @@ def rows(facts: Facts) -> list[Row]:
 
 
 def to_csv(found: list[Row]) -> str:
-    return csv_files.to_csv(map(asdict, found), [field.name for field in fields(Row)])
+    """Return the rows as CSV, without the code marks of the page."""
+    plain = ({name: text.replace("`", "") for name, text in asdict(row).items()} for row in found)
+    return csv_files.to_csv(plain, [field.name for field in fields(Row)])
 
 
 def to_markdown(found: list[Row], facts: Facts) -> str:
@@ -185,7 +189,7 @@ def _searches(task: str, line: SheetLine, searches: dict[str, Search]) -> Iterat
     yield from found
     explained = {option for one in found for option in one.options}
     if unexplained := [option for option in line.options if option not in explained]:
-        yield Search(bounds=f"{', '.join(unexplained)}: {UNKNOWN}", source="")
+        yield Search(bounds=f"{', '.join(f'`{option}`' for option in unexplained)}: {UNKNOWN}", source="")
     elif not found:
         rule = "no option" if line.objective == MLE else "the paper's values"
         yield Search(bounds=NO_SEARCH, trials=0, rule=rule, source="docs/objectives.md")

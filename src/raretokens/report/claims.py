@@ -142,12 +142,12 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
     if not fractions:
         return "No reproduced conclusion has a reported number to compare with."
     sizes = Counter(one.size for one in reproduced)
-    smaller, larger, reached = (sizes[kind] for kind in (Size.SMALLER, Size.LARGER, Size.REACHED))
+    smaller, larger, included = (sizes[kind] for kind in (Size.SMALLER, Size.LARGER, Size.INCLUDED))
     return (
         f"Of the {len(reproduced)} reproduced conclusions, {len(fractions)} have a reported effect, and the median measured "
         f"effect is {median(fractions):.2f} of it. By size, {smaller} measured effect{'s are' if smaller != 1 else ' is'} "
-        f"smaller than reported, {larger} {'are' if larger != 1 else 'is'} larger, and {reached or 'none'} "
-        f"{'agree' if reached > 1 else 'agrees'} with the reported effect."
+        f"smaller than reported, {larger} {'are' if larger != 1 else 'is'} larger, and {included or 'no'} "
+        f"{'intervals include' if included > 1 else 'interval includes'} the reported effect."
     )
 
 

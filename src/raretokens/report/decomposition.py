@@ -25,20 +25,27 @@ the first. It leaves the perplexity within the group as it is.
 
 All numbers are ratios to maximum likelihood of the same seed. The 95 % intervals cover seeds and the test set. The AUC says how
 well P(rare) ranks positions with a rare target above the others. Its change is a difference.
+
+AGG is adaptive gradient gating (Yu et al. 2022), and AGPS is adaptive gradient partial scaling (Yu et al. 2021). Runs are named
+after their methods: `agg`, `agps`, and `freeze-b` for Freeze (b).
 """
 BASELINE = """\
 The *logit-bias baseline* needs no training. It adds a bias to the logits of a trained maximum-likelihood model. With one
 parameter, the bias is a constant on all rare types. With two, it is that constant and a slope in log frequency (logit
-adjustment). Its parameters are chosen on the validation text, and its perplexities are those of the test text. It is compared
-with a run twice. *P(rare)*: the baseline gives rare types the same mean probability. *Total perplexity*: it costs as much. With
-two parameters, the slope is the one with the lowest rare-token perplexity on the validation text. The last column divides the
-rare-token perplexity of the run by that of the baseline. Its interval is over seeds. A run is better than the baseline where
-it is below 1.
+adjustment). Its perplexities are those of the test text. The baseline is matched with a run on the validation text in two ways.
+*P(rare)*: both give all rare types together the same arithmetic mean probability over all positions. The P(rare) of the table
+above is another mean, the geometric mean over positions with a rare target. *Total perplexity*: both have the same total
+perplexity. With two parameters, the slope is the one with the lowest rare-token perplexity. The table shows its mean over seeds.
+With a slope of 0 or close to 0, the numbers are the same as with one parameter, or nearly so. The last column divides the
+rare-token perplexity of the run by that of the baseline. Its interval is over seeds. A run is better than the baseline where the
+ratio is below 1.
 """
 IMPLIED = """\
-The papers report no P(rare), but their perplexities restrict it. AGG reports that 0.2 % of the test tokens are rare. The total
-perplexity then implies the perplexity of all other targets. The last column is the ratio that a constant on rare logits would
-cost these targets, at the same rare-token perplexity. It holds if the P(rare) of maximum likelihood is calibrated.
+The papers report no P(rare), but their perplexities constrain P(rare). AGG reports that 0.2 % of the test tokens are rare. The
+total perplexity then implies the perplexity of all other targets. The last column is for a constant on rare logits that reaches
+the same rare-token perplexity. The column has the ratio for the other targets. It assumes that the mean P(rare) of maximum
+likelihood is the share of rare tokens. The first end assumes that P(rare) is negligible at rare targets. The second end assumes
+that P(rare) has its mean there.
 """
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 
@@ -79,7 +86,8 @@ def _measured(found: list[Decomposition]) -> list[str]:
     lines += table(head, [[f"`{one.run}`", str(one.effects["ppl.rare"].seeds), *map(_effect, one.effects.values())]
                           for one in found])  # fmt: skip
     lines += ["", "## The logit-bias baseline", "", BASELINE]
-    head = ["run", "equal", "parameters", "rare: run", "rare: baseline", "total: run", "total: baseline", "rare: run / baseline"]
+    head = ["run", "matched on", "parameters", "slope", "rare: run", "rare: baseline", "total: run", "total: baseline"]
+    head += ["rare: run / baseline"]
     return lines + table(head, [row for one in found for row in _rivals(one)])
 
 
@@ -114,13 +122,16 @@ def _rivals(one: Decomposition) -> Iterator[list[str]]:
     for rival in one.rivals:
         rare, total = (effect_text("ratio", number) for number in (rival.rare, rival.total))
         advantage = _with_interval(effect_text("ratio", rival.advantage), interval_text("ratio", rival.interval))
-        yield [f"`{one.run}`", rival.equal, str(rival.parameters), own[0], rare, own[1], total, advantage]
+        slope = f"{rival.slope:.2f}".replace("-0.00", "0.00") if rival.parameters > 1 else ""
+        yield [f"`{one.run}`", rival.equal, str(rival.parameters), slope, own[0], rare, own[1], total, advantage]
 
 
 def _implied(printed: list[Implied]) -> list[str]:
-    head = ["row", "perplexity of rare targets", "total perplexity", "other targets", "other targets under a constant"]
+    head = ["method", "source", "perplexity of rare targets", "total perplexity", "other targets"]
+    head += ["other targets under a constant"]
     rows = [
-        [f"{one.row} ({one.table})", *(effect_text("ratio", value) for value in (one.rare, one.total)),
+        [one.row, one.table.upper().replace("_TABLE", " table "),
+         *(effect_text("ratio", value) for value in (one.rare, one.total)),
          f"x {one.others:.4f}", f"x {one.constant.low:.4f} to {one.constant.high:.4f}"]
         for one in printed
     ]  # fmt: skip

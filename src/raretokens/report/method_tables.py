@@ -1,5 +1,6 @@
 """Results by method as CSV, a page and charts: improved metrics, degraded metrics and cost."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,10 @@ from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, number_te
 
 ABOUT = """\
 Each run is compared with maximum likelihood on the same model, text and seeds. A chart shows one metric: a marker is the ratio
-or the difference, and a line is its 95 % interval over seeds. Blue circles are better and orange crosses are worse: no
-interval, over seeds or over the test set, contains zero change. Grey markers are inconclusive or not testable. The lists name
-every such change whose relative size is 1 % or more, the largest first. A gain in rare-token perplexity that the logit-bias
-baseline also reaches is not listed under *Improves*.
+or the difference, and a line is its 95 % interval over seeds and test sets. Blue circles are better and orange crosses are worse.
+Grey markers are inconclusive or not testable. The lists have every change of 1 % or more that is certain, the largest first. A
+change is certain if its interval lies on one side of no change. A gain in rare-token perplexity is listed under *Improves* only
+if the run is certainly better than the logit-bias baseline.
 
 The *logit-bias baseline* adds one constant to the logits of all rare types after maximum-likelihood training. The constant gives
 rare types the mean probability that the run gives them. The green line of a run is the ratio that the baseline reaches in
@@ -23,9 +24,25 @@ rare-token perplexity. For runs without measured group probabilities, the line i
 3 to 22 % lower where we computed it (`studies/rare-bias-small.csv`). [The decomposition](decomposition.md) has the measured
 baselines. The baseline also raises the number of distinct predicted rare types (`studies/rare-bias-types-small.csv`).
 
+* **I(W)** is isotropy, from 0 to 1. A higher value is better.
+* **S(w)** is the mean cosine of pairs of rows. A lower value is better. A row is the embedding of a token type.
+* **AlignSim** says whether words that are aligned in translation have similar rows. A higher value is better.
+* **Frequency-probe accuracy** says how well a classifier separates popular rows from rare rows. A lower value is better, and 50 %
+  is chance.
+* **Run names** have a text or model before the method and an option after the method, such as `wide-agg` and `agg-a001`.
+
+Lower is better for perplexity and other cosines, and higher is better for all other metrics. The glossary
+(`docs/glossary.md`) defines the metrics, and its last lines explain the names of runs.
+
 Time and memory are those of a training step of a small model on a CPU, divided by maximum likelihood's
 (`benchmarks/step-cpu.csv`).
 """
+ISOTROPY = "isotropy.total"
+VERSUS = {  # run compared with the logit-bias baseline -> end of a sentence
+    "better": "The run is better.",
+    "not better": "The run is not better.",
+    "inconclusive": "Which is lower is inconclusive.",
+}
 COSTS = "demo/lm/demo"  # the rows of benchmarks/step-cpu.csv that are shown
 
 
@@ -52,7 +69,7 @@ def to_csv(found: list[Change]) -> str:
 
 def to_markdown(found: list[Change], declared: Declarations) -> str:
     """Return the page of methods: charts for each task, and for each method its results, its cost and when to choose it."""
-    lines = ["# What each method improves and degrades", "", ABOUT]
+    lines = ["# What each method improves and degrades", "", " ".join(_findings(found)), "", ABOUT]
     for task in dict.fromkeys(change.task for change in found):
         lines += [f"![{TASKS[task].title}: change of each metric by method](charts/methods-{task}.svg)", ""]
     costs = _costs(declared)
@@ -65,6 +82,25 @@ def to_markdown(found: list[Change], declared: Declarations) -> str:
             lines += _list([change for change in own if (change.task, change.run) == run])
         lines.append("")
     return "\n".join(lines)
+
+
+def _findings(found: list[Change]) -> list[str]:
+    """Return sentences on all runs: rare-token perplexity against the logit-bias baseline, and isotropy."""
+    versus = Counter(filter(None, (one.compared_with_bias for one in found)))
+    isotropy = Counter(one.verdict for one in found if one.metric == ISOTROPY)
+    runs = sum(isotropy.values())
+    sentences = []
+    if versus:
+        sentences.append(
+            f"In rare-token perplexity, {versus['better']} of {versus.total()} runs are certainly better than the logit-bias "
+            f"baseline. Of the others, {versus['not better']} are not better, and {versus['inconclusive']} are inconclusive."
+        )
+    if runs:
+        sentences.append(
+            f"The isotropy I(W) of {isotropy['better']} of {runs} runs is higher than under maximum likelihood, and that of "
+            f"{isotropy['worse']} runs is lower."
+        )
+    return sentences
 
 
 def _costs(declared: Declarations) -> dict[str, str]:
@@ -85,10 +121,11 @@ def _list(of_run: list[Change]) -> list[str]:
         shown = "; ".join(f"{one.title} {effect_text(one.effect.kind, one.effect.value)}" for one in ordered)
         lines.append(f"    * {name}: {shown or 'nothing certain'}.")
     for one in of_run:
-        if one.logit_bias is not None:
+        if versus := one.compared_with_bias:
             own, bias = (effect_text(one.effect.kind, number) for number in (one.effect.value, one.logit_bias))
-            reaches = "is bounded by" if one.is_bound else "reaches"
-            lines.append(f"    * Rare-token perplexity is {own}, and the logit-bias baseline {reaches} {bias}.")
+            lower = "" if one.rival else " or lower"
+            text = f"Rare-token perplexity is {own}. The logit-bias baseline reaches {bias}{lower}. {VERSUS[versus]}"
+            lines.append(f"    * {text}")
     return lines
 
 

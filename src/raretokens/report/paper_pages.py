@@ -3,7 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from raretokens.evidence.comparison import Effect
+from raretokens.evidence.intervals import Interval
 from raretokens.evidence.verdict import DECIDED, Outcome, Verdict, conclusions_of
+from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations, Paper
 from raretokens.report.claims import MEANINGS, TESTED, count_text, size_text, sizes_in_words
 from raretokens.report.effect_text import (
@@ -17,13 +20,16 @@ from raretokens.report.effect_text import (
 )
 
 EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
-HEAD = ["claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "place"]
+HEAD = ["claim", "threshold", "measured", "95 % interval", "q", "reported", "size", "seeds", "place"]
 ABOUT = """\
 A measured effect is the first run's metric divided by the second's (x), or minus the second's (+ or -), as a mean over seeds. The
 interval has the variance between seeds and the variance between test sets. Other runs of the same model and text help to
 estimate the seed variance, most of all with fewer than three seeds (*pooled seed variance*). q is the p value, corrected for the
 number of tested claims of the paper. The size compares the interval with the reported effect. A row is the embedding of a token
 type, and the glossary (`docs/glossary.md`) defines the other terms.
+
+The column *threshold* has the effect that the claim needs. Where it is empty, the threshold is no change: x 1 or 0. With fewer
+than three seeds, the column *seeds* says which variance the interval has. *Pooled* is the pooled seed variance.
 """
 
 
@@ -79,7 +85,7 @@ def _why(verdicts: list[Verdict]) -> str:
         return "Every conclusion could be decided."
     reasons = Counter(one.reason.split(";")[0] or MEANINGS[one.outcome] for one in undecided).most_common(2)
     shown = "; ".join(f"{reason} ({count})" for reason, count in reasons)
-    return f"The most frequent reasons for these {len(undecided)} conclusions: {shown}."
+    return f"The most frequent reasons why {len(undecided)} conclusions are neither reproduced nor contradicted: {shown}."
 
 
 def _by_verdict(own: list[Verdict], verdicts: list[Verdict], declared: Declarations, scale: str) -> Iterator[str]:
@@ -109,10 +115,11 @@ def _by_verdict(own: list[Verdict], verdicts: list[Verdict], declared: Declarati
 def _row(verdict: Verdict) -> list[str]:
     claim, kind = verdict.claim, verdict.claim.effect
     measured, reported = (effect_text(kind, number) for number in (verdict.effect.value, verdict.reported))
-    seeds = few_seeds_text(verdict) or str(verdict.effect.seeds or "")
+    seeds = " ".join(filter(None, [few_seeds_text(verdict) or str(verdict.effect.seeds or ""), _variance(verdict.effect)]))
     interval = interval_text(kind, verdict.main_interval)
     return [
         claim.statement,
+        _threshold(claim),
         measured,
         interval,
         number_text(verdict.q, 2),
@@ -123,6 +130,24 @@ def _row(verdict: Verdict) -> list[str]:
     ]
 
 
+def _threshold(claim: Claim) -> str:
+    """Return the effect that a claim needs, or an empty text for any effect above or below no change."""
+    if claim.expect == "same":
+        return interval_text(claim.effect, Interval(*claim.margins))
+    side = "below" if claim.expect == "lower" else "above"
+    needs_text = claim.effect == "value" or claim.threshold != claim.neutral
+    return f"{side} {effect_text(claim.effect, claim.threshold)}" if needs_text else ""
+
+
+def _variance(effect: Effect) -> str:
+    """Return the variance that the interval has with fewer than three seeds."""
+    if not effect.has_few_seeds or not (effect.interval or effect.test_interval):
+        return ""
+    if not effect.interval:
+        return "(test set alone)"
+    return "(pooled and test set)" if effect.test_interval else "(pooled alone)"
+
+
 def _prose(verdict: Verdict, effects: dict[str, str], scale: str) -> Iterable[str]:
     """Yield the verdict's reason, its intervals, why the paper reports no effect, and the declared reason or caveat."""
     claim, kind = verdict.claim, verdict.claim.effect
@@ -130,8 +155,8 @@ def _prose(verdict: Verdict, effects: dict[str, str], scale: str) -> Iterable[st
         yield sentence(f"Reason: {verdict.reason}")
     intervals = named_intervals(verdict.effect)
     if len(intervals) > 1:
-        shown = [f"{interval_text(kind, interval)} ({name})" for name, interval in intervals.items() if name != "total"]
-        yield f"The components alone give the 95 % intervals {' and '.join(shown)}."
+        shown = [f"{interval_text(kind, interval)} ({name} alone)" for name, interval in intervals.items() if name != "total"]
+        yield f"The 95 % intervals are {' and '.join(shown)}."
     if (ends := verdict.fraction_interval) is not None:
         middle, low, high = (number_text(number, 3) for number in (verdict.fraction(verdict.effect.value), *ends))
         yield f"The measured effect is {middle} of the reported one ({low} to {high})."

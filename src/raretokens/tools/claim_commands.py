@@ -24,7 +24,7 @@ from raretokens.yaml_files import checked, read_yaml
 
 OF_PAPERS = ("place", "role", "note")  # columns of claims.csv that only claims of papers have
 HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
-WIDTH = 140
+WIDTH = 150
 
 
 class OwnClaim(Expectation):
