@@ -57,6 +57,23 @@ def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
     assert (same.fraction(0.5), same.size) == (None, "no reported number")
 
 
+@pytest.mark.parametrize(
+    ("claim", "effect", "cells"),
+    [
+        ({"than": -0.1, "expect": "lower"}, {"seeds": 3, "seed_interval": Interval(-0.2, -0.15)}, ("below -0.1", "3")),
+        ({"margin": 0.05, "expect": "same"}, {"seeds": 3, "seed_interval": Interval(0, 0.01)}, ("-0.05 to +0.05", "3")),
+        ({}, {"seeds": 1, "interval": None, "test_interval": Interval(0.1, 0.2)}, ("", "one seed (test set alone)")),
+        ({}, {"seeds": 2, "seed_interval": Interval(0.1, 0.2), "test_interval": None}, ("", "two seeds (pooled alone)")),
+    ],
+)
+def test_a_row_shows_the_threshold_and_the_variance_of_few_seeds(tmp_path, claim, effect, cells):
+    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+    one = changed(replace(one, claim=AGAINST.replaced(paper="AGG", **claim)), **effect)
+    (row,) = (line for line in paper_page("AGG", [one], DECLARED, "small").splitlines() if line.startswith("| s |"))
+    columns = [cell.strip() for cell in row.split("|")[1:-1]]
+    assert (columns[1], columns[7]) == cells
+
+
 def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, monkeypatch):
     """Of four claims with p 0.01, 0.04, 0.2 and 0.9, q is 0.04, 0.08, 0.27 and 0.9; another paper has its own."""
     one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
@@ -113,7 +130,7 @@ def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_pat
         f"<details><summary>{one.claim.statement}</summary>" in small and "Caveat: " in small and "Caveat: " not in demo
     )
     assert (
-        f"| {one.claim.statement} | x 0.3 | x 0.2 to x 0.4 |  | x 0.172 | smaller than reported | 3 | table 3 |" in demo
+        f"| {one.claim.statement} |  | x 0.3 | x 0.2 to x 0.4 |  | x 0.172 | smaller than reported | 3 | table 3 |" in demo
     )
 
 
