@@ -1,9 +1,9 @@
-"""Does an embedding matrix degenerate with the number of training steps or with the number of tokens?
+"""Does an embedding matrix degenerate with training steps or with tokens?
 
-    cd scales/small && python ../../studies/steps_not_tokens.py base-1k-mle base-4k-mle
+    cd scales/small && python ../../studies/tokens_per_step.py base-1k-mle base-4k-mle
 
 Runs with equal settings and equal text, but different numbers of tokens per training step, separate the two. The script prints
-and writes studies/steps-not-tokens-<scale>.csv and .svg: for each copy of the embedding matrix the training step, the tokens
+and writes studies/tokens-per-step-<scale>.csv and .svg: for each copy of the embedding matrix the training step, the tokens
 that were read, the sum of the learning rates so far, the mean cosine and the share of positive cosines by frequency group, and
 the drift. The drift is the length of the mean displacement of the rare rows since initialisation, divided by the square root of
 the width. Adam moves each coordinate by about the learning rate if its gradient keeps its sign, so the drift of rows that share
@@ -80,7 +80,7 @@ def main(*runs: str) -> None:
     rows = [row for run in runs for row in course(parameters, run)]
     for row in (COLUMNS, *rows):
         print(*(f"{cell:>15}" for cell in row))
-    path = Path(__file__).parent / f"steps-not-tokens-{parameters.scale}.csv"
+    path = Path(__file__).parent / f"tokens-per-step-{parameters.scale}.csv"
     with path.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
     with matplotlib.rc_context(STYLE):
