@@ -66,7 +66,7 @@ def test_the_guide_s_examples_are_the_papers_own():
             "columns",
             "geometry",  # of many tables
             [{"title": "t", "metric": "isoscor"}],
-            "tables/AGG.yaml: agg-1 and 8 more: metric 'isoscor' is not declared in metrics.yaml; the nearest is iso_sc",
+            "tables/AGG.yaml: agg-1 and 9 more: metric 'isoscor' is not declared in metrics.yaml; the nearest is iso_sc",
         ),
         (
             "preconditions",
