@@ -29,6 +29,7 @@ EXPECTED = {
     "frage-figure-1",
     "frage-figure-3",
     "raretokens-figure-1",
+    "raretokens-figure-2",
 }
 EARLY = (0, 20, 60, 200)
 QUERIES = ("one", "two", "three")
