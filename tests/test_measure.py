@@ -148,9 +148,6 @@ def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale
     assert "## out minus lm/pieces" in text and "| ppl.total |" in text and "| isotropy.total |" in text
     line = next(line for line in text.splitlines() if line.startswith("| ppl.total |") and "[" in line)
     assert "[0, 0]" in line.replace("-0", "0")  # the same model: every draw has the same perplexity
-    listed = reported["lm/pieces"]["candidates"]
-    assert all(row.keys() >= {"token", "count", "distance", "reachable"} for row in listed)
-    assert [row["distance"] for row in listed] == sorted(row["distance"] for row in listed)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gpt_neox", "sharded"])

@@ -3,6 +3,7 @@
 The preconditions of claims are declared in data/paper/preconditions.yaml.
 """
 
+from abc import abstractmethod
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -85,9 +86,9 @@ class Expectation(Section):
     )
 
     @property
+    @abstractmethod
     def sides(self) -> dict[str, Side]:
         """The two sides of the comparison, or the left side alone; keys: left, right."""
-        raise NotImplementedError
 
     @property
     def all_sides(self) -> dict[str, Side]:

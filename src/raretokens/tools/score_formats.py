@@ -70,7 +70,9 @@ def _harness(file: Path) -> RunScores:
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         sample = _parsed(line, f"{file}: line {number}")
         if not isinstance(sample, dict) or "doc_id" not in sample or not isinstance(sample.get("metrics"), list):
-            raise UserError(f"{file}: line {number}: has no `doc_id` and `metrics`; lm_eval --log_samples writes such lines")
+            raise UserError(
+                f"{file}: line {number}: has no `doc_id` and `metrics`; lm_eval --log_samples writes such lines"
+            )
         used = sample.get("filter", NO_FILTER)
         for metric in sample["metrics"]:
             value = sample.get(metric)
@@ -108,8 +110,15 @@ def _unpacked(file: Path) -> dict[str, Any]:
         with zipfile.ZipFile(file) as archive:
             names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
             header = _parsed(archive.read("header.json"), f"{file}: header.json")
-            return {"eval": header["eval"], "samples": [_parsed(archive.read(name), f"{file}: {name}") for name in names]}
-    except (zipfile.BadZipFile, KeyError, NotImplementedError) as error:
+            return {
+                "eval": header["eval"],
+                "samples": [_parsed(archive.read(name), f"{file}: {name}") for name in names],
+            }
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        NotImplementedError,
+    ) as error:  # the last one: a compression that Python lacks
         raise UserError(
             f"{file}: cannot be read as a log of Inspect: {error}; `inspect log convert --to json` writes JSON"
         ) from None
@@ -122,6 +131,8 @@ def _run(file: Path, system: str, seed: int | None, metrics: dict[str, dict[str,
     items = sorted(set().union(*metrics.values()))
     for metric, scores in metrics.items():
         if missing := [item for item in items if item not in scores]:
-            raise UserError(f"{file}: {metric}: {len(missing)} of {len(items)} items have no score, such as {missing[0]}")
+            raise UserError(
+                f"{file}: {metric}: {len(missing)} of {len(items)} items have no score, such as {missing[0]}"
+            )
     columns = {metric: [scores[item] for item in items] for metric, scores in metrics.items()}
     return RunScores(system=system, seed=seed, items=items, metrics=columns)

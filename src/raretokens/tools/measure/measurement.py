@@ -1,6 +1,6 @@
 """The measurement of a model: the metrics of each of its embeddings, and of its predictions for a text."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,7 +174,7 @@ def measure_embedding(
         origin: part of signatures that says where frequencies are from; empty for counts of a text.
         has_intervals: whether to compute bootstrap replicates of the geometry.
     """
-    stored, groups, counts = model.embeddings[role], arrangement.groups, arrangement.counts
+    stored, groups = model.embeddings[role], arrangement.groups
     streamed = OrderedRows(stored, arrangement.rows)
     is_streamed = streaming.is_large(*stored.shape)
     matrix = streamed if is_streamed else streamed.in_memory()
@@ -186,23 +186,13 @@ def measure_embedding(
             notes,
             report,
         )
-    parts: dict[str, Callable[[], Metrics]] = {"geometry": lambda: row_geometry(matrix, groups)}
-    if counts is not None:
-        parts["frequency probe"] = lambda: frequency_geometry(matrix, groups, counts)
-    parts["geometry without the top directions"] = lambda: all_but_top_geometry(matrix, groups)
-    if counts is not None:
-        parts["norms by frequency"] = lambda: {"norm_by_frequency": norm_by_frequency(matrix, counts, groups)}
-        parts["Zipfian whitening"] = lambda: zipfian_whitening(matrix, counts, groups)
-    if sets:
-        parts["word similarity"] = lambda: measure_similarity(model, matrix, arrangement, sets)
     metrics: Metrics = {}
-    for part, compute in parts.items():
+    for part, compute in _parts(model, matrix, arrangement, sets or {}).items():
         report(part)
         with optional(part, notes, report), np.errstate(all="ignore"):  # values that are not finite are noted below
             metrics |= compute()
-    for name in [*(sets or {})] if "similarity_pairs" in metrics else ():
-        if name not in metrics["similarity_pairs"][0]:
-            add_note(f"word similarity of {name}: no pair has rows for both words", notes, report)
+    for name in _sets_without_pairs(metrics, sets or {}):
+        add_note(f"word similarity of {name}: no pair has rows for both words", notes, report)
     if is_streamed:
         size = stored.shape[1], len(members(groups)["total"])
         metrics = {
@@ -221,22 +211,52 @@ def measure_embedding(
             bootstrap = row_bootstrap.row_replicates(matrix, groups, arrangement.vocabulary.tokens)
     row_groups = np.full(stored.shape[0], FILLER, np.int8)
     row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]
+    how = (f"|{origin}" if origin else "") + stored.signature_suffix
+    metrics = {path: (value, f"{before}{how}") for path, (value, before) in (metrics | undertrained).items()}
+    metrics = _drop_missing(metrics, notes, report)
+    facts = _facts(model, role, arrangement, origin)
+    return Measurement(model.name, role, facts, metrics, candidates, points, row_groups, notes, bootstrap)
+
+
+def _parts(
+    model: Model, matrix: Any, arrangement: Arrangement, sets: Mapping[str, Sequence[Pair]]
+) -> dict[str, Callable[[], Metrics]]:
+    """Return the metrics of an embedding by part, each of which can fail alone. `matrix`: the rows in metric order."""
+    groups, counts = arrangement.groups, arrangement.counts
+    parts: dict[str, Callable[[], Metrics]] = {"geometry": lambda: row_geometry(matrix, groups)}
+    if counts is not None:
+        parts["frequency probe"] = lambda: frequency_geometry(matrix, groups, counts)
+    parts["geometry without the top directions"] = lambda: all_but_top_geometry(matrix, groups)
+    if counts is not None:
+        parts["norms by frequency"] = lambda: {"norm_by_frequency": norm_by_frequency(matrix, counts, groups)}
+        parts["Zipfian whitening"] = lambda: zipfian_whitening(matrix, counts, groups)
+    if sets:
+        parts["word similarity"] = lambda: measure_similarity(model, matrix, arrangement, sets)
+    return parts
+
+
+def _sets_without_pairs(metrics: Metrics, sets: Iterable[str]) -> list[str]:
+    """Return the word-similarity sets of which no pair was compared; none if similarity was not computed."""
+    if "similarity_pairs" not in metrics:
+        return []
+    return [name for name in sets if name not in metrics["similarity_pairs"][0]]
+
+
+def _facts(model: Model, role: str, arrangement: Arrangement, origin: str) -> dict[str, Any]:
+    """Return the facts about an embedding that its page lists. `origin`: as in measure_embedding()."""
+    stored, counts = model.embeddings[role], arrangement.counts
     bias = {True: "yes", False: "no", None: None}[model.has_output_bias] if "output" in role or role == MATRIX else None
-    facts = {
+    return {
         "file": model.path.name if model.path.is_file() else stored.path.name,
         "tensor": stored.name,
         "rows": stored.shape[0],
         "width": stored.shape[1],
         "dtype": stored.form,
         "output bias": bias,
-        "measured rows": len(members(groups)["total"]),
+        "measured rows": len(members(arrangement.groups)["total"]),
         "frequencies": origin.partition(":")[2].replace("-", " ") or ("none" if counts is None else "counts of a text"),
         "token types that occur": None if counts is None else int(np.sum(counts > 0)),
     }
-    how = (f"|{origin}" if origin else "") + stored.signature_suffix
-    metrics = {path: (value, f"{before}{how}") for path, (value, before) in (metrics | undertrained).items()}
-    metrics = _drop_missing(metrics, notes, report)
-    return Measurement(model.name, role, facts, metrics, candidates, points, row_groups, notes, bootstrap)
 
 
 def _drop_missing(metrics: Metrics, notes: list[str], report: Report) -> Metrics:
