@@ -4,13 +4,14 @@
 
 Runs with equal settings and equal text, but different numbers of tokens per training step, separate the two. The script prints
 and writes studies/tokens-per-step-<scale>.csv and .svg: for each copy of the embedding matrix the training step, the tokens
-that were read, the sum of the learning rates so far, the mean cosine and the share of positive cosines by frequency group, and
-the drift. The drift is the length of the mean displacement of the rare rows since initialisation, divided by the square root of
+that were read, the sum of the learning rates so far, the mean cosine and the share of positive cosines by frequency group, the
+mean cosine of the types that are a target equally often per step (0.01 to 0.02 times), and the drift. The drift is the length of the mean displacement of the rare rows since initialisation, divided by the square root of
 the width. Adam moves each coordinate by about the learning rate if its gradient keeps its sign, so the drift of rows that share
 a gradient should be proportional to the sum of the learning rates, whatever the number of tokens per step.
 """
 
 import csv
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from matplotlib.figure import Figure as Canvas
 from safetensors import safe_open
 
 from raretokens import paths
-from raretokens.evaluation.metrics.isotropy import group_cosine, positive_cosine
+from raretokens.evaluation.metrics.isotropy import group_cosine, positive_cosine, unit_sum
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
 from raretokens.report.figure_styles import STYLE
@@ -33,7 +34,9 @@ from raretokens.training.rule import learning_rate
 
 GROUPS = ("total", "freq", "med", "rare")
 COLUMNS = ["run", "tokens per step", "step", "tokens", "sum of rates", *(f"cosine {group}" for group in GROUPS),
-           "positive total", "positive rare", "drift of rare rows"]  # fmt: skip
+           "positive total", "positive rare", "cosine of equally rare per step",
+           "drift of rare rows"]  # fmt: skip
+PER_STEP = 0.01, 0.02  # occurrences as a target in a training step
 SHOWN = 2000  # rows of a group, evenly spaced, whose cosines are counted
 
 
@@ -47,15 +50,20 @@ def course(parameters: Parameters, run: str) -> Iterator[list]:
     tokens, training = parameters.run("nmt", run).tokens, train_job(parameters, parameters.run("nmt", run)).training
     vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
     groups = vocabulary.frequency_groups(parameters.tokens[tokens].groups)
+    trained = json.loads((paths.trained("nmt", run) / "training.json").read_text(encoding="utf-8"))
+    often = vocabulary.target_counts / trained["updates_per_epoch"]
+    alike = np.flatnonzero((often > PER_STEP[0]) & (often <= PER_STEP[1]))
     with safe_open(paths.trained("nmt", run) / "snapshots.safetensors", framework="numpy") as file:
         keys = sorted(file.keys())  # six digits
         first = file.get_tensor(keys[0]).astype(float)
         for key in keys:
             step, embedding = int(key), file.get_tensor(key).astype(float)
             cosine, (positive, _) = group_cosine(embedding, groups)[0], positive_cosine(embedding, groups, limit=SHOWN)
+            total, diagonal = unit_sum(embedding, alike)
+            shared = (total @ total - diagonal) / (len(alike) * (len(alike) - 1))
             moved = (embedding - first)[groups == RARE].mean(axis=0)
             numbers = [summed_rates(training, step), *(cosine[group] for group in GROUPS), positive["total"],
-                       positive["rare"], np.linalg.norm(moved) / np.sqrt(len(moved))]  # fmt: skip
+                       positive["rare"], shared, np.linalg.norm(moved) / np.sqrt(len(moved))]  # fmt: skip
             yield [run, training.tokens_per_step, step, step * training.tokens_per_step, *(f"{x:.4g}" for x in numbers)]
 
 
