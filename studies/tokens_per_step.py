@@ -5,9 +5,10 @@
 Runs with equal settings and equal text, but different numbers of tokens per training step, separate the two. The script prints
 and writes studies/tokens-per-step-<scale>.csv and .svg: for each copy of the embedding matrix the training step, the tokens
 that were read, the sum of the learning rates so far, the mean cosine and the share of positive cosines by frequency group, the
-mean cosine of the types that are a target equally often per step (0.01 to 0.02 times), and the drift. The drift is the length of the mean displacement of the rare rows since initialisation, divided by the square root of
-the width. Adam moves each coordinate by about the learning rate if its gradient keeps its sign, so the drift of rows that share
-a gradient should be proportional to the sum of the learning rates, whatever the number of tokens per step.
+mean cosine of the types that are a target equally often per step (0.01 to 0.02 times), and the drift. The drift is the length
+of the mean displacement of the rare rows since initialisation, divided by the square root of the width. Adam moves each
+coordinate by about the learning rate if its gradient keeps its sign. So the drift of rows that share a gradient should be
+proportional to the sum of the learning rates, whatever the number of tokens per step.
 """
 
 import csv
