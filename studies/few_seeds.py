@@ -3,9 +3,9 @@
     cd scales/small && python ../../studies/few_seeds.py
 
 The runs of a claim keep one or two of their seeds. Maximum likelihood keeps all seeds where it is the baseline. The seed
-variance comes from the other runs, as it does for runs with few seeds. The study writes studies/few-seeds-<scale>.csv. For
-each number of seeds and each verdict of three seeds, it counts how many verdicts of fewer seeds are the same, inconclusive
-or opposite. The last column says how often the interval of fewer seeds covers the mean of the other seeds, after widening
+variance is moderated by the other runs, as it is for all claims. The study writes studies/few-seeds-<scale>.csv. For each
+number of seeds and each verdict of three seeds, it counts how many verdicts of fewer seeds are the same, inconclusive or
+decided differently. The last column says how often the interval of fewer seeds covers the mean of the other seeds, after widening
 for their variance. A correct 95 % interval covers 95 % of the means. Claims share runs, so the counts are no sample. The
 study prints the claims with opposite verdicts.
 """
@@ -32,7 +32,7 @@ from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import run_sheet
 
 OUTCOMES = (*DECIDED, Outcome.INCONCLUSIVE)
-COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "inconclusive instead", "opposite verdict",
+COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "inconclusive instead", "decided differently",
            "means covered"]  # fmt: skip
 
 

@@ -63,14 +63,18 @@ def from_additive(kind: EffectKind, effects: Any) -> Any:
     return np.exp(effects) if kind == "ratio" else np.asarray(effects)
 
 
+def reported_numbers(claim: Claim, declared: Declarations) -> dict[str, float | None]:
+    """Return side -> the number that the paper reports, or None. The sides of a control are left out if they lack numbers."""
+    if claim.unreported:
+        return dict.fromkeys(claim.sides)
+    sides = claim.sides if claim.lacks_control else claim.all_sides
+    cells = {name: side.reported for name, side in sides.items()}
+    return {name: declared.reported(file).mean(row, column, group) for name, (file, row, column, group) in cells.items()}
+
+
 def reported_effect(claim: Claim, declared: Declarations) -> float | None:
     """Return the effect that the paper reports, or None."""
-    if claim.unreported:
-        return None
-    cells = [side.reported for side in claim.all_sides.values()]
-    if None in cells:  # the paper does not report the control
-        cells = [side.reported for side in claim.sides.values()]
-    numbers = [declared.reported(file).mean(row, column, group) for file, row, column, group in cells]
+    numbers = list(reported_numbers(claim, declared).values())
     return None if None in numbers else combined_effect(claim.effect, numbers)
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from raretokens.evidence.comparison import Comparison, Effect
-from raretokens.evidence.effects import reported_effect, to_additive, value_of
+from raretokens.evidence.effects import reported_effect, reported_numbers, to_additive, value_of
 from raretokens.evidence.intervals import FEWEST_SEEDS, Interval
 from raretokens.evidence.scores import Scores
 from raretokens.papers.claim import Claim, Expectation, Precondition, Reference, Side
@@ -62,6 +62,8 @@ class Verdict(Generic[AnyClaim]):
     runs: tuple[str, ...]
     p: float | None = None  # two-sided; below 0.05 if the claim is decided; None if it was not tested or is exact
     q: float | None = None  # p by Benjamini and Hochberg among the tested claims of the paper
+    reported_left: float | None = None  # the numbers of the two sides that the paper reports
+    reported_right: float | None = None
 
     @property
     def is_of_few_seeds(self) -> bool:
@@ -154,7 +156,9 @@ def judge(name: str, claim: Claim, scores: Scores, declared: Declarations) -> Ve
     """Return the verdict on a claim of a paper."""
     comparison = Comparison.of_claim(claim, scores)
     obstacle = claim.by_construction or unmet([declared.preconditions[need] for need in claim.needs], comparison)
-    return verdict_on(name, claim, comparison, reported_effect(claim, declared), obstacle)
+    numbers = reported_numbers(claim, declared)
+    found = verdict_on(name, claim, comparison, reported_effect(claim, declared), obstacle)
+    return replace(found, reported_left=numbers["left"], reported_right=numbers.get("right"))
 
 
 def verdict_on(

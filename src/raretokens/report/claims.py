@@ -11,6 +11,7 @@ import pandas as pd
 from raretokens import csv_files
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
+from raretokens.evidence.reproducibility import cv_star
 from raretokens.evidence.verdict import DECIDED, Outcome, Size, Verdict, conclusions
 from raretokens.files import round_digits
 from raretokens.papers.declarations import Declarations
@@ -32,6 +33,20 @@ PLURALS = {
 }
 TESTED = (*DECIDED, Outcome.INCONCLUSIVE)
 OURS = "of our own interpretations, controls and experiments"
+SIDE_DIGITS = 6  # significant digits of the numbers of the two sides
+
+
+def _cv_star(reported: float | None, measured: float | None) -> str:
+    """Return CV* of a reported and a measured number, as claims.csv has them."""
+    if reported is None or measured is None:
+        return ""
+    return number_text(cv_star([reported, round_digits(measured, SIDE_DIGITS)]))
+
+
+def _sign(verdict: Verdict) -> str:
+    """Return whether the effect has the reported sign: same, opposite, or empty without a reported sign or an effect."""
+    fraction = verdict.fraction(verdict.effect.value)
+    return "" if not fraction else "same" if fraction > 0 else "opposite"
 
 
 COLUMNS: dict[str, Callable[[Verdict], str]] = {
@@ -49,10 +64,15 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
     "p": lambda verdict: number_text(verdict.p, 2),
     "q": lambda verdict: number_text(verdict.q, 2),
     "reason": lambda verdict: verdict.reason,
-    "left": lambda verdict: number_text(verdict.effect.left, 6),
-    "right": lambda verdict: number_text(verdict.effect.right, 6),
+    "left": lambda verdict: number_text(verdict.effect.left, SIDE_DIGITS),
+    "right": lambda verdict: number_text(verdict.effect.right, SIDE_DIGITS),
     **{name: (lambda verdict, show=show: show(verdict.effect)) for name, show in EFFECT_COLUMNS.items()},
     "reported": lambda verdict: number_text(verdict.reported),
+    "reported_left": lambda verdict: number_text(verdict.reported_left, SIDE_DIGITS),
+    "reported_right": lambda verdict: number_text(verdict.reported_right, SIDE_DIGITS),
+    "cv_star_left": lambda verdict: _cv_star(verdict.reported_left, verdict.effect.left),
+    "cv_star_right": lambda verdict: _cv_star(verdict.reported_right, verdict.effect.right),
+    "sign": _sign,
     "kind": lambda verdict: verdict.claim.effect,
     "seeds": lambda verdict: str(verdict.effect.seeds),
     "runs": lambda verdict: " / ".join(verdict.runs),
@@ -105,6 +125,8 @@ def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
         runs=tuple(filter(None, row.runs.split(" / "))),
         p=number("p"),
         q=number("q"),
+        reported_left=number("reported_left"),
+        reported_right=number("reported_right"),
     )
 
 

@@ -51,8 +51,8 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 
 def to_csv(found: list[Decomposition]) -> str:
-    """Return a line for each part of each run, and a line for each of its baselines."""
-    head = ["run", "objective", "number", "seeds", *EFFECT_COLUMNS, "total"]
+    """Return a line for each part of each run, and two for each of its baselines. A constant is in nats, a slope per nat."""
+    head = ["run", "objective", "number", "seeds", *EFFECT_COLUMNS, "total", "slope", "constant"]
     rows: list[dict[str, str]] = []
     for one in found:
         seeds = str(one.effects["ppl.rare"].seeds)
@@ -61,7 +61,9 @@ def to_csv(found: list[Decomposition]) -> str:
             rows.append(of_run | {"number": metric} | {name: show(effect) for name, show in EFFECT_COLUMNS.items()})
         for rival in one.rivals:
             name = f"logit bias, {rival.parameters} parameter{'s' * (rival.parameters - 1)}, equal {rival.equal}"
-            rows.append(of_run | {"number": name, "measured": number_text(rival.rare), "total": number_text(rival.total)})
+            slope = number_text(rival.slope) if rival.parameters > 1 else ""
+            bias = {"slope": slope, "constant": number_text(rival.constant)}
+            rows.append(of_run | {"number": name, "measured": number_text(rival.rare), "total": number_text(rival.total)} | bias)
             low, high = map(number_text, rival.interval or (None, None))
             ends = {"seeds_low": low, "seeds_high": high}
             rows.append(of_run | {"number": f"run / ({name})", "measured": number_text(rival.advantage)} | ends)

@@ -21,6 +21,7 @@ QRA++ (Belz 2025) measures how well the results of two experiments agree. Three 
 
 * **Scores.** CV* is the coefficient of variation of the reported number and the measured mean, in percent. It is corrected for
   few values, and 0 is full agreement. [The CSV file]({csv}) has each number, also with every seed as a value of its own.
+  [claims.csv](claims.csv) has CV* of both numbers of a claim, and whether its effect has the reported sign.
 * **Sets of scores.** Pearson's and Spearman's coefficients compare the reported and the measured scores of a column of a table.
 * **Findings.** The share of tested conclusions that are reproduced.
 

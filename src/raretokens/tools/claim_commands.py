@@ -22,7 +22,8 @@ from raretokens.tools.cli import argument, command
 from raretokens.tools.score_formats import read
 from raretokens.yaml_files import checked, read_yaml
 
-OF_PAPERS = ("place", "role", "note")  # columns of claims.csv that only claims of papers have
+# Columns of claims.csv that only claims of papers have.
+OF_PAPERS = ("place", "role", "note", "reported_left", "reported_right", "cv_star_left", "cv_star_right", "sign")
 HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
 WIDTH = 150
 
