@@ -51,8 +51,8 @@ def test_sources_exist_and_the_committed_page_is_current():
     assert all((ROOT / search.source).is_file() for search in SEARCHES.values())
     facts = checklist_facts(ROOT, CHECKLIST, load_declarations(ROOT / "data/paper"))
     found = checklist.rows(facts)
-    assert {row.paper for row in found} == set(facts.declared.papers)
+    assert {row["paper"] for row in found} == set(facts.declared.papers)
     assert (ROOT / "docs/checklist.csv").read_text(encoding="utf-8") == checklist.to_csv(found), "run `make readme`"
     assert (ROOT / "docs/checklist.md").read_text(encoding="utf-8") == checklist.to_markdown(found, facts), "run `make readme`"
-    (agg,) = (row for row in found if (row.paper, row.run) == ("AGG", "agg"))
-    assert float(agg.kwh) == pytest.approx(3 * float(agg.hours) * checklist.WATTS / 1000, rel=0.05)
+    (agg,) = (row for row in found if (row["paper"], row["run"]) == ("AGG", "agg"))
+    assert float(agg["kwh"]) == pytest.approx(3 * float(agg["hours"]) * checklist.WATTS / 1000, rel=0.05)

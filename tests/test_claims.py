@@ -367,4 +367,3 @@ def test_both_ends_of_an_interval_belong_to_it():
     interval = Interval(1.0, 2.0)
     assert not interval.is_above(1.0) and not interval.is_below(2.0)
     assert interval.is_above(0.99) and interval.is_below(2.01)
-    assert interval.is_inside(1.0, 2.0) and not interval.is_inside(1.01, 2.0) and not interval.is_inside(1.0, 1.99)

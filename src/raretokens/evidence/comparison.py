@@ -53,6 +53,11 @@ class Effect:
     seeds: int  # 0 if only texts are compared
 
     @property
+    def main_interval(self) -> Interval | None:
+        """The interval of the total variance, or the interval over the test set alone if the seed variance is unknown."""
+        return self.interval or self.test_interval
+
+    @property
     def has_few_seeds(self) -> bool:
         """Whether the effect has fewer than three seeds, so that most of its seed variance comes from other runs."""
         return 0 < self.seeds < FEWEST_SEEDS
@@ -76,6 +81,12 @@ class Comparison:
         """Return the comparison of a claim."""
         control = {name: side for name, side in claim.all_sides.items() if name not in claim.sides}
         return cls(claim.effect, claim.sides, scores, control)
+
+    @classmethod
+    def of_runs(cls, kind: EffectKind, metric: str, run: str, baseline: str, scores: Scores) -> "Comparison":
+        """Return the comparison of a run with a baseline in one metric."""
+        runs = {"left": run, "right": baseline}
+        return cls(kind, {side: Side(runs=[name], metric=metric) for side, name in runs.items()}, scores)
 
     @property
     def all_sides(self) -> dict[str, Side]:

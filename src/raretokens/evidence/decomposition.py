@@ -9,7 +9,7 @@ from raretokens.evidence.comparison import Comparison, Effect
 from raretokens.evidence.intervals import FEWEST_SEEDS, Interval, t_interval
 from raretokens.evidence.logit_bias import Baseline, Equal, baselines
 from raretokens.evidence.scores import AllScores, Scores
-from raretokens.papers.claim import EffectKind, Side
+from raretokens.papers.claim import EffectKind
 from raretokens.papers.declarations import Declarations
 
 TASK = "lm"
@@ -65,16 +65,14 @@ def decompositions(scores: AllScores) -> list[Decomposition]:
 def _comparison(run: str, baseline: str, metric: str, scores: Scores) -> Comparison:
     # All metrics are compared over the seeds of the decomposition, so that the product of the parts is the whole.
     seeds = scores.seeds(run, "ppl_within.rare") & scores.seeds(baseline, "ppl_within.rare")
-    sides = {name: Side(runs=[one], metric=metric) for name, one in (("left", run), ("right", baseline))}
-    return Comparison(PARTS[metric], sides, scores.with_seeds([run, baseline], seeds))
+    return Comparison.of_runs(PARTS[metric], metric, run, baseline, scores.with_seeds([run, baseline], seeds))
 
 
 def rival(one: Baseline, scores: Scores) -> Rival:
     """Return the logit-bias baseline of a run as means over seeds, and the run compared with it."""
     own = scores.value(one.run, "ppl.rare", one.biases)
     assert own is not None
-    perplexity = dict(zip(own.seeds, own.values, strict=True))
-    advantages = np.array([math.log(perplexity[seed] / bias.rare) for seed, bias in one.biases.items()])
+    advantages = np.array([math.log(own.by_seed[seed] / bias.rare) for seed, bias in one.biases.items()])
     interval, count = None, len(advantages)
     if count >= FEWEST_SEEDS:
         interval = t_interval(float(advantages.mean()), float(advantages.std(ddof=1)), count - 1, count)

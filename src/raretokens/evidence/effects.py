@@ -142,7 +142,7 @@ def family_rows(
     found: dict[str, dict[int, float]] = {}
     for row in (row for row in scores.repetitions if scores.lines[row].same_model(line)):
         values = [value_of(side.replaced(runs=[row]), scores, thaw) for _, side in sides]
-        numbers = [dict(zip(value.seeds, value.values, strict=True)) if value else {} for value in values]
+        numbers = [value.by_seed if value else {} for value in values]
         common = [seed for seed in numbers[0] if all(seed in of for of in numbers)]
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = [

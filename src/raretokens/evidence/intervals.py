@@ -39,9 +39,6 @@ class Interval(NamedTuple):
     def is_above(self, bound: float) -> bool:
         return self.low > bound
 
-    def is_inside(self, low: float, high: float) -> bool:
-        return low <= self.low and self.high <= high
-
 
 def t_interval(centre: float, deviation: float, freedom: float, seeds: float) -> Interval:
     """Return Student's t interval of a mean over seeds, from the standard deviation between them."""

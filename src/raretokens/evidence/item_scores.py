@@ -15,7 +15,7 @@ from raretokens.papers.claim import Side
 from raretokens.schema import Strict
 
 RESAMPLES = 10_000  # of the test items; the error of an interval's width is then below one percent
-CHUNK = 1 << 22  # numbers drawn at a time
+CHUNK = 1 << 22  # numbers in memory at a time
 EXAMPLES = 3  # items named in an error message
 
 
@@ -73,7 +73,7 @@ class ItemScores(Scores):
     """Scores of runs that are given item by item, without the files of the pipeline."""
 
     columns: dict[str, dict[str, Column | float]] = field(default_factory=dict)  # run -> metric -> scores
-    drawn: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)  # run and metric -> its resamples
+    replicates: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)  # run and metric -> its resamples
 
     def number(self, name: str, metric: str) -> float | None:
         column = self.columns.get(name, {}).get(metric)
@@ -81,10 +81,10 @@ class ItemScores(Scores):
 
     def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
         columns = {run: one for run, row in self.columns.items() if isinstance(one := row.get(metric), Column)}
-        if name in columns and (name, metric) not in self.drawn:
+        if name in columns and (name, metric) not in self.replicates:
             rows = zip(columns, resampled(list(columns.values())), strict=True)
-            self.drawn |= {(run, metric): values for run, values in rows}
-        return self.drawn.get((name, metric))
+            self.replicates |= {(run, metric): values for run, values in rows}
+        return self.replicates.get((name, metric))
 
     def test_freedom(self, metric: str) -> float:
         units = [one.units - 1 for row in self.columns.values() if isinstance(one := row.get(metric), Column)]

@@ -14,7 +14,6 @@ from raretokens.evidence.decomposition import Rival, rival
 from raretokens.evidence.logit_bias import baselines
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Outcome, decide, unmet
-from raretokens.papers.claim import Side
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.task_names import TASKS
 
@@ -93,8 +92,7 @@ def changes(declared: Declarations, scores: dict[str, Scores]) -> list[Change]:
 
 def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) -> Iterator[Change]:
     for metric, kind, needs in TASKS[scores.task].compared.values():
-        sides = {name: Side(runs=[one], metric=metric) for name, one in (("left", run), ("right", baseline))}
-        comparison = Comparison(kind, sides, scores)
+        comparison = Comparison.of_runs(kind, metric, run, baseline, scores)
         if not comparison.seed_effects:
             continue
         shown = declared.metric(metric)
@@ -139,17 +137,14 @@ def logit_bias_bound(run: str, baseline: str, scores: Scores) -> float | None:
     rare types no more probability.
     """
     total, before, of_rare = (
-        dict(zip(value.seeds, value.values, strict=True)) if (value := scores.value(name, metric)) else {}
+        value.by_seed if (value := scores.value(name, metric)) else {}
         for name, metric in ((run, "rare_mass.total"), (baseline, "rare_mass.total"), (baseline, "rare_mass.rare"))
     )
     seeds = [seed for seed in total if seed in before and seed in of_rare]
     if not seeds or any(total[seed] <= before[seed] for seed in seeds):
         return None
-    return geometric_mean(_bound(_odds(total[seed]) / _odds(before[seed]), of_rare[seed]) for seed in seeds)
-
-
-def _bound(factor: float, share: float) -> float:
-    return (1 + (factor - 1) * share) / factor
+    factors = {seed: _odds(total[seed]) / _odds(before[seed]) for seed in seeds}
+    return geometric_mean((1 + (factors[seed] - 1) * of_rare[seed]) / factors[seed] for seed in seeds)
 
 
 def _odds(share: float) -> float:

@@ -43,6 +43,10 @@ class Value:
         return Value(*parts) if places else None
 
     @property
+    def by_seed(self) -> dict[int | None, float]:
+        return dict(zip(self.seeds, self.values, strict=True))
+
+    @property
     def mean(self) -> float:
         return mean(self.values)
 

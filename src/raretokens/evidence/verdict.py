@@ -86,8 +86,7 @@ class Verdict(Generic[AnyClaim]):
 
     @property
     def main_interval(self) -> Interval | None:
-        """The interval of the total variance, or the interval over the test set alone if the seed variance is unknown."""
-        return self.effect.interval or self.effect.test_interval
+        return self.effect.main_interval
 
     @property
     def size(self) -> Size | None:

@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from raretokens.errors import UserError
 from raretokens.evidence import methods
@@ -54,7 +53,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     counts = claims.in_words(verdicts, declared)
     write_text(reports / "findings.md", _findings(verdicts, compared, split))
     overview = summary(sheet, declared, cells, scores, counts)
-    write_text(reports / "index.md", _index(overview))
+    write_text(reports / "index.md", environment("raretokens.report").get_template("index.md").render(overview))
     write_text(reports / "headline.json", json.dumps(claims.headline(verdicts), indent=1) + "\n")
     return counts
 
@@ -126,16 +125,9 @@ def _findings(verdicts: list[Verdict], compared: list[methods.Change], split: li
     main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
     bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
     parts = {one.run: decomposition.in_words(one) for one in split}
-    jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True)
-    template = jinja.get_template("findings.md")
-    return template.render(
+    return environment("raretokens.report").get_template("findings.md").render(
         of=main.__getitem__, bias=lambda run: bounds.get(run, "an unknown amount"), split=lambda run: parts.get(run, "")
     )
-
-
-def _index(overview: dict[str, Any]) -> str:
-    jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True)  # Markdown, not HTML
-    return jinja.get_template("index.md").render(overview)
 
 
 def dvc_targets(table: Table, scores: dict[str, Scores]) -> list[str]:

@@ -5,7 +5,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from raretokens.papers.declarations import NUMBER, is_quoted, is_suspicious, number
+from raretokens.evidence.scores import Scores
+from raretokens.papers.declarations import NUMBER, Declarations, ReportedTable, is_quoted, is_suspicious, number
+from raretokens.papers.table import Table
 
 DIGITS = 4  # significant digits of a number whose spread is unknown
 PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -75,6 +77,26 @@ class Cell:
     def is_rare(self) -> bool:
         """Whether the cell is a neighbour in the rare group."""
         return self.metric == "neighbours" and self.note == "rare"
+
+
+@dataclass(frozen=True)
+class TableContext:
+    """What all cells of a table have in common."""
+
+    declared: Declarations
+    table: Table
+    scores_of: dict[str, Scores]  # task -> scores
+    corpora: dict[str, str]  # task -> the text of the scale
+    at_paper_scale: bool  # whether the scale has the papers' texts and model configs. At other scales no number can match.
+
+    @property
+    def scores(self) -> Scores:
+        """The scores of the table's task."""
+        return self.scores_of[self.table.task]
+
+    @property
+    def reported(self) -> ReportedTable:
+        return self.declared.reported(self.table.reported)
 
 
 def compared(measured: str, reported: object, same: bool, comparable: bool = True) -> Status:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
@@ -43,41 +43,11 @@ up, are not recorded either. Time and energy of prediction and scoring are not m
 """
 
 
-@dataclass(frozen=True)
-class Row:
-    """A run with its repetitions, as text. Unknown facts are `not recorded`."""
-
-    paper: str
-    task: str
-    run: str
-    seeds: str
-    numbers: str
-    claims: str
-    validation_loss: str
-    checkpoint: str
-    search: str
-    trials: str
-    rule: str
-    source: str
-    hours: str
-    machine: str
-    kwh: str
-
-
-HEAD = {
-    "run": "run",
-    "seeds": "seeds",
-    "numbers": "numbers",
-    "claims": "claims",
-    "validation_loss": "validation loss",
-    "checkpoint": "checkpoint",
-    "search": "search",
-    "trials": "trials",
-    "rule": "rule",
-    "hours": "hours",
-    "machine": "hardware",
-    "kwh": "energy (kWh)",
-}
+COLUMNS = ("paper", "task", "run", "seeds", "numbers", "claims", "validation_loss", "checkpoint", "search", "trials", "rule",
+           "source", "hours", "machine", "kwh")  # fmt: skip
+NOT_SHOWN = ("paper", "task", "source")  # columns of the CSV file that the page leaves out
+TITLES = {"validation_loss": "validation loss", "machine": "hardware", "kwh": "energy (kWh)"}
+Row = dict[str, str]  # COLUMNS of a run with its repetitions. Unknown facts are `not recorded`.
 
 
 @dataclass(frozen=True)
@@ -109,17 +79,18 @@ def rows(facts: Facts) -> list[Row]:
 
 def to_csv(found: list[Row]) -> str:
     """Return the rows as CSV, without the code marks of the page."""
-    plain = ({name: text.replace("`", "") for name, text in asdict(row).items()} for row in found)
-    return csv_files.to_csv(plain, [field.name for field in fields(Row)])
+    plain = ({name: text.replace("`", "") for name, text in row.items()} for row in found)
+    return csv_files.to_csv(plain, list(COLUMNS))
 
 
 def to_markdown(found: list[Row], facts: Facts) -> str:
     """Return the page, with a table for each paper."""
-    lines = [ABOUT.format(scale=facts.name)]
+    lines, columns = [ABOUT.format(scale=facts.name)], [name for name in COLUMNS if name not in NOT_SHOWN]
+    head = [TITLES.get(name, name) for name in columns]
     for paper in facts.declared.papers:
-        own = [row for row in found if row.paper == paper]
-        shown = [[_short(name, getattr(row, name)) for name in HEAD] for row in own]
-        lines += [f"## {paper}", "", _gaps(own), "", *table(list(HEAD.values()), shown), ""]
+        own = [row for row in found if row["paper"] == paper]
+        shown = [[_short(name, row[name]) for name in columns] for row in own]
+        lines += [f"## {paper}", "", _gaps(own), "", *table(head, shown), ""]
     return "\n".join(lines)
 
 
@@ -131,7 +102,7 @@ def _short(name: str, text: str) -> str:
 def _gaps(own: list[Row]) -> str:
     """Return a sentence with the numbers of runs that lack a fact."""
     kinds = {"search": "search", "trials": "number of trials", "rule": "selection rule", "hours": "training time"}
-    counts = {title: sum(UNKNOWN in getattr(row, name) for row in own) for name, title in kinds.items()}
+    counts = {title: sum(UNKNOWN in row[name] for row in own) for name, title in kinds.items()}
     missing = ", ".join(f"{title} ({count})" for title, count in counts.items() if count)
     gaps = f"Gaps, with the number of runs: {missing}." if missing else "No fact is missing."
     return f"The table has {len(own)} runs. {gaps}"
@@ -164,23 +135,23 @@ def _row(paper: str, part: Scores, run: str, used: tuple[int, int], facts: Facts
     machines = sorted({one["machine"] for one in known if one.get("machine")})
     entries = list(_searches(part.task, line, facts.searches))
     searched = [one for one in entries if one.bounds != NO_SEARCH] or entries
-    return Row(
-        paper=paper,
-        task=part.task,
-        run=run,
-        seeds=str(len(runs)),
-        numbers=str(used[0]),
-        claims=str(used[1]),
-        validation_loss=_loss([facts.reports / f"curves/{part.task}/{name}.csv" for name in runs], keep),
-        checkpoint="best validation loss" if keep == "best" else "last" if keep == 1 else f"mean of the last {keep}",
-        search="; ".join(dict.fromkeys(one.bounds or UNKNOWN for one in searched)),
-        trials="; ".join(dict.fromkeys(UNKNOWN if one.trials is None else str(one.trials) for one in searched)),
-        rule="; ".join(dict.fromkeys(one.rule or UNKNOWN for one in entries)),
-        source=" ".join(dict.fromkeys(one.source for one in entries if one.source)),
-        hours=_hours(hours, len(runs)),
-        machine=" or ".join(machines) or UNKNOWN,
-        kwh=number_text(sum(hours) * WATTS / 1000, 2) if hours else UNKNOWN,
-    )
+    return {
+        "paper": paper,
+        "task": part.task,
+        "run": run,
+        "seeds": str(len(runs)),
+        "numbers": str(used[0]),
+        "claims": str(used[1]),
+        "validation_loss": _loss([facts.reports / f"curves/{part.task}/{name}.csv" for name in runs], keep),
+        "checkpoint": "best validation loss" if keep == "best" else "last" if keep == 1 else f"mean of the last {keep}",
+        "search": "; ".join(dict.fromkeys(one.bounds or UNKNOWN for one in searched)),
+        "trials": "; ".join(dict.fromkeys(UNKNOWN if one.trials is None else str(one.trials) for one in searched)),
+        "rule": "; ".join(dict.fromkeys(one.rule or UNKNOWN for one in entries)),
+        "source": " ".join(dict.fromkeys(one.source for one in entries if one.source)),
+        "hours": _hours(hours, len(runs)),
+        "machine": " or ".join(machines) or UNKNOWN,
+        "kwh": number_text(sum(hours) * WATTS / 1000, 2) if hours else UNKNOWN,
+    }
 
 
 def _searches(task: str, line: SheetLine, searches: dict[str, Search]) -> Iterator[Search]:

@@ -137,19 +137,16 @@ def in_words(verdicts: list[Verdict], declared: Declarations) -> str:
     later = [one for one in verdicts if not one.claim.is_ours and one.claim.paper not in declared.counted_papers]
     tested = sum(one.outcome in TESTED for one in counted)
     of = Counter(one.outcome for one in counted)
+    count = {outcome: count_text(of[outcome], outcome) for outcome in Outcome}
     few = sum(one.outcome == Outcome.REPRODUCED and one.is_of_few_seeds for one in counted)
     return (
         f"The {len(declared.counted_papers)} papers draw {len(counted)} conclusions, of which {tested} could be tested. "
-        f"{_count(of, Outcome.REPRODUCED)}, {_count(of, Outcome.CONTRADICTED)} and {_count(of, Outcome.INCONCLUSIVE)}. "
-        f"{_count(of, Outcome.NOT_TESTABLE)} with these models, and {_count(of, Outcome.NOT_RUN)}. "
+        f"{count[Outcome.REPRODUCED]}, {count[Outcome.CONTRADICTED]} and {count[Outcome.INCONCLUSIVE]}. "
+        f"{count[Outcome.NOT_TESTABLE]} with these models, and {count[Outcome.NOT_RUN]}. "
         f"{sizes_in_words(counted)}\n"
         + (f"Reproduced conclusions with fewer than three seeds: {few}. " if few else "")
         + f"The counts exclude {len(own)} {OURS}, and {len(later)} of later papers."
     )
-
-
-def _count(of: Counter[Outcome], outcome: Outcome) -> str:
-    return count_text(of[outcome], outcome)
 
 
 def count_text(count: int, outcome: Outcome) -> str:
@@ -175,10 +172,8 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
 
 def main_claims(verdicts: list[Verdict]) -> str:
     """Return the main claims as CSV, one per line."""
-    rows = [_main_columns(verdict) for verdict in verdicts if verdict.claim.main]
-    return csv_files.to_csv(
-        rows, ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size"]
-    )
+    columns = ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size"]
+    return csv_files.to_csv([_main_cells(verdict) for verdict in verdicts if verdict.claim.main], columns)
 
 
 def headline(verdicts: list[Verdict]) -> dict[str, float]:
@@ -190,23 +185,17 @@ def headline(verdicts: list[Verdict]) -> dict[str, float]:
     }
 
 
-def _main_columns(verdict: Verdict) -> dict[str, str]:
+def _main_cells(verdict: Verdict) -> tuple[str, ...]:
     """Return the cells of a main claim. Ratios are changes in percent, as in the findings of README."""
     claim, kind = verdict.claim, verdict.claim.effect
 
     def change(value: float | None) -> str:
         return change_text(kind, value) if kind == "ratio" and value is not None else effect_text(kind, value)
 
-    return {
-        "conclusion": claim.statement,
-        "paper": f"{claim.paper} {claim.place}",
-        "reported": change(verdict.reported),
-        "measured": change(verdict.effect.value),
-        "95 % interval": " to ".join(map(change, verdict.main_interval or ())),
-        "q": number_text(verdict.q, 2),
-        "verdict": ", ".join(filter(None, [verdict.outcome, few_seeds_text(verdict)])),
-        "size": size_text(verdict),
-    }
+    interval = " to ".join(map(change, verdict.main_interval or ()))
+    outcome = ", ".join(filter(None, [verdict.outcome, few_seeds_text(verdict)]))
+    numbers = (change(verdict.reported), change(verdict.effect.value), interval, number_text(verdict.q, 2))
+    return claim.statement, f"{claim.paper} {claim.place}", *numbers, outcome, size_text(verdict)
 
 
 def size_text(verdict: Verdict) -> str:

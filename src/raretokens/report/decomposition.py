@@ -94,8 +94,7 @@ def _measured(found: list[Decomposition]) -> list[str]:
 
 
 def _effect(effect: Effect) -> str:
-    interval = effect.interval or effect.test_interval
-    return _with_interval(effect_text(effect.kind, effect.value), interval_text(effect.kind, interval))
+    return _with_interval(effect_text(effect.kind, effect.value), interval_text(effect.kind, effect.main_interval))
 
 
 def _with_interval(text: str, interval: str) -> str:
@@ -114,7 +113,7 @@ def in_words(one: Decomposition) -> str:
 
 
 def _factor(effect: Effect) -> str:
-    interval = effect.interval or effect.test_interval
+    interval = effect.main_interval
     ends = f" (95 % CI {' to '.join(number_text(end, 3) for end in interval)})" if interval else ""
     return f"{number_text(effect.value, 3)}{ends}"
 

@@ -12,6 +12,7 @@ from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.evidence.verdict import Outcome
 from raretokens.papers.declarations import ANY, EXACT, Declarations, Tolerance
+from raretokens.report.effect_text import table
 from raretokens.report.revision import Revision
 from raretokens.report.tables import escaped
 
@@ -64,21 +65,21 @@ def to_markdown(revision: Revision, moves: list[Move], changed: list[tuple[str, 
         "",
     ]
     if changed:
-        rows = [f"| {key} | {escaped(str(old))} | {escaped(str(new))} |" for key, old, new in changed]
-        lines += ["| parameter | before | now |", "|---|---|---|", *rows, ""]
+        rows = [(key, escaped(str(old)), escaped(str(new))) for key, old, new in changed]
+        lines += [*table(("parameter", "before", "now"), rows), ""]
     if moves:
-        lines += ["| report | row | column | before | now | delta | tolerance | |", "|---|---|---|---|---|---|---|---|"]
-        lines += [_line(move) for move in sorted(moves, key=lambda move: not move.out)]
+        head = ("report", "row", "column", "before", "now", "delta", "tolerance", "")
+        lines += table(head, [_cells(move) for move in sorted(moves, key=lambda move: not move.out)])
     return "\n".join([*lines, ""])
 
 
-def _line(move: Move) -> str:
+def _cells(move: Move) -> tuple[str, ...]:
     try:
         delta = f"{float(move.after) - float(move.before):+.4g}"
     except ValueError:
         delta = ""
     words = map(escaped, (move.row, move.column, move.before, move.after))
-    return f"| {move.place} | {' | '.join(words)} | {delta} | {move.tolerance} | {'**out**' if move.out else ''} |"
+    return move.place, *words, delta, move.tolerance, "**out**" if move.out else ""
 
 
 def _file_moves(name: str, before: bytes | None, now: bytes | None, declared: Declarations) -> list[Move]:

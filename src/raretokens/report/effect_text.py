@@ -1,6 +1,6 @@
 """Effects, their intervals and their seeds as text. Every number of a comparison is formatted here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
@@ -88,6 +88,6 @@ def few_seeds_text(verdict: Verdict) -> str:
     return FEW[verdict.effect.seeds] if verdict.is_of_few_seeds else ""
 
 
-def table(head: list[str], rows: list[list[str]]) -> list[str]:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a Markdown table."""
     return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]

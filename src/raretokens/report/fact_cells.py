@@ -1,14 +1,14 @@
 """Cells of a table of facts, with a parameter or a count per row and a run or a corpus per column."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from typing import Any, NamedTuple
 
 from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import NOTHING, Declarations, Metric, Reported, ReportedTable
+from raretokens.papers.declarations import NOTHING, Metric, Reported, ReportedTable
 from raretokens.papers.table import LISTS, Fact, Part, Subject, Table
-from raretokens.report.cells import Cell, compared, is_same, joined, parts, ways
+from raretokens.report.cells import Cell, TableContext, compared, is_same, joined, parts, ways
 
 
 class Measured(NamedTuple):
@@ -101,27 +101,16 @@ def _listed(fact: Fact, path: str, run: str, scores: Scores) -> tuple[Any, str]:
     return value * factor, f"{value:g} times {fact.times} {factor:g}"
 
 
-@dataclass(frozen=True)
-class Place:
-    """What all cells of a table have in common."""
-
-    declared: Declarations
-    table: Table
-    scores: dict[str, Scores]
-    reported: ReportedTable
-    corpora: dict[str, str]
-    at_paper_scale: bool  # whether the scale has the papers' texts and model configs; settings are compared at every scale
-
-
-def fact_cells(place: Place) -> Iterator[Cell]:
+def fact_cells(context: TableContext) -> Iterator[Cell]:
     """Yield the cells fact by fact. A corpus that the paper does not describe has a column of its own."""
-    for fact in place.table.facts:
-        for subject in _subjects(place.table, place.corpora.get(place.table.task, "")):
-            task = fact.task or subject.task or place.table.task
-            paper = _paper(fact, subject, place.reported)
-            found = measured_fact(fact, subject, place.scores[task], place.corpora.get(task, ""), place.table.absent)
+    table, corpora = context.table, context.corpora
+    for fact in table.facts:
+        for subject in _subjects(table, corpora.get(table.task, "")):
+            task = fact.task or subject.task or table.task
+            paper = _paper(fact, subject, context.reported)
+            found = measured_fact(fact, subject, context.scores_of[task], corpora.get(task, ""), table.absent)
             if found.value is not None or paper.text or paper.key:
-                yield _cell(place, fact, subject.title, paper, found)
+                yield _cell(context, fact, subject.title, paper, found)
 
 
 def _subjects(table: Table, corpus: str) -> list[Subject]:
@@ -137,16 +126,17 @@ def _paper(fact: Fact, subject: Subject, reported: ReportedTable) -> Reported:
     return Reported(fact.implied, "") if fact.implied else reported.cells.get(key, NOTHING)
 
 
-def _cell(place: Place, fact: Fact, column: str, paper: Reported, found: Measured) -> Cell:
+def _cell(context: TableContext, fact: Fact, column: str, paper: Reported, found: Measured) -> Cell:
     row = fact.title if fact.column in (None, "all") else f"{fact.title}, {fact.column}"
     cell = Cell(row, column, fact.metric, paper.text, "", note=paper.note, reported_cell=paper.key)
     if found.value is None:
         return replace(cell, status="not run" if paper.text else "", reason=found.reason if paper.text else "")
-    metric = place.declared.metric(fact.metric)
+    metric = context.declared.metric(fact.metric)
     values = found.value if isinstance(found.value, list) else [found.value]
     texts = [_text(value, metric if fact.metric != "facts" else None) for value in values]
     same = _is_same(paper.text, values, metric.match.abs or 0.0)
-    status = compared("measured", paper.text, same, place.at_paper_scale or not fact.is_measured)
+    # Settings are compared at every scale.
+    status = compared("measured", paper.text, same, context.at_paper_scale or not fact.is_measured)
     way = ways(paper.text, values) if fact.is_difference else ""
     about = {"runs": found.run, "status": status, "remark": found.remark, "direction": way}
     return replace(cell, measured=joined(texts, paper.text), **about)

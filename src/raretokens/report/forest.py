@@ -70,15 +70,11 @@ def fraction_rows(verdicts: Iterable[Verdict]) -> dict[str, list[Row]]:
     """Return question -> rows of the claims that were measured and have a reported effect."""
     found: dict[str, list[Row]] = {title: [] for title in ORDER}
     for verdict in verdicts:
-        value = verdict.fraction(verdict.effect.value)
-        if value is None or verdict.outcome == Outcome.NOT_RUN:
-            continue
-        ends = [verdict.fraction(end) for end in verdict.main_interval or ()]
-        interval = Interval(*sorted(end for end in ends if end is not None)) if None not in ends and ends else None
-        title = question(verdict.claim.left.metric)
-        claim = verdict.claim
-        label = claim.statement if claim.paper in claim.statement else f"{claim.statement} ({claim.paper})"
-        found[title].append(Row(label, value, interval, verdict.outcome))
+        claim, value = verdict.claim, verdict.fraction(verdict.effect.value)
+        if value is not None and verdict.outcome != Outcome.NOT_RUN:
+            label = claim.statement if claim.paper in claim.statement else f"{claim.statement} ({claim.paper})"
+            row = Row(label, value, verdict.fraction_interval, verdict.outcome)
+            found[question(claim.left.metric)].append(row)
     return {title: rows for title, rows in found.items() if rows}
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from raretokens import csv_files
 from raretokens.errors import UserError, nearest
+from raretokens.report.effect_text import table
 
 INCLUDE = re.compile(
     r"(?P<line><!-- include (?P<file>\S+)(?: where (?P<where>[^\n]+?))?(?: columns (?P<columns>[^\n]+?))? -->\n)"
@@ -58,6 +59,5 @@ def _rows(path: Path, where: str, columns: str) -> pd.DataFrame:
 
 
 def _to_markdown(rows: pd.DataFrame) -> str:
-    heads = [name.replace("_", " ") for name in rows]
-    cells = ([cell.replace("|", "\\|") for cell in row] for row in rows.itertuples(index=False, name=None))
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *cells))
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows.itertuples(index=False, name=None)]
+    return "\n".join(table([name.replace("_", " ") for name in rows], cells))

@@ -6,8 +6,8 @@ from typing import Any
 
 from raretokens.evidence.scores import Scores
 from raretokens.papers.declarations import NOTHING, Reported, ReportedTable
-from raretokens.papers.table import RunRow, Table
-from raretokens.report.cells import Cell, compared
+from raretokens.papers.table import RunRow
+from raretokens.report.cells import Cell, TableContext, compared
 
 SPACE = "\u2581"  # SentencePiece's prefix of a subword token that begins a word; the papers omit it
 SEMANTIC = "semantic"  # prefix of a reported group: semantically related words with their ranks (FRAGE)
@@ -42,17 +42,19 @@ class RunLists:
         return cls(row.title, run or "", reason, dict(score.get("neighbours", [])), ranks)
 
 
-def neighbour_cells(table: Table, scores: Scores, reported: ReportedTable, at_paper_scale: bool) -> Iterator[Cell]:
+def neighbour_cells(context: TableContext) -> Iterator[Cell]:
     """Yield the cells of the reported queries, then of other queries. A match is a reported neighbour of the same run."""
+    table, reported = context.table, context.reported
     with_ranks = any(group.startswith(SEMANTIC) for *_, group in reported.cells)
-    runs = [RunLists.of(row, scores, with_ranks) for row in table.rows]
+    runs = [RunLists.of(row, context.scores, with_ranks) for row in table.rows]
     listed = [query for kind in ("near", "ranks") for run in runs for query in getattr(run, kind)]
     queries = {bare(query): query for _, query, _ in reported.cells}
     for query in [*queries, *dict.fromkeys(query for query in listed if query not in queries)]:
         for run in runs:
             paper = _reported_groups(reported, run.title, queries.get(query, query))
             row = f"{queries.get(query, query)}, {run.title}"
-            for column, paper_text, own_text, about in _columns(query, run, paper, table.neighbours, at_paper_scale):
+            cells = _columns(query, run, paper, table.neighbours, context.at_paper_scale)
+            for column, paper_text, own_text, about in cells:
                 yield Cell(row, column, "neighbours", paper_text, own_text, runs=run.run, **about)
 
 

@@ -101,33 +101,16 @@ def _by_verdict(own: list[Verdict], verdicts: list[Verdict], declared: Declarati
         yield f"### {str(outcome).capitalize()}: {len(found)}"
         yield from ("", f"{MEANINGS[outcome].capitalize()}.", "", *table(HEAD, [_row(one) for one in found]), "")
         for one in found:
-            if prose := list(_prose(one, effects, scale)):
-                yield from (
-                    f"<details><summary>{one.claim.statement}</summary>",
-                    "",
-                    " ".join(prose),
-                    "",
-                    "</details>",
-                    "",
-                )
+            if prose := " ".join(_prose(one, effects, scale)):
+                yield from (f"<details><summary>{one.claim.statement}</summary>", "", prose, "", "</details>", "")
 
 
 def _row(verdict: Verdict) -> list[str]:
     claim, kind = verdict.claim, verdict.claim.effect
     measured, reported = (effect_text(kind, number) for number in (verdict.effect.value, verdict.reported))
     seeds = " ".join(filter(None, [few_seeds_text(verdict) or str(verdict.effect.seeds or ""), _variance(verdict.effect)]))
-    interval = interval_text(kind, verdict.main_interval)
-    return [
-        claim.statement,
-        _threshold(claim),
-        measured,
-        interval,
-        number_text(verdict.q, 2),
-        reported,
-        size_text(verdict),
-        seeds,
-        claim.place,
-    ]
+    interval, q = interval_text(kind, verdict.main_interval), number_text(verdict.q, 2)
+    return [claim.statement, _threshold(claim), measured, interval, q, reported, size_text(verdict), seeds, claim.place]
 
 
 def _threshold(claim: Claim) -> str:
@@ -141,7 +124,7 @@ def _threshold(claim: Claim) -> str:
 
 def _variance(effect: Effect) -> str:
     """Return the variance that the interval has with fewer than three seeds."""
-    if not effect.has_few_seeds or not (effect.interval or effect.test_interval):
+    if not effect.has_few_seeds or not effect.main_interval:
         return ""
     if not effect.interval:
         return "(test set alone)"
@@ -162,11 +145,17 @@ def _prose(verdict: Verdict, effects: dict[str, str], scale: str) -> Iterable[st
         yield f"The measured effect is {middle} of the reported one ({low} to {high})."
     if claim.unreported:
         yield sentence(f"The paper reports no such effect: {claim.unreported}")
-    texts = {Outcome.REPRODUCED: claim.but, Outcome.CONTRADICTED: claim.why, Outcome.INCONCLUSIVE: claim.why}
-    text = texts.get(verdict.outcome)
+    text = explanation(verdict)
     if text and scale == EXPLAINED:
         label = "Caveat" if verdict.outcome == Outcome.REPRODUCED else "Explanation"
         yield sentence(f"{label}: {text.format_map(effects)}")
+
+
+def explanation(verdict: Verdict) -> str:
+    """Return the caveat of a reproduced claim, and the explanation of a contradicted or inconclusive claim."""
+    claim = verdict.claim
+    texts = {Outcome.REPRODUCED: claim.but, Outcome.CONTRADICTED: claim.why, Outcome.INCONCLUSIVE: claim.why}
+    return texts.get(verdict.outcome, "")
 
 
 def sentence(text: str) -> str:

@@ -9,9 +9,9 @@ from raretokens.evidence.logit_bias import baselines
 from raretokens.evidence.methods import EXPLAINED_BY_BIAS
 from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores, Value
-from raretokens.papers.declarations import EXACT, NOTHING, Declarations, Metric, Reported, ReportedTable, is_quoted
+from raretokens.papers.declarations import EXACT, NOTHING, Declarations, Metric, Reported, is_quoted
 from raretokens.papers.table import Column, RunRow, Table
-from raretokens.report.cells import Cell, Direction, Status, compared, direction
+from raretokens.report.cells import Cell, Direction, Status, TableContext, compared, direction
 
 
 def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRow]:
@@ -78,62 +78,45 @@ def _listed(seeds: Seeds) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(sorted(map(str, seeds)))}"
 
 
-@dataclass(frozen=True)
-class Place:
-    """What all cells of a table have in common."""
-
-    declared: Declarations
-    table: Table
-    scores: Scores
-    reported: ReportedTable
-    at_paper_scale: bool  # whether the scale has the papers' texts and model configs
-
-
-def run_cells(place: Place) -> list[Cell]:
+def run_cells(context: TableContext) -> list[Cell]:
     """Return the cells row by row. A place without a measured number, a reported number and a reason has no cell."""
-    table, rows = place.table, run_rows(place.declared, place.table, place.scores)
-    columns = [(column, common_seeds(table.rows, column, place.scores)) for column in table.columns]
-    grid = {row.title: [Crossing(place, row, column, common) for column, common in columns] for row in rows}
+    table, rows = context.table, run_rows(context.declared, context.table, context.scores)
+    columns = [(column, common_seeds(table.rows, column, context.scores)) for column in table.columns]
+    grid = {row.title: [Crossing(context, row, column, common) for column, common in columns] for row in rows}
     cells = [
         crossing.cell(crossing.direction([grid[row.title][number] for row in table.rows]))
         for inside in grid.values()
         for number, crossing in enumerate(inside)
     ]
     cells = [cell for cell in cells if cell.reported or cell.measured or cell.reported_cell or cell.status == "not run"]
-    return cells + [cell for row in table.rows for cell in bias_cells(place, row)]
+    return cells + [cell for row in table.rows for cell in bias_cells(context, row)]
 
 
-def bias_cells(place: Place, row: RunRow) -> Iterator[Cell]:
+def bias_cells(context: TableContext, row: RunRow) -> Iterator[Cell]:
     """Yield the rows of the logit-bias baseline of a run, in a table of rare-token perplexity."""
-    table, scores = place.table, place.scores
+    table, scores = context.table, context.scores
     columns = {column.title: column for column in table.columns if column.metric in BIAS}
     rare = next((column for column in columns.values() if column.metric == EXPLAINED_BY_BIAS), None)
     run = scores.choose(row.names(rare)) if rare and not row.data else None
     for one in baselines(run, scores) if run else []:
         if one.parameters > 1:
             continue
-        mles = [mle for name in scores.repeats(run or "") if (mle := scores.baseline_run(name))]
+        mles = dict.fromkeys(mle for name in scores.repeats(run or "") if (mle := scores.baseline_run(name)))
+        name = f"MLE + logit bias, same {one.equal} as {row.title}"
+        about = {"runs": " ".join(mles), "status": "not reported", "remark": BIAS_REMARK}
         for title, column in columns.items():
             numbers = [float(getattr(bias, BIAS[column.metric])) for bias in one.biases.values()]
-            digits = place.declared.metric(column.metric).digits
-            yield Cell(
-                row=f"MLE + logit bias, same {one.equal} as {row.title}",
-                column=title,
-                metric=column.metric,
-                reported="",
-                measured=f"{sum(numbers) / len(numbers):.{digits}f}",
-                spread=f"{(max(numbers) - min(numbers)) / 2:.{digits}f}" if len(numbers) > 1 else "",
-                runs=" ".join(dict.fromkeys(mles)),
-                status="not reported",
-                remark=BIAS_REMARK,
-            )
+            digits = context.declared.metric(column.metric).digits
+            measured = f"{sum(numbers) / len(numbers):.{digits}f}"
+            spread = f"{(max(numbers) - min(numbers)) / 2:.{digits}f}" if len(numbers) > 1 else ""
+            yield Cell(name, title, column.metric, "", measured, spread, **about)
 
 
 @dataclass(frozen=True)
 class Crossing:
     """A row in a column: the reported number and the measured number."""
 
-    place: Place
+    context: TableContext
     row: RunRow
     column: Column
     common: Seeds | None  # the seeds that the rows of the column average
@@ -144,27 +127,27 @@ class Crossing:
 
     @cached_property
     def metric(self) -> Metric:
-        return self.place.declared.metric(self.path)
+        return self.context.declared.metric(self.path)
 
     @cached_property
     def run(self) -> str | None:
-        return self.place.scores.choose(self.row.names(self.column), data=self.row.data)
+        return self.context.scores.choose(self.row.names(self.column), data=self.row.data)
 
     @cached_property
     def reported(self) -> Reported:
-        paper = self.place.reported.get(self.row.title, self.column.column, self.column.group) or NOTHING
+        paper = self.context.reported.get(self.row.title, self.column.column, self.column.group) or NOTHING
         is_implied = self.column.group in self.row.implied and self.row.names(self.column)
         return Reported(self.row.implied[self.column.group], "") if is_implied else paper
 
     @cached_property
     def used_seeds(self) -> Seeds | None:
         """The common seeds of the run. If it has none of them, all its own seeds; None: no restriction."""
-        own = frozenset() if self.row.data or self.run is None else self.place.scores.seeds(self.run, self.path)
+        own = frozenset() if self.row.data or self.run is None else self.context.scores.seeds(self.run, self.path)
         return None if self.common is None or not own else own & self.common or own
 
     @cached_property
     def value(self) -> Value | None:
-        return self.place.scores.value(self.run, self.path, self.used_seeds) if self.run else None
+        return self.context.scores.value(self.run, self.path, self.used_seeds) if self.run else None
 
     def direction(self, column: "list[Crossing]") -> Direction:
         """Compare the sign of the difference from the row's baseline with the reported sign. A baseline itself has no direction.
@@ -209,9 +192,9 @@ class Crossing:
         """Whether to explain a missing number: the paper reports one, or the run has no scores yet."""
         if self.reported.text:
             return True
-        if self.row.title in self.place.reported.rows or self.run not in self.place.scores.lines:
+        if self.row.title in self.context.reported.rows or self.run not in self.context.scores.lines:
             return False
-        if self.place.scores.read(self.run) is None:
+        if self.context.scores.read(self.run) is None:
             return True
         return self.column.column is not None and not self.column.lacking
 
@@ -222,11 +205,11 @@ class Crossing:
             return "not reported"
         match = EXACT if self.row.data and not self.row.implied else self.metric.match
         is_same = match.allows(self.reported.value, self.value.mean)
-        return compared("measured", self.reported.text, is_same, self.place.at_paper_scale)
+        return compared("measured", self.reported.text, is_same, self.context.at_paper_scale)
 
     def _reason(self) -> str:
         """Return why there is no number."""
-        row, column, run, scores = self.row, self.column, self.run, self.place.scores
+        row, column, run, scores = self.row, self.column, self.run, self.context.scores
         if run is not None and not scores.read(run):
             return f"{run} has {'scores of other parameters' if run in scores.outdated else 'no scores yet'}"
         if run is not None:
@@ -234,12 +217,12 @@ class Crossing:
         names = " or ".join(row.names(column))
         if row.data and names:
             return row.absent or f"{names} has no scores yet"
-        why = row.absent or column.absent or self.place.table.absent
+        why = row.absent or column.absent or self.context.table.absent
         return why or (f"no run named {names} on the run sheet" if names else "no run is declared")
 
     def _remarks(self) -> Iterator[str | None]:
         yield self.row.remark
-        scores, run = self.place.scores, self.run or ""
+        scores, run = self.context.scores, self.run or ""
         if self.used_seeds:
             yield _seeds_remark(scores.seeds(run, self.path), self.used_seeds, self.common)
         if not self.row.data and (outdated := scores.outdated_runs(run)):
@@ -248,7 +231,7 @@ class Crossing:
         if first := scores.fact(run, f"signatures.{self.path.rpartition('.')[0]}.first"):
             yield f"of the first {int(first):,} tokens of each text"
         # Otherwise readers could attribute an effect of the number of training steps to the model config.
-        first_column = self.place.table.columns[0]
+        first_column = self.context.table.columns[0]
         of_first = scores.choose(self.row.names(first_column))
         if self.reported.text and of_first:
             here, there = (scores.fact(name, "parameters.steps") for name in (run, of_first))
@@ -259,7 +242,7 @@ class Crossing:
         """Return the spread over seeds. With one seed, return the metric of the column's `interval`, if it is set."""
         value, interval = self.value, self.column.interval
         if value and interval and len(value.runs) == 1:
-            half = self.place.scores.value(value.runs[0], interval, value.seeds)
+            half = self.context.scores.value(value.runs[0], interval, value.seeds)
             return half.mean if half else None
         return value.spread if value else None
 

@@ -18,9 +18,9 @@ from raretokens.report.figures import picture_kind
 
 
 def environment(package: str, **options: Any) -> jinja2.Environment:
-    """Return a Jinja environment with the templates of a package's folder `templates`."""
-    loader = jinja2.PackageLoader(package)
-    return jinja2.Environment(loader=loader, trim_blocks=True, undefined=jinja2.StrictUndefined, **options)
+    """Return a Jinja environment with the templates of a package's folder `templates`, which are not HTML."""
+    plain = {"autoescape": False, "keep_trailing_newline": True, "trim_blocks": True, "undefined": jinja2.StrictUndefined}
+    return jinja2.Environment(loader=jinja2.PackageLoader(package), **plain | options)
 
 
 PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "numpy")

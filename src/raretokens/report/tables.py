@@ -11,9 +11,10 @@ from raretokens.evidence.scores import Scores
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
-from raretokens.report import fact_cells, run_cells
-from raretokens.report.cells import Cell
+from raretokens.report.cells import Cell, TableContext
+from raretokens.report.fact_cells import fact_cells
 from raretokens.report.neighbour_cells import neighbour_cells
+from raretokens.report.run_cells import run_cells
 from raretokens.report.summary import environment
 
 LEGEND = (
@@ -120,10 +121,10 @@ def _add(places: dict[str, list[str]], line: str, said: Iterator[tuple[str, list
 
 def _said(inside: list[Cell], across: str, field: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each remark on a line's cells with these cells. The list is empty if all cells with a remark have this one."""
-    told = [cell for cell in inside if getattr(cell, field)]
-    for text in dict.fromkeys(getattr(cell, field) for cell in told):
-        some = [getattr(cell, across) for cell in told if getattr(cell, field) == text]
-        yield text, [] if len(some) == len(told) else some
+    remarked = [cell for cell in inside if getattr(cell, field)]
+    for text in dict.fromkeys(getattr(cell, field) for cell in remarked):
+        some = [getattr(cell, across) for cell in remarked if getattr(cell, field) == text]
+        yield text, [] if len(some) == len(remarked) else some
 
 
 def _reported_notes(inside: list[Cell]) -> Iterator[tuple[str, list[str]]]:
@@ -137,18 +138,9 @@ def _reported_notes(inside: list[Cell]) -> Iterator[tuple[str, list[str]]]:
 def table_cells(
     declared: Declarations, table: Table, scores: dict[str, Scores], corpora: dict[str, str], at_paper_scale: bool = True
 ) -> list[Cell]:
-    """Return all cells of a table, row by row.
-
-    Args:
-        corpora: task -> the text of the scale.
-        at_paper_scale: whether the scale has the papers' texts and model configs. At other scales no number can match.
-    """
-    reported = declared.reported(table.reported)
-    if table.facts:
-        return list(fact_cells.fact_cells(fact_cells.Place(declared, table, scores, reported, corpora, at_paper_scale)))
-    if table.neighbours:
-        return list(neighbour_cells(table, scores[table.task], reported, at_paper_scale))
-    return run_cells.run_cells(run_cells.Place(declared, table, scores[table.task], reported, at_paper_scale))
+    """Return all cells of a table, row by row. The arguments are those of TableContext."""
+    kind = fact_cells if table.facts else neighbour_cells if table.neighbours else run_cells
+    return list(kind(TableContext(declared, table, scores, corpora, at_paper_scale)))
 
 
 HEADER = [field.name for field in fields(Cell)]
@@ -226,7 +218,7 @@ LATEX_MARKS = Marks(
 
 def to_latex(table: Table, cells: list[Cell], name: str) -> str:
     """Return a `tabular` that needs only the package booktabs, below a comment with the source files of its numbers."""
-    jinja = environment("raretokens.report", autoescape=False, keep_trailing_newline=True, **SYNTAX)
+    jinja = environment("raretokens.report", **SYNTAX)
     jinja.filters |= {"tex": latex_escaped, "cell": lambda cell: marked(cell, LATEX_MARKS)}
     template = jinja.get_template("table.tex")
     runs = dict.fromkeys(run for cell in cells for run in cell.runs.split())

@@ -1,13 +1,12 @@
 """A claim on the site: its verdict as short texts, and the runs and numbers behind the verdict."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.verdict import DECIDED, Outcome, Verdict
+from raretokens.evidence.verdict import DECIDED, Verdict
 from raretokens.papers.claim import Claim, Side
 from raretokens.report.effect_text import few_seeds_text, named_intervals, number_text, page_text
-from raretokens.report.paper_pages import EXPLAINED
+from raretokens.report.paper_pages import EXPLAINED, explanation
 from raretokens.site.scale import Scale
 
 BY_RANK = ("singular_values", "rank_frequency")  # series over ranks instead of training steps
@@ -62,16 +61,9 @@ class ClaimView:
                 for name, (low, high) in named_intervals(verdict.effect).items()
             ],
             seeds=few_seeds_text(verdict) or str(verdict.effect.seeds or ""),
-            explanation=_filled(_explanation(verdict), scale) if scale.name == EXPLAINED else "",
+            explanation=_filled(explanation(verdict), scale) if scale.name == EXPLAINED else "",
             sides=[_evidence(name, comparison, scale) for name in comparison.all_sides],
         )
-
-
-def _explanation(verdict: Verdict) -> str:
-    """Return the caveat of a reproduced claim, and the explanation of a contradicted or inconclusive claim."""
-    claim = verdict.claim
-    texts = {Outcome.REPRODUCED: claim.but, Outcome.CONTRADICTED: claim.why, Outcome.INCONCLUSIVE: claim.why}
-    return texts.get(verdict.outcome, "")
 
 
 def _expected(claim: Claim) -> str:
@@ -110,13 +102,7 @@ def _moment(side: Side) -> str:
 
 def _filled(text: str, scale: Scale) -> str:
     """Fill the effects of other claims, named in braces, into a text."""
-    effects: dict[str, Any] = dict.fromkeys(scale.declared.claims, "not measured")
-    for name, one in scale.verdicts.items():
-        if one.effect.value is not None:
-            effects[name] = page_text(one.claim.effect, one.effect.value)
-    return _sentence(text.format_map(effects))
-
-
-def _sentence(text: str) -> str:
-    """Return a text as a sentence, with a capital letter and a full stop."""
+    effects = dict.fromkeys(scale.declared.claims, "not measured")
+    effects |= {name: shown for name, one in scale.verdicts.items() if (shown := page_text(one.claim.effect, one.effect.value))}
+    text = text.format_map(effects)
     return text[:1].upper() + text[1:].removesuffix(".") + "." if text else ""

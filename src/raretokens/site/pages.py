@@ -39,7 +39,6 @@ class Pages:
     files: str  # address of the code, relative to the top of the site, or absolute if the site is published
     root: Path
     written: dict[Path, str] = field(default_factory=dict)
-
     is_first: bool = True  # list the papers in the contents of the site instead of below the overview
 
     def write(self) -> None:
@@ -118,6 +117,7 @@ class Pages:
 
     def _overview(self) -> None:
         scale, declared = self.scale, self.scale.declared
+        counts = [self._reports / "verdicts.csv", self._reports / "other-verdicts.csv"]
         cells = {name: scale.cells(name) for name in declared.tables}
         own = {name: figure for name, figure in declared.figures.items() if figure.paper not in scale.papers}
         self._add(
@@ -126,7 +126,7 @@ class Pages:
             nested=not self.is_first,
             about=declared.scales.get(scale.name),
             papers=scale.papers,
-            counts=[csv_files.read_csv(file) for file in self._counts if file.is_file()],
+            counts=[csv_files.read_csv(file) for file in counts if file.is_file()],
             findings=self._own_text("findings.md", "index.md"),
             reported=reported_counts(declared, cells),
             runs=self._run_views,
@@ -137,10 +137,6 @@ class Pages:
                 f"{task}/{run}" for task, part in scale.scores.items() for run in part.lines if not part.read(run)
             ],
         )
-
-    @property
-    def _counts(self) -> list[Path]:
-        return [self._reports / "verdicts.csv", self._reports / "other-verdicts.csv"]
 
     def _paper(self, paper: str, places: list[Place]) -> None:
         name = paper.lower()
@@ -202,7 +198,8 @@ class Pages:
         self._add("numbers", "numbers", rows=rows)
 
     def _methods(self) -> None:
-        self._add("methods", "methods", text=self._own_text("methods.md", "methods.md"), rows=_changes(self._reports))
+        rows = csv_files.read_csv(self._reports / "methods.csv").to_dict("records")
+        self._add("methods", "methods", text=self._own_text("methods.md", "methods.md"), rows=rows)
         for name in ("decomposition", "reproducibility"):
             self._add(name, name, text=self._own_text(f"{name}.md", f"{name}.md"))
 
@@ -243,10 +240,6 @@ def _head_note(metric: Any, token: str) -> str:
     return "; ".join(filter(None, [f"{metric.title} ({metric.unit_of(token)})", better]))
 
 
-def _changes(reports: Path) -> list[dict[str, Any]]:
-    return csv_files.read_csv(reports / "methods.csv").to_dict("records")
-
-
 NOT_METRICS = {"run", "update", "step", "family"}
 
 
@@ -281,6 +274,6 @@ def shown(cell: Cell | None) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    jinja = environment("raretokens.site", autoescape=False, keep_trailing_newline=True, lstrip_blocks=True)
+    jinja = environment("raretokens.site", lstrip_blocks=True)
     jinja.filters |= {"shown": shown, "order": order, "e": lambda text: escape(str(text))}
     return jinja

@@ -1,10 +1,10 @@
 """Tables of the reference pages, generated from the code and the declarations."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from raretokens.objectives.listing import objectives
 from raretokens.papers.load import load_declarations
+from raretokens.report.effect_text import table
 from raretokens.report.tables import escaped
 
 BETTER = {"up": "higher", "down": "lower"}
@@ -17,7 +17,7 @@ def objectives_text() -> str:
         parts += [f"## `{name}`", "", choice.summary, ""]
         rows = [(f"`{key}`", f"`{choice.defaults[key]}`", escaped(allowed)) for key, allowed in choice.allowed.items()]
         if rows:
-            parts += [*_table(("option", "default", "allowed"), rows), ""]
+            parts += [*table(("option", "default", "allowed"), rows), ""]
     return "\n".join(parts)
 
 
@@ -28,8 +28,4 @@ def metrics_text(folder: Path) -> str:
         (f"`{path}`", escaped(metric.title), escaped(metric.unit), BETTER.get(metric.direction or "", ""))
         for path, metric in metrics
     ]
-    return "\n".join([*_table(("path", "title", "unit", "better"), rows), ""])
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    return [f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *rows)]
+    return "\n".join([*table(("path", "title", "unit", "better"), rows), ""])
