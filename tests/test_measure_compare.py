@@ -14,8 +14,8 @@ from raretokens.tools.measure import row_bootstrap
 from raretokens.tools.measure.comparison import compare
 from raretokens.tools.measure.measurement import measure_embedding
 from raretokens.tools.measure.model import load_model
+from raretokens.tools.measure.notes import progress
 from raretokens.tools.measure.output import summary
-from raretokens.tools.measure.progress import progress
 from raretokens.tools.measure.row_order import arrange_rows
 
 ROWS, WIDTH = 600, 16

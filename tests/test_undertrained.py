@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from raretokens.evaluation.metrics.neighbour_forest import LEAF, nearest_neighbours
 from raretokens.evaluation.metrics.undertrained import INDICATORS, adjusted, find_undertrained
-from raretokens.tools.measure.explanations import explain
+from raretokens.tools.measure.candidates import explain
 from raretokens.tools.measure.measurement import Options, measure_model
 from raretokens.tools.measure.model import load_model
 from raretokens.tools.measure.tokenizers import can_reach

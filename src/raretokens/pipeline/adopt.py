@@ -25,13 +25,11 @@ from raretokens.pipeline import renames, trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import job_files
-from raretokens.pipeline.lock_file import Stage, read_stages
-from raretokens.pipeline.lock_file import md5 as of
+from raretokens.pipeline.lock_file import LOCK, Stage, md5, read_stages
 from raretokens.pipeline.machine.timing import revision as present
 from raretokens.pipeline.replays import Replay, distinct
 from raretokens.pipeline.short_training import Code
 from raretokens.pipeline.trials import CACHE, Trial, Trials
-from raretokens.pipeline.verify import LOCK
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
 LEFT = ("jobs", "report")  # stages that are never adopted, since `dvc repro` runs them in seconds
@@ -168,16 +166,16 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
         UserError: the content of an output differs from dvc.lock in another way.
     """
     found = {}
-    for out, md5 in stage.outs.items():
+    for out, recorded in stage.outs.items():
         place = Path(renames.path(out))
         if not Path(out).is_relative_to(paths.REPORTS) or renames.is_dropped(out):
             continue
         content = place.read_bytes() if place.is_file() else b""
-        if of(content) != md5:
+        if md5(content) != recorded:
             then = _git_bytes("show", f"{revision}:./{out}")
-            if of(then) != md5 or not renames.same_content(out, then, content):
+            if md5(then) != recorded or not renames.same_content(out, then, content):
                 raise UserError(f"{place}: not what {LOCK} says; dvc repro or git restore makes it so")
-            found[out] = {"md5": of(content), "size": len(content)}
+            found[out] = {"md5": md5(content), "size": len(content)}
     return found
 
 
@@ -204,11 +202,11 @@ def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
 
 
 def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]]) -> None:
-    told = (stage.new or "").encode()
+    job = (stage.new or "").encode()
     entry["cmd"] = stage.new_command
     for dep in entry["deps"]:
         if dep["path"] == stage.job:
-            dep.update(md5=of(told), size=len(told))
+            dep.update(md5=md5(job), size=len(job))
         dep["path"] = renames.path(dep["path"])
     entry["deps"].sort(key=lambda dep: dep["path"])  # the order in which DVC writes them
     dropped = [out for out in entry["outs"] if renames.is_dropped(out["path"])]

@@ -34,7 +34,7 @@ def own_file(name: str) -> Path:
     return Path(files[name])
 
 
-def check_place(own: Mapping[str, str]) -> None:
+def check_folder(own: Mapping[str, str]) -> None:
     """Check that DVC can work in this folder.
 
     Args:

@@ -60,12 +60,12 @@ def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section
     """Yield stage and job of all stages of a run, training first."""
     jobs = list(_of_run(parameters, run))
     parts = [*_of_text(parameters, run.tokens), *(job for _, job in jobs)]
-    mark = params_hash(parts)
-    about = {"parameters_hash": mark, "clouds": _clouds(parameters, run)}
+    parameters_hash = params_hash(parts)
+    about = {"parameters_hash": parameters_hash, "clouds": _clouds(parameters, run)}
     yield from ((stage, job.replaced(**about) if isinstance(job, ScoreJob) else job) for stage, job in jobs)
     if more := getattr(tasks.load(run.task), "further_jobs", None):
         # Their parameters are those of the jobs above, so the hash leaves them out.
-        yield from more(parameters, parameters.task(run.task), run, mark)
+        yield from more(parameters, parameters.task(run.task), run, parameters_hash)
 
 
 def _clouds(parameters: Parameters, run: Run) -> list[str]:
@@ -144,8 +144,8 @@ def run_sheet(parameters: Parameters) -> Sheet:
 
 
 def _sheet_line(parameters: Parameters, run: Run) -> SheetLine:
-    mark = next(job.parameters_hash for _, job in jobs_of_run(parameters, run) if isinstance(job, ScoreJob))
-    return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)), parameters_hash=mark)
+    current = next(job.parameters_hash for _, job in jobs_of_run(parameters, run) if isinstance(job, ScoreJob))
+    return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)), parameters_hash=current)
 
 
 def write_jobs(parameters: Parameters, into: Path) -> None:

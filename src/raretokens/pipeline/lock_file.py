@@ -12,6 +12,8 @@ from raretokens import paths
 from raretokens.pipeline import renames
 from raretokens.yaml_files import read_yaml
 
+LOCK = Path("dvc.lock")
+
 
 @dataclass(frozen=True)
 class Stage:

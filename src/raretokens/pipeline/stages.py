@@ -15,7 +15,7 @@ def jobs() -> None:
     from raretokens.pipeline.jobs import remove_stale_scores, run_sheet, write_jobs
 
     parameters = load()
-    context.check_place(parameters.own)
+    context.check_folder(parameters.own)
     write_jobs(parameters, paths.JOBS)
     remove_stale_scores(run_sheet(parameters), paths.SCORES, paths.CURVES)
 

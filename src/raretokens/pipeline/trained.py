@@ -14,7 +14,7 @@ import pandas as pd
 
 from raretokens import csv_files, paths
 from raretokens.files import write_text
-from raretokens.pipeline.verify import LOCK
+from raretokens.pipeline.lock_file import LOCK
 from raretokens.run import Run
 from raretokens.yaml_files import read_yaml
 

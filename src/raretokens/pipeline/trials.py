@@ -75,8 +75,8 @@ class Trials:
         return self.old_outcome(trial)["steps"]
 
     def _folder(self, trial: Trial) -> Path:
-        told = f"{short_training.FORMAT} {self.revision}".encode() + trial.stage.old
-        return CACHE / hashlib.sha256(told).hexdigest()[:16]
+        key = f"{short_training.FORMAT} {self.revision}".encode() + trial.stage.old
+        return CACHE / hashlib.sha256(key).hexdigest()[:16]
 
     def _trial_run(self, trial: Trial, code: Code, folder: Path, is_new: bool) -> TrialRun:
         stage = trial.stage

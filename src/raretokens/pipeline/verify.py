@@ -4,7 +4,6 @@ dvc.lock records the job and the outputs of each stage. A stage whose present jo
 from dvc.lock was edited after the stage wrote it, or was not committed with its dvc.lock.
 """
 
-import hashlib
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,9 +11,8 @@ from typing import Any, NamedTuple
 from raretokens import paths
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import job_files
+from raretokens.pipeline.lock_file import LOCK, md5
 from raretokens.yaml_files import read_yaml
-
-LOCK = Path("dvc.lock")
 
 
 class Verification(NamedTuple):
@@ -38,13 +36,14 @@ def verify() -> Verification:
     """Compare dvc.lock of the scale in the working folder with its jobs and reports. A scale that never ran has 0 stages."""
     if not LOCK.is_file():
         return Verification(0, [], [])
-    now = {str(paths.JOBS / file): _md5(content.encode()) for file, content in job_files(load()).items()}
+    now = {str(paths.JOBS / file): md5(content.encode()) for file, content in job_files(load()).items()}
     # dvc.lock keeps stages that params.yaml no longer declares.
     stages = {name: stage for name, stage in read_yaml(LOCK)["stages"].items() if _jobs(stage).keys() <= now.keys()}
     stages = {name: stage for name, stage in stages.items() if _jobs(stage)}
-    outdated = [name for name, stage in stages.items() if any(now[file] != md5 for file, md5 in _jobs(stage).items())]
-    reports = {path: md5 for stage in stages.values() for path, md5 in _reports(stage).items()}
-    return Verification(len(stages), outdated, [path for path, md5 in reports.items() if _md5_of(Path(path)) != md5])
+    outdated = [name for name, stage in stages.items() if any(now[file] != own for file, own in _jobs(stage).items())]
+    reports = {path: own for stage in stages.values() for path, own in _reports(stage).items()}
+    present = {path: md5(Path(path).read_bytes()) if Path(path).is_file() else "" for path in reports}
+    return Verification(len(stages), outdated, [path for path, own in reports.items() if present[path] != own])
 
 
 def _jobs(stage: dict[str, Any]) -> dict[str, str]:
@@ -56,11 +55,3 @@ def _reports(stage: dict[str, Any]) -> dict[str, str]:
     """Return path -> md5 of the report files in git that a stage wrote."""
     reports = (out for out in stage.get("outs", []) if Path(out["path"]).is_relative_to(paths.REPORTS))
     return {out["path"]: out["md5"] for out in reports if not out["md5"].endswith(".dir")}
-
-
-def _md5_of(path: Path) -> str:
-    return _md5(path.read_bytes()) if path.is_file() else ""
-
-
-def _md5(content: bytes) -> str:
-    return hashlib.md5(content, usedforsecurity=False).hexdigest()

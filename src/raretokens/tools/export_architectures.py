@@ -56,12 +56,7 @@ def _biogpt_weights(model: Decoder, positions: int) -> NamedWeights:
     encoded = sinusoids(positions, model.embedding.shape[1])
     yield "biogpt.embed_positions.weight", pad(encoded, (0, 0, UNUSED_POSITIONS, 0))
     for number, layer in enumerate(model.layers.layers):
-        name = f"biogpt.layers.{number}"
-        yield from _attention(f"{name}.self_attn", layer.self_attn)
-        yield from _weight_and_bias(f"{name}.self_attn_layer_norm", layer.norm1)
-        yield from _weight_and_bias(f"{name}.fc1", layer.linear1)
-        yield from _weight_and_bias(f"{name}.fc2", layer.linear2)
-        yield from _weight_and_bias(f"{name}.final_layer_norm", layer.norm2)
+        yield from _layer(f"biogpt.layers.{number}", layer)
     norm = model.layers.norm
     assert isinstance(norm, nn.LayerNorm)
     yield from _weight_and_bias("biogpt.layer_norm", norm)
@@ -100,10 +95,11 @@ def _marian_weights(model: EncoderDecoder, positions: int) -> NamedWeights:
     for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
         yield f"model.{side}.embed_positions.weight", encoded.clone()
         for number, layer in enumerate(stack.layers):
-            yield from _marian_layer(f"model.{side}.layers.{number}", layer)
+            yield from _layer(f"model.{side}.layers.{number}", layer)
 
 
-def _marian_layer(name: str, layer: nn.Module) -> NamedWeights:
+def _layer(name: str, layer: nn.Module) -> NamedWeights:
+    """Yield the weights of a Transformer layer. BioGPT and Marian name them alike."""
     last = layer.norm2
     yield from _attention(f"{name}.self_attn", layer.self_attn)
     yield from _weight_and_bias(f"{name}.self_attn_layer_norm", layer.norm1)

@@ -55,7 +55,7 @@ def measure(arguments: argparse.Namespace) -> None:
     from raretokens.tools.measure import output
     from raretokens.tools.measure.measurement import Options, count_parts, measure_model
     from raretokens.tools.measure.model import load_model
-    from raretokens.tools.measure.progress import progress
+    from raretokens.tools.measure.notes import progress
     from raretokens.tools.measure.texts import find_texts
     from raretokens.tools.measure.word_similarity import read_similarity_sets
 

@@ -9,5 +9,6 @@ measurement    the metrics of each embedding; row_order arranges rows in the ord
 predictions    perplexity, Uniq and continuations of causal models
 streaming      sums over embeddings that do not fit in memory
 output         the page, Markdown, CSV, JSON and figures; comparison computes the differences
-notes          assumptions, and parts that were left out, with the reason
+notes          assumptions, and parts that were left out, with the reason; progress
+candidates     candidates for under-trained rows, with explanations
 """

@@ -1,6 +1,6 @@
 """The measurement of a model: the metrics of each of its embeddings, and of its predictions for a text."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,21 +14,19 @@ from raretokens.evaluation.metrics.frequency import lengths, norm_by_frequency, 
 from raretokens.evaluation.metrics.rows import evenly, members
 from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.metrics.spectrum import projection, singular_values
-from raretokens.evaluation.metrics.undertrained import INDICATORS, find_undertrained
 from raretokens.evaluation.score_files import Metrics
-from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES, SPECIALS
+from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES
 from raretokens.tools.measure import predictions, row_bootstrap, streaming
+from raretokens.tools.measure.candidates import find_candidates
 from raretokens.tools.measure.embeddings import MATRIX, TIED
-from raretokens.tools.measure.explanations import explain
 from raretokens.tools.measure.frequencies import estimate_counts
 from raretokens.tools.measure.model import Model
-from raretokens.tools.measure.notes import Report, add_note, optional
+from raretokens.tools.measure.notes import Notes, Report
 from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows, find_nonfinite_rows
 from raretokens.tools.measure.texts import Texts, count_tokens, read_ids
-from raretokens.tools.measure.tokenizers import can_reach
 from raretokens.tools.measure.word_similarity import measure_similarity
 
-MAX_POINTS, MAX_CANDIDATES = 400, 1000  # points per group in a figure; candidates per embedding in the list
+MAX_POINTS = 400  # per group in a figure
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Measurement:
     candidates: list[dict[str, Any]]  # candidates for under-trained rows
     points: list[tuple[str, str, float, float]]  # points of figures: series, group, x, y
     row_groups: np.ndarray  # frequency group of each row in the file
-    notes: list[str] = field(default_factory=list)  # assumptions, and parts that were left out, with the reason
+    notes: Notes = field(default_factory=Notes)  # assumptions, and parts that were left out, with the reason
     bootstrap: Replicates = field(default_factory=dict)  # metrics on bootstrapped texts or token types
 
     @property
@@ -66,34 +64,28 @@ class Measurement:
 
 def measure_model(model: Model, options: Options, report: Report) -> list[Measurement]:
     """Measure every embedding, and the predictions for the text if there is one. Note parts that fail, and leave them out."""
-    notes: list[str] = []
+    notes = Notes(report)
     for note in model.notes:
-        add_note(note, notes, report)
-    counts, origin = _find_counts(model, options, notes, report)
+        notes.add(note)
+    counts, origin = _find_counts(model, options, notes)
     measurements = []
     for role, stored in model.embeddings.items():
         wrong = find_nonfinite_rows(stored)
         has_counts = counts is not None and not model.is_foreign(role)
-        arrangement = arrange_rows(
-            model, role, counts if has_counts else None, options.fractions, options.is_sorted, excluded=wrong
-        )
-        one = measure_embedding(
-            model, role, arrangement, report, options.similarity_sets, origin, options.has_intervals
-        )
+        known, rows, sets = counts if has_counts else None, stored.shape[0], options.similarity_sets
+        arrangement = arrange_rows(model, role, known, options.fractions, options.is_sorted, excluded=wrong)
+        one = measure_embedding(model, role, arrangement, report, sets, origin, options.has_intervals)
         if counts is not None and not has_counts:
-            add_note(f"{role} embedding: no frequencies, since it has a vocabulary of its own", one.notes, report)
-        elif counts is not None and (beyond := int(counts[stored.shape[0] :].sum())):
-            rows = stored.shape[0]
-            add_note(
-                f"{role} embedding: {beyond} of the counted tokens have ids beyond its {rows} rows", one.notes, report
-            )
+            one.notes.add(f"{role} embedding: no frequencies, since it has a vocabulary of its own")
+        elif counts is not None and (beyond := int(counts[rows:].sum())):
+            one.notes.add(f"{role} embedding: {beyond} of the counted tokens have ids beyond its {rows} rows")
         measurements.append(one)
     if options.texts and model.tokenizer is not None:
         last = next((one for one in measurements if "output" in one.embedding), measurements[-1])
-        with optional("perplexity, Uniq and continuations", notes, report):
-            metrics, replicates = _measure_text(model, options, last, report)
+        with notes.optional("perplexity, Uniq and continuations"):
+            metrics, replicates = _measure_text(model, options, last)
             last.bootstrap |= replicates
-            last.metrics.update(_drop_missing(metrics, last.notes, report))
+            last.metrics.update(_drop_missing(metrics, last.notes))
     for one in measurements:
         one.notes[:0] = notes
     return measurements
@@ -106,50 +98,41 @@ def count_parts(model: Model, options: Options) -> int:
     return len(model.embeddings) * each + bool(options.texts)
 
 
-def _find_counts(model: Model, options: Options, notes: list[str], report: Report) -> tuple[np.ndarray | None, str]:
+def _find_counts(model: Model, options: Options, notes: Notes) -> tuple[np.ndarray | None, str]:
     """Return the count of each token, and the part of signatures that names frequencies which are not counted in a text."""
     if options.texts:
-        return _count_text(model, options.texts, notes, report), ""
+        return _count_text(model, options.texts, notes), ""
     if options.languages:
-        with optional("frequencies", notes, report):
+        with notes.optional("frequencies"):
             counts, origin = estimate_counts(model, options.languages)
-            add_note(
-                f"frequencies are an estimate from the words of wordfreq ({options.languages}), not counts",
-                notes,
-                report,
-            )
+            notes.add(f"frequencies are an estimate from the words of wordfreq ({options.languages}), not counts")
             return counts, origin
     elif options.is_sorted and model.counts is None:
-        note = (
-            "frequency groups follow the order of ids; in vocabularies of BPE this order is only a proxy for frequency"
-        )
-        add_note(note, notes, report)
+        notes.add("frequency groups follow the order of ids; in vocabularies of BPE this order is only a proxy for frequency")
         return None, "frequencies:order-of-ids"
     return None, ""
 
 
-def _count_text(model: Model, texts: Texts, notes: list[str], report: Report) -> np.ndarray | None:
+def _count_text(model: Model, texts: Texts, notes: Notes) -> np.ndarray | None:
     if model.tokenizer is None:
-        add_note(
-            "frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read", notes, report
-        )
+        notes.add("frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read")
         return None
-    with optional("frequencies", notes, report):
+    with notes.optional("frequencies"):
         return count_tokens(model.tokenizer, texts.counted, model.line_end)
     return None
 
 
-def _measure_text(model: Model, options: Options, one: Measurement, report: Report) -> tuple[Metrics, Replicates]:
+def _measure_text(model: Model, options: Options, one: Measurement) -> tuple[Metrics, Replicates]:
     reading = predictions.Reading(**model.reading | options.reading).within(model.max_positions)
     if reading.context >= reading.window:
         raise UserError(f"--context: {reading.context} is not allowed: should be below the window of {reading.window}")
     causal = predictions.load_causal_model(model, reading)
     if causal.dtype != torch.float32:
         name = str(causal.dtype).removeprefix("torch.")
-        add_note(f"the model reads the text in {name}, as its weights are stored", one.notes, report)
+        one.notes.add(f"the model reads the text in {name}, as its weights are stored")
     if model.begin is None:
-        add_note("no start token is known: id 0 stands before the text", one.notes, report)
-    report("text")
+        one.notes.add("no start token is known: id 0 stands before the text")
+    one.notes.report("text")
     ids = read_ids(model.tokenizer, options.texts.read, model.line_end, options.max_tokens)
     return predictions.measure_text(model, causal, ids, one.row_groups, reading)
 
@@ -178,21 +161,18 @@ def measure_embedding(
     streamed = OrderedRows(stored, arrangement.rows)
     is_streamed = streaming.is_large(*stored.shape)
     matrix = streamed if is_streamed else streamed.in_memory()
-    notes: list[str] = []
+    notes = Notes(report)
     if len(arrangement.excluded):
         some = ", ".join(map(str, arrangement.excluded[:5]))
-        add_note(
-            f"{role} embedding: rows with NaN or Inf are left out: {len(arrangement.excluded)} (ids {some})",
-            notes,
-            report,
-        )
+        notes.add(f"{role} embedding: rows with NaN or Inf are left out: {len(arrangement.excluded)} (ids {some})")
     metrics: Metrics = {}
     for part, compute in _parts(model, matrix, arrangement, sets or {}).items():
         report(part)
-        with optional(part, notes, report), np.errstate(all="ignore"):  # values that are not finite are noted below
+        with notes.optional(part), np.errstate(all="ignore"):  # values that are not finite are noted below
             metrics |= compute()
-    for name in _sets_without_pairs(metrics, sets or {}):
-        add_note(f"word similarity of {name}: no pair has rows for both words", notes, report)
+    compared = metrics["similarity_pairs"][0] if "similarity_pairs" in metrics else sets or {}
+    for name in (name for name in sets or {} if name not in compared):
+        notes.add(f"word similarity of {name}: no pair has rows for both words")
     if is_streamed:
         size = stored.shape[1], len(members(groups)["total"])
         metrics = {
@@ -200,20 +180,20 @@ def measure_embedding(
         }
     report("under-trained rows")
     undertrained, candidates, points = {}, [], []
-    with optional("under-trained rows", notes, report), np.errstate(all="ignore"):
-        undertrained, candidates = _find_undertrained(model, matrix, arrangement, notes, report)
-    with optional("figures", notes, report), np.errstate(all="ignore"):
+    with notes.optional("under-trained rows"), np.errstate(all="ignore"):
+        undertrained, candidates = find_candidates(model, matrix, arrangement, notes)
+    with notes.optional("figures"), np.errstate(all="ignore"):
         points = list(_figure_points(matrix, arrangement))
     bootstrap: Replicates = {}
     if has_intervals and stored.shape[0] * stored.shape[1] ** 2 <= row_bootstrap.MAX_WORK:
         report("intervals")
-        with optional("intervals of the geometry", notes, report), np.errstate(all="ignore"):
+        with notes.optional("intervals of the geometry"), np.errstate(all="ignore"):
             bootstrap = row_bootstrap.row_replicates(matrix, groups, arrangement.vocabulary.tokens)
     row_groups = np.full(stored.shape[0], FILLER, np.int8)
     row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]
     how = (f"|{origin}" if origin else "") + stored.signature_suffix
     metrics = {path: (value, f"{before}{how}") for path, (value, before) in (metrics | undertrained).items()}
-    metrics = _drop_missing(metrics, notes, report)
+    metrics = _drop_missing(metrics, notes)
     facts = _facts(model, role, arrangement, origin)
     return Measurement(model.name, role, facts, metrics, candidates, points, row_groups, notes, bootstrap)
 
@@ -235,13 +215,6 @@ def _parts(
     return parts
 
 
-def _sets_without_pairs(metrics: Metrics, sets: Iterable[str]) -> list[str]:
-    """Return the word-similarity sets of which no pair was compared; none if similarity was not computed."""
-    if "similarity_pairs" not in metrics:
-        return []
-    return [name for name in sets if name not in metrics["similarity_pairs"][0]]
-
-
 def _facts(model: Model, role: str, arrangement: Arrangement, origin: str) -> dict[str, Any]:
     """Return the facts about an embedding that its page lists. `origin`: as in measure_embedding()."""
     stored, counts = model.embeddings[role], arrangement.counts
@@ -259,7 +232,7 @@ def _facts(model: Model, role: str, arrangement: Arrangement, origin: str) -> di
     }
 
 
-def _drop_missing(metrics: Metrics, notes: list[str], report: Report) -> Metrics:
+def _drop_missing(metrics: Metrics, notes: Notes) -> Metrics:
     """Drop metrics and groups without a value. Note the metrics that are NaN or infinite."""
     wrong: list[str] = []
 
@@ -274,59 +247,8 @@ def _drop_missing(metrics: Metrics, notes: list[str], report: Report) -> Metrics
 
     kept = {path: (drop(path, value), how) for path, (value, how) in metrics.items()}
     if wrong:
-        add_note(f"left out, since NaN or infinite: {', '.join(wrong)}", notes, report)
+        notes.add(f"left out, since NaN or infinite: {', '.join(wrong)}")
     return {path: (value, how) for path, (value, how) in kept.items() if value is not None}
-
-
-def _find_undertrained(
-    model: Model, matrix: Any, arrangement: Arrangement, notes: list[str], report: Report
-) -> tuple[Metrics, list[dict[str, Any]]]:
-    """Return how many rows are candidates for under-trained rows, and a list of them with an explanation of each."""
-    rows, counts = arrangement.rows, arrangement.counts
-    found = find_undertrained(matrix, np.flatnonzero(rows >= 0))
-    if found is None:
-        return {}, []
-    shown = found.candidates[:MAX_CANDIDATES]
-    places = found.ids[shown]
-    ids = [int(row) for row in rows[places]]
-    tokens = [arrangement.vocabulary.tokens[place] for place in places]
-    tokenizer = None if arrangement.is_foreign else model.tokenizer
-    reachable: list[bool | None] = [None] * len(ids)
-    if tokenizer is not None:
-        has_token = [rank for rank, token in enumerate(tokens) if token]
-        occurring = [counts is not None and bool(counts[places[rank]]) for rank in has_token]
-        for rank, is_reached in zip(
-            has_token, can_reach(tokenizer, [ids[rank] for rank in has_token], occurring), strict=True
-        ):
-            reachable[rank] = is_reached
-    has_tokens = any(arrangement.vocabulary.tokens[len(SPECIALS) :])
-    reasons = explain(tokenizer, ids, tokens, reachable) if has_tokens else [None] * len(ids)
-    if reasons.count("none found") > len(reasons) / 2:
-        add_note(
-            "under-trained rows: most candidates look like ordinary tokens; they may be rare or alike rather than untrained",
-            notes,
-            report,
-        )
-    values: dict[str, Any] = {"candidates": len(found.candidates), "share": len(found.candidates) / len(found.ids)}
-    by_direction = (
-        found.distance is not None and found.distance[found.candidates[found.indicator[found.candidates] == 0]]
-    )
-    if found.distance is not None and len(by_direction):
-        values |= {"below": float(by_direction.max()), "median": float(np.median(found.distance))}
-    return {"undertrained": (values, found.signature)}, [
-        {
-            "id": ids[rank],
-            "token": tokens[rank],
-            "count": None if counts is None else int(counts[places[rank]]),
-            "false-discovery rate": float(found.q[place]),
-            "indicator": INDICATORS[found.indicator[place]],
-            "distance": None if found.distance is None else float(found.distance[place]),
-            "length": float(found.length[place]),
-            "reachable": reachable[rank],
-            "explanation": reasons[rank],
-        }
-        for rank, place in enumerate(shown)
-    ]
 
 
 def _figure_points(matrix: Any, arrangement: Arrangement) -> Iterator[tuple[str, str, float, float]]:

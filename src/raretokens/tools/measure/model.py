@@ -22,7 +22,7 @@ from raretokens.tools.measure.embeddings import (
 )
 from raretokens.tools.measure.formats import PICKLED, SUFFIXES, read_file, read_json, refuse, unpack_folder
 from raretokens.tools.measure.inference_models import is_engine_file
-from raretokens.tools.measure.notes import optional
+from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.stored_matrix import StoredMatrix
 from raretokens.tools.measure.tokenizers import (
     SPECIAL_NAMES,
@@ -109,7 +109,8 @@ def _load_file(path: Path, name: str) -> Model:
         matrices = {role: tensors[tensor].checked() for role, tensor in contents.roles.items()}
     else:
         matrices = {MATRIX: _single_embedding(tensors, path)}
-    notes = [*contents.notes, *unmeasured(tensors, matrices)]
+    notes = Notes()
+    notes += [*contents.notes, *unmeasured(tensors, matrices)]
     tokens: dict[str, Any] = {"row_names": contents.words}
     if contents.roles:
         rows, config = next(iter(matrices.values())).shape[0], _read_settings(path.parent / "config.json", notes)
@@ -177,7 +178,7 @@ def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
 
 
 def _load_folder(folder: Path) -> Model:
-    notes: list[str] = []
+    notes = Notes()
     config = _read_settings(folder / "config.json", notes)
     tensors = _read_tensors(folder, notes)
     found = choose_embeddings(folder, tensors, config)
@@ -185,7 +186,7 @@ def _load_folder(folder: Path) -> Model:
     if _shares_rows(tensors):
         notes.append("tokens left out: several share a row (mapping), so rows have no token and no frequency")
     else:
-        with optional("tokens", notes):
+        with notes.optional("tokens"):
             tokenizer = load_tokenizer(folder, config, notes)
     specials = special_ids(config, _read_settings(folder / "tokenizer_config.json", notes), tokenizer)
     rows = min(matrix.shape[0] for matrix in found.matrices.values())

@@ -1,11 +1,15 @@
-"""Notes of a measurement: assumptions, and the reasons why optional parts were left out."""
+"""Notes of a measurement: assumptions, and the reasons why optional parts were left out; and its progress on standard error."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from tqdm import tqdm
 
 from raretokens.errors import UserError
 
 Report = Callable[[str], object]  # called with a line for standard error
+BAR = "{desc}: {bar:20} {n_fmt} of {total_fmt} parts, {elapsed}: {postfix}"
 
 
 def first_line(error: BaseException) -> str:
@@ -18,22 +22,48 @@ def first_line(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+class Notes(list[str]):
+    """A list of notes. `report` is called with each part that begins, and with each note."""
+
+    def __init__(self, report: Report = lambda line: None) -> None:
+        super().__init__()
+        self.report = report
+
+    def add(self, note: str) -> None:
+        self.append(note)
+        self.report(f"note: {note}")
+
+    @contextmanager
+    def optional(self, part: str) -> Iterator[None]:
+        """Note why a part of the measurement failed, and continue without it."""
+        try:
+            yield
+        except UserError as error:
+            self.add(f"{part} left out: {first_line(error)}")
+        except ModuleNotFoundError as error:
+            self.add(f"{part} left out: {error.name} is not installed (pip install 'raretokens[transformers]')")
+        except Exception as error:  # any other exception, because the remaining parts are still valid
+            self.add(f"{part} left out: {type(error).__name__}: {first_line(error)}")
+
+
 @contextmanager
-def optional(part: str, notes: list[str], report: Report = lambda note: None) -> Iterator[None]:
-    """Note why a part of the measurement failed, and continue without it."""
-    try:
-        yield
-    except UserError as error:
-        reason = first_line(error)
-    except ModuleNotFoundError as error:
-        reason = f"{error.name} is not installed (pip install 'raretokens[transformers]')"
-    except Exception as error:  # any other exception, because the remaining parts are still valid
-        reason = f"{type(error).__name__}: {first_line(error)}"
-    else:
+def progress(name: str, parts: int) -> Iterator[Report]:
+    """Give a function that shows a part which begins, or a note: a bar on a terminal, a line for each elsewhere.
+
+    Args:
+        name: name of the model.
+        parts: number of parts at most.
+    """
+    if not sys.stderr.isatty():
+        yield lambda line: print(f"{name}: {line}", file=sys.stderr, flush=True)
         return
-    add_note(f"{part} left out: {reason}", notes, report)
+    with tqdm(total=parts, desc=name, bar_format=BAR, leave=False, dynamic_ncols=True) as bar:
 
+        def show(line: str) -> None:
+            if line.startswith("note: "):
+                bar.write(f"{name}: {line}", file=sys.stderr)
+            else:
+                bar.set_postfix_str(line, refresh=False)
+                bar.update()
 
-def add_note(note: str, notes: list[str], report: Report) -> None:
-    notes.append(note)
-    report(f"note: {note}")
+        yield show

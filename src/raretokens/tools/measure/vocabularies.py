@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from raretokens.errors import UserError
-from raretokens.tools.measure.notes import optional
+from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.tokenizers import SPECIAL_NAMES, Tokenizer, load_engine_tokenizer, special_ids
 
 INSTALL = "pip install 'raretokens[measure]'"
@@ -64,7 +64,7 @@ VOCABULARIES = ("shared_vocabulary", "vocabulary", "source_vocabulary")  # of CT
 SPECIALS = {"eos_token": "</s>", "unk_token": "<unk>"}  # of Marian, and of CTranslate2 unless config.json names others
 
 
-def find_tokens(folder: Path, rows: int, config: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+def find_tokens(folder: Path, rows: int, config: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     """Find the tokens of the rows of an engine's model. Note what cannot be read.
 
     Args:
@@ -81,9 +81,9 @@ def find_tokens(folder: Path, rows: int, config: Mapping[str, Any], notes: list[
     paths = [folder / f"{name}{suffix}" for name in VOCABULARIES for suffix in (".json", ".txt")]
     path = next((path for path in paths if path.is_file()), None)
     if path:
-        with optional(f"tokens of {path.name}", notes):
+        with notes.optional(f"tokens of {path.name}"):
             names = read_vocabulary(path, rows)
-    with optional("tokenizer", notes):
+    with notes.optional("tokenizer"):
         tokenizer = load_engine_tokenizer(folder, names)
     if names is None and tokenizer is None:
         notes.append("no vocabulary beside the weights is known: rows have no tokens (--vocabulary names one)")
