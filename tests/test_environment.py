@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from raretokens.errors import UserError
-from raretokens.pipeline.context import check_place
+from raretokens.pipeline.context import check_folder
 
 ROOT = Path(__file__).parents[1]
 # What environment.sh calls. `-m venv` makes an environment whose scripts name it by its path, as the real one does.
@@ -163,15 +163,15 @@ def test_a_start_in_another_folder_is_one_line(tmp_path, command):
 
 def test_folders_that_dvc_does_not_serve_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    check_place({"lm-train": "missing.txt"})
+    check_folder({"lm-train": "missing.txt"})
     (tmp_path / "data").symlink_to("/usr")
-    check_place({})  # without git DVC goes there
+    check_folder({})  # without git DVC goes there
     (tmp_path / ".git").mkdir()
     with pytest.raises(UserError, match="^data: is a symbolic link out of the git repository, where DVC tracks no files; "):
-        check_place({})
+        check_folder({})
     copy = tmp_path.joinpath(".dvc", "tmp", "exps", "tmp1")  # where DVC runs an experiment
     copy.mkdir(parents=True)
     monkeypatch.chdir(copy)
-    check_place({"lm-train": str(ROOT / "README.md")})
+    check_folder({"lm-train": str(ROOT / "README.md")})
     with pytest.raises(UserError, match="^own.lm-train: text/train.txt: no such file in the copy .* absolute path$"):
-        check_place({"lm-train": "text/train.txt"})
+        check_folder({"lm-train": "text/train.txt"})

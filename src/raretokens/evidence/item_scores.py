@@ -39,9 +39,9 @@ class Column:
 
     def __init__(self, scores: Sequence[float], items: Sequence[str], clusters: Sequence[str]) -> None:
         order = sorted(range(len(items)), key=items.__getitem__)
-        self.items = tuple(items[place] for place in order)
-        self.scores = np.array([scores[place] for place in order], float)
-        self.clusters = np.unique([clusters[place] for place in order], return_inverse=True)[1]
+        self.items = tuple(items[index] for index in order)
+        self.scores = np.array([scores[index] for index in order], float)
+        self.clusters = np.unique([clusters[index] for index in order], return_inverse=True)[1]
         self.mean = float(self.scores.mean())
 
     @property
@@ -137,21 +137,21 @@ def gather(runs: Iterable[tuple[str, RunScores]]) -> ItemScores:
     return found
 
 
-def _column(place: str, run: RunScores, scores: list[float] | float) -> Column | float:
+def _column(where: str, run: RunScores, scores: list[float] | float) -> Column | float:
     if not isinstance(scores, list):
         if run.seed is None:
-            raise UserError(f"{place}: one number of a fixed model has no variance; give the score of each item, or a `seed`")
+            raise UserError(f"{where}: one number of a fixed model has no variance; give the score of each item, or a `seed`")
         return scores
-    items = run.items or [f"{place:09}" for place in range(len(scores))]
+    items = run.items or [f"{index:09}" for index in range(len(scores))]
     clusters = run.clusters or items
     if not scores or not len(scores) == len(items) == len(clusters):
-        raise UserError(f"{place}: {len(scores)} scores, {len(items)} items, {len(clusters)} clusters; they must be as many")
+        raise UserError(f"{where}: {len(scores)} scores, {len(items)} items, {len(clusters)} clusters; they must be as many")
     if len(set(items)) < len(items):
-        raise UserError(f"{place}: two items have the same name; the names of `items` must differ")
+        raise UserError(f"{where}: two items have the same name; the names of `items` must differ")
     return Column(scores, items, clusters)
 
 
-def _compare(place: str, column: Column | float, metric: str, scores: ItemScores) -> None:
+def _compare(where: str, column: Column | float, metric: str, scores: ItemScores) -> None:
     """Raise UserError if another run has scores of other items."""
     others = ((name, one) for name, row in scores.columns.items() if isinstance(one := row.get(metric), Column))
     for name, other in others if isinstance(column, Column) else ():
@@ -159,8 +159,8 @@ def _compare(place: str, column: Column | float, metric: str, scores: ItemScores
             differ = sorted(set(other.items) ^ set(column.items))
             shown = ", ".join(differ[:EXAMPLES])
             raise UserError(
-                f"{place}: {len(differ)} items are in only one of this run and {name}, such as {shown}; scores must have the "
+                f"{where}: {len(differ)} items are in only one of this run and {name}, such as {shown}; scores must have the "
                 "same items"
             )
         if not np.array_equal(other.clusters, column.clusters):
-            raise UserError(f"{place}: clusters: other than those of {name}; the same items must have the same clusters")
+            raise UserError(f"{where}: clusters: other than those of {name}; the same items must have the same clusters")

@@ -104,8 +104,8 @@ class _Curve:
         self.slope, self.constants = slope, rows.constant.to_numpy(float)
         columns = rows.drop(columns=["slope", "constant"])
         self.logs = {name: CubicSpline(self.constants, np.log(columns[name].to_numpy(float))) for name in columns}
-        place, last = int(columns.valid_total.to_numpy().argmin()), len(self.constants) - 1
-        around = self.constants[max(place - 1, 0)], self.constants[min(place + 1, last)]
+        index, last = int(columns.valid_total.to_numpy().argmin()), len(self.constants) - 1
+        around = self.constants[max(index - 1, 0)], self.constants[min(index + 1, last)]
         self.cheapest = float(minimize_scalar(self.logs["valid_total"], bounds=around, method="bounded").x)
         self.lowest = float(np.exp(self.logs["valid_total"](self.cheapest)))
 

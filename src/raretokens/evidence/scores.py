@@ -32,15 +32,15 @@ class Value:
 
     def for_seeds(self, seeds: Collection[int | None]) -> "Value | None":
         """Return the values of these seeds, or None if there are none."""
-        return self._kept([place for place, seed in enumerate(self.seeds) if seed in seeds])
+        return self._kept([index for index, seed in enumerate(self.seeds) if seed in seeds])
 
     def largest(self) -> "Value":
         """Return the largest value alone."""
         return self._kept([self.values.index(max(self.values))]) or self
 
-    def _kept(self, places: list[int]) -> "Value | None":
-        parts = (tuple(part[place] for place in places) for part in (self.runs, self.values, self.seeds))
-        return Value(*parts) if places else None
+    def _kept(self, indices: list[int]) -> "Value | None":
+        parts = (tuple(part[index] for index in indices) for part in (self.runs, self.values, self.seeds))
+        return Value(*parts) if indices else None
 
     @property
     def by_seed(self) -> dict[int | None, float]:

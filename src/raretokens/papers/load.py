@@ -22,7 +22,7 @@ UNKNOWN = {
     "figure": "is not declared in figures.yaml",
     "run": "is in no table and on no run sheet",
 }
-Use = tuple[str, str, str | None, str]  # place; kind (a key of UNKNOWN); name; task, if the name is a run
+Use = tuple[str, str, str | None, str]  # file and key; kind (a key of UNKNOWN); name; task, if the name is a run
 BRACES = re.compile(r"\{(.+?)\}")
 
 
@@ -127,19 +127,19 @@ def written_out(path: Path, tables: Any, lists: dict[str, list[Tree]]) -> Any:
     }
 
 
-def _table(place: str, table: Tree, lists: dict[str, list[Tree]]) -> Tree:
-    own = [column for part in table.get("columns", []) for column in _columns(place, part, lists)]
-    extras = [column for part in table.get("extras", []) for column in _columns(place, part, lists)]
+def _table(where: str, table: Tree, lists: dict[str, list[Tree]]) -> Tree:
+    own = [column for part in table.get("columns", []) for column in _columns(where, part, lists)]
+    extras = [column for part in table.get("extras", []) for column in _columns(where, part, lists)]
     kept = {key: value for key, value in table.items() if key != "extras"}
     return {"task": USUAL, **kept, "columns": [*own, *_repeated(extras, _sides(own))]}
 
 
-def _columns(place: str, part: Any, lists: dict[str, list[Tree]]) -> list[Tree]:
+def _columns(where: str, part: Any, lists: dict[str, list[Tree]]) -> list[Tree]:
     """Return a column as a list, or the columns of the list that `part` names."""
     if not isinstance(part, str):
         return [part]
     if part not in lists:
-        raise UserError(f"{place}: no list of columns {part!r}; {nearest(part, lists)}")
+        raise UserError(f"{where}: no list of columns {part!r}; {nearest(part, lists)}")
     return lists[part]
 
 
@@ -165,7 +165,7 @@ def _name(side: Tree) -> str:
 
 
 def unknown_names(declared: Declarations) -> list[str]:
-    """Return one line for each unknown name: the first place that uses it, and the number of further places."""
+    """Return one line for each unknown name: the first use, and the number of further uses."""
     known: dict[tuple[str, str], Collection[str]] = {
         ("metric", ""): declared.metrics,
         ("precondition", ""): declared.preconditions,
@@ -173,15 +173,15 @@ def unknown_names(declared: Declarations) -> list[str]:
         ("figure", ""): declared.figures,
         **{("run", task): runs for task, runs in _known_runs(declared).items()},
     }
-    places: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    uses: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for use in (_in_papers, _in_tables, _in_claims, _in_figures, _in_preconditions):
-        for place, kind, name, task in use(declared):
+        for where, kind, name, task in use(declared):
             if name:
-                places[kind, task, name].append(place)
+                uses[kind, task, name].append(where)
     return [
-        f"{place}{f' and {len(others)} more' if others else ''}: {kind} {name!r} {UNKNOWN[kind]}; "
+        f"{where}{f' and {len(others)} more' if others else ''}: {kind} {name!r} {UNKNOWN[kind]}; "
         f"{nearest(name, sorted(known[kind, task]))}"
-        for (kind, task, name), (place, *others) in places.items()
+        for (kind, task, name), (where, *others) in uses.items()
         if name not in known[kind, task] and not (kind == "metric" and declared.known_metric(name))
     ]
 
@@ -200,27 +200,27 @@ def _in_tables(declared: Declarations) -> Iterator[Use]:
 
 def _in_claims(declared: Declarations) -> Iterator[Use]:
     for name, claim in declared.claims.items():
-        place = f"claims/{claim.file}.yaml: {name}"
+        where = f"claims/{claim.file}.yaml: {name}"
         for need in claim.needs:
-            yield f"{place}.needs", "precondition", need, ""
+            yield f"{where}.needs", "precondition", need, ""
         for key, text in (("why", claim.why), ("but", claim.but)):
             for _, other, _, _ in Formatter().parse(text):
-                yield f"{place}.{key}", "claim", other, ""
+                yield f"{where}.{key}", "claim", other, ""
         for key, side in claim.all_sides.items():
-            yield place, "metric", side.metric, ""
+            yield where, "metric", side.metric, ""
             for run in side.runs if not side.data else ():
-                yield f"{place}.{key}.runs", "run", run, claim.task
+                yield f"{where}.{key}.runs", "run", run, claim.task
 
 
 def _in_figures(declared: Declarations) -> Iterator[Use]:
     for name, figure in declared.figures.items():
-        place = f"figures.yaml: {name}"
+        where = f"figures.yaml: {name}"
         for panel in figure.panels:
-            yield place, "claim", panel.claim, ""
-            yield place, "metric", panel.metric, ""
+            yield where, "claim", panel.claim, ""
+            yield where, "metric", panel.metric, ""
             for legend, runs in panel.runs.items() if not panel.data else ():
                 for run in runs:
-                    yield f"{place}, {panel.title}, {legend}", "run", run, panel.task or figure.task
+                    yield f"{where}, {panel.title}, {legend}", "run", run, panel.task or figure.task
 
 
 def _in_preconditions(declared: Declarations) -> Iterator[Use]:

@@ -187,7 +187,7 @@ class Table(Section):
     @property
     def token(self) -> str:
         """Unit of the table's runs in reports: a word or a subword token."""
-        return "word" if self.own_tokens == "words" else "piece"
+        return "word" if self.own_tokens == "words" else "subword token"
 
     @property
     def own_tokens(self) -> str:

@@ -167,14 +167,14 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
     """
     found = {}
     for out, recorded in stage.outs.items():
-        place = Path(renames.path(out))
+        file = Path(renames.path(out))
         if not Path(out).is_relative_to(paths.REPORTS) or renames.is_dropped(out):
             continue
-        content = place.read_bytes() if place.is_file() else b""
+        content = file.read_bytes() if file.is_file() else b""
         if md5(content) != recorded:
             then = _git_bytes("show", f"{revision}:./{out}")
             if md5(then) != recorded or not renames.same_content(out, then, content):
-                raise UserError(f"{place}: not what {LOCK} says; dvc repro or git restore makes it so")
+                raise UserError(f"{file}: not what {LOCK} says; dvc repro or git restore makes it so")
             found[out] = {"md5": md5(content), "size": len(content)}
     return found
 

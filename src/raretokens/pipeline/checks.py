@@ -168,15 +168,15 @@ def _task(task: str, settings: TaskSettings) -> Lines:
     key, recipe = f"{task}.training", settings.training
     of_task = [*_recipe(key, recipe)]
     for name, size in settings.models.items():
-        place = f"{task}.models.{name}"
-        yield from _shape(place, size.architecture, size.shape)
+        model_key = f"{task}.models.{name}"
+        yield from _shape(model_key, size.architecture, size.shape)
         if size.rule:
-            yield from _rule(f"{place}.rule", size.rule)
-        yield from (f"{place}: {line}" for line in _recipe(key, size.training(recipe)) if line not in of_task)
+            yield from _rule(f"{model_key}.rule", size.rule)
+        yield from (f"{model_key}: {line}" for line in _recipe(key, size.training(recipe)) if line not in of_task)
         every = size.snapshot_every
         if every and settings.projection_steps and all(update % every for update in settings.projection_steps):
             allowed = f"one of {task}.projection_steps {settings.projection_steps} must be a multiple of it"
-            yield f"{place}.snapshot_every: {every} is not allowed: {allowed}"
+            yield f"{model_key}.snapshot_every: {every} is not allowed: {allowed}"
     yield from _rule(f"{key}.rule", recipe.rule)
     yield from of_task
     # The embedding matrix can be projected only at steps with a snapshot.

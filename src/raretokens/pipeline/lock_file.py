@@ -92,28 +92,28 @@ def read_stages(lock: Path, then: Path, now: Mapping[str, str]) -> list[Stage]:
     return found
 
 
-def _changes(old: Any, new: Any, place: str = "") -> Iterator[str]:
+def _changes(old: Any, new: Any, prefix: str = "") -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
-            yield from _changes(old.get(key), new.get(key), f"{place}.{key}".lstrip("."))
+            yield from _changes(old.get(key), new.get(key), f"{prefix}.{key}".lstrip("."))
     elif old != new or type(old) is not type(new):
-        yield f"{place}: {old} became {new}"
+        yield f"{prefix}: {old} became {new}"
 
 
 def md5(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
-def files_of(place: Path) -> list[str]:
-    """Return all files of a folder as relative paths; [""] if `place` is itself a file."""
-    if place.is_file():
+def files_of(target: Path) -> list[str]:
+    """Return all files of a folder as relative paths; [""] if `target` is itself a file."""
+    if target.is_file():
         return [""]
-    return sorted(path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file())
+    return sorted(path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file())
 
 
-def md5_of(place: Path) -> str:
+def md5_of(target: Path) -> str:
     """Compute DVC's md5 of a file, or of a folder (with suffix .dir)."""
-    if place.is_file():
-        return md5(place.read_bytes())
-    listed = [{"md5": md5((place / name).read_bytes()), "relpath": name} for name in files_of(place)]
+    if target.is_file():
+        return md5(target.read_bytes())
+    listed = [{"md5": md5((target / name).read_bytes()), "relpath": name} for name in files_of(target)]
     return md5(json.dumps(listed, sort_keys=True).encode()) + ".dir"

@@ -35,9 +35,9 @@ REMOVED: tuple[str, ...] = ()
 HASHES = ("parameters_hash",)  # keys whose values are parameter hashes, which change when a parameter is renamed
 
 
-def job(tree: Any, place: str = "") -> Any:
+def job(tree: Any, parent: str = "") -> Any:
     """Translate the parameters of a former job to present names."""
-    present = _renamed(tree, KEYS, place)
+    present = _renamed(tree, KEYS, parent)
     return {key: value for key, value in present.items() if key not in REMOVED} if isinstance(present, dict) else present
 
 
@@ -150,14 +150,14 @@ def _parsed(text: bytes) -> Any:
     return json.loads(text, parse_float=lambda number: ("float", number))
 
 
-def _renamed(tree: Any, table: dict[str, str], place: str = "") -> Any:
+def _renamed(tree: Any, table: dict[str, str], parent: str = "") -> Any:
     if isinstance(tree, list):
-        return [_renamed(value, table, place) for value in tree]
+        return [_renamed(value, table, parent) for value in tree]
     if not isinstance(tree, dict):
         return tree
     found = {}
     for key, value in tree.items():
-        name = table.get(f"{place}.{key}", table.get(key, key))
+        name = table.get(f"{parent}.{key}", table.get(key, key))
         value = _renamed(value, table, key)
         if isinstance(value, str):
             value = VALUES.get(name, {}).get(value, value)

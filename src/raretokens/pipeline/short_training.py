@@ -124,7 +124,7 @@ class TrialRun:
     is_old: bool  # run by the former code, which uses former names
     links: dict[str, Path] = field(default_factory=dict)  # path of a link below the folder -> its target
 
-    def place(self, present: Path) -> Path:
+    def locate(self, present: Path) -> Path:
         """Return the path that this version of the code uses for a file or folder."""
         return self.folder / (renames.former_path(str(present)) if self.is_old else present)
 
@@ -132,7 +132,7 @@ class TrialRun:
         job = {**self.job, "job": shortened(self.job["job"], steps)}
         write_text(self.folder / self.path, json.dumps(job, indent=1, ensure_ascii=False) + "\n")
         key = renames.former_key(SAVE_EVERY) if self.is_old else SAVE_EVERY
-        write_text(self.place(paths.MACHINE), yaml.safe_dump({key: saved_every(steps)}))
+        write_text(self.locate(paths.MACHINE), yaml.safe_dump({key: saved_every(steps)}))
         for name, target in self.links.items():
             link = self.folder / name
             link.parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ class TrialRun:
     def _set_states_aside(self) -> None:
         """Create a hard link to every saved state, because the run removes its states at the end."""
         with suppress(FileNotFoundError):  # the run may remove the folder meanwhile
-            for state in self.place(paths.STATES).glob("*/state-*-*.pt"):
+            for state in self.locate(paths.STATES).glob("*/state-*-*.pt"):
                 kept = self.folder / "states" / f"{int(state.name.split('-')[1])}.pt"
                 kept.parent.mkdir(exist_ok=True)
                 with suppress(FileExistsError):
@@ -189,10 +189,10 @@ class TrialRun:
         if len(found) < 2:
             raise UserError(f"{self.folder}: only {', '.join(found) or 'no state'} was seen; start again")
         for name in ("model.safetensors", "snapshots.safetensors"):
-            file = self.place(trained / name)
+            file = self.locate(trained / name)
             found[name] = {**_tensors(file), "all bytes": _hash(file.read_bytes())}
         for name in ("training.json", "log.tsv"):
-            found[name] = self.place(trained / name).read_text(encoding="utf-8")
+            found[name] = self.locate(trained / name).read_text(encoding="utf-8")
         return found
 
 
@@ -245,15 +245,15 @@ def _state(path: Path) -> dict[str, str]:
     return {name: value for part in ("model", "optimizer") for name, value in _leaves(saved[part], part)}
 
 
-def _leaves(tree: Any, place: str) -> Iterator[tuple[str, str]]:
+def _leaves(tree: Any, prefix: str) -> Iterator[tuple[str, str]]:
     if isinstance(tree, dict):
         for name, value in tree.items():
-            yield from _leaves(value, f"{place}.{name}")
+            yield from _leaves(value, f"{prefix}.{name}")
     elif isinstance(tree, list | tuple):
         for number, value in enumerate(tree):
-            yield from _leaves(value, f"{place}.{number}")
+            yield from _leaves(value, f"{prefix}.{number}")
     else:
-        yield place, _of_tensor(tree) if isinstance(tree, torch.Tensor) else repr(tree)
+        yield prefix, _of_tensor(tree) if isinstance(tree, torch.Tensor) else repr(tree)
 
 
 def _tensors(path: Path) -> dict[str, str]:

@@ -84,23 +84,23 @@ class Trials:
         if trial.parent:
             self.old_outcome(trial.parent)
             links[_parent(stage)] = self._folder(trial.parent) / _out(trial.parent.stage)
-        for path, place in links.items():
-            if not place.exists():
-                raise UserError(f"{place}: missing, and {stage.name} reads it; dvc repro -s makes it")
-            if not _is_run(path) and self._md5_of(place) != stage.deps[path]:
-                raise UserError(f"{place}: not what dvc.lock says that {stage.name} read; dvc repro -s makes it")
+        for path, target in links.items():
+            if not target.exists():
+                raise UserError(f"{target}: missing, and {stage.name} reads it; dvc repro -s makes it")
+            if not _is_run(path) and self._md5_of(target) != stage.deps[path]:
+                raise UserError(f"{target}: not what dvc.lock says that {stage.name} read; dvc repro -s makes it")
         command = stage.new_arguments if is_new else stage.arguments
         job, path = (stage.new or "", stage.new_job) if is_new else (stage.old.decode(), stage.job)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        names = {renames.path(name) if is_new else name: place for name, place in links.items()}
+        names = {renames.path(name) if is_new else name: target for name, target in links.items()}
         return TrialRun(code, command, folder, json.loads(job), path, not is_new, names)
 
-    def _md5_of(self, place: Path) -> str:
+    def _md5_of(self, target: Path) -> str:
         with self.lock:
-            if place not in self.md5s:
-                self.md5s[place] = md5_of(place)
-            return self.md5s[place]
+            if target not in self.md5s:
+                self.md5s[target] = md5_of(target)
+            return self.md5s[target]
 
     def _train_old(self, trial: Trial) -> dict[str, Any]:
         began = time.monotonic()
@@ -112,7 +112,7 @@ class Trials:
         outcome = run.outcome(steps)
         shutil.rmtree(run.folder / "states")
         if not any(other.parent is trial for other in self.all):
-            shutil.rmtree(run.place(paths.RUNS))
+            shutil.rmtree(run.locate(paths.RUNS))
         return {"steps": steps, "seconds": round(time.monotonic() - began, 1), "outcome": outcome}
 
     def difference(self, trial: Trial) -> str | None:

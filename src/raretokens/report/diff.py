@@ -26,7 +26,7 @@ WIDER = 2.0  # largest factor of change of an interval's width; other runs may c
 class Move(NamedTuple):
     """A number or a line that differs between two versions of the reports."""
 
-    place: str  # file of the reports
+    file: str  # file of the reports
     row: str
     column: str
     before: str
@@ -50,7 +50,7 @@ def compare(revision: Revision, declared: Declarations, reports: Path = Path("re
         before, now = revision.read(f"{path}"), path.read_bytes() if path.is_file() else None
         if before != now:
             moves += _file_moves(name, before, now, declared)
-    seen = {move.place for move in moves}
+    seen = {move.file for move in moves}
     lost = [name for name in former if name not in seen and not (reports / name).is_file()]
     return moves + [_presence_move(name, "", "", True, False) for name in lost]
 
@@ -79,7 +79,7 @@ def _cells(move: Move) -> tuple[str, ...]:
     except ValueError:
         delta = ""
     words = map(escaped, (move.row, move.column, move.before, move.after))
-    return move.place, *words, delta, move.tolerance, "**out**" if move.out else ""
+    return move.file, *words, delta, move.tolerance, "**out**" if move.out else ""
 
 
 def _file_moves(name: str, before: bytes | None, now: bytes | None, declared: Declarations) -> list[Move]:
@@ -101,21 +101,21 @@ def _text(name: str, part: bytes) -> str:
     return text
 
 
-def number_moves(place: str, row: str, column: str, before: str, after: str, drift: Tolerance) -> Iterator[Move]:
+def number_moves(file: str, row: str, column: str, before: str, after: str, drift: Tolerance) -> Iterator[Move]:
     """Yield the move of a cell with one or several numbers, such as "1.31 / 1.18". Yield nothing if the cell is unchanged."""
     if before == after:
         return
     if drift == ANY:  # text, which may change but not become empty
-        yield Move(place, row, column, before, after, "any", not (before and after))
+        yield Move(file, row, column, before, after, "any", not (before and after))
         return
     old, new = ([float(part) for part in NUMBER.findall(text)] for text in (before, after))
     alike = NUMBER.sub("", before) == NUMBER.sub("", after) and len(old) == len(new)
-    yield Move(place, row, column, before, after, drift.bound, not (alike and all(map(drift.allows, old, new))))
+    yield Move(file, row, column, before, after, drift.bound, not (alike and all(map(drift.allows, old, new))))
 
 
-def _presence_move(place: str, row: str, column: str, before: bool, now: bool) -> Move:
+def _presence_move(file: str, row: str, column: str, before: bool, now: bool) -> Move:
     """Return a move for a cell or a file that exists in only one version."""
-    return Move(place, row, column, "present" if before else "", "present" if now else "", "", True)
+    return Move(file, row, column, "present" if before else "", "present" if now else "", "", True)
 
 
 def _side_by_side(before: str, now: str, keys: list[str]) -> Iterator[tuple[Any, dict[str, str], dict[str, str]]]:
@@ -129,20 +129,20 @@ def _side_by_side(before: str, now: str, keys: list[str]) -> Iterator[tuple[Any,
         yield key, *(version.get(key, {}) for version in versions)
 
 
-def table_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+def table_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
     """Yield the moves of a table. A changed reported number is always out of tolerance."""
     for (row, column), old, new in _side_by_side(before, now, ["row", "column"]):
         if not old or not new:
-            yield _presence_move(place, row, column, bool(old), bool(new))
+            yield _presence_move(file, row, column, bool(old), bool(new))
             continue
         if old["reported"] != new["reported"]:
-            yield Move(place, row, f"{column} (reported)", old["reported"], new["reported"], "exact", True)
-        yield from number_moves(place, row, column, old["measured"], new["measured"], _drift(place, new, declared))
+            yield Move(file, row, f"{column} (reported)", old["reported"], new["reported"], "exact", True)
+        yield from number_moves(file, row, column, old["measured"], new["measured"], _drift(file, new, declared))
 
 
-def _drift(place: str, line: dict[str, str], declared: Declarations) -> Tolerance:
+def _drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance:
     """Return the tolerance of a line: exact for rows without a model, any for values that the validation text selects."""
-    table, metric = declared.tables.get(Path(place).stem), declared.metric(line["metric"])
+    table, metric = declared.tables.get(Path(file).stem), declared.metric(line["metric"])
     if table is None:
         return metric.drift
     if any(row.data and row.title == line["row"] for row in table.rows):
@@ -152,25 +152,25 @@ def _drift(place: str, line: dict[str, str], declared: Declarations) -> Toleranc
     return metric.drift_of(table.task)
 
 
-def claim_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
     """Yield the moves of claims. A verdict may change if its numbers changed within their tolerance.
 
     If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite.
     """
     for (name,), old, new in _side_by_side(before, now, ["claim"]):
         if not old or not new:
-            yield _presence_move(place, name, "", bool(old), bool(new))
+            yield _presence_move(file, name, "", bool(old), bool(new))
             continue
         claim = declared.claims.get(name)
         drift = declared.metric(new["metric"]).drift_of(claim.task if claim else "") if "metric" in new else EXACT
         sides = [side for side in ("left", "right") if side in old and side in new]
-        numbers = [move for side in sides for move in number_moves(place, name, side, old[side], new[side], drift)]
+        numbers = [move for side in sides for move in number_moves(file, name, side, old[side], new[side], drift)]
         yield from numbers
         if old["verdict"] != new["verdict"]:
             why = "both sides within theirs" if numbers and not any(move.out for move in numbers) else ""
             if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]) and _intervals_moved(old, new):
                 why = f"intervals within {WIDER:g} times their width"
-            yield Move(place, name, "verdict", old["verdict"], new["verdict"], why, not why)
+            yield Move(file, name, "verdict", old["verdict"], new["verdict"], why, not why)
 
 
 def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:
@@ -183,13 +183,13 @@ def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:
     return all(was / WIDER <= now <= was * WIDER for was, now in widths)
 
 
-def figure_moves(place: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+def figure_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
     """Yield the moves of figures. Curves are compared point by point, and point clouds by their sorted coordinates.
 
     The points of a cloud have no identity across machines. A shift is a fraction of the range of the whole panel, because a
     nearly constant curve has no useful range. Panels of a metric have the tolerance of that metric in their task.
     """
-    figure = declared.figures.get(Path(place).stem)
+    figure = declared.figures.get(Path(file).stem)
     drifts = {
         panel.title: declared.metric(panel.metric).drift_of(panel.task or figure.task)
         for panel in (figure.panels if figure else ())
@@ -201,15 +201,15 @@ def figure_moves(place: str, before: str, now: str, declared: Declarations) -> I
         a, b = old.get(key), new.get(key)
         if a is None or b is None or len(a) != len(b):
             counts = ["" if part is None else f"{len(part)} points" for part in (a, b)]
-            yield Move(place, row, "points", *counts, "same number", True)
+            yield Move(file, row, "points", *counts, "same number", True)
         elif panel in drifts:
             for was, is_now in zip(a[:, 1], b[:, 1], strict=True):
-                yield from number_moves(place, row, "y", f"{was:g}", f"{is_now:g}", drifts[panel])
+                yield from number_moves(file, row, "y", f"{was:g}", f"{is_now:g}", drifts[panel])
         else:
             span = np.ptp(np.concatenate([points for other, points in old.items() if other[0] == panel]), axis=0)
             shift, limit = _shift(a, b, span), figure.drift if figure else 0.0
             if shift:  # NaN exceeds every limit
-                yield Move(place, row, "mean shift / range", "0", f"{shift:.2g}", f"{limit:g}", not shift <= limit)
+                yield Move(file, row, "mean shift / range", "0", f"{shift:.2g}", f"{limit:g}", not shift <= limit)
 
 
 def _points(text: str) -> dict[tuple[str, ...], np.ndarray]:

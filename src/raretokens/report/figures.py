@@ -126,13 +126,13 @@ def _numbers(rows: pd.DataFrame) -> tuple[list[float], list[float]]:
 def share_limits(panels: list[PanelPoints], axes: list[Axes], columns: int) -> None:
     """Share axis limits between panels with the same `limits`. Label a shared axis once per row."""
     for word in dict.fromkeys(panel.panel.limits for panel in panels if panel.panel.limits):
-        places = [i for i, panel in enumerate(panels) if panel.panel.limits == word]
-        shown = [axes[i].viewLim.get_points() for i in places if not panels[i].rows.empty]
-        for i in places:
+        indices = [i for i, panel in enumerate(panels) if panel.panel.limits == word]
+        shown = [axes[i].viewLim.get_points() for i in indices if not panels[i].rows.empty]
+        for i in indices:
             if not panels[i].rows.empty:
                 (left, low), (right, high) = np.min(shown, axis=0)[0], np.max(shown, axis=0)[1]
                 axes[i].set(xlim=(left, right), ylim=(low, high))
-            if i % columns and i - 1 in places and panels[i].y == panels[i - 1].y:
+            if i % columns and i - 1 in indices and panels[i].y == panels[i - 1].y:
                 axes[i].set_ylabel("")
-            if i + columns in places:
+            if i + columns in indices:
                 axes[i].set_xlabel("")

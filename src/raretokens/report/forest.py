@@ -196,7 +196,7 @@ def write_panels(panels: list[Panel], path: Path) -> None:
 
 def _draw_panel(axis: Axes, panel: Panel, names: list[str]) -> None:
     neutral = 1.0 if panel.kind == "ratio" else 0.0
-    shown = [(place, row, bias) for place, (_, row, bias) in enumerate(panel.rows) if row]
+    shown = [(y, row, bias) for y, (_, row, bias) in enumerate(panel.rows) if row]
     values = [number for _, row, bias in shown for number in (row.value, bias) if number is not None] + [neutral]
     is_wide = panel.kind == "ratio" and max(values) > WIDE * min(values)
     reach = (max(values) - min(values)) or 0.1
@@ -204,10 +204,10 @@ def _draw_panel(axis: Axes, panel: Panel, names: list[str]) -> None:
         (0.8 * min(values), 1.25 * max(values)) if is_wide else (min(values) - 0.15 * reach, max(values) + 0.15 * reach)
     )
     about = Axis("ratio" if panel.kind == "ratio" else "difference", (neutral,), limits)
-    for place, row, bias in shown:
-        draw_row(axis, row, place, about)
+    for y, row, bias in shown:
+        draw_row(axis, row, y, about)
         if bias is not None:
-            axis.plot([bias, bias], [place - 0.4, place + 0.4], color=GREEN, linewidth=1.4)
+            axis.plot([bias, bias], [y - 0.4, y + 0.4], color=GREEN, linewidth=1.4)
     finish(axis, len(names) - 0.3, about)
     if is_wide:
         axis.set_xscale("log")

@@ -13,13 +13,13 @@ SPACE = "\u2581"  # SentencePiece's prefix of a subword token that begins a word
 SEMANTIC = "semantic"  # prefix of a reported group: semantically related words with their ranks (FRAGE)
 
 
-def word(piece: str) -> str:
-    return piece.removeprefix(SPACE) or piece
+def word(token: str) -> str:
+    return token.removeprefix(SPACE) or token
 
 
-def bare(piece: str) -> str:
+def bare(token: str) -> str:
     """Strip the affixes of a subword token: * (rare word or synonym), @@ (not the end of a word), and the prefix SPACE."""
-    return piece.rstrip("*").removesuffix("@@").removeprefix(SPACE) or piece
+    return token.rstrip("*").removesuffix("@@").removeprefix(SPACE) or token
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,20 @@ def _columns(
 ) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Yield column, reported text, measured text and further fields of each cell of a row."""
     listed = run.near.get(query)
-    absent = "is no single piece of this vocabulary" if listed == [] else "is not asked for at this scale"
+    absent = "is no single token of this vocabulary" if listed == [] else "is not asked for at this scale"
     reason, near = run.reason or f"{query} {absent}", (listed or [])[:count]
     words = [cell for group, cell in paper.items() if group.startswith("rank")]
     known = {bare(cell.text) for cell in words}
     for rank in range(count):
         cell, about = words[rank] if rank < len(words) else NOTHING, {"status": "not run", "reason": reason}
-        piece, _, group = near[rank] if rank < len(near) else ("", 0, "")
-        if piece:
-            about = {"status": compared(piece, words, bare(word(piece)) in known, at_paper_scale), "note": group}
-        yield f"rank {rank + 1}", cell.text, word(piece), {**about, "reported_cell": cell.key}
+        token, _, group = near[rank] if rank < len(near) else ("", 0, "")
+        if token:
+            about = {"status": compared(token, words, bare(word(token)) in known, at_paper_scale), "note": group}
+        yield f"rank {rank + 1}", cell.text, word(token), {**about, "reported_cell": cell.key}
     semantic = {group.partition(":")[2]: cell for group, cell in paper.items() if group.startswith(SEMANTIC)}
     yield from _semantic_columns(semantic, run.ranks.get(query, []), reason, at_paper_scale)
     if words and near:
-        both = known & {bare(piece) for piece, _, _ in near}
+        both = known & {bare(token) for token, _, _ in near}
         yield "shared", "", f"{len(both)} of {len(words)}", {"status": "not reported"}
 
 
@@ -95,7 +95,7 @@ def _semantic_columns(
         rank = ranks.get(name, "")
         about = {"status": compared(rank, paper.text, rank == paper.text, at_paper_scale), "reported_cell": paper.key}
         if not rank:
-            about["reason"] = f"{name} is no single piece of this vocabulary" if name in ranks else reason
+            about["reason"] = f"{name} is no single token of this vocabulary" if name in ranks else reason
         yield f"semantic {number}", _pair(label, paper.text), _pair(name, rank), about
 
 

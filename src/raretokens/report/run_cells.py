@@ -236,7 +236,7 @@ class Crossing:
         if self.reported.text and of_first:
             here, there = (scores.fact(name, "parameters.steps") for name in (run, of_first))
             if here and there and here != there:
-                yield f"{self.column.title} has {here:,} updates, {first_column.title} {there:,}"
+                yield f"{self.column.title} has {here:,} training steps, {first_column.title} {there:,}"
 
     def _spread(self) -> float | None:
         """Return the spread over seeds. With one seed, return the metric of the column's `interval`, if it is set."""

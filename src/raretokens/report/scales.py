@@ -28,7 +28,7 @@ Claims = dict[str, dict[str, Verdict]]  # scale, the largest first -> verdicts o
 def read(root: Path, declared: Declarations) -> Claims:
     """Return the scales with reports, in reverse order of their declaration, so that the demo is last. Others follow."""
     folders = {"demo": root} | {path.name: path for path in sorted(root.glob("scales/*"))}
-    order = {name: place for place, name in enumerate(reversed(declared.scales))}
+    order = {name: rank for rank, name in enumerate(reversed(declared.scales))}
     names = sorted(folders, key=lambda name: order.get(name, len(order)))
     files = {name: folders[name] / "reports/claims.csv" for name in names}
     return {name: read_csv(file, declared) for name, file in files.items() if file.is_file()}

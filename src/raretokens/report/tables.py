@@ -101,22 +101,22 @@ def _measured(cell: Cell, marks: Marks) -> str:
 
 def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:
     """Return remark -> its rows. In a table of facts a column is a run, so reasons belong to columns."""
-    places: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, list[str]] = defaultdict(list)
     rows = {row: [cell for cell in cells if cell.row == row] for row in dict.fromkeys(cell.row for cell in cells)}
     reasons_by_column = table.facts and not table.is_of_text
     if reasons_by_column:
         for column in dict.fromkeys(cell.column for cell in cells):
-            _add(places, column, _said([cell for cell in cells if cell.column == column], "row", "reason"))
+            _add(found, column, _said([cell for cell in cells if cell.column == column], "row", "reason"))
     for row, inside in rows.items():
         for field in ("remark",) if reasons_by_column else ("reason", "remark"):
-            _add(places, row, _said(inside, "column", field))
-        _add(places, row, _reported_notes(inside))
-    return places
+            _add(found, row, _said(inside, "column", field))
+        _add(found, row, _reported_notes(inside))
+    return found
 
 
-def _add(places: dict[str, list[str]], line: str, said: Iterator[tuple[str, list[str]]]) -> None:
+def _add(found: dict[str, list[str]], line: str, said: Iterator[tuple[str, list[str]]]) -> None:
     for text, parts in said:
-        places[text].append(f"{line}, {', '.join(parts)}" if parts else line)
+        found[text].append(f"{line}, {', '.join(parts)}" if parts else line)
 
 
 def _said(inside: list[Cell], across: str, field: str) -> Iterator[tuple[str, list[str]]]:

@@ -15,12 +15,16 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
 from raretokens.files import write_text
+from raretokens.objectives.listing import objectives
+from raretokens.papers.load import load_declarations
 from raretokens.paths import PRINTED
-from raretokens.site import reference
+from raretokens.report.effect_text import table
+from raretokens.report.tables import escaped
 from raretokens.site.pages import Pages
 from raretokens.site.scale import Scale
 
 ROOT = Path(__file__).resolve().parents[3]
+BETTER = {"up": "higher", "down": "lower"}
 SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages in docs/results -> folder of the scale
 
 
@@ -72,13 +76,31 @@ def write_references(app: Sphinx) -> None:
     """Write the tables of docs/_generated, which the reference pages include."""
     folder = Path(app.srcdir) / "_generated"
     folder.mkdir(exist_ok=True)
-    for name, text in {
-        "objectives": reference.objectives_text(),
-        "metrics": reference.metrics_text(ROOT / PRINTED),
-    }.items():
+    for name, text in {"objectives": objectives_text(), "metrics": metrics_text(ROOT / PRINTED)}.items():
         page = folder / f"{name}.md"
         if not page.is_file() or page.read_text(encoding="utf-8") != text:
             write_text(page, text)
+
+
+def objectives_text() -> str:
+    """Return all objectives with their options, as Markdown."""
+    parts = []
+    for name, choice in objectives().items():
+        parts += [f"## `{name}`", "", choice.summary, ""]
+        rows = [(f"`{key}`", f"`{choice.defaults[key]}`", escaped(allowed)) for key, allowed in choice.allowed.items()]
+        if rows:
+            parts += [*table(("option", "default", "allowed"), rows), ""]
+    return "\n".join(parts)
+
+
+def metrics_text(folder: Path) -> str:
+    """Return all declared metrics as a Markdown table. `folder`: data/paper."""
+    metrics = load_declarations(folder).metrics.items()
+    rows = [
+        (f"`{path}`", escaped(metric.title), escaped(metric.unit), BETTER.get(metric.direction or "", ""))
+        for path, metric in metrics
+    ]
+    return "\n".join([*table(("path", "title", "unit", "better"), rows), ""])
 
 
 def write_libraries(app: Sphinx, error: Exception | None) -> None:

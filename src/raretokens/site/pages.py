@@ -22,7 +22,7 @@ from raretokens.report.tables import WAYS, Grid, Marks, marked, remarks
 from raretokens.site.charts import curves_chart, loss_chart
 from raretokens.site.claims import ClaimView
 from raretokens.site.runs import RunView, common_signatures, run_views
-from raretokens.site.scale import Place, Scale
+from raretokens.site.scale import PaperItem, Scale
 
 MARKS = Marks(
     escape, "—", "≠ ", WAYS, quoted="†", suspicious="‡", spread=" ± ", italic="<em>%s</em>", bold="<strong>%s</strong>"
@@ -44,10 +44,10 @@ class Pages:
     def write(self) -> None:
         """Write all pages that changed, so that Sphinx reads only these again, and delete obsolete pages."""
         self._overview()
-        for paper, places in self.scale.papers.items():
-            self._paper(paper, places)
-            for place in places:
-                self._place(place)
+        for paper, items in self.scale.papers.items():
+            self._paper(paper, items)
+            for item in items:
+                self._item(item)
         self._claims()
         self._numbers()
         self._methods()
@@ -86,9 +86,9 @@ class Pages:
     def _moved(self, target: Path, here: Path) -> str:
         """Return a link from a folder of the site to a file of the reports, or to the page that shows the file."""
         path = Path(os.path.normpath(target))
-        for place in (place for places in self.scale.papers.values() for place in places):
-            if path in (self._reports / f"tables/{place.name}.md", self._reports / f"figures/{place.name}.md"):
-                return os.path.relpath(self.folder / place.paper.lower() / f"{place.page}.md", here)
+        for item in (item for items in self.scale.papers.values() for item in items):
+            if path in (self._reports / f"tables/{item.name}.md", self._reports / f"figures/{item.name}.md"):
+                return os.path.relpath(self.folder / item.paper.lower() / f"{item.page}.md", here)
         own = ("methods.md", "decomposition.md", "reproducibility.md", "index.md")
         known = {name: name for name in own} | {"papers/later.md": "later.md"}
         known |= {f"papers/{paper.lower()}.md": f"{paper.lower()}/index.md" for paper in self.scale.papers}
@@ -106,8 +106,8 @@ class Pages:
     def _of_paper(self, paper: str) -> list[ClaimView]:
         return [view for view in self._claim_views.values() if view.claim.paper == paper]
 
-    def _of_place(self, place: Place) -> list[ClaimView]:
-        return [self._claim_views[one.name] for one in self.scale.claims_of(place)]
+    def _of_item(self, item: PaperItem) -> list[ClaimView]:
+        return [self._claim_views[one.name] for one in self.scale.claims_of(item)]
 
     @cached_property
     def _claim_pages(self) -> dict[str, str]:
@@ -138,18 +138,18 @@ class Pages:
             ],
         )
 
-    def _paper(self, paper: str, places: list[Place]) -> None:
+    def _paper(self, paper: str, items: list[PaperItem]) -> None:
         name = paper.lower()
-        rows = [(place, self._of_place(place)) for place in places]
+        rows = [(item, self._of_item(item)) for item in items]
         pages = {claim: os.path.relpath(page, name) for claim, page in self._claim_pages.items()}
         head, *_ = self._own_text(f"papers/{name}.md", f"{name}/index.md").partition("\n## ")
         about = self.scale.declared.papers.get(paper)
-        shown = next((place for place in places if about and place.name == about.figure), None)
+        shown = next((item for item in items if about and item.name == about.figure), None)
         self._add(
             f"{name}/index",
             "paper",
             paper=paper,
-            places=rows,
+            items=rows,
             head=head,
             claims=self._of_paper(paper),
             pages=pages,
@@ -157,20 +157,20 @@ class Pages:
             kind=picture_kind(self.scale.declared.figures[shown.name].panels) if shown else "",
         )
 
-    def _place(self, place: Place) -> None:
-        declared, page = self.scale.declared, f"{place.paper.lower()}/{place.page}"
-        claims = self._of_place(place)
-        if place.kind == "figure":
-            figure = declared.figures[place.name]
-            self._add(page, "figure", place=place, figure=figure, kind=picture_kind(figure.panels), claims=claims)
+    def _item(self, item: PaperItem) -> None:
+        declared, page = self.scale.declared, f"{item.paper.lower()}/{item.page}"
+        claims = self._of_item(item)
+        if item.kind == "figure":
+            figure = declared.figures[item.name]
+            self._add(page, "figure", item=item, figure=figure, kind=picture_kind(figure.panels), claims=claims)
             return
-        table, cells = declared.tables[place.name], self.scale.cells(place.name)
+        table, cells = declared.tables[item.name], self.scale.cells(item.name)
         grid = Grid.of(table, cells)
         metrics = {cell.column: declared.known_metric(cell.metric) for cell in reversed(cells)}
         self._add(
             page,
             "table",
-            place=place,
+            item=item,
             table=table,
             grid=grid,
             heads=[(title, _head_note(metrics[title], table.token)) for title in grid.columns],
@@ -188,11 +188,11 @@ class Pages:
     def _numbers(self) -> None:
         """Write the page of all reported numbers, each with the measured number."""
         rows = [
-            (place, cell)
-            for places in self.scale.papers.values()
-            for place in places
-            if place.kind != "figure"
-            for cell in self.scale.cells(place.name)
+            (item, cell)
+            for items in self.scale.papers.values()
+            for item in items
+            if item.kind != "figure"
+            for cell in self.scale.cells(item.name)
             if cell.reported and cell.status
         ]
         self._add("numbers", "numbers", rows=rows)

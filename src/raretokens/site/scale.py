@@ -19,7 +19,7 @@ from raretokens.report.cells import Cell
 
 
 @dataclass(frozen=True)
-class Place:
+class PaperItem:
     """A table, a figure or the running text of a paper. It has a page of the site, which also shows its claims."""
 
     paper: str
@@ -69,37 +69,37 @@ class Scale:
         return [Cell(**row) for row in csv_files.read_csv(self.reports / f"tables/{table}.csv").to_dict("records")]
 
     @cached_property
-    def papers(self) -> dict[str, list[Place]]:
-        """Paper with tables of its own -> its places in this order: tables, figures, running text."""
+    def papers(self) -> dict[str, list[PaperItem]]:
+        """Paper with tables of its own -> its items in this order: tables, figures, running text."""
         tables = self.declared.tables
         found = {paper: [] for paper in dict.fromkeys(table.paper for table in tables.values())}
-        texts = [_table_place(name, table) for name, table in tables.items()]
-        for place in sorted(texts, key=lambda place: place.kind == "text"):
-            found[place.paper].append(place)
+        texts = [_table_item(name, table) for name, table in tables.items()]
+        for item in sorted(texts, key=lambda item: item.kind == "text"):
+            found[item.paper].append(item)
         for name, figure in self.declared.figures.items():
             if figure.paper in found:
-                at = sum(place.kind != "text" for place in found[figure.paper])
-                found[figure.paper].insert(at, Place(figure.paper, "figure", name, figure.title, figure.place))
+                at = sum(item.kind != "text" for item in found[figure.paper])
+                found[figure.paper].insert(at, PaperItem(figure.paper, "figure", name, figure.title, figure.place))
         return found
 
-    def claims_of(self, place: Place) -> list[Verdict]:
-        """Return the verdicts on the claims whose page is that of the place."""
-        return [one for one in self.verdicts.values() if one.claim.paper == place.paper and self.home(one) == place]
+    def claims_of(self, item: PaperItem) -> list[Verdict]:
+        """Return the verdicts on the claims whose page is that of the item."""
+        return [one for one in self.verdicts.values() if one.claim.paper == item.paper and self.home(one) == item]
 
-    def home(self, verdict: Verdict) -> Place | None:
-        """Return the place whose page shows a claim, or None if the paper has no place.
+    def home(self, verdict: Verdict) -> PaperItem | None:
+        """Return the item whose page shows a claim, or None if the paper has no item.
 
-        The place is the claim's first table, else its first figure, else the running text, else the paper's first place.
+        The item is the claim's first table, else its first figure, else the running text, else the paper's first item.
         """
-        places = {place.name: place for place in self.papers.get(verdict.claim.paper, [])}
+        items = {item.name: item for item in self.papers.get(verdict.claim.paper, [])}
         start = verdict.claim.paper.lower()
         named = [f"{start}-{number}" for number in verdict.claim.tables]
         named += [f"{start}-figure-{number}" for number in verdict.claim.figures] + [f"{start}-text"]
-        return next((places[name] for name in named if name in places), next(iter(places.values()), None))
+        return next((items[name] for name in named if name in items), next(iter(items.values()), None))
 
 
-def _table_place(name: str, table: Table) -> Place:
-    return Place(table.paper, "text" if table.is_of_text else "table", name, table.title, table.place)
+def _table_item(name: str, table: Table) -> PaperItem:
+    return PaperItem(table.paper, "text" if table.is_of_text else "table", name, table.title, table.place)
 
 
 def _as_scored(sheet: Sheet, scores: Path) -> Sheet:

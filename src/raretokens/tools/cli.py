@@ -56,10 +56,10 @@ def build_parser(names: list[str]) -> argparse.ArgumentParser:
         f"folder of a scale. All but measure need {EXTRA}.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, (place, line) in COMMANDS.items():
+    for name, (target, line) in COMMANDS.items():
         one = commands.add_parser(name, help=line, description=f"{line}.")
         if name in names:
-            module, function_name = place.split(".")
+            module, function_name = target.split(".")
             function = getattr(import_module(f"raretokens.tools.{module}"), function_name)
             one.set_defaults(function=function)
             one.description = function.__doc__ or one.description

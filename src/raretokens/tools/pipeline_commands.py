@@ -71,7 +71,7 @@ def submit(arguments: argparse.Namespace) -> None:
 def show_stages(_: argparse.Namespace) -> None:
     load()
     lines = [HEADER, *list_stages(read_yaml(Path("dvc.yaml"))["stages"], read_yaml(paths.PARAMETERS))]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(HEADER))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
     for line in lines:
         print("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip())
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from raretokens import paths, tasks
 from raretokens.errors import UserError
+from raretokens.files import write_text
 from raretokens.objectives.rarity import SENSIBLE, USUAL, rare_share, threshold_for
 from raretokens.objectives.registry import declared
 from raretokens.pipeline.config import load
@@ -60,9 +61,9 @@ def show_plan(arguments: argparse.Namespace) -> None:
     planned = [_plan(parameters, job, "cuda", arguments.gpus) for job in jobs]
     rows = [table.row(one, chosen, arguments.utilisation) for one in planned]
     if str(arguments.csv) == "-":
-        return table.write_csv(rows, sys.stdout)
+        return print(table.to_csv(rows), end="")
     if arguments.csv:
-        return table.save(rows, arguments.csv)
+        return write_text(arguments.csv, table.to_csv(rows))
     if not arguments.runs:
         table.show_data([*data.needs(parameters)])
     table.show(rows, planned, chosen, arguments.utilisation)
@@ -125,7 +126,7 @@ def try_runs(arguments: argparse.Namespace) -> None:
         rows.append(asdict(measured))
         print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
         if arguments.csv:
-            table.save(rows, arguments.csv)
+            write_text(arguments.csv, table.to_csv(rows))
     if failed:
         raise UserError(f"{len(failed)} of {len(failed) + len(rows)} runs failed")
 

@@ -52,11 +52,11 @@ def _runs(file: Path) -> Iterator[RunScores]:
             yield from checked(list[RunScores], tree if isinstance(tree, list) else [tree], file)
 
 
-def _parsed(text: str | bytes, place: object) -> Any:
+def _parsed(text: str | bytes, where: object) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise UserError(f"{place}: not JSON: {error}") from None
+        raise UserError(f"{where}: not JSON: {error}") from None
 
 
 def _harness(file: Path) -> RunScores:

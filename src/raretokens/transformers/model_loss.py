@@ -88,8 +88,8 @@ def _enough(labels: Tensor, mask: Tensor | None, types: int) -> Tensor:
     """Return the labels, or artificial labels if a model that shifts its labels would have no target."""
     if (labels[:, 1:] != IGNORED).any():
         return labels
-    places = torch.arange(labels.numel(), device=labels.device).view_as(labels)
-    made = (7 * places + 3) % types
+    numbers = torch.arange(labels.numel(), device=labels.device).view_as(labels)
+    made = (7 * numbers + 3) % types
     return made if mask is None or mask.shape != labels.shape else made.masked_fill(mask == 0, IGNORED)
 
 
@@ -174,5 +174,5 @@ def _coefficients(model: nn.Module) -> list[float]:
     """Return the coefficients of the balancing loss that the model or its configuration defines."""
     config = getattr(model, "config", None)
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    found = (getattr(place, name, None) for place in (model, text, config) for name in COEFFICIENTS)
+    found = (getattr(source, name, None) for source in (model, text, config) for name in COEFFICIENTS)
     return [float(value) for value in dict.fromkeys(found) if isinstance(value, int | float) and value]

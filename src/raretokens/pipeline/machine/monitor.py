@@ -130,11 +130,11 @@ class Trackers(Observer):
     def begins(self, done: int, updates: int) -> None:
         """Start the trackers. Raises UserError if one is not installed."""
         for kind in self.kinds:
-            place = self.folder / kind / self.run
+            folder = self.folder / kind / self.run
             if not done:
-                shutil.rmtree(place, ignore_errors=True)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            tracker = LOGGER_TYPE_TO_CLASS[kind](self.run, **_tracker_options(kind, place, done > 0))
+                shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            tracker = LOGGER_TYPE_TO_CLASS[kind](self.run, **_tracker_options(kind, folder, done > 0))
             try:
                 tracker.start()
             except ImportError:
@@ -158,11 +158,11 @@ def _flops_per_token(job: TrainJob) -> float:
     return flops_per_token(run.architecture, run.shape, rows, min(block, describe(run.task).positions or block))
 
 
-def _tracker_options(kind: str, place: Path, is_resumed: bool) -> dict[str, Any]:
+def _tracker_options(kind: str, folder: Path, is_resumed: bool) -> dict[str, Any]:
     if kind == "tensorboard":
-        return {"logging_dir": str(place.parent)}
+        return {"logging_dir": str(folder.parent)}
     # DVCLive must neither save a DVC experiment nor write a dvc.yaml, since the pipeline has its own.
-    return {"dir": str(place), "resume": is_resumed, "save_dvc_exp": False, "dvcyaml": None}
+    return {"dir": str(folder), "resume": is_resumed, "save_dvc_exp": False, "dvcyaml": None}
 
 
 def speed_text(facts: dict) -> str:

@@ -48,9 +48,9 @@ def available(run: Run | None = None) -> Resources:
 
 def free_disks(training: Path, outputs: Path) -> tuple[int, int | None]:
     """Return the free bytes on the disk where runs train, and on the disk of their outputs (None if it is the same)."""
-    places = [_existing(path) for path in (training, outputs)]
-    scratch, left = (shutil.disk_usage(place).free for place in places)
-    return scratch, None if places[0].stat().st_dev == places[1].stat().st_dev else left
+    folders = [_existing(path) for path in (training, outputs)]
+    scratch, left = (shutil.disk_usage(folder).free for folder in folders)
+    return scratch, None if folders[0].stat().st_dev == folders[1].stat().st_dev else left
 
 
 def copies(outputs: Path, cache: Path) -> int:
@@ -67,7 +67,7 @@ def cache(config: Path = Path(".dvc")) -> Path:
 
 def _existing(path: Path) -> Path:
     """Return the folder, or its nearest existing parent, in which it will be created."""
-    return next(place for place in (path, *path.parents) if place.exists())
+    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def _state(run: Run) -> Iterator[Path]:
@@ -94,10 +94,10 @@ def shortfalls(planned: Planned, free: Resources, processes: int = 1) -> Iterato
     if free.device is not None:
         yield from _memory(name, step, lambda step: step.device_bytes, free.device, "GPU memory")
     yield from _memory(name, step, lambda step: processes * step.host_bytes, free.host, "memory")
-    for needed, there, place in _disk_needs(planned.disk_left, planned.disk_while_training, free):
+    for needed, there, folder in _disk_needs(planned.disk_left, planned.disk_while_training, free):
         if needed > there:
             key = f"{planned.run.task}.training.snapshot_every"
-            yield f"{name}: needs {_gb(needed)} of disk in {place}, {_gb(there)} are free; free some or raise {key}"
+            yield f"{name}: needs {_gb(needed)} of disk in {folder}, {_gb(there)} are free; free some or raise {key}"
 
 
 def _disk_needs(left: float, while_training: float, free: Resources) -> list[tuple[float, float, Path]]:
@@ -114,9 +114,9 @@ def shared_shortfalls(planned: Sequence[Planned], free: Resources) -> Iterator[s
     texts = {one.run.tokens: one.text for one in waiting if not (tokens(one.run.tokens) / META).exists()}
     left = sum(text.disk for text in texts.values()) + sum(one.disk_left for one in waiting)
     while_training = max((one.disk_while_training for one in waiting), default=0.0)
-    for needed, there, place in _disk_needs(left, while_training, free):
+    for needed, there, folder in _disk_needs(left, while_training, free):
         if len(waiting) > 1 and needed > there:
-            what = f"{_gb(needed)} of disk in {place}, {_gb(there)} are free"
+            what = f"{_gb(needed)} of disk in {folder}, {_gb(there)} are free"
             yield f"{len(waiting)} runs together need {what}; train fewer of them"
 
 

@@ -1,16 +1,13 @@
 """Output of a plan as a text table and as CSV."""
 
-import csv
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import IO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from raretokens.files import atomic_write
+from raretokens import csv_files
 from raretokens.literals import literal
 from raretokens.models.shapes import MODELS
 from raretokens.pipeline.machine.cards import Card
@@ -61,10 +58,9 @@ def _fits(need: float, there: float) -> str:
     return "yes" if need <= there else "tight" if CERTAIN * need <= there else "no"
 
 
-def write_csv(rows: Sequence[dict], file: IO[str]) -> None:
-    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+def to_csv(rows: Sequence[dict]) -> str:
+    cells = (["" if value is None else str(value) for value in row.values()] for row in rows)
+    return csv_files.to_csv(cells, list(rows[0]))
 
 
 SHOWN = {  # heading -> field of a row
@@ -130,8 +126,3 @@ def _cell(field: str, value: object) -> str:
     if field == "tokens":
         return f"{value / 1e9:.2f} G" if value >= 1e9 else f"{value / 1e6:.1f} M"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def save(rows: Sequence[dict], path: Path) -> None:
-    with atomic_write(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
-        write_csv(rows, file)

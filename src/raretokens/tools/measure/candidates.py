@@ -38,9 +38,9 @@ def find_candidates(
     if found is None:
         return {}, []
     shown = found.candidates[:MAX_CANDIDATES]
-    places = found.ids[shown]
-    ids, tokens = [int(row) for row in rows[places]], [names[place] for place in places]
-    occurring = [None if counts is None else int(counts[place]) for place in places]
+    indices = found.ids[shown]
+    ids, tokens = [int(row) for row in rows[indices]], [names[index] for index in indices]
+    occurring = [None if counts is None else int(counts[index]) for index in indices]
     tokenizer = None if arrangement.is_foreign else model.tokenizer
     reachable: list[bool | None] = [None] * len(ids)
     if tokenizer is not None:

@@ -67,9 +67,9 @@ def write(measurements: Sequence[Measurement], folder: Path, is_compared: bool) 
 def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Return the path of each metric, with the number of each embedding as text."""
     numbers: dict[str, list[str]] = {}
-    for place, one in enumerate(measurements):
+    for index, one in enumerate(measurements):
         for path, number, _ in signed_numbers(one.metrics):
-            numbers.setdefault(path, [""] * len(measurements))[place] = format_number(number)
+            numbers.setdefault(path, [""] * len(measurements))[index] = format_number(number)
     return [{"path": path, "numbers": texts} for path, texts in numbers.items()]
 
 

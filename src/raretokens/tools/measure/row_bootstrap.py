@@ -40,9 +40,9 @@ def row_replicates(matrix: Any, groups: np.ndarray, tokens: Sequence[str]) -> Re
     Args:
         matrix: N x d.
         groups: frequency group of each row (N).
-        tokens: token of each row (N); an empty one stands for the row's place.
+        tokens: token of each row (N); an empty one stands for the row's index.
     """
-    block = np.array([crc32((token or str(place)).encode("utf-8", "replace")) % BLOCKS for place, token in enumerate(tokens)])
+    block = np.array([crc32((token or str(index)).encode("utf-8", "replace")) % BLOCKS for index, token in enumerate(tokens)])
     weights = np.stack([np.bincount(row, minlength=BLOCKS) for row in resample(BLOCKS)]).astype(float)  # REPLICATES x BLOCKS
     totals, numbers, replicates = {}, {}, {}
     for name, ids in members(groups).items():
@@ -73,8 +73,8 @@ def _sum_blocks(matrix: Any, ids: np.ndarray, block: np.ndarray) -> BlockSums:
         np.full(width, -np.inf), np.zeros((BLOCKS, width)),
     )  # fmt: skip
     for start, rows in zip(range(0, len(ids), BLOCK), blocks(matrix, ids), strict=True):
-        places = block[ids[start : start + len(rows)]], np.arange(len(rows))
-        assigned = csr_array((np.ones(len(rows)), places), shape=(BLOCKS, len(rows)))
+        indices = block[ids[start : start + len(rows)]], np.arange(len(rows))
+        assigned = csr_array((np.ones(len(rows)), indices), shape=(BLOCKS, len(rows)))
         sums.length[:] += assigned @ np.linalg.norm(rows, axis=1)
         sums.unit[:] += assigned @ unit(rows)
         projected = rows.astype(np.float32) @ vectors

@@ -1,6 +1,6 @@
 """Row order that all metrics expect: special tokens, then tokens by falling count, then unused rows.
 
-The pipeline's own vocabularies have this order. The place of a missing special token has row -1.
+The pipeline's own vocabularies have this order. The position of a missing special token has row -1.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class OrderedRows:
     """Rows of a file in another order. They are read when indexed."""
 
     stored: StoredMatrix
-    rows: np.ndarray  # place -> row in the file, or -1
+    rows: np.ndarray  # position -> row in the file, or -1
     cache: dict = field(default_factory=dict)  # sums over rows, computed once
 
     @property
@@ -33,8 +33,8 @@ class OrderedRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, places: np.ndarray | slice) -> np.ndarray:
-        rows = np.atleast_1d(self.rows[places])
+    def __getitem__(self, positions: np.ndarray | slice) -> np.ndarray:
+        rows = np.atleast_1d(self.rows[positions])
         wanted, inverse = np.unique(rows[rows >= 0], return_inverse=True)
         read = self.stored.read(wanted)
         if len(wanted) == len(rows) and (inverse[1:] > inverse[:-1]).all():
@@ -46,22 +46,22 @@ class OrderedRows:
     def in_memory(self) -> np.ndarray:
         """Read the whole matrix in the order of the file."""
         result = np.zeros(self.shape, np.float64 if self.stored.dtype == "F64" else np.float32)
-        places = np.argsort(self.rows, kind="stable")
-        for start in range(0, len(places), BLOCK):
-            part = places[start : start + BLOCK]
+        positions = np.argsort(self.rows, kind="stable")
+        for start in range(0, len(positions), BLOCK):
+            part = positions[start : start + BLOCK]
             result[part] = self[part]
         return result
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The rows of an embedding in metric order, with token, count and frequency group of each place."""
+    """The rows of an embedding in metric order, with token, count and frequency group of each position."""
 
-    rows: np.ndarray  # place -> row in the file, or -1
+    rows: np.ndarray  # position -> row in the file, or -1
     vocabulary: Vocabulary
     groups: np.ndarray  # frequency group, UNGROUPED or FILLER
     counts: np.ndarray | None  # None if no text was counted
-    excluded: np.ndarray  # rows in the file that contain NaN or Inf, and thus have no place
+    excluded: np.ndarray  # rows in the file that contain NaN or Inf, and thus have no position
     is_foreign: bool  # whether the model's tokens are not those of this embedding
 
 
@@ -88,7 +88,7 @@ def arrange_rows(
         counts: count of each id in a text. Default: the counts of the model's training text, if they are known.
         fractions: shares of the token types that are frequent, medium and rare. Default: the model's groups, else FRACTIONS.
         is_sorted: ids are sorted by falling frequency, so that groups are known without counts.
-        excluded: rows without a place.
+        excluded: rows without a position.
     """
     size, is_foreign = model.embeddings[role].shape[0], model.is_foreign(role)
     has_tokens = (model.row_names is not None or model.tokenizer is not None) and not is_foreign
@@ -101,19 +101,19 @@ def arrange_rows(
     placed = np.zeros(len(rows), np.int64)
     if counts is not None:
         placed[rows >= 0] = counts[rows[rows >= 0]]
-    names = (SPECIALS[place] if row < 0 else tokens[row] or "" for place, row in enumerate(rows))
+    names = (SPECIALS[position] if row < 0 else tokens[row] or "" for position, row in enumerate(rows))
     vocabulary = Vocabulary(tuple(names), placed, placed, int(np.sum(~is_used[rows[len(SPECIALS) :]])))
     declared = None
     if counts is not None or is_sorted:
         declared = {"fractions": fractions, "boundaries": None} if fractions else model.groups or FRACTIONS
-    groups = _group_places(vocabulary, rows, declared)
+    groups = _group_positions(vocabulary, rows, declared)
     return Arrangement(rows, vocabulary, groups, None if counts is None else placed, excluded, is_foreign)
 
 
 def _order_rows(
     special_ids: list[int | None], is_used: np.ndarray, counts: np.ndarray | None, excluded: np.ndarray
 ) -> np.ndarray:
-    """Return place -> row. `is_used` and `counts` have an entry for each row in the file."""
+    """Return position -> row. `is_used` and `counts` have an entry for each row in the file."""
     specials = [-1 if row is None or row >= len(is_used) or row in excluded else row for row in special_ids]
     placed = [*specials, *excluded]
     used = np.setdiff1d(np.flatnonzero(is_used), placed)
@@ -123,8 +123,8 @@ def _order_rows(
     return np.concatenate((np.array(specials, np.int64), used, unused))
 
 
-def _group_places(vocabulary: Vocabulary, rows: np.ndarray, declared: dict[str, Any] | None) -> np.ndarray:
-    """Return the frequency group of each place, or UNGROUPED if no groups are declared."""
+def _group_positions(vocabulary: Vocabulary, rows: np.ndarray, declared: dict[str, Any] | None) -> np.ndarray:
+    """Return the frequency group of each position, or UNGROUPED if no groups are declared."""
     groups = vocabulary.frequency_groups(SimpleNamespace(**declared)) if declared else np.full(len(rows), UNGROUPED, np.int8)
     groups[vocabulary.types :] = FILLER
     groups[: len(SPECIALS)][rows[: len(SPECIALS)] < 0] = FILLER

@@ -71,17 +71,17 @@ class StoredMatrix:
 
     def checked(self) -> "StoredMatrix":
         """Return the matrix. Raise UserError if it is not a readable matrix of floats, or the file is truncated."""
-        place = f"{self.path}: {self.name or 'the matrix'}"
+        where = f"{self.path}: {self.name or 'the matrix'}"
         if self.dtype not in DTYPES and (self.scales is None or self.dtype not in INTEGERS):
-            raise UserError(f"{place}: stored as {self.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}")
+            raise UserError(f"{where}: stored as {self.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}")
         if len(self.shape) != 2 or min(self.shape) < 1:
-            raise UserError(f"{place}: shape {self.shape}; an embedding matrix has rows and columns")
+            raise UserError(f"{where}: shape {self.shape}; an embedding matrix has rows and columns")
         if os.path.getsize(self.path) < self.start + math.prod(self.shape) * STORED[self.dtype].itemsize:
             raise UserError(f"{self.path}: is cut off before the end of {self.name or 'the matrix'}")
         if self.scales is not None and (
             len(self.scales) not in (1, self.shape[0]) or not (np.isfinite(self.scales) & (self.scales > 0)).all()
         ):
-            raise UserError(f"{place}: should have a positive scale, or one for each of its {self.shape[0]} rows")
+            raise UserError(f"{where}: should have a positive scale, or one for each of its {self.shape[0]} rows")
         return self
 
 

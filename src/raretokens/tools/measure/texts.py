@@ -125,9 +125,9 @@ def _find_cut(tokenizer: Tokenizer, text: str, near: int) -> tuple[int, int] | N
 
     If a tokenizer puts a blank before every text, the cut is at a blank, which is left out.
     """
-    blanks = [place for place in range(near, near - 20 * TRIES, -1) if text[place].isspace()]
-    for place in (*blanks[:TRIES], *range(near, near - TRIES, -1)):
-        for end, start in ((place, place), (place, place + 1)) if text[place] == " " else ((place, place),):
+    blanks = [position for position in range(near, near - 20 * TRIES, -1) if text[position].isspace()]
+    for position in (*blanks[:TRIES], *range(near, near - TRIES, -1)):
+        for end, start in ((position, position), (position, position + 1)) if text[position] == " " else ((position, position),):
             before, after = text[end - CONTEXT : end], text[start : start + CONTEXT]
             left, right, both = tokenizer.encode([before, after, text[end - CONTEXT : start + CONTEXT]])
             if [*left, *right] == [*both]:

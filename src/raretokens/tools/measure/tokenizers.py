@@ -259,7 +259,7 @@ def can_reach(tokenizer: Tokenizer, ids: Sequence[int], occurring: Sequence[bool
     """
     texts = [tokenizer.text(id) for id in ids]
     encoded = [tokenizer.encode([before + text for text in texts]) for before in CONTEXTS]
-    reached = [any(id in rows[place] for rows in encoded) for place, id in enumerate(ids)]
+    reached = [any(id in rows[index] for rows in encoded) for index, id in enumerate(ids)]
     return [
         True if is_reached or occurs else None if REPLACEMENT in text else False
         for is_reached, occurs, text in zip(reached, occurring, texts, strict=True)

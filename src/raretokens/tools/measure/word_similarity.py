@@ -58,15 +58,15 @@ def measure_similarity(
     if arrangement.is_foreign or (model.tokenizer is None and model.row_names is None):
         raise UserError("the tokens of the rows are not known")
     words = {word for pairs in sets.values() for pair in pairs for word in pair[:2]}
-    places, form = _find_places(model, arrangement.rows, sorted(words))
-    known = {name: [pair for pair in pairs if places[pair[0]] and places[pair[1]]] for name, pairs in sets.items()}
+    positions, form = _find_positions(model, arrangement.rows, sorted(words))
+    known = {name: [pair for pair in pairs if positions[pair[0]] and positions[pair[1]]] for name, pairs in sets.items()}
     known = {name: pairs for name, pairs in known.items() if pairs}
     if not known:
         raise UserError(f"no pair of {', '.join(sets)} has rows for both words")
     share = {name: len(pairs) / len(sets[name]) for name, pairs in known.items()}
     metrics: Metrics = {"similarity_pairs": (share, f"share-with-a-row|form:{form}")}
     for prefix, variant, how in _variants(matrix, arrangement):
-        value, signature = similarity.word_similarity(variant, known, places.__getitem__, form=form)
+        value, signature = similarity.word_similarity(variant, known, positions.__getitem__, form=form)
         metrics[f"{prefix}spearman"] = value, how + signature.replace("pairs:all", "pairs:with-a-row")
     return metrics
 
@@ -82,12 +82,12 @@ def _variants(matrix: Any, arrangement: Arrangement) -> Iterator[tuple[str, Any,
         yield "zipfian.", Whitened(matrix, mean, directions), f"zipfian-whitening|directions:{directions.shape[1]}|"
 
 
-def _find_places(model: Model, rows: np.ndarray, words: list[str]) -> tuple[dict[str, list[int]], str]:
-    """Return the places of each word's subword tokens, and the form of the encoded words.
+def _find_positions(model: Model, rows: np.ndarray, words: list[str]) -> tuple[dict[str, list[int]], str]:
+    """Return the positions of each word's subword tokens, and the form of the encoded words.
 
-    A word has no places if one of its tokens is unknown or has no row.
+    A word has no positions if one of its tokens is unknown or has no row.
     """
-    place_of = {int(row): place for place, row in enumerate(rows) if row >= 0}
+    position_of = {int(row): position for position, row in enumerate(rows) if row >= 0}
     if model.tokenizer is not None:
         first = model.tokenizer.encode([" a"])[0]
         has_space = bool(first) and (model.tokenizer.token(first[0]) or "").startswith(SPACE)
@@ -96,6 +96,6 @@ def _find_places(model: Model, rows: np.ndarray, words: list[str]) -> tuple[dict
     else:
         row_of = {name: row for row, name in enumerate(model.row_names or [])}
         encoded, form = [[row_of[word]] if word in row_of else [] for word in words], "word"
-    place_of.pop(model.special_ids[UNK], None)
-    placed = [[place_of.get(row, -1) for row in ids] for ids in encoded]
-    return {word: [] if -1 in places else places for word, places in zip(words, placed, strict=True)}, form
+    position_of.pop(model.special_ids[UNK], None)
+    placed = [[position_of.get(row, -1) for row in ids] for ids in encoded]
+    return {word: [] if -1 in positions else positions for word, positions in zip(words, placed, strict=True)}, form
