@@ -8,10 +8,11 @@ from raretokens.tokenization import token_files
 from raretokens.tokenization.token_files import IMAGES, LABELS
 from raretokens.tokenization.vocabulary import EOS, SPECIALS, VOCABULARY, Vocabulary
 
+SEED = 1
 OCCURRENCES = 1e8  # total count in the random vocabulary, of the order of the full corpora
 
 
-def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest: int | None = None, seed: int = 1) -> None:
+def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest: int | None = None) -> None:
     """Write vocabulary.tsv, meta.json and <split>.bin with random token ids, whose frequencies follow Zipf's law.
 
     Args:
@@ -20,7 +21,7 @@ def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest
         longest: maximum tokens per side of a sentence pair; None: one stream without pairs.
     """
     folder.mkdir(parents=True)
-    random, share = np.random.default_rng(seed), 1.0 / np.arange(1, rows - len(SPECIALS) + 1)
+    random, share = np.random.default_rng(SEED), 1.0 / np.arange(1, rows - len(SPECIALS) + 1)
     share /= share.sum()
     counts = np.concatenate((np.zeros(len(SPECIALS)), share * OCCURRENCES)).astype(np.int64)
     counts[EOS] = OCCURRENCES / 25
@@ -36,9 +37,9 @@ def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest
     token_files.write_meta(folder, meta | {"splits": {name: {"tokens": count} for name, count in splits.items()}})
 
 
-def add_labels(folder: Path, kind: str, classes: int, pixels: int, seed: int = 1) -> None:
+def add_labels(folder: Path, kind: str, classes: int, pixels: int) -> None:
     """Add random classes to documents, or turn random token files into images. Other kinds are left unchanged."""
-    random, meta = np.random.default_rng(seed), token_files.read_meta(folder)
+    random, meta = np.random.default_rng(SEED), token_files.read_meta(folder)
     for split in meta["splits"] if kind in ("documents", "images") else ():
         ids = np.array(token_files.tokens(folder, split))
         if kind == "documents":
