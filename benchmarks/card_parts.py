@@ -8,7 +8,6 @@ needs them.
 import gc
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from ceilings import ceilings as measured_ceilings
 from measuring import clock, peak_bytes, reset_peak
-from torch.utils._python_dispatch import TorchDispatchMode
+from synchronisations import Synchronising
 from workload import Workload
 
 from raretokens.objectives.registry import known
@@ -138,35 +137,6 @@ def _own_time(event: Any, is_cuda: bool) -> float:
     return event.self_device_time_total if is_cuda else event.self_cpu_time_total
 
 
-class Synchronising(TorchDispatchMode):
-    """Counts operations for whose result the host waits: scalars read, sizes that depend on values, copies to the host."""
-
-    SIZED = ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount", "equal")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, result = function._schema.name.removeprefix("aten::"), function(*args, **(kwargs or {}))
-        if name in ("_local_scalar_dense", *self.SIZED):
-            self.counts[name] += 1
-        elif name in ("index", "index_put", "index_put_", "_index_put_impl_") and _has_mask(args[1]):
-            self.counts["mask as index"] += 1
-        elif name in ("_to_copy", "copy_") and _is_to_host(name, args, result):
-            self.counts["copy to the host"] += 1
-        return result
-
-
-def _has_mask(indices: Any) -> bool:
-    return any(isinstance(one, torch.Tensor) and one.dtype == torch.bool for one in indices)
-
-
-def _is_to_host(name: str, args: Any, result: torch.Tensor) -> bool:
-    source = args[1] if name == "copy_" else args[0]
-    return source.device.type != "cpu" and result.device.type == "cpu"
-
-
 def synchronisations(setting: Setting) -> Iterator[Row]:
     """Waits of the host in one training step of four micro-batches, by objective."""
     return each(known(), _synchronised, setting)
@@ -181,7 +151,7 @@ def _synchronised(setting: Setting, name: str) -> Iterator[Row]:
         with Synchronising() as seen, _warned(setting.device) as warned:
             next(steps)
     note = ", ".join(f"{count} {kind}" for kind, count in seen.counts.most_common())
-    note += f"; torch reports {len(warned)}" if setting.device == "cuda" else "; tolist() is not seen on a CPU"
+    note += f"; torch reports {len(warned)}" if setting.device == "cuda" else "; copies are not seen on a CPU"
     yield Row(name, "synchronisations", sum(seen.counts.values()), "a step", note)
 
 

@@ -33,6 +33,7 @@ def gated_linear_cross_entropy(
     token_weight: Tensor | None = None,
     unlikelihood: Unlikelihood | None = None,
     ignore_index: int = -100,
+    rows: Tensor | None = None,
     chunk: int | None = None,
 ) -> SummedLoss:
     """Return the sum of cross-entropies of softmax(hidden weight^T), with a gate on the gradient of weight.
@@ -49,6 +50,8 @@ def gated_linear_cross_entropy(
         token_weight: N, factor of a position's loss by its target.
         unlikelihood: settings of the unlikelihood term, which needs targets of shape sequences x positions.
         ignore_index: target id of positions without a loss.
+        rows: flat indices of all positions with a loss, if they are known. Their targets are then not checked, so a GPU
+            need not finish its earlier work first.
         chunk: positions per chunk.
 
     Under autocast, matrix products run in autocast's dtype and sums in float32. For float16, gradient products run in float32
@@ -63,16 +66,22 @@ def gated_linear_cross_entropy(
     candidates = None if unlikelihood is None else Candidates(unlikelihood, targets, ignore_index)
     hidden, targets = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
     offset = None if target_offset is None else target_offset.reshape(-1)
-    kept = targets != ignore_index
-    if not kept.all():
+    kept = targets != ignore_index if rows is None else rows
+    if not (kept.all() if rows is None else len(rows) == len(targets)):
         hidden, targets = hidden[kept], targets[kept]
         offset = None if offset is None else offset[kept]
         candidates = None if candidates is None else candidates.keep(kept)
-    if targets.numel() and not 0 <= int(targets.min()) <= int(targets.max()) < len(weight):
-        raise IndexError(f"targets lie in {int(targets.min())}..{int(targets.max())}; allowed: 0..{len(weight) - 1}")
+    if rows is None:
+        check_targets(targets, len(weight))
     chunk = chunk or (CHUNK_CUDA if hidden.is_cuda else CHUNK)
     terms = Terms(gate, head, offset, token_weight, candidates, label_smoothing, z_loss)
     return SummedLoss(*_Gated.apply(hidden, weight, offset, head.bias, targets, terms, chunk))
+
+
+def check_targets(targets: Tensor, types: int) -> None:
+    """Raise IndexError if a target lies outside 0..types-1."""
+    if targets.numel() and not 0 <= int(targets.min()) <= int(targets.max()) < types:
+        raise IndexError(f"targets lie in {int(targets.min())}..{int(targets.max())}; allowed: 0..{types - 1}")
 
 
 class _Gated(torch.autograd.Function):

@@ -21,6 +21,7 @@ class Objective(nn.Module):
     """Maximum likelihood with label smoothing. Subclasses override the methods in which they differ."""
 
     has_begun = False  # whether begin_update was called
+    counts_on_host = False  # whether the training loop leaves the counts of begin_update on the CPU
 
     def __init__(self, facts: Facts) -> None:
         super().__init__()
@@ -75,6 +76,7 @@ class Objective(nn.Module):
         head: Head = PLAIN,
         inputs: Sequence[Tensor] = (),
         input_embedding: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> SummedLoss:
         """Return the summed loss of a micro-batch. Without gradients (validation), the loss is the plain likelihood.
 
@@ -85,6 +87,7 @@ class Objective(nn.Module):
             head: bias, scale or soft-cap of the logits.
             inputs: ids that the model looked up, for objectives with an input_term.
             input_embedding: matrix of that look-up, if different from weight.
+            rows: flat indices of all positions with a target, if they are known, as in `gated_linear_cross_entropy`.
 
         Raises:
             ValueError: if weight and facts have different numbers of types.
@@ -92,6 +95,7 @@ class Objective(nn.Module):
         """
         self._check(weight)
         plain = {"head": head, "label_smoothing": self.facts.label_smoothing, "ignore_index": self.facts.pad}
+        plain["rows"] = rows
         if not torch.is_grad_enabled():
             return gated_linear_cross_entropy(hidden, weight, targets, **plain)
         if not self.has_begun and type(self).begin_update is not Objective.begin_update:
@@ -145,9 +149,20 @@ class Objective(nn.Module):
         """Return messages to print before training, such as a warning that an option has little effect on this text."""
         return []
 
-    def report(self) -> dict[str, float]:
-        """Return numbers for this step's row of the training log."""
+    def report(self) -> dict[str, float | Tensor]:
+        """Return numbers for this step's row of the training log. A tensor with one number stays on its device."""
         return {}
+
+
+def read_numbers(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with tensors of one number as Python numbers. A GPU is waited for only once."""
+    tensors = [value.detach().double() for value in values.values() if isinstance(value, Tensor)]
+    numbers = iter(torch.stack(tensors).tolist() if tensors else ())
+    return {name: _number(value, numbers) if isinstance(value, Tensor) else value for name, value in values.items()}
+
+
+def _number(tensor: Tensor, numbers: Iterator[float]) -> float | int:
+    return next(numbers) if tensor.is_floating_point() else int(next(numbers))
 
 
 def _told(begin_update: Callable[[Any, Tensor], None]) -> Callable[[Any, Tensor], None]:
@@ -161,6 +176,23 @@ def _told(begin_update: Callable[[Any, Tensor], None]) -> Callable[[Any, Tensor]
     return checked
 
 
+class CountingObjective(Objective):
+    """Objective that needs the number of the training step, which the host knows without a wait for the GPU."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.number = 0  # of the present step, from 1
+        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))  # the same number, for state_dict()
+
+    def begin_update(self, counts: Tensor) -> None:
+        self.number += 1
+        self.updates.fill_(self.number)
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        super()._load_from_state_dict(*arguments)
+        self.number = int(self.updates)
+
+
 @contextmanager
 def keep_frozen_rows(objective: Objective, embedding: Tensor) -> Iterator[None]:
     """Context for the optimizer's step in which frozen rows keep their values despite weight decay and momentum.
@@ -171,8 +203,18 @@ def keep_frozen_rows(objective: Objective, embedding: Tensor) -> Iterator[None]:
     if frozen is None:
         yield
         return
+    rows = _indices(objective, frozen)
     if embedding.grad is not None:
-        embedding.grad[frozen] = 0.0
-    before = embedding.detach()[frozen]
+        embedding.grad.index_fill_(0, rows, 0.0)
+    before = embedding.detach()[rows]
     yield
-    embedding.detach()[frozen] = before
+    embedding.detach()[rows] = before
+
+
+def _indices(objective: Objective, mask: Tensor) -> Tensor:
+    """Return the indices of a mask. They are kept while the objective uses the same mask, because a GPU waits for them."""
+    kept = vars(objective).get("_kept_indices")
+    if kept is None or kept[0] is not mask or kept[1] != mask._version:
+        kept = mask, mask._version, mask.nonzero().squeeze(1)
+        vars(objective)["_kept_indices"] = kept
+    return kept[2]

@@ -124,6 +124,8 @@ VARIANTS = {"agg": {}, "ul_agg": {"alpha_ul": 1.0}}  # tables 9 and 10 of the pa
 
 
 class Objective(objective.Objective):
+    counts_on_host = True  # the number of types in a step is the size of a tensor
+
     def __init__(
         self,
         facts: objective.Facts,
@@ -165,8 +167,7 @@ class Objective(objective.Objective):
             self._count(counts)
         mean = self.appearances / (epoch if self.full_divisor else max(len(self.window), 1))
         if not is_fixed:
-            self.rare = mean < self.threshold
-            self.rare[self.special] = False
+            self.rare = (mean < self.threshold) & ~self.special
         if self.g1:
             self.towards_nonrare = torch.where(self.rare, mean.clamp(max=1.0), 1.0)
         if self.g2:
@@ -174,8 +175,9 @@ class Objective(objective.Objective):
             self.towards_rare = torch.where(self.rare, (self.appearances / (average + 1e-7)).clamp(max=1.0), 1.0)
 
     def _count(self, counts: Tensor) -> None:
-        types = counts.nonzero().squeeze(1)
-        entry = types.to(torch.int32), counts[types].to(torch.int32)
+        types, device = counts.nonzero().squeeze(1), self.appearances.device
+        pair = types.to(torch.int32), counts[types].to(torch.int32)
+        entry = pair[0].to(device, non_blocking=True), pair[1].to(device, non_blocking=True)
         if not self.include_current:
             entry, self.pending = self.pending, entry
         if entry is None:
@@ -223,8 +225,8 @@ class Objective(objective.Objective):
     def _share(self) -> rarity.Share:
         return rarity.rare_share(*rarity.seen(self.facts), self.threshold, rarity.never(self.facts))
 
-    def report(self) -> dict[str, float]:
-        return {"rare_group_size": int(self.rare.sum())}
+    def report(self) -> dict[str, float | Tensor]:
+        return {"rare_group_size": self.rare.sum()}
 
     def get_extra_state(self) -> dict:
         return {"update": self.update, "window": self.window.state(), "pending": self.pending}

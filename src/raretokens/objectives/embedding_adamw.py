@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,13 @@ class EmbeddingAdamW(torch.optim.AdamW, ABC):
     @abstractmethod
     def step_embedding(self, group: dict, embedding: Tensor, gradient: Tensor, state: dict) -> None:
         """Change the embedding in place with the hyperparameters in `group`; `state` starts empty and is checkpointed."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load the state. A fused AdamW moves the numbers of steps to the GPU, where step_embedding would wait for them."""
+        super().load_state_dict(state_dict)
+        for group in self.param_groups:
+            for state in [self.state[p] for p in group["params"] if group["embedding"] and p in self.state]:
+                state["step"] = state["step"].cpu()
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:

@@ -33,7 +33,7 @@ OPTIONS = {
 }
 
 
-class Objective(objective.Objective):
+class Objective(objective.CountingObjective):
     def __init__(
         self,
         facts: objective.Facts,
@@ -62,7 +62,8 @@ class Objective(objective.Objective):
             )
         self.register_buffer("popular_ids", order[self.popular[order]], persistent=False)
         self.register_buffer("rare_ids", order[self.rare[order]], persistent=False)
-        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+        for name in ("popular", "rare"):  # indices, because a GPU waits for the size of what a mask selects
+            self.register_buffer(f"{name}_rows", getattr(self, name).nonzero().squeeze(1), persistent=False)
         middle = facts.width * 3 // 2
         layers = (
             [nn.Linear(facts.width, middle), nn.ReLU(), nn.Linear(middle, 1)] if hidden else [nn.Linear(facts.width, 1)]
@@ -74,9 +75,10 @@ class Objective(objective.Objective):
 
         rare_only: whether popular rows are excluded from the gradient.
         """
-        rows, popular, rare = self._drawn(weight) if self.minibatch else (weight, self.popular, self.rare)
+        rows, popular, rare = self._drawn(weight) if self.minibatch else (weight, self.popular_rows, self.rare_rows)
         if rare_only:
-            rows = torch.where(rare[:, None], rows, rows.detach())
+            is_rare = torch.zeros(len(rows), 1, dtype=torch.bool, device=rows.device).index_fill_(0, rare, True)
+            rows = torch.where(is_rare, rows, rows.detach())
         rows = rows.to(parameters[next(iter(parameters))].dtype)
         logits = functional_call(self.discriminator, parameters, (rows,)).squeeze(1)
         softplus = nn.functional.softplus
@@ -84,32 +86,30 @@ class Objective(objective.Objective):
         return (of_popular.mean() + of_rare.mean()) / 2 if self.balanced else torch.cat((of_popular, of_rare)).mean()
 
     def _drawn(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return this step's sample of embedding rows, and bool masks of its popular and rare rows.
+        """Return this step's sample of embedding rows, and the indices of its popular and rare rows.
 
         Model and discriminator use the same sample. The sample depends only on the number of the step, so a resumed run repeats
         it. The gradient is sparse.
         """
-        generator, half = torch.Generator().manual_seed(int(self.updates)), self.minibatch // 2
+        generator, half = torch.Generator().manual_seed(self.number), self.minibatch // 2
         drawn = [
             torch.randint(len(ids), (size,), generator=generator)
             for ids, size in ((self.popular_ids, half), (self.rare_ids, self.minibatch - half))
         ]
-        places = [ids[rows.to(ids.device)] for ids, rows in zip((self.popular_ids, self.rare_ids), drawn, strict=True)]
+        drawn = [rows.to(weight.device, non_blocking=True) for rows in drawn]
+        places = [ids[rows] for ids, rows in zip((self.popular_ids, self.rare_ids), drawn, strict=True)]
         rows = nn.functional.embedding(torch.cat(places), weight, sparse=True)
-        is_popular = torch.arange(self.minibatch, device=weight.device) < half
-        return rows, is_popular, ~is_popular
-
-    def begin_update(self, counts: Tensor) -> None:
-        self.updates += 1
+        popular, rare = torch.arange(self.minibatch, device=weight.device).tensor_split([half])
+        return rows, popular, rare
 
     def penalty(self, weight: Tensor) -> Tensor | None:
-        if self.updates <= self.start:
+        if self.number <= self.start:
             return None
         fixed = {name: value.detach() for name, value in self.discriminator.named_parameters()}
         return -self.strength * self.cross_entropy(weight, fixed, self.rare_only)
 
     def end_update(self, weight: Tensor) -> None:
-        if self.updates > self.start:
+        if self.number > self.start:
             for _ in range(self.steps):
                 self._step(weight)
 

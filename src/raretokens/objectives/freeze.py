@@ -29,22 +29,18 @@ VARIANTS = {
 }
 
 
-class Objective(objective.Objective):
+class Objective(objective.CountingObjective):
     def __init__(self, facts: objective.Facts, until: int, rows: bool, b: float, c: float) -> None:
         super().__init__(facts)
         self.until, self.rows, self.gates_parts = until, rows, (b, c) != (1.0, 1.0)
         towards_nonrare, towards_rare = (torch.where(facts.rare, value, 1.0) for value in (b, c))
-        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         self.register_buffer("rare", facts.rare.clone(), persistent=False)
         self.register_buffer("towards_nonrare", towards_nonrare, persistent=False)
         self.register_buffer("towards_rare", towards_rare, persistent=False)
-
-    def begin_update(self, counts: Tensor) -> None:
-        self.updates += 1
 
     def gate(self) -> Gate | None:
         return Gate(self.rare, self.towards_nonrare, self.towards_rare) if self.gates_parts else None
 
     def frozen_rows(self) -> Tensor | None:
-        is_thawed = self.until and self.updates > self.until
+        is_thawed = self.until and self.number > self.until
         return self.rare if self.rows and not is_thawed else None

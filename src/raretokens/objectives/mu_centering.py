@@ -17,7 +17,7 @@ OPTIONS: dict = {}
 class Objective(objective.Objective):
     def __init__(self, facts: objective.Facts) -> None:
         super().__init__(facts)
-        self.register_buffer("used", facts.used, persistent=False)
+        self.register_buffer("used", facts.used_ids, persistent=False)
 
     @torch.no_grad()
     def end_update(self, weight: Tensor) -> None:

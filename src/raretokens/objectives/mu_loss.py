@@ -19,7 +19,7 @@ class Objective(objective.Objective):
     def __init__(self, facts: objective.Facts, strength: float) -> None:
         super().__init__(facts)
         self.strength = strength
-        self.register_buffer("used", facts.used, persistent=False)
+        self.register_buffer("used", facts.used_ids, persistent=False)
 
     def penalty(self, weight: Tensor) -> Tensor:
         exact = torch.promote_types(weight.dtype, torch.float32)

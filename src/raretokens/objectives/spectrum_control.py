@@ -26,7 +26,7 @@ class Objective(objective.Objective):
     def __init__(self, facts: objective.Facts, strength: float, decay: float) -> None:
         super().__init__(facts)
         self.strength = strength
-        self.register_buffer("used", facts.used, persistent=False)
+        self.register_buffer("used", facts.used_ids, persistent=False)
         ranks = torch.arange(1, facts.width + 1, dtype=torch.float64, device=facts.counts.device)
         self.register_buffer("prior", ranks**-decay, persistent=False)
 

@@ -15,17 +15,31 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from raretokens.errors import UserError
+from raretokens.loss.gated_cross_entropy import check_targets
 from raretokens.tokenization.vocabulary import PAD
 
 
 class Batch(NamedTuple):
     inputs: tuple[Tensor, ...]  # arguments of the model, each sequences x positions
     targets: Tensor  # sequences x positions; PAD at positions without a target
+    rows: Tensor | None = None  # flat indices of the positions with a target, if the host has found them
+
+    def with_rows(self, vocabulary: int) -> "Batch":
+        """Find the positions with a target on the host, so that a GPU need not be waited for.
+
+        Raises:
+            IndexError: if a target is neither PAD nor in 0..vocabulary-1.
+        """
+        flat = self.targets.reshape(-1)
+        rows = (flat != PAD).nonzero().squeeze(1)
+        check_targets(flat[rows], vocabulary)
+        return self._replace(rows=rows)
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(
             tuple(tensor.to(device, non_blocking=True) for tensor in self.inputs),
             self.targets.to(device, non_blocking=True),
+            None if self.rows is None else self.rows.to(device, non_blocking=True),
         )
 
 
@@ -73,17 +87,31 @@ class Prepared(NamedTuple):
 
 
 class PreparedUpdates(Dataset):
-    """Dataset of training steps, indexed from 0. An item depends only on its index, so workers and resumes change nothing."""
+    """Dataset of training steps, indexed from 0. An item depends only on its index, so workers and resumes change nothing.
 
-    def __init__(self, data: Updates, vocabulary: int, micro_batch: int, rank: int = 0, processes: int = 1) -> None:
+    finds_rows: whether micro-batches contain the positions of their targets.
+    """
+
+    def __init__(
+        self,
+        data: Updates,
+        vocabulary: int,
+        micro_batch: int,
+        rank: int = 0,
+        processes: int = 1,
+        finds_rows: bool = False,
+    ) -> None:
         self.data, self.vocabulary, self.micro_batch = data, vocabulary, micro_batch
-        self.rank, self.processes = rank, processes
+        self.rank, self.processes, self.finds_rows = rank, processes, finds_rows
 
     def __getitem__(self, number: int) -> Prepared:
         chosen = self.data.update(number)
         counts = torch.from_numpy(self.data.counts(chosen, self.vocabulary))
         batches = list(self.data.cut(self.data.share(chosen, self.rank, self.processes), self.micro_batch))
-        return Prepared(counts, self.data.targets(chosen), batches or [self._idle(chosen)])
+        batches = batches or [self._idle(chosen)]
+        if self.finds_rows:
+            batches = [batch.with_rows(self.vocabulary) for batch in batches]
+        return Prepared(counts, self.data.targets(chosen), batches)
 
     def _idle(self, chosen) -> Batch:
         """Return a batch without targets, for a process with no data in this step: the others wait for its zero gradient."""

@@ -42,6 +42,8 @@ class Criterion:
     and handles frozen rows. State that a criterion carries from batch to batch belongs in state_dict().
     """
 
+    reads_rows = True  # whether the loss uses Batch.rows
+
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         self.model, self.objective = model, objective
 
@@ -50,7 +52,8 @@ class Criterion:
 
         forward: the model, wrapped for distributed training.
         """
-        return self.objective.loss(forward(*batch.inputs), self.model.embedding, batch.targets, inputs=batch.inputs)
+        hidden = forward(*batch.inputs)
+        return self.objective.loss(hidden, self.model.embedding, batch.targets, inputs=batch.inputs, rows=batch.rows)
 
     def count(self, batch: Batch) -> Tensor:
         """Return the number of targets in the batch's NLL."""
@@ -87,13 +90,13 @@ class Carried(Criterion):
         output = forward(inputs, self._carried(columns))
         kept = batch.targets != self.objective.facts.pad
         self._carry(columns, output.carried, kept)
-        loss, nll = self._likelihood(output.hidden, batch.targets, kept)
+        loss, nll = self._likelihood(output.hidden, batch, kept)
         return SummedLoss(loss + self.model.penalty(output, kept) if torch.is_grad_enabled() else loss, nll)
 
-    def _likelihood(self, hidden: Tensor, targets: Tensor, kept: Tensor) -> SummedLoss:
+    def _likelihood(self, hidden: Tensor, batch: Batch, kept: Tensor) -> SummedLoss:
         if not self.is_mixture:
-            return self.objective.loss(*self.model.softmax(hidden), targets)
-        nll = self.model.nll(hidden, targets)[kept].sum()
+            return self.objective.loss(*self.model.softmax(hidden), batch.targets, rows=batch.rows)
+        nll = self.model.nll(hidden, batch.targets)[kept].sum()
         return SummedLoss(nll, nll.detach())
 
     def _carried(self, columns: Tensor) -> Tensor:
@@ -136,6 +139,8 @@ class Carried(Criterion):
 class ClassScores(Criterion):
     """Cross-entropy of document classes. An objective acts only through penalties and frozen rows."""
 
+    reads_rows = False
+
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)
         # The objective freeze overrides gate(), which returns None if it only freezes rows. So loss() checks the gate.
@@ -164,6 +169,8 @@ class ClassScores(Criterion):
 
 class NegativeSampling(Criterion):
     """Negative-sampling loss of skip-gram. An objective acts only on the embedding matrix itself."""
+
+    reads_rows = False
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)

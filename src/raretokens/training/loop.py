@@ -12,7 +12,7 @@ from accelerate.utils import gather_object
 from torch import nn
 
 from raretokens.errors import UserError
-from raretokens.loss.objective import Objective, keep_frozen_rows
+from raretokens.loss.objective import Objective, keep_frozen_rows, read_numbers
 from raretokens.loss.terms import SummedLoss
 from raretokens.training import rule
 from raretokens.training.batches import Batch, Prepared, PreparedUpdates, Updates, loaded
@@ -94,13 +94,19 @@ class Trainer:
     def _prepared(self, numbers: range) -> Iterator[Prepared]:
         main, how = self.accelerator, self.execution
         updates = PreparedUpdates(
-            self.updates, len(self.embedding), how.micro_batch, main.process_index, main.num_processes
+            self.updates,
+            len(self.embedding),
+            how.micro_batch,
+            main.process_index,
+            main.num_processes,
+            finds_rows=main.device.type != "cpu" and self.criterion.reads_rows,
         )
         return loaded(updates, numbers, how.workers, main.device)
 
     def _one_update(self, prepared: Prepared) -> tuple[dict, int]:
         device, targets = self.accelerator.device, prepared.targets
-        self.objective.begin_update(prepared.counts.to(device, non_blocking=True))
+        counts = prepared.counts if self.objective.counts_on_host else prepared.counts.to(device, non_blocking=True)
+        self.objective.begin_update(counts)
         # The loss is the sum over all processes divided by the step's targets. It does not depend on the number of
         # micro-batches or processes.
         share = self.accelerator.num_processes / targets
@@ -116,18 +122,12 @@ class Trainer:
                     total = total if penalty is None else total + penalty
                 self.accelerator.backward(total)
         rate = self._step(targets)
-        loss, nll = (self.accelerator.reduce(sums, "sum") / targets).tolist()
-        loss += 0.0 if penalty is None else float(penalty.detach())
-        self._check_finite(f"the loss of update {self.update + 1}", loss)
-        row = {
-            "update": self.update + 1,
-            "loss": loss,
-            "nll": nll,
-            "lr": rate,
-            **self.objective.report(),
-            "valid_nll": None,
-        }
-        return row, targets
+        loss, nll = self.accelerator.reduce(sums, "sum") / targets
+        row = {"update": self.update + 1, "loss": loss, "nll": nll, "lr": rate, **self.objective.report()}
+        row = read_numbers({**row, "penalty": penalty})  # the only wait for a GPU in a step
+        row["loss"] += row.pop("penalty") or 0.0
+        self._check_finite(f"the loss of update {self.update + 1}", row["loss"])
+        return {**row, "valid_nll": None}, targets
 
     def _check_finite(self, what: str, value: float) -> None:
         """Raise UserError if the value is not finite, after writing the log so far."""

@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 from raretokens.errors import UserError
 from raretokens.loss.loop import Loop
-from raretokens.loss.objective import Objective
+from raretokens.loss.objective import Objective, read_numbers
 from raretokens.transformers.model_loss import ModelLoss, try_model
 from raretokens.transformers.output_embedding import (
     IGNORED,
@@ -185,7 +185,7 @@ class ObjectiveTrainer(Trainer):
         return type(self.loop.objective).optimizer is not Objective.optimizer
 
     def log(self, logs: dict[str, float], *arguments: Any) -> None:
-        super().log({**logs, **(self.loop.objective.report() if "loss" in logs else {})}, *arguments)
+        super().log({**logs, **(read_numbers(self.loop.objective.report()) if "loss" in logs else {})}, *arguments)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
