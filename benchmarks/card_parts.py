@@ -348,7 +348,10 @@ def _trainer(
     """The Trainer of a model config; its state is in `folder`, from which it resumes."""
     import throughput
 
+    from raretokens.training.run import float32_products
+
     torch.manual_seed(1)
+    float32_products(torch.device(setting.device))
     work = setting.work(size) if isinstance(size, str) else size
     data = throughput.text(work, WARM_UP + TIMED, folder)
     execution = throughput.Execution(micro_batch=micro_batch, workers=workers)

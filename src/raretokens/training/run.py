@@ -24,6 +24,7 @@ from raretokens.training.observer import Observer
 from raretokens.training.state import State, fingerprint
 
 COMPILER = "inductor"  # backend of torch.compile
+FLOAT32_PRODUCTS = "ieee"  # on a GPU: "ieee" or "tf32", which has 10 bits of mantissa
 WEIGHTS = "model.safetensors"
 SLOWER = 1.2  # least time of bfloat16 divided by float32 that causes a warning
 PRODUCTS = 4  # timed matrix products; the first one compiles
@@ -72,6 +73,7 @@ def train(
     state = State(scratch / f"{run.task}-{run.name}-{mark}", rank)
     torch.manual_seed(run.seed + 1000 * rank)  # processes see different sequences and need different dropout masks
     about = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": updates.updates_per_epoch}
+    about |= float32_products(accelerator.device)
     outputs = Outputs(into, about | objective.about(), rank == 0)
     name = f"{run.task}/{run.name}"
     criterion = getattr(task, "criterion", Criterion)(model, objective)
@@ -125,6 +127,19 @@ def process(precision: str, execution: Execution) -> Accelerator:
         cpu=not torch.cuda.is_available(),
         dynamo_backend=COMPILER if execution.compile else "no",
     )
+
+
+def float32_products(device: torch.device) -> dict[str, str]:
+    """Set the arithmetic of float32 products, convolutions and recurrent layers on a GPU, and return its entry of training.json.
+
+    Torch's defaults differ between these operations. On other devices nothing is set, because there is only one arithmetic.
+    """
+    if device.type != "cuda":
+        return {}
+    operations = torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn
+    for operation in operations:
+        operation.fp32_precision = FLOAT32_PRODUCTS
+    return {"float32_products": FLOAT32_PRODUCTS}
 
 
 def _slow(precision: str, device: torch.device) -> list[str]:
