@@ -199,6 +199,7 @@ def one_of_two(rank: int, port: int, folder, results) -> None:
     for task, name, settings in TOGETHER:
         trained = trainer(folder, task, name, **settings)
         trained.run()
+        assert not trained.wrapped.will_sync_module_buffers()  # the positions are constant
         ended[task, name, str(settings)] = weights(trained), trained.rows
         trained.accelerator.wait_for_everyone()
         trained.state.remove()

@@ -6,6 +6,7 @@ from types import ModuleType
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
 from torch import nn
 
 from raretokens.errors import UserError
@@ -126,6 +127,8 @@ def process(precision: str, execution: Execution) -> Accelerator:
         mixed_precision="bf16" if precision == "bfloat16" else "no",
         cpu=not torch.cuda.is_available(),
         dynamo_backend=COMPILER if execution.compile else "no",
+        # Buffers are constant (positions), except in models with batch normalisation, which train on one process.
+        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
 
 
