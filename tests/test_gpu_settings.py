@@ -1,8 +1,68 @@
-"""Settings that act on a GPU."""
+"""Settings that act on a GPU: compilation without breaks in the graph, and one arithmetic for float32 products."""
 
+import random
+from pathlib import Path
+
+import pytest
 import torch
+from accelerate import Accelerator
+from accelerate.utils import TorchDynamoPlugin
+from torch._dynamo.testing import CompileCounter
 
+from raretokens.models.registry import build, compiles
 from raretokens.training import run
+from raretokens.training.config import Execution
+
+N, LONGEST = 50, 40
+COMPILED = ["decoder", "encoder_decoder"]
+
+
+def batch(architecture: str, sentences: int, *lengths: int) -> list[torch.Tensor]:
+    sides = lengths if architecture == "encoder_decoder" else lengths[:1]
+    return [torch.randint(4, N, (sentences, length)) for length in sides]
+
+
+def small(architecture: str) -> torch.nn.Module:
+    shape = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "activation": "relu"}
+    return build(architecture, shape | {"dropout": 0.1, "attention_dropout": 0.1}, N, LONGEST)
+
+
+@pytest.mark.parametrize("architecture", COMPILED)
+def test_a_model_is_one_graph_as_accelerate_wraps_it(architecture, other_accelerator):
+    plugin = TorchDynamoPlugin(backend="eager", fullgraph=True)
+    accelerator = Accelerator(cpu=True, mixed_precision="bf16", dynamo_plugin=plugin)
+    torch.compiler.reset()
+    wrapped = accelerator.prepare(small(architecture))
+    hidden = wrapped(*batch(architecture, 3, 7, 9))  # raises where the graph breaks
+    accelerator.backward(hidden.square().mean())
+    assert hidden.dtype == torch.float32
+
+
+@pytest.mark.parametrize("architecture", COMPILED)
+def test_batches_of_all_shapes_share_two_graphs(architecture):
+    torch.compiler.reset()
+    counter, numbers = CompileCounter(), random.Random(1)
+    model = torch.compile(small(architecture), backend=counter)
+    for _ in range(40):
+        model(*batch(architecture, *(numbers.randint(2, LONGEST) for _ in range(3))))
+    assert counter.frame_count <= 2
+
+
+@pytest.mark.parametrize("wanted, has_gpu, architecture, is_compiled", [
+    ("auto", True, "decoder", True), ("auto", True, "awd_lstm", False), ("auto", False, "decoder", False),
+    (False, True, "decoder", False), (True, False, "awd_lstm", True),
+])  # fmt: skip
+def test_models_are_compiled_on_a_gpu_where_that_works(monkeypatch, wanted, has_gpu, architecture, is_compiled):
+    monkeypatch.setattr(run, "Accelerator", lambda **settings: settings)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    settings = run.process("bfloat16", Execution(compile=wanted), architecture)
+    assert settings["dynamo_backend"] == (run.COMPILER if is_compiled else "no") and settings["cpu"] is not has_gpu
+
+
+def test_the_declared_architectures_are_those_that_compile():
+    files = Path(run.__file__).parents[1].glob("models/*.py")
+    architectures = [path.stem for path in files if "\nMODEL = " in path.read_text(encoding="utf-8")]
+    assert sorted(filter(compiles, architectures)) == COMPILED
 
 
 def test_float32_products_have_one_arithmetic_on_a_gpu(monkeypatch):

@@ -83,7 +83,7 @@ def test_alpha_is_of_every_text_that_is_encoded(folder, tmp_path):
     [
         ("lunch: torchrun", "lunch: unknown key (value 'torchrun'); the nearest is launch"),
         ("micro_batch: 0", "micro_batch: 0 is not allowed: input should be greater than 0"),
-        ("compile: 3", "compile: 3 is not allowed: input should be a valid boolean"),
+        ("compile: 3", "compile: 3 is not allowed: input should be a valid boolean, or input should be 'auto'"),
         ("launch: [", "not YAML"),
     ],
 )

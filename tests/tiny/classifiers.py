@@ -60,7 +60,7 @@ def classifier(folder: Path, task: str, name: str, *, dropout: float = 0.0, dtyp
               shape=shape, seed=1, options=options)  # fmt: skip
     job, file = Job(run=run, training=recipe, groups=Groups(fractions=[0.3, 0.5, 0.2])), load(task)
     execution = Execution(micro_batch, save_updates=save_updates)
-    accelerator = process(recipe.precision, execution)
+    accelerator = process(recipe.precision, execution, run.architecture)
     model = build_model(run.architecture, shape, N, PIXELS)
     objective = build(name, trainer.facts(folder), **options)
     state = State(folder / f"scratch/{task}-{name}")

@@ -52,5 +52,5 @@ def trainer(folder: Path, architecture: str, name: str = "mle", *, dropout: floa
     objective = build(name, known, **options)
     data = Columns(tokens, 16, 4, seed=1), Columns(tokens[:200], 16, 10)
     return recorded(Trainer(name, model, objective, recipe, *data, State(folder / f"{architecture}-{name}"), execution,
-                            process(recipe.precision, execution), Outputs(folder / "out", {}),
+                            process(recipe.precision, execution, architecture), Outputs(folder / "out", {}),
                             criterion=Carried(model, objective)))  # fmt: skip

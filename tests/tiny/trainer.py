@@ -48,7 +48,7 @@ def trainer(folder: Path, task: str, name: str, *, dropout: float = 0.0, dtype: 
     recipe = TRAINING | {key: options.pop(key) for key in Training.model_fields if key in options}
     recipe = Training(**{"validate_every": recipe["steps"], **recipe})
     execution = Execution(micro_batch, workers, compile, save_updates=save_updates)
-    accelerator = process(recipe.precision, execution)
+    accelerator = process(recipe.precision, execution, ARCHITECTURES[task])
     rank = accelerator.process_index
     shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "activation": "relu"}
     shape |= {"dropout": dropout, "attention_dropout": dropout}

@@ -22,6 +22,7 @@ SHAPE = {
     "attention_dropout": "probability",
     "activation": ["relu", "gelu"],
 }
+COMPILES = True
 
 
 class Decoder(nn.Module):

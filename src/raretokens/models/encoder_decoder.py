@@ -21,6 +21,7 @@ SHAPE = {
     "attention_dropout": "probability",
     "activation": ["relu", "gelu"],
 }
+COMPILES = True
 
 
 class EncoderDecoder(nn.Module):

@@ -6,7 +6,8 @@ Each file declares
 * MODEL: a torch module with a parameter `embedding`, built from the number of token types, `positions` (the longest sequence) and
   the shape, which maps ids to final hidden states;
 * flops_per_token(shape, vocabulary, positions);
-* TIME, optionally: why the training time does not follow from the number of operations.
+* TIME, optionally: why the training time does not follow from the number of operations;
+* COMPILES, optionally: True if torch.compile makes one graph of the model, and at most one more for all other input shapes.
 """
 
 from collections.abc import Mapping
@@ -52,6 +53,11 @@ def flops_per_token(architecture: str, shape: Mapping[str, Any], vocabulary: int
     utilisation is comparable across methods.
     """
     return _module(architecture).flops_per_token(shape, vocabulary, positions)
+
+
+def compiles(architecture: str) -> bool:
+    """Return whether the model is compiled on a GPU by default."""
+    return getattr(_module(architecture), "COMPILES", False)
 
 
 def _module(architecture: str) -> Any:

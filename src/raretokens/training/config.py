@@ -60,7 +60,7 @@ class TrainJob(Section):
 class Execution:
     micro_batch: int = 2048  # tokens per forward and backward pass
     workers: int = 0  # processes that prepare batches; 0: the training process prepares them
-    compile: bool = False  # whether to use torch.compile
+    compile: bool | Literal["auto"] = False  # use torch.compile; auto: on a GPU, if the architecture compiles
     save_seconds: float = 120.0  # seconds between two saves of the resumable state
     save_updates: int = 0  # training steps between two saves, instead of seconds, if positive
 

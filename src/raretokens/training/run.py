@@ -12,7 +12,7 @@ from torch import nn
 from raretokens.errors import UserError
 from raretokens.files import failure
 from raretokens.loss.facts import Facts, facts
-from raretokens.models.registry import build, load_weights
+from raretokens.models.registry import build, compiles, load_weights
 from raretokens.objectives.building import build as build_objective
 from raretokens.tokenization.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.batches import Updates, check_size
@@ -67,7 +67,7 @@ def train(
     objective = build_objective(
         run.objective, _facts(job, vocabulary, updates, model.embedding.shape[1]), **run.options
     )
-    accelerator = process(training.precision, execution)
+    accelerator = process(training.precision, execution, run.architecture)
     rank = accelerator.process_index
     read = [*tokens.glob("*.bin"), tokens / VOCABULARY, *([start / WEIGHTS] if start else [])]
     mark = fingerprint(told + torch.__version__.encode(), sorted(read))
@@ -121,12 +121,15 @@ def to_the_end(trainer: Trainer) -> None:
     raise UserError(f"{trainer.name}: {why}; {trainer.state.left()}; start again to resume")
 
 
-def process(precision: str, execution: Execution) -> Accelerator:
+def process(precision: str, execution: Execution, architecture: str) -> Accelerator:
     """Return the Accelerator of this process, with its device and its rank among the processes of the run."""
+    has_gpu, is_compiled = torch.cuda.is_available(), execution.compile
+    if is_compiled == "auto":
+        is_compiled = has_gpu and compiles(architecture)
     return Accelerator(
         mixed_precision="bf16" if precision == "bfloat16" else "no",
-        cpu=not torch.cuda.is_available(),
-        dynamo_backend=COMPILER if execution.compile else "no",
+        cpu=not has_gpu,
+        dynamo_backend=COMPILER if is_compiled else "no",
         # Buffers are constant (positions), except in models with batch normalisation, which train on one process.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )

@@ -50,7 +50,8 @@ class Machine(Strict):
     decoding_batch: PositiveInt = Field(default_factory=lambda: 16384 if device() == "cuda" else 1024)
     # Data-loader processes that prepare batches in advance; 0: the training process prepares them.
     workers: NonNegativeInt = Field(default_factory=lambda: 2 if device() == "cuda" else 0)
-    compile: bool = False  # use torch.compile for the model
+    # Use torch.compile for the model; auto: on a GPU, if the architecture is declared to compile.
+    compile: bool | Literal["auto"] = "auto"
     save_seconds: PositiveFloat = 120.0  # seconds between two saves of the resumable state
     save_updates: NonNegativeInt = 0  # if positive, training steps between two saves, instead of save_seconds
     report_seconds: NonNegativeFloat = 5.0  # minimum seconds between two progress lines
