@@ -8,6 +8,7 @@ needs them.
 import gc
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 from ceilings import ceilings as measured_ceilings
 from measuring import clock, peak_bytes, reset_peak
 from synchronisations import Synchronising
+from torch.utils._python_dispatch import TorchDispatchMode
 from workload import Workload
 
 from raretokens.objectives.registry import known
@@ -26,10 +28,12 @@ MICRO_BATCH, WORKERS = 65536, 2  # as machine.yaml has them on a GPU
 WARM_UP, TIMED = 3, 5  # training steps before and within a round
 TINY = {"lm": "demo/lm/demo", "nmt": "demo/nmt/base", "recurrent": "demo/recurrent/awd"}
 TINY_TOKENS = 128
-SIZES = (  # model config, objective
+SIZES = (  # model config, objective, whether compiled
     ("paper/lm/gpt2m", "mle"), ("paper/lm/gpt2m", "agg"), ("paper/lm/lmw6", "agg"), ("paper/nmt/base", "mle"),
     ("paper/nmt/base", "agg"), ("paper/nmt/big", "mle"), ("paper/recurrent/awd-wt2", "mle"),
+    ("paper/lm/gpt2m", "agg", "compiled"), ("paper/nmt/base", "mle", "compiled"),
 )  # fmt: skip
+ATTENTION = "_scaled_dot_product_"  # beginning of the names of the fused kernels
 LOSSES = (
     "products",
     "compiled",
@@ -155,6 +159,45 @@ def _synchronised(setting: Setting, name: str) -> Iterator[Row]:
     yield Row(name, "synchronisations", sum(seen.counts.values()), "a step", note)
 
 
+class AttentionKernels(TorchDispatchMode):
+    """Counts the calls of each attention kernel in forward passes, with and without a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[tuple[str, bool]] = Counter()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, kwargs = function._schema.name.removeprefix("aten::"), kwargs or {}
+        if name.startswith(ATTENTION) and not name.endswith("backward"):
+            masks = (args[place] for place, one in enumerate(function._schema.arguments[: len(args)]) if _is_mask(one))
+            has_mask = any(mask is not None for mask in (*masks, kwargs.get("attn_mask"), kwargs.get("attn_bias")))
+            self.counts[name.removeprefix(ATTENTION), has_mask] += 1
+        return function(*args, **kwargs)
+
+
+def _is_mask(argument: Any) -> bool:
+    return argument.name in ("attn_mask", "attn_bias")
+
+
+def attention(setting: Setting) -> Iterator[Row]:
+    """The attention kernels of a micro-batch. Torch's flash kernel takes no mask, and the math kernel is slow on a GPU."""
+    return each([("paper/lm/gpt2m", "mle"), ("paper/nmt/base", "mle")], _attended, setting)
+
+
+def _attended(setting: Setting, case: tuple[str, str]) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = _trainer(setting, *case, Path(folder), workers=0)
+        batch = next(iter(trainer._prepared(range(1)))).batches[0]
+        with AttentionKernels() as seen:
+            trainer._losses(trainer.wrapped, batch)
+    for (name, has_mask), count in seen.counts.items():
+        yield Row(_name(case), name, count, "calls", "with a mask" if has_mask else "without a mask")
+    is_fused = setting.device == "cpu" or all("math" not in name for name, _ in seen.counts) and seen.counts
+    is_flash = setting.device == "cpu" or any(name.startswith(("flash", "cudnn")) for name, _ in seen.counts)
+    right = "yes" if is_fused and is_flash else "no"
+    yield Row(_name(case), "kernels", sum(seen.counts.values()), "calls", f"right: {right}; 0 is the math kernel")
+
+
 class _warned:
     """A context in which torch's own reports of synchronisations on a GPU are collected."""
 
@@ -234,16 +277,17 @@ def steps(setting: Setting) -> Iterator[Row]:
     return each(SIZES, _stepped, setting)
 
 
-def _stepped(setting: Setting, case: tuple[str, str]) -> Iterator[Row]:
+def _stepped(setting: Setting, case: tuple[str, ...]) -> Iterator[Row]:
     from raretokens.models.registry import flops_per_token
     from raretokens.pipeline.machine.cards import find_card
 
     card = find_card(torch.cuda.get_device_name()) if setting.device == "cuda" else None
-    timed = 1 if setting.is_tiny else TIMED
+    timed, (size, objective, *how) = 1 if setting.is_tiny else TIMED, case
     base = reset_peak(setting.device)
     with tempfile.TemporaryDirectory() as folder:
-        trainer = _trainer(setting, *case, Path(folder))
-        training, work = trainer.training, setting.work(case[0])
+        # Compilers take minutes on a CPU.
+        trainer = _trainer(setting, size, objective, Path(folder), compile=bool(how) and not setting.is_tiny)
+        training, work = trainer.training, setting.work(size)
         done = _steps(trainer, WARM_UP + setting.rounds * timed)
         for _ in range(WARM_UP):
             next(done)
@@ -344,6 +388,7 @@ def _trainer(
     folder: Path,
     micro_batch: int = MICRO_BATCH,
     workers: int = WORKERS,
+    compile: bool = False,
 ) -> Any:
     """The Trainer of a model config; its state is in `folder`, from which it resumes."""
     import throughput
@@ -354,7 +399,7 @@ def _trainer(
     float32_products(torch.device(setting.device))
     work = setting.work(size) if isinstance(size, str) else size
     data = throughput.text(work, WARM_UP + TIMED, folder)
-    execution = throughput.Execution(micro_batch=micro_batch, workers=workers)
+    execution = throughput.Execution(micro_batch=micro_batch, workers=workers, compile=compile)
     return throughput.ours(objective, work, data, execution, setting.device, folder)
 
 

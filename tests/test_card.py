@@ -74,12 +74,15 @@ def test_every_part_runs_without_pydantic_ctranslate2_and_network(tmp_path):
         ("decoding", "float32", "No module named 'transformers'"),
     }
     assert {row["part"] for row in rows if row["quantity"] == "part took"} == {
-        "ceilings", "correctness", "profile", "synchronisations", "save", "loss", "decoding", "steps", "resume"
+        "ceilings", "correctness", "profile", "synchronisations", "attention", "save", "loss", "decoding", "steps", "resume"
     }  # fmt: skip
     assert {row["case"].split()[0] for row in of(rows, "correctness")} == {*known()}
     assert all(row["note"].endswith("right: yes") for row in of(rows, "correctness"))
     waits = {row["case"]: int(row["value"]) for row in of(rows, "synchronisations")}
     assert {*waits} == {*known()} and waits["mle"] <= waits["agg"]
+    calls = {row["case"]: row["note"] for row in of(rows, "attention") if row["quantity"] == "kernels"}
+    assert len(calls) == 2 and all(note.startswith("right: yes") for note in calls.values())
+    assert {"without a mask"} <= {row["note"] for row in of(rows, "attention")}
     assert all(float(row["value"]) == 0 for row in of(rows, "resume")) and len(of(rows, "resume")) == 2
     assert any("aten::" in row["case"] for row in of(rows, "profile"))
     assert all(row["value"] for part in ("ceilings", "save", "steps") for row in of(rows, part))
