@@ -4,7 +4,8 @@
     python benchmarks/card.py all FOLDER --device cpu --tiny        # small models on a CPU: whether every part runs
 
 1: the ceilings of the card, every objective in bfloat16 beside the CPU, a profile of one step of GPT-2 medium with AGG,
-synchronisations, attention kernels, saves; 2: the loss beside those of torch, Liger and CCE, decoding; 3: steps of the paper scale's models, resume.
+synchronisations, attention kernels, saves; 2: the loss beside those of torch, Liger and CCE, decoding; 3: steps of the paper
+scale's models, resume.
 
 A machine needs torch 2.11 or newer with numpy. Training steps also need accelerate, safetensors, psutil and PyYAML. Where
 pydantic is missing, a stand-in takes its place. Nothing is installed or downloaded. Each part runs in a process of its own.

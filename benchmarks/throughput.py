@@ -123,10 +123,11 @@ def matmul(device: str, precision: str) -> float:
 
 
 def processor(device: str) -> str:
-    """The machine; of an x86 processor also whether it has instructions for bfloat16."""
+    """The machine; of an x86 processor also whether it has instructions for bfloat16: vectors, and AMX's matrices."""
     if device == "cuda" or platform.machine() != "x86_64":
         return machine(device)
-    return f"{machine(device)}, {'with' if torch.cpu._is_avx512_bf16_supported() else 'without'} avx512_bf16"
+    found = f"{machine(device)}, {'with' if torch.cpu._is_avx512_bf16_supported() else 'without'} avx512_bf16"
+    return found + (" and AMX" if torch.cpu._is_amx_tile_supported() else "")
 
 
 def compare(
