@@ -207,7 +207,7 @@ def kernels_of(device: str) -> Iterator[None]:
                 patch.object(F, "scaled_dot_product_attention", _fused_attention),
                 patch.object(F, "dropout", _fused_dropout),
                 patch.object(gated_cross_entropy, "CHUNK", gated_cross_entropy.CHUNK_CUDA),
-                patch.object(chunks, "_softmax", _softmax_on_a_gpu),
+                patch.object(chunks, "_is_gpu", lambda _: True),
             ):
                 yield
     finally:
@@ -234,8 +234,3 @@ def _fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tenso
 
 def _fused_dropout(values: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     return torch.native_dropout(values, p, True)[0] if training and p else values
-
-
-def _softmax_on_a_gpu(logits: Tensor) -> tuple[Tensor, Tensor]:
-    normaliser = chunks._logsumexp(logits)
-    return logits.sub_(normaliser).exp_(), normaliser
