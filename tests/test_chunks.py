@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from raretokens.loss import chunks
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
-from raretokens.loss.terms import PLAIN, Gate, Terms
+from raretokens.loss.terms import PLAIN, Gate, Head, Terms
 from raretokens.pipeline.planning.operations import Counting
 
 TYPES, POSITIONS, WIDTH, PAD = 300, 90, 16, -100
@@ -37,6 +37,11 @@ def results(gate: Gate | None, dtype: torch.dtype, **more) -> list[torch.Tensor]
     return [summed.loss.detach(), summed.nll, hidden.grad, weight.grad]
 
 
+def on_a_gpu():
+    """Context in which a CPU computes as a GPU would."""
+    return patch.multiple(chunks, _is_gpu=lambda _: True)
+
+
 def separate_softmax(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     top, place = logits.max(1, keepdim=True)
     softmax = torch.softmax(logits, 1)
@@ -55,7 +60,7 @@ def test_a_softmax_in_place_changes_no_bit(gate, smoothing, dtype):
 
 @pytest.mark.parametrize("device, dtype, gate, smoothing, expected", [
     ("cuda", torch.float32, "none", 0.0, 24), ("cuda", torch.bfloat16, "none", 0.0, 30),  # 58.5 before
-    ("cuda", torch.bfloat16, "none", 0.1, 42),
+    ("cuda", torch.bfloat16, "none", 0.1, 42), ("cuda", torch.bfloat16, "agg", 0.0, 44),
     ("cpu", torch.float32, "none", 0.0, 28), ("cpu", torch.bfloat16, "none", 0.0, 34),
 ])  # fmt: skip
 def test_bytes_that_a_chunk_moves_for_each_logit(device, dtype, gate, smoothing, expected):
@@ -81,3 +86,16 @@ def strict(dispatch):
         return dispatch(self, function, types, args, kwargs)
 
     return checked
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("dtype, of_the_largest", [(torch.float64, 1e-12), (torch.bfloat16, 0.01)])
+def test_a_gpu_gets_the_gradients_of_a_cpu(gate, dtype, of_the_largest):
+    weights = torch.linspace(0.5, 1.5, TYPES)
+    cases = [{}, {"label_smoothing": 0.1, "z_loss": 0.01, "token_weight": weights}, {"head": Head(softcap=10.0)}]
+    for more in cases:
+        expected = results(gate_of(gate), dtype, **more)
+        with on_a_gpu():
+            own = results(gate_of(gate), dtype, **more)
+        for value, truth in zip(own, expected, strict=True):
+            assert (value - truth).abs().max() <= of_the_largest * truth.abs().max()

@@ -1,9 +1,12 @@
 """Chunked computation of the gated cross-entropy and its gradients.
 
 The gradients are computed in the forward pass, in buffers of one chunk, so no positions x vocabulary matrix ever exists.
-Positions whose target is not rare come first. They share one gate vector A, which multiplies the finished N x d sum once.
-The few positions with a rare target follow and are gated entry by entry. They share chunks with the other positions, because
-matrix products of a few rows are slow.
+On a CPU, positions whose target is not rare come first. They share one gate vector A, which multiplies the finished N x d sum
+once. The few positions with a rare target follow and are gated entry by entry. They share chunks with the other positions,
+because matrix products of a few rows are slow.
+
+On a GPU, the host does not know how many targets are rare, and would have to wait for the number. All positions are therefore
+gated entry by entry, in their own order.
 """
 
 import torch
@@ -50,7 +53,7 @@ class Chunks:
 
     def _order(self) -> tuple[Tensor, int]:
         """Return the positions in processing order, and the index of the first position with a rare target."""
-        if self.terms.gate is None:
+        if self.terms.gate is None or _is_gpu(self.targets):
             return torch.arange(len(self.targets), device=self.targets.device), len(self.targets)
         rare = self.terms.gate.rare[self.targets]
         others = (~rare).nonzero().squeeze(1)
@@ -124,6 +127,9 @@ class Chunks:
 
         first_rare: index of the first rare target of all positions, relative to this chunk. The target may lie in another chunk.
         """
+        if self.terms.gate is not None and _is_gpu(error):
+            self._add(self._gated_entries(column, error, low), hidden)
+            return
         size = len(hidden)
         split = min(max(first_rare, 0), size)
         self._add(low[:split], hidden[:split])
@@ -141,6 +147,16 @@ class Chunks:
         """Multiply the error of positions with a rare target by B, except at the target, in place."""
         own = error.gather(1, column)
         return error.mul_(self.terms.gate.rare_targets.to(error.dtype)).scatter_(1, column, own)
+
+    def _gated_entries(self, column: Tensor, error: Tensor, low: Tensor) -> Tensor:
+        """Multiply the error by B in rows with a rare target and by A in the other rows, except at the target.
+
+        The result is written over low, the error in the dtype of the products.
+        """
+        rare, towards_nonrare, towards_rare = self.terms.gate
+        factors = torch.where(rare[column], towards_rare.to(error.dtype), towards_nonrare.to(error.dtype))
+        own = low.gather(1, column)
+        return torch.mul(error, factors, out=low).scatter_(1, column, own)
 
     def _add(self, error: Tensor, hidden: Tensor) -> None:
         if error.dtype == self.exact:
