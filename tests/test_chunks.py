@@ -51,11 +51,19 @@ def separate_softmax(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_softmax_in_place_changes_no_bit(gate, smoothing, dtype):
+def test_neither_a_softmax_in_place_nor_fewer_columns_change_a_bit(gate, smoothing, dtype):
     own = results(gate_of(gate), dtype, label_smoothing=smoothing)
-    with patch.object(chunks, "_softmax", separate_softmax):
+    with patch.object(chunks, "_softmax", separate_softmax), patch.object(chunks.Chunks, "_columns", lambda _: TYPES):
         expected = results(gate_of(gate), dtype, label_smoothing=smoothing)
     assert all(torch.equal(*pair) for pair in zip(own, expected, strict=True))
+
+
+def test_only_zeros_at_the_end_of_gate_a_spare_columns():
+    targets = torch.tensor([0, 1, 2])
+    rare, one = torch.arange(6) >= 3, torch.ones(6)
+    for towards_nonrare, columns in (([1, 1, 1, 0, 0.5, 0], 5), ([1, 1, 1, 0, 0, 0], 3), ([1, 1, 1, 0, 0, 1], 6)):
+        terms = Terms(Gate(rare, torch.tensor(towards_nonrare), one), PLAIN, None, None, None, 0.0, 0.0)
+        assert chunks.Chunks(torch.ones(3, 2), torch.ones(6, 2), targets, terms, True, 2).columns == columns
 
 
 @pytest.mark.parametrize("device, dtype, gate, smoothing, expected", [

@@ -3,7 +3,8 @@
 The gradients are computed in the forward pass, in buffers of one chunk, so no positions x vocabulary matrix ever exists.
 On a CPU, positions whose target is not rare come first. They share one gate vector A, which multiplies the finished N x d sum
 once. The few positions with a rare target follow and are gated entry by entry. They share chunks with the other positions,
-because matrix products of a few rows are slow.
+because matrix products of a few rows are slow. Types at the end of the vocabulary with A = 0 have no product with the first
+positions.
 
 On a GPU, the host does not know how many targets are rare, and would have to wait for the number. All positions are therefore
 gated entry by entry, in their own order.
@@ -42,6 +43,7 @@ class Chunks:
             self.part = None if self.left.dtype == exact else torch.empty_like(weight, dtype=self.left.dtype)
             self.grad_offset = None if terms.offset is None else torch.empty_like(terms.offset, dtype=exact)
             self.grad_bias = None if terms.head.bias is None else torch.zeros_like(terms.head.bias, dtype=exact)
+        self.columns = self._columns()
 
     def walk(self) -> None:
         """Process all positions, those with a rare target last. One chunk may contain both kinds of positions."""
@@ -52,6 +54,13 @@ class Chunks:
     def gradients(self) -> tuple[Tensor | None, ...]:
         """Return the gradients of the loss in the hidden states, the embedding matrix, the offset and the bias."""
         return self.grad_hidden, self.grad_weight, self.grad_offset, self.grad_bias
+
+    def _columns(self) -> int:
+        """Return the number of types, from the first, that get a gradient from positions whose target is not rare."""
+        if self.terms.gate is None or _is_gpu(self.weight):
+            return len(self.weight)
+        open_types = self.terms.gate.nonrare_targets.nonzero()
+        return int(open_types[-1]) + 1 if len(open_types) else 0
 
     def _order(self) -> tuple[Tensor, int]:
         """Return the positions in processing order, and the index of the first position with a rare target."""
@@ -134,7 +143,7 @@ class Chunks:
             return
         size = len(hidden)
         split = min(max(first_rare, 0), size)
-        self._add(low[:split], hidden[:split])
+        self._add(low[:split, : self.columns], hidden[:split])
         if 0 < first_rare <= size:  # the sum over positions without a rare target is now complete
             self._gate_table()
         if split < size:
@@ -161,10 +170,12 @@ class Chunks:
         return torch.mul(error, factors, out=low).scatter_(1, column, own)
 
     def _add(self, error: Tensor, hidden: Tensor) -> None:
+        """Add error^T hidden to the rows of the sum that error has columns for."""
+        types = error.shape[1]
         if self.part is None:
-            self.grad_weight.addmm_(error.T, hidden)
+            self.grad_weight[:types].addmm_(error.T, hidden)
         elif len(error):
-            self.grad_weight += torch.mm(error.T, hidden, out=self.part)
+            self.grad_weight[:types] += torch.mm(error.T, hidden, out=self.part[:types])
 
 
 def _apply(head: Head, logits: Tensor, wants_slope: bool) -> Tensor | None:
