@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from raretokens.loss import chunks
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
-from raretokens.loss.terms import PLAIN, Gate, Head, Terms
+from raretokens.loss.terms import PLAIN, Candidates, Gate, Head, Terms, Unlikelihood
 from raretokens.pipeline.planning.operations import Counting
 
 TYPES, POSITIONS, WIDTH, PAD = 300, 90, 16, -100
@@ -37,9 +37,9 @@ def results(gate: Gate | None, dtype: torch.dtype, **more) -> list[torch.Tensor]
     return [summed.loss.detach(), summed.nll, hidden.grad, weight.grad]
 
 
-def on_a_gpu():
+def on_a_gpu(**values):
     """Context in which a CPU computes as a GPU would."""
-    return patch.multiple(chunks, _is_gpu=lambda _: True)
+    return patch.multiple(chunks, _is_gpu=lambda _: True, **values)
 
 
 def separate_softmax(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -98,12 +98,51 @@ def strict(dispatch):
 
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("dtype, of_the_largest", [(torch.float64, 1e-12), (torch.bfloat16, 0.01)])
-def test_a_gpu_gets_the_gradients_of_a_cpu(gate, dtype, of_the_largest):
+@pytest.mark.parametrize("way", ["eager", "fused"])
+def test_a_gpu_gets_the_gradients_of_a_cpu(gate, dtype, of_the_largest, way):
+    """Also where the compiled function, which is not compiled here, lacks a term."""
     weights = torch.linspace(0.5, 1.5, TYPES)
     cases = [{}, {"label_smoothing": 0.1, "z_loss": 0.01, "token_weight": weights}, {"head": Head(softcap=10.0)}]
     for more in cases:
         expected = results(gate_of(gate), dtype, **more)
-        with on_a_gpu():
+        with on_a_gpu(FUSED=way == "fused", _compiled=lambda: chunks._errors):
             own = results(gate_of(gate), dtype, **more)
         for value, truth in zip(own, expected, strict=True):
             assert (value - truth).abs().max() <= of_the_largest * truth.abs().max()
+
+
+def test_the_compiled_function_is_one_graph_and_a_second_one_for_the_last_chunk():
+    """The outer function is closed to the compiler, and the inner one is compiled nevertheless."""
+    graphs = []
+
+    def counted(graph, _inputs):
+        graphs.append(graph)
+        return graph
+
+    torch.compiler.reset()
+    compiled = torch.compile(chunks._errors, backend=counted, fullgraph=True)
+    expected = results(gate_of("agg"), torch.bfloat16, label_smoothing=0.1)
+    for _ in range(2):
+        with on_a_gpu(FUSED=True, _compiled=lambda: compiled):
+            own = results(gate_of("agg"), torch.bfloat16, label_smoothing=0.1)
+    assert len(graphs) == 2
+    assert all(
+        (value - truth).abs().max() <= 0.01 * truth.abs().max() for value, truth in zip(own, expected, strict=True)
+    )
+
+
+def test_the_compiled_function_is_left_where_it_lacks_a_term():
+    hidden, weight, targets = torch.ones(4, 2), torch.ones(6, 2), torch.zeros(4, dtype=torch.int64)
+    plain = Terms(None, PLAIN, None, None, None, 0.1, 0.1)
+    candidates = Candidates(Unlikelihood(), targets[None], PAD)
+    changes = [{}, {"head": Head(scale=0.5)}, {"offset": torch.ones(4)}, {"candidates": candidates}]
+
+    def is_fused(terms: Terms, wants_gradient: bool = True) -> bool:
+        return chunks.Chunks(hidden, weight, targets, terms, wants_gradient, 2).is_fused
+
+    assert not is_fused(plain)
+    with on_a_gpu(FUSED=True):
+        assert [is_fused(plain._replace(**change)) for change in changes] == [True, False, False, False]
+        assert not is_fused(plain, wants_gradient=False)
+    with patch.object(chunks, "FUSED", True):  # a CPU keeps its bits
+        assert not is_fused(plain)

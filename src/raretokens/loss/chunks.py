@@ -7,13 +7,18 @@ because matrix products of a few rows are slow. Types at the end of the vocabula
 positions.
 
 On a GPU, the host does not know how many targets are rare, and would have to wait for the number. All positions are therefore
-gated entry by entry, in their own order.
+gated entry by entry, in their own order. With FUSED, one compiled function does all that lies between the matrix products.
 """
+
+from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
 
-from raretokens.loss.terms import Head, Terms
+from raretokens.loss.terms import PLAIN, Gate, Head, Terms
+
+FUSED = False  # whether a GPU runs the compiled function; its speed on a GPU has not been measured
 
 
 class Chunks:
@@ -44,12 +49,17 @@ class Chunks:
             self.grad_offset = None if terms.offset is None else torch.empty_like(terms.offset, dtype=exact)
             self.grad_bias = None if terms.head.bias is None else torch.zeros_like(terms.head.bias, dtype=exact)
         self.columns = self._columns()
+        self.is_fused = wants_gradient and FUSED and _is_gpu(hidden) and dtype != torch.float16 and _is_plain(terms)
 
     def walk(self) -> None:
         """Process all positions, those with a rare target last. One chunk may contain both kinds of positions."""
         order, first_rare = self._order()
         for start in range(0, len(order), self.chunk):
-            self._chunk(order[start : start + self.chunk], first_rare - start)
+            rows = order[start : start + self.chunk]
+            if self.is_fused:
+                self._fused_chunk(rows)
+            else:
+                self._chunk(rows, first_rare - start)
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         """Return the gradients of the loss in the hidden states, the embedding matrix, the offset and the bias."""
@@ -99,6 +109,19 @@ class Chunks:
         self.loss += self._weighted(loss, column).sum()
         if self.grad_weight is not None:
             self._gradients(rows, column, self._less_target(error, column), slope, first_rare)
+
+    def _fused_chunk(self, rows: Tensor) -> None:
+        """Add one chunk to loss and gradients, with one compiled function between the matrix products."""
+        terms, hidden = self.terms, self.left[rows]
+        product = torch.mm(hidden, self.weight.T, out=self.product[: len(rows)])
+        column = self.targets[rows, None]
+        loss, nll, gated = _compiled()(
+            product, column, terms.gate, terms.token_weight, terms.smoothing, terms.z_loss, self.exact
+        )
+        self.loss += loss
+        self.nll += nll
+        self.grad_hidden[rows] = product @ self.right
+        self._add(gated, hidden)
 
     def _logits(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the logits (rows x N) and their derivative in hidden embedding^T, or None if that is 1 everywhere."""
@@ -176,6 +199,58 @@ class Chunks:
             self.grad_weight[:types].addmm_(error.T, hidden)
         elif len(error):
             self.grad_weight[:types] += torch.mm(error.T, hidden, out=self.part[:types])
+
+
+def _is_plain(terms: Terms) -> bool:
+    """Return whether the compiled function has all terms of the loss."""
+    return terms.head == PLAIN and terms.offset is None and terms.candidates is None
+
+
+@cache
+def _compiled() -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+    return torch.compile(_errors)
+
+
+def _errors(
+    product: Tensor,
+    column: Tensor,
+    gate: Gate | None,
+    token_weight: Tensor | None,
+    smoothing: float,
+    z_loss: float,
+    exact: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Replace the logits by the loss's gradient in them; return the sums of loss and NLL, and the gated gradient.
+
+    Compiled, this function reads the logits twice and writes them once, or twice with a gate.
+
+    Args:
+        product: logits, rows x N, in the dtype of the matrix products.
+        column: targets, rows x 1.
+        gate, token_weight, smoothing, z_loss: as in Terms.
+        exact: dtype of sums.
+    """
+    logits = product.to(exact)
+    types = logits.shape[1]
+    normaliser = logits.logsumexp(1, keepdim=True)
+    nll = loss = normaliser - logits.gather(1, column)
+    if smoothing:
+        loss = (1 - smoothing) * nll + smoothing * (normaliser - logits.mean(1, keepdim=True))
+    is_target = torch.arange(types, device=column.device) == column
+    error = (logits - normaliser).exp()
+    if z_loss:
+        loss = loss + z_loss * normaliser.square()
+        error = error * (1.0 + 2.0 * z_loss * normaliser)
+    error = error - smoothing / types - (1 - smoothing) * is_target.to(exact)
+    if token_weight is not None:
+        factor = token_weight.detach()[column].to(exact)
+        loss, error = loss * factor, error * factor
+    gated = product
+    if gate is not None:
+        factors = torch.where(gate.rare[column], gate.rare_targets, gate.nonrare_targets).to(exact)
+        gated = (error * torch.where(is_target, 1.0, factors)).to(product.dtype)
+    product.copy_(error)
+    return loss.sum(), nll.sum(), gated
 
 
 def _apply(head: Head, logits: Tensor, wants_slope: bool) -> Tensor | None:
