@@ -58,12 +58,13 @@ def test_neither_a_softmax_in_place_nor_fewer_columns_change_a_bit(gate, smoothi
     assert all(torch.equal(*pair) for pair in zip(own, expected, strict=True))
 
 
-def test_only_zeros_at_the_end_of_gate_a_spare_columns():
+@pytest.mark.parametrize("open_types, columns", [([], 64), ([63], 64), ([64], 128), ([0, 149], 192), ([199], 200)])
+def test_only_zeros_at_the_end_of_gate_a_spare_columns(open_types, columns):
+    towards_nonrare = torch.zeros(200)
+    towards_nonrare[open_types] = 0.5
+    terms = Terms(Gate(torch.ones(200) > 0, towards_nonrare, torch.ones(200)), PLAIN, None, None, None, 0.0, 0.0)
     targets = torch.tensor([0, 1, 2])
-    rare, one = torch.arange(6) >= 3, torch.ones(6)
-    for towards_nonrare, columns in (([1, 1, 1, 0, 0.5, 0], 5), ([1, 1, 1, 0, 0, 0], 3), ([1, 1, 1, 0, 0, 1], 6)):
-        terms = Terms(Gate(rare, torch.tensor(towards_nonrare), one), PLAIN, None, None, None, 0.0, 0.0)
-        assert chunks.Chunks(torch.ones(3, 2), torch.ones(6, 2), targets, terms, True, 2).columns == columns
+    assert chunks.Chunks(torch.ones(3, 2), torch.ones(200, 2), targets, terms, True, 2).columns == columns
 
 
 @pytest.mark.parametrize("device, dtype, gate, smoothing, expected", [

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from raretokens.loss.terms import PLAIN, Gate, Head, Terms
 
+COLUMNS = 64  # multiple of the columns that a product computes together
 FUSED = False  # whether a GPU runs the compiled function; its speed on a GPU has not been measured
 
 
@@ -66,11 +67,15 @@ class Chunks:
         return self.grad_hidden, self.grad_weight, self.grad_offset, self.grad_bias
 
     def _columns(self) -> int:
-        """Return the number of types, from the first, that get a gradient from positions whose target is not rare."""
+        """Return the number of types, from the first, that get a gradient from positions whose target is not rare.
+
+        The number is rounded up. A product computes its last columns by other instructions, which may round otherwise.
+        """
         if self.terms.gate is None or _is_gpu(self.weight):
             return len(self.weight)
         open_types = self.terms.gate.nonrare_targets.nonzero()
-        return int(open_types[-1]) + 1 if len(open_types) else 0
+        last = int(open_types[-1]) if len(open_types) else 0
+        return min((last // COLUMNS + 1) * COLUMNS, len(self.weight))
 
     def _order(self) -> tuple[Tensor, int]:
         """Return the positions in processing order, and the index of the first position with a rare target."""
