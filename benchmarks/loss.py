@@ -2,16 +2,18 @@
 
     python benchmarks/loss.py [--shapes 2048x8192x512,...] [--dtype bfloat16] [--out benchmarks/loss-cpu.csv]
 
-Each method runs in a process of its own, one after another, in several rounds; the best round counts. Seconds are those of the
-processor on a CPU, of the device on a GPU; a pass before them (and compilation) does not count. In bfloat16, the only choice on
-a GPU, the embedding matrix and sums are float32. Memory is the peak above the inputs of one pass. Ratios are to `plain`,
-`compiled` and `ungated` of the same run. Rows of shapes that are not measured stay in the file.
+In each round every method runs one pass or more, in turn with the others. A ratio is the median over passes of the same turn. The
+denominators are `products` (time_to_floor), the fastest method of COMPETITORS (time_to_fastest), `plain`, `compiled` and
+`ungated`. Seconds are the median, of the processor on a CPU and of the device on a GPU. A pass before them, with compilation,
+does not count. In bfloat16, the only choice on a GPU, the embedding matrix and sums are float32. Memory is the peak above the
+inputs of one pass, in a process of its own. Rows of shapes that are not measured stay in the file.
 """
 
 import json
 import sys
 from collections.abc import Callable
 from functools import cache
+from statistics import median
 
 import torch
 from measuring import apart, clock, machine, parser, peak_bytes, reset_peak
@@ -19,6 +21,7 @@ from records import keep
 from torch import Tensor
 from torch.nn import functional as F
 
+from raretokens.loss import chunks
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
 from raretokens.loss.terms import Gate
 
@@ -28,10 +31,12 @@ SHAPES = {
     "cuda": "8192x8192x1024,32768x8192x1024,8192x44256x512,8192x44256x1024,32768x44256x1024,8192x267736x1024",
 }
 RARE_SHARE = 0.2  # of the types; their targets are about 2 % of the positions
-RATIOS = (
-    ("time", "seconds", "plain"), ("memory", "bytes", "plain"), ("time", "seconds", "compiled"),
-    ("time", "seconds", "ungated"), ("memory", "bytes", "ungated"),
-)  # fmt: skip
+COMPETITORS = ("plain", "compiled", "builtin", "builtin_chunked", "chunked", "liger", "cce")
+RATIOS = {  # column: the method of the denominator
+    "time_to_plain": "plain", "memory_to_plain": "plain", "time_to_floor": "products", "time_to_fastest": "fastest",
+    "time_to_compiled": "compiled", "time_to_ungated": "ungated", "memory_to_ungated": "ungated",
+}  # fmt: skip
+FLOOR_CHUNK = 1024  # positions
 WORK = 8e10  # products of a pass; a bigger one is not repeated within a round
 
 
@@ -72,6 +77,17 @@ def builtin_chunked(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) ->
 def ungated(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
     with torch.autocast(hidden.device.type, dtype=torch.bfloat16, enabled=hidden.dtype == torch.bfloat16):
         return gated_linear_cross_entropy(hidden, weight, targets).loss
+
+
+def gated_fused(hidden: Tensor, weight: Tensor, targets: Tensor, gate: Gate) -> Tensor:
+    """Ours with the compiled function between the products, on a GPU only, because a CPU keeps its bits."""
+    if not hidden.is_cuda:
+        sys.exit("the compiled chunk body runs on a GPU only")
+    chunks.FUSED = True
+    try:
+        return gated(hidden, weight, targets, gate)
+    finally:
+        chunks.FUSED = False
 
 
 def gated(hidden: Tensor, weight: Tensor, targets: Tensor, gate: Gate) -> Tensor:
@@ -144,87 +160,127 @@ def cce(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
 class _Products(torch.autograd.Function):
     @staticmethod
     def forward(ctx, hidden, weight):  # type: ignore[override]
-        logits = hidden @ weight.T
-        ctx.save_for_backward(hidden, weight, logits)
-        return logits[0, 0].float()
+        low = weight.to(hidden.dtype)
+        ctx.hidden, ctx.weight = torch.empty_like(hidden), torch.empty_like(low)
+        buffer = hidden.new_empty(min(FLOOR_CHUNK, len(hidden)), len(low))
+        for rows, into in zip(hidden.split(FLOOR_CHUNK), ctx.hidden.split(FLOOR_CHUNK), strict=True):
+            logits = torch.mm(rows, low.T, out=buffer[: len(rows)])
+            torch.mm(logits, low, out=into)
+            torch.mm(logits.T, rows, out=ctx.weight)
+        return buffer[0, 0].float()
 
     @staticmethod
-    def backward(ctx, grad):  # type: ignore[override]
-        hidden, weight, logits = ctx.saved_tensors
-        return logits @ weight, logits.T @ hidden
+    def backward(ctx, _grad):  # type: ignore[override]
+        return ctx.hidden, ctx.weight.float()
 
 
-def products(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
-    """The three matrix products alone: the floor of every method. Its gradients mean nothing."""
-    return _Products.apply(hidden, weight.to(hidden.dtype))
+def products(hidden: Tensor, weight: Tensor, _targets: Tensor, _: Gate) -> Tensor:
+    """The three matrix products alone, in chunks: the floor of every method. Its gradients mean nothing."""
+    return _Products.apply(hidden, weight)
 
 
 METHODS: dict[str, Callable[[Tensor, Tensor, Tensor, Gate], Tensor]] = {
     f.__name__: f
-    for f in (products, plain, compiled, builtin, builtin_chunked, ungated, gated, chunked, three_logits, liger, cce)
+    for f in (
+        products,
+        plain,
+        compiled,
+        builtin,
+        builtin_chunked,
+        ungated,
+        gated,
+        gated_fused,
+        chunked,
+        three_logits,
+        liger,
+        cce,
+    )
 }
 
 
-def measure(method: str, m: int, n: int, d: int, device: str, dtype: str, repeats: int) -> dict[str, float]:
-    """Seconds of the best of some passes, forward and backward; without a repeat the peak bytes of one pass instead."""
-    hidden, weight, targets, gate = inputs(m, n, d, device, dtype)
+def ready(method: str, hidden: Tensor, weight: Tensor, targets: Tensor, gate: Gate) -> Callable[[], None]:
+    """Return a function that runs one pass, forward and backward, of a method that is compiled and has its libraries."""
 
     def once() -> None:
         hidden.grad = weight.grad = None
         METHODS[method](hidden, weight, targets, gate).backward()
 
-    if method in ("compiled", "cce"):  # compilation is for these shapes
+    if method in ("compiled", "gated_fused", "cce"):  # compilation is for these shapes
         once()
     else:  # few positions wake the libraries up
         METHODS[method](hidden[:64], weight, targets[:64], gate).backward()
     hidden.grad = weight.grad = None
+    return once
+
+
+def seconds_of(once: Callable[[], None], device: str) -> float:
+    start = clock(device)
+    once()
+    return clock(device) - start
+
+
+def measure(method: str, m: int, n: int, d: int, device: str, dtype: str, repeats: int) -> dict[str, float]:
+    """Seconds of the best of some passes, forward and backward; without a repeat the peak bytes of one pass instead."""
+    once = ready(method, *inputs(m, n, d, device, dtype))
     if not repeats:
         before = reset_peak(device)
         once()
         return {"bytes": peak_bytes(device) - before}
-    times = []
-    for _ in range(repeats):
-        start = clock(device)
-        once()
-        times.append(clock(device) - start)
-    return {"seconds": min(times)}
+    return {"seconds": min(seconds_of(once, device) for _ in range(repeats))}
 
 
-def best(method: str, shape: tuple[int, int, int], device: str, dtype: str, before: dict) -> dict:
-    """`before` with a further round of the method, in a process of its own."""
-    m, n, d = shape
-    repeats = 10 if device == "cuda" else max(1, min(4, int(WORK / (m * n * d))))
-    new = apart(__file__, method, m, n, d, device, dtype, repeats)
-    if "seconds" in before and "seconds" in new:
-        new["seconds"] = min(new["seconds"], before["seconds"])
-    return before | new
+def in_turn(methods: list[str], m: int, n: int, d: int, device: str, dtype: str, turns: int) -> dict[str, list[float]]:
+    """Seconds of each method in each turn. Every other turn has the opposite order."""
+    common = inputs(m, n, d, device, dtype)
+    passes = {method: ready(method, *common) for method in methods}
+    times: dict[str, list[float]] = {method: [] for method in methods}
+    for turn in range(turns):
+        for method in methods[:: 1 if turn % 2 else -1]:
+            times[method].append(seconds_of(passes[method], device))
+    return times
 
 
 def compare(shape: tuple[int, int, int], methods: list[str], device: str, dtype: str, rounds: int) -> list[dict]:
+    """One row for each method; one that cannot run has the reason."""
     measured: dict[str, dict] = {
         method: apart(__file__, method, *shape, device, dtype, 0, bare=True) for method in methods
     }
-    for _ in range(rounds):
-        for method in methods:
-            if "error" not in measured[method]:
-                measured[method] = best(method, shape, device, dtype, measured[method])
+    able = [method for method in methods if "error" not in measured[method]]
+    repeats = 10 if device == "cuda" else max(1, min(4, int(WORK / (shape[0] * shape[1] * shape[2]))))
+    times = apart(__file__, able, *shape, device, dtype, rounds * repeats) if able else {}
+    if "error" in times:
+        measured |= {method: {"error": times["error"]} for method in able}
+        able = []
+    return _rows(shape, dtype, device, {method: measured[method] | {"times": times.get(method)} for method in methods})
+
+
+def _rows(shape: tuple[int, int, int], dtype: str, device: str, measured: dict[str, dict]) -> list[dict]:
+    able = {method: values for method, values in measured.items() if "error" not in values}
+    rivals = [method for method in COMPETITORS if method in able]
+    bases = dict(able)
+    if rivals:
+        bases["fastest"] = able[min(rivals, key=lambda method: median(able[method]["times"]))]
     rows = []
     for method, values in measured.items():
         row = dict(zip(("positions", "vocabulary", "width"), shape, strict=True))
         row |= {"dtype": dtype, "method": method, "device": device, "seconds": "", "MB": ""}
-        if "error" not in values:
-            row |= {"seconds": f"{values['seconds']:.4f}", "MB": round(values["bytes"] / 1e6)}
-        for what, key, name in RATIOS:
-            base = measured.get(name, {"error": ""})
-            is_measured = "error" not in base and "error" not in values
-            row[f"{what}_to_{name}"] = f"{values[key] / base[key]:.3f}" if is_measured else ""
+        if method in able:
+            row |= {"seconds": f"{median(values['times']):.4f}", "MB": round(values["bytes"] / 1e6)}
+        for column, base in RATIOS.items():
+            row[column] = f"{_ratio(column, values, bases[base]):.3f}" if method in able and base in bases else ""
         rows.append(row | {"note": values.get("error", ""), "machine": machine(device)})
         print(rows[-1], flush=True)
     return rows
 
 
+def _ratio(column: str, values: dict, base: dict) -> float:
+    if column.startswith("memory"):
+        return values["bytes"] / base["bytes"]
+    return median(own / other for own, other in zip(values["times"], base["times"], strict=True))
+
+
 def main() -> None:
-    options = parser(__doc__, rounds=2)
+    options = parser(__doc__, rounds=3)
     options.add_argument(
         "--shapes", help="positions x vocabulary x width, as 8192x44256x512,...; default: the device's list"
     )
@@ -234,7 +290,8 @@ def main() -> None:
     )
     arguments = options.parse_args()
     if arguments.one:
-        print(json.dumps(measure(*json.loads(arguments.one))))
+        method, *task = json.loads(arguments.one)
+        print(json.dumps((in_turn if isinstance(method, list) else measure)(method, *task)))
         return
     dtype = arguments.dtype or ("bfloat16" if arguments.device == "cuda" else "float32")
     for text in (arguments.shapes or SHAPES[arguments.device]).split(","):

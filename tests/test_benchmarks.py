@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,7 +18,7 @@ def scripts(monkeypatch):
 
 
 @pytest.mark.parametrize("name, peer", [
-    ("builtin", "plain"), ("ungated", "plain"), ("chunked", "plain"), ("three_logits", "gated"),
+    ("builtin", "plain"), ("builtin_chunked", "plain"), ("ungated", "plain"), ("chunked", "plain"), ("three_logits", "gated"),
 ])  # fmt: skip
 @pytest.mark.parametrize("dtype, of_the_largest", [("float32", 1e-5), ("bfloat16", 0.02)])
 def test_the_constructions_that_are_timed_have_the_same_gradients(name, peer, dtype, of_the_largest):
@@ -40,6 +41,35 @@ def test_a_method_that_cannot_run_here_keeps_its_row_with_the_reason(tmp_path):
     records.keep(rows, tmp_path / "rows.csv", ("positions", "vocabulary", "width", "dtype"))
     (row,) = read(tmp_path / "rows.csv")
     assert row["method"] == "liger" and row["note"].startswith("liger_kernel ") and row["seconds"] == ""
+
+
+def test_ratios_of_the_loss_are_medians_over_passes_of_the_same_turn():
+    """The floor, and the fastest competitor of this run; a method that cannot run is neither."""
+    import loss
+
+    measured = {
+        "products": {"bytes": 10, "times": [1.0, 2.0, 4.0]},
+        "plain": {"bytes": 100, "times": [4.0, 4.0, 4.0]},
+        "compiled": {"bytes": 50, "times": [1.5, 3.0, 6.0]},
+        "gated": {"bytes": 10, "times": [3.0, 3.0, 9.0]},
+        "liger": {"error": "not installed", "times": None},
+    }
+    rows = {row["method"]: row for row in loss._rows((8, 64, 8), "float32", "cpu", measured)}
+    assert [rows["gated"][f"time_to_{name}"] for name in ("floor", "fastest", "plain")] == ["2.250", "1.500", "0.750"]
+    assert rows["gated"]["memory_to_plain"] == "0.100" and rows["gated"]["seconds"] == "3.0000"
+    assert rows["products"]["time_to_floor"] == "1.000" and rows["gated"]["time_to_ungated"] == ""
+    assert rows["liger"]["note"] == "not installed" and rows["liger"]["time_to_floor"] == ""
+
+
+def test_methods_take_turns_and_the_floor_has_three_products():
+    import loss
+
+    times = loss.in_turn(["products", "gated"], 40, 64, 8, "cpu", "float32", 3)
+    assert {name: len(values) for name, values in times.items()} == {"products": 3, "gated": 3}
+    hidden, weight, targets, gate = loss.inputs(40, 64, 8, "cpu", "bfloat16")
+    with FlopCounterMode(display=False) as counter:
+        loss.products(hidden, weight, targets, gate).backward()
+    assert counter.get_total_flops() == 3 * 2 * 40 * 64 * 8
 
 
 def test_new_rows_replace_those_measured_together_and_keep_the_rest(tmp_path):
