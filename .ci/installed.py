@@ -21,7 +21,7 @@ TYPES, WIDTH = 60, 8
 def train_a_step(name: str) -> None:
     embedding = torch.nn.Parameter(torch.randn(TYPES, WIDTH))
     counts = torch.arange(TYPES, 0, -1)
-    loop = Loop(build(name, facts(counts, width=WIDTH, updates_per_epoch=4)), embedding)
+    loop = Loop(build(name, facts(counts, width=WIDTH, steps_per_epoch=4)), embedding)
     optimizer = loop.optimizer([embedding], lr=0.1)
     targets = torch.randint(TYPES, (1, 4, 6))  # micro-batches x sequences x positions
     loop.begin(targets)

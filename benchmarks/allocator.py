@@ -75,7 +75,7 @@ def _course(stage: subprocess.Popen, said: Path, updates: int):
     while last < updates:
         if stage.poll() is not None:
             raise SystemExit(said.read_text())
-        found = re.findall(r"update ([\d,]+)/", said.read_text())
+        found = re.findall(r"step ([\d,]+)/", said.read_text())
         if found and (update := int(found[-1].replace(",", ""))) > last:
             last = update
             yield update, *_spent(stage.pid)

@@ -232,7 +232,7 @@ def _saved(setting: Setting, case: tuple[str, str]) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         trainer = _trainer(setting, *case, Path(folder))
         next(_steps(trainer, 1))
-        with Saver(Clock(trainer.execution, 1, trainer.update), trainer.state, trainer.outputs) as trainer.saver:
+        with Saver(Clock(trainer.execution, 1, trainer.step), trainer.state, trainer.outputs) as trainer.saver:
             for number in range(1 + setting.rounds):
                 begun = clock_on_the_wall(setting.device)
                 trainer._save()
@@ -300,7 +300,7 @@ def _stepped(setting: Setting, case: tuple[str, ...]) -> Iterator[Row]:
             yield Row(_name(case), "time of a step", f"{seconds / timed:.5f}", "s", note)
         yield Row(_name(case), "peak memory", f"{(peak_bytes(setting.device) - base) / 1e6:.0f}", "MB", note)
     flops = median(rates) * flops_per_token(
-        work.architecture, work.shape, work.vocabulary, round(trainer.updates.length)
+        work.architecture, work.shape, work.vocabulary, round(trainer.data.length)
     )
     yield Row(_name(case), "target tokens", f"{median(rates):.0f}", "a second", note)
     yield Row(_name(case), "operations of the model", f"{flops:.4g}", "FLOP/s", note)
@@ -366,11 +366,11 @@ def _resumed(setting: Setting, case: tuple[str, str]) -> Iterator[Row]:
             folder.mkdir()
             for numbers in parts:
                 trainer = _trainer(setting, *case, folder)
-                assert trainer.update == numbers.start, "the state was not found"
+                assert trainer.step == numbers.start, "the state was not found"
                 for _ in _steps(trainer, numbers.stop):
                     pass
                 with Saver(
-                    Clock(trainer.execution, 1, trainer.update), trainer.state, trainer.outputs
+                    Clock(trainer.execution, 1, trainer.step), trainer.state, trainer.outputs
                 ) as trainer.saver:
                     trainer._save()
                 results[way] = trainer.embedding.detach().float().cpu().clone()
@@ -405,8 +405,8 @@ def _trainer(
 
 def _steps(trainer: Any, stop: int) -> Iterator[int]:
     """Run training steps up to number `stop`; yield the target tokens of each."""
-    for prepared in trainer._prepared(range(trainer.update, stop)):
-        row, tokens = trainer._one_update(prepared)
-        trainer.update += 1
+    for prepared in trainer._prepared(range(trainer.step, stop)):
+        row, tokens = trainer._train_step(prepared)
+        trainer.step += 1
         trainer.state.log.append(row)
         yield tokens

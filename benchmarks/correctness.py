@@ -30,7 +30,7 @@ def gradients(name: str, work: Workload, device: str, precision: str) -> tuple[f
     step = Step(name, work, device)
     model, table, ids = step.model, step.model.embedding, step.draw(0)
     inputs, targets = ids[:, :-1], ids[:, 1:]
-    step.objective.begin_update(step.counts(ids))
+    step.objective.begin_step(step.counts(ids))
     with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
         hidden = model(*((inputs,) if work.task == "lm" else (targets, inputs)))
         loss = step.objective.loss(hidden, table, targets).loss / targets.numel()

@@ -73,15 +73,15 @@ class Plain(nn.Module):
         return F.cross_entropy(logits, targets.flatten(), reduction="sum", **smoothing)
 
 
-def trained(work: Workload, updates: list[list[Batch]], is_compiled: bool, device: str) -> Iterator[int]:
+def trained(work: Workload, steps: list[list[Batch]], is_compiled: bool, device: str) -> Iterator[int]:
     """Train on updates of micro-batches; yields the target tokens of each update when it has been queued."""
     model = Plain(work, work.training.block).to(device)
     step = torch.compile(model) if is_compiled else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    sizes = [sum(int((batch.targets != PAD).sum()) for batch in update) for update in updates]
-    there = [[([ids.to(device) for ids in b.inputs], b.targets.to(device)) for b in update] for update in updates]
-    for update, tokens in zip(there, sizes, strict=True):
-        for inputs, targets in update:
+    sizes = [sum(int((batch.targets != PAD).sum()) for batch in step) for step in steps]
+    there = [[([ids.to(device) for ids in b.inputs], b.targets.to(device)) for b in step] for step in steps]
+    for step, tokens in zip(there, sizes, strict=True):
+        for inputs, targets in step:
             with torch.autocast(device, dtype=torch.bfloat16, enabled=work.training.precision == "bfloat16"):
                 loss = step(inputs, targets) / tokens
             loss.backward()

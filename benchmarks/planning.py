@@ -95,13 +95,13 @@ def compare(path: str, task: str, name: str, tokens: int, rounds: int) -> dict:
         own, step = trainer(job, rows, Path(folder)), prepared(job, rows)
         size = sum(one.numel() for one in own.model.parameters())
         for _ in range(WARM_UP):
-            own._one_update(step)
+            own._train_step(step)
         planned, measured = [], []
         for _ in range(rounds):
             planned.append(step_seconds(job, rows, size, MICRO_BATCH, "cpu", rates(1)))
             start = clock("cpu")
             for _ in range(STEPS):
-                own._one_update(step)
+                own._train_step(step)
             measured.append((clock("cpu") - start) / STEPS)
     ratios = [sum(parts.values()) / took for parts, took in zip(planned, measured, strict=True)]
     middle = planned[sorted(range(rounds), key=ratios.__getitem__)[rounds // 2]]

@@ -41,7 +41,7 @@ class Step:
         past = [self.counts(self.draw(update)) for update in range(EPOCH)]
         self.objective = build(name, work.facts(sum(past), EPOCH)).to(device)
         for counts in past:
-            self.objective.begin_update(counts)
+            self.objective.begin_step(counts)
         table = self.model.embedding
         rest = [p for p in self.model.parameters() if p is not table]
         groups = [{"params": [table], "embedding": True}, {"params": rest, "embedding": False}]
@@ -64,7 +64,7 @@ class Step:
         start = clock(device)
         counts = self.counts(ids)
         begun = clock(device)
-        self.objective.begin_update(counts)
+        self.objective.begin_step(counts)
         counting = clock(device) - begun
         self._train(ids[:, :-1], ids[:, 1:])
         begun = clock(device)
@@ -82,7 +82,7 @@ class Step:
         with keep_frozen_rows(self.objective, table):
             self.optimizer.step()
         self.optimizer.zero_grad()
-        self.objective.end_update(table)
+        self.objective.end_step(table)
 
 
 def turns(name: str, work: Workload, device: str, rounds: int) -> dict:

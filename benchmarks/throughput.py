@@ -27,7 +27,7 @@ from raretokens.models.registry import build as build_model
 from raretokens.models.registry import flops_per_token
 from raretokens.objectives.building import build
 from raretokens.pipeline.machine.cards import peak_flops
-from raretokens.training.batches import PreparedUpdates
+from raretokens.training.batches import PreparedSteps
 from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution
 from raretokens.training.criterion import Carried
@@ -57,8 +57,8 @@ def ours(
     name: str, work: Workload, data: Blocks | Columns | Pairs, execution: Execution, device: str, folder: Path
 ) -> Trainer:
     """The Trainer of the pipeline with an objective, on that text; its state is in folder/<name>."""
-    epoch, training = data.updates_per_epoch, work.training
-    counts = sum(torch.from_numpy(data.counts(data.update(number), work.vocabulary)) for number in range(epoch))
+    epoch, training = data.steps_per_epoch, work.training
+    counts = sum(torch.from_numpy(data.counts(data.step(number), work.vocabulary)) for number in range(epoch))
     model = build_model(work.architecture, work.shape, work.vocabulary, training.block)
     objective = build(name, work.facts(counts, epoch))
     return Trainer(
@@ -83,8 +83,8 @@ def ours(
 def trained(trainer: Trainer, updates: int) -> Iterator[int]:
     """Target tokens of each update when it is done: `Trainer.run` less validation, snapshots and checkpoints."""
     for prepared in trainer._prepared(range(updates)):
-        _, tokens = trainer._one_update(prepared)
-        trainer.update += 1
+        _, tokens = trainer._train_step(prepared)
+        trainer.step += 1
         yield tokens
 
 
@@ -96,7 +96,7 @@ def measure(method: str, size: str, tokens: int, precision: str, device: str, up
     with tempfile.TemporaryDirectory() as folder:
         data = text(work, WARM_UP + updates, Path(folder))
         if name == "plain":
-            prepared = PreparedUpdates(data, work.vocabulary, MICRO_BATCH[device])
+            prepared = PreparedSteps(data, work.vocabulary, MICRO_BATCH[device])
             steps = plain_loop.trained(work, [prepared[i].batches for i in range(WARM_UP + updates)], bool(how), device)
         else:
             execution = Execution(micro_batch=MICRO_BATCH[device], compile=bool(how))

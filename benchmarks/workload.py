@@ -93,7 +93,7 @@ class Workload:
             types=len(counts),
             specials=len(SPECIALS),
             pad=PAD,
-            updates_per_epoch=updates,
+            steps_per_epoch=updates,
             width=self.shape["width"],
             label_smoothing=self.training.label_smoothing,
         )

@@ -6,7 +6,7 @@ python examples/likelihood_loop.py
 import torch
 from torch import nn
 
-N, D, BATCH, LENGTH, MICRO_BATCHES, UPDATES = 500, 64, 8, 32, 2, 60
+N, D, BATCH, LENGTH, MICRO_BATCHES, STEPS = 500, 64, 8, 32, 2, 60
 
 
 def main() -> list[float]:
@@ -14,10 +14,10 @@ def main() -> list[float]:
     text = (torch.rand(40_000) ** 4 * N).long()  # falling frequency
     table = nn.Parameter(torch.randn(N, D) * D**-0.5)  # input embedding and softmax weight
     model = nn.GRU(D, D, batch_first=True)
-    updates = len(text) // (MICRO_BATCHES * BATCH * LENGTH)  # of an epoch
+    steps_per_epoch = len(text) // (MICRO_BATCHES * BATCH * LENGTH)  # of an epoch
     optimizer = torch.optim.AdamW([table, *model.parameters()], lr=3e-3, weight_decay=0.01)
     history = []
-    for update in range(UPDATES):
+    for step in range(STEPS):
         starts = torch.randint(0, len(text) - LENGTH - 1, (MICRO_BATCHES, BATCH, 1))
         windows = text[starts + torch.arange(LENGTH + 1)]  # micro-batches x sequences x positions + 1
         targets = windows[..., 1:]
@@ -29,8 +29,8 @@ def main() -> list[float]:
             history[-1] += loss.item()
         optimizer.step()
         optimizer.zero_grad()
-        if update % 20 == 0:
-            print(f"update {update}  loss {history[-1]:.3f}  {updates} updates are an epoch")
+        if step % 20 == 0:
+            print(f"step {step}  loss {history[-1]:.3f}  {steps_per_epoch} steps are an epoch")
     return history
 
 

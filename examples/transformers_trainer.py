@@ -16,7 +16,7 @@ from raretokens.transformers import ObjectiveTrainer
 LENGTH, BATCH, ACCUMULATION, WIDTH = 32, 8, 2, 64
 
 
-def main(file: str, updates: int = 20) -> list[float]:
+def main(file: str, steps: int = 20) -> list[float]:
     torch.manual_seed(0)
     lines = Path(file).read_text(encoding="utf-8").splitlines()
     vocabulary = {word: number for number, word in enumerate(dict.fromkeys(" ".join(lines).split()))}
@@ -30,11 +30,11 @@ def main(file: str, updates: int = 20) -> list[float]:
     shape = {"vocab_size": size, "n_positions": LENGTH, "n_embd": WIDTH, "n_layer": 2, "n_head": 4}
     model = GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=None, eos_token_id=None))
     known = facts_of_text(
-        tokenizer, lines, rows=size, width=WIDTH, tokens_per_update=ACCUMULATION * BATCH * (LENGTH - 1)
+        tokenizer, lines, rows=size, width=WIDTH, tokens_per_step=ACCUMULATION * BATCH * (LENGTH - 1)
     )
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
-            folder, max_steps=updates, per_device_train_batch_size=BATCH, gradient_accumulation_steps=ACCUMULATION,
+            folder, max_steps=steps, per_device_train_batch_size=BATCH, gradient_accumulation_steps=ACCUMULATION,
             learning_rate=3e-3, logging_steps=1, report_to=[], use_cpu=not torch.cuda.is_available(), disable_tqdm=True,
         )  # fmt: skip
         trainer = ObjectiveTrainer(

@@ -42,26 +42,26 @@ def course(options: dict | None, seed: int) -> Iterator[tuple[float, float]]:
     torch.manual_seed(seed)
     counts = (1e6 / torch.arange(1, ROWS + 1)).long()
     table = torch.nn.Parameter(torch.randn(ROWS, WIDTH) * WIDTH**-0.5)
-    known = facts(counts, width=WIDTH, updates_per_epoch=int(counts.sum() / WORDS))
+    known = facts(counts, width=WIDTH, steps_per_epoch=int(counts.sum() / WORDS))
     objective = None if options is None else build("frage", known, hidden=True, **options)
     adam = torch.optim.Adam([table], lr=RATE, betas=(0.9, 0.99))
-    for update in range(1, AFTER[-1] + 1):
+    for step in range(1, AFTER[-1] + 1):
         occur = torch.multinomial(counts.float(), WORDS, replacement=True).bincount(minlength=ROWS)
         table.grad = torch.randn(ROWS, WIDTH) * occur[:, None].sqrt() * GRADIENT
         if objective:
             play(objective, table, adam, counts)
         else:
             adam.step()
-        if update in AFTER:
+        if step in AFTER:
             yield accuracy(table, counts), own(objective, table) if objective else float("nan")
 
 
 def play(objective: torch.nn.Module, table: Tensor, adam: torch.optim.Optimizer, counts: Tensor) -> None:
-    objective.begin_update(counts)
+    objective.begin_step(counts)
     objective.penalty(table).backward()
     adam.step()
     with torch.no_grad():
-        objective.end_update(table)
+        objective.end_step(table)
 
 
 def accuracy(table: Tensor, counts: Tensor) -> float:

@@ -32,8 +32,8 @@ SHOWN = 2000  # rows of a group, evenly spaced, whose cosines are counted
 
 def course(run: str, vocabulary: Vocabulary, groups: np.ndarray) -> Iterator[list]:
     with safe_open(paths.trained("nmt", run) / "snapshots.safetensors", framework="numpy") as file:
-        for update in sorted(file.keys()):
-            yield [run, int(update), *numbers(file.get_tensor(update), vocabulary.counts, groups)]
+        for step in sorted(file.keys()):
+            yield [run, int(step), *numbers(file.get_tensor(step), vocabulary.counts, groups)]
 
 
 def numbers(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> Iterator[str]:

@@ -58,7 +58,7 @@ def batch(rows: int) -> dict[str, torch.Tensor]:
 def trainer(folder, model: nn.Module, name: str = "mle", **options) -> ObjectiveTrainer:
     weight = model.get_output_embeddings().weight
     counts = torch.bincount(tiny.Sentences().ids.flatten(), minlength=len(weight))
-    known = facts(counts, width=weight.shape[1], updates_per_epoch=3)
+    known = facts(counts, width=weight.shape[1], steps_per_epoch=3)
     arguments = hf.TrainingArguments(
         str(folder), use_cpu=True, report_to=[], disable_tqdm=True, save_strategy="no", max_steps=3, logging_steps=1,
         per_device_train_batch_size=16, per_device_eval_batch_size=8, learning_rate=0.01,
@@ -210,7 +210,7 @@ def test_a_frozen_embedding_stays_and_one_line_says_so(tmp_path, name):
 
 
 def test_a_loop_warns_of_a_frozen_embedding_and_leaves_it_out_of_the_optimizer():
-    known = facts(torch.arange(5), width=2, updates_per_epoch=1)
+    known = facts(torch.arange(5), width=2, steps_per_epoch=1)
     frozen, other = torch.randn(5, 2), nn.Parameter(torch.randn(3, 2))
     with pytest.warns(UserWarning, match="acts through its loss alone"):
         loop = Loop(build("mu_centering", known), frozen)
@@ -220,7 +220,7 @@ def test_a_loop_warns_of_a_frozen_embedding_and_leaves_it_out_of_the_optimizer()
     loop.step(optimizer)
     assert torch.equal(frozen, before) and other.grad.any()
     with pytest.raises(ValueError, match=r"^targets lie in -100\.\.3; allowed: 0\.\.4, and 0 for padding$"):
-        padded = facts(torch.arange(5), width=2, updates_per_epoch=1, pad=0)
+        padded = facts(torch.arange(5), width=2, steps_per_epoch=1, pad=0)
         Loop(build("mle", padded), nn.Parameter(torch.ones(5, 2))).begin([torch.tensor([-100, 3])])
 
 
@@ -233,5 +233,5 @@ def test_float16_weights_are_refused_in_training_and_evaluated(tmp_path):
 
 def test_groups_of_types_leave_out_fillers_and_padding():
     counts = torch.tensor([0, 9, 8, 7, 6, 5, 4, 3, 2, 1, *[0] * 20])
-    known = facts(counts, width=2, updates_per_epoch=1, types=10, pad=0, rare_share=0.2, markers=[0])
+    known = facts(counts, width=2, steps_per_epoch=1, types=10, pad=0, rare_share=0.2, markers=[0])
     assert group_of_types(known)[1:10].tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 2]

@@ -26,11 +26,11 @@ def pairs(tmp_path) -> Bitext:
 
 def test_an_epoch_sees_every_block_once_and_the_next_in_another_order():
     blocks = Blocks(TEXT, 10, 50, seed=3)
-    epochs = [np.concatenate([blocks.update(u) for u in range(e * 20, e * 20 + 20)]) for e in (0, 1)]
-    assert blocks.updates_per_epoch == 20
+    epochs = [np.concatenate([blocks.step(u) for u in range(e * 20, e * 20 + 20)]) for e in (0, 1)]
+    assert blocks.steps_per_epoch == 20
     assert (np.sort(epochs[0]) == np.arange(0, 1000, 10)).all() and (np.sort(epochs[1]) == np.sort(epochs[0])).all()
     assert (epochs[0] != epochs[1]).any()
-    assert (Blocks(TEXT, 10, 50, seed=4).update(0) != blocks.update(0)).any()
+    assert (Blocks(TEXT, 10, 50, seed=4).step(0) != blocks.step(0)).any()
 
 
 def test_the_input_is_the_token_before_its_target():
@@ -44,7 +44,7 @@ def test_the_input_is_the_token_before_its_target():
 @pytest.mark.parametrize("tokens", [10, 25, 1000])
 def test_micro_batches_cut_an_update_and_change_nothing(tokens):
     blocks = Blocks(TEXT, 10, 50)
-    update = blocks.update(7)
+    update = blocks.step(7)
     targets = np.concatenate([batch.targets.numpy().ravel() for batch in blocks.cut(update, tokens)])
     assert (np.bincount(targets, minlength=60) == blocks.counts(update, 60)).all()
 
@@ -72,10 +72,10 @@ def test_reversed_pairs_swap_their_sides(pairs, tmp_path):
 def test_updates_of_pairs_cover_the_text_once_and_fit(pairs, monkeypatch):
     monkeypatch.setattr(sentence_pairs, "SMALLEST_BUCKET", 32)
     updates = Pairs(pairs, longest=31, tokens_per_step=256, seed=1)
-    seen = np.concatenate([updates.update(u) for u in range(updates.updates_per_epoch)])
+    seen = np.concatenate([updates.step(u) for u in range(updates.steps_per_epoch)])
     assert len(np.unique(seen)) == len(seen) > 0.95 * len(pairs)  # the last, unfilled update of an epoch is left out
-    for number in range(updates.updates_per_epoch):
-        assert updates.size[updates.update(number)].sum() <= 256 + 8 * 31
+    for number in range(updates.steps_per_epoch):
+        assert updates.size[updates.step(number)].sum() <= 256 + 8 * 31
 
 
 class Lengths:
@@ -102,7 +102,7 @@ def test_padding_stays_below_a_twentieth(pairs, tokens, micro_batch, processes):
     updates = Pairs(Lengths(np.stack((source, target), axis=1).clip(2, 256).astype(int)), 256, tokens, seed=1)
     real = padded = 0
     for number in range(4):
-        chosen = updates.update(number)
+        chosen = updates.step(number)
         parts = [updates.share(chosen, rank, processes) for rank in range(processes)]
         assert sorted(np.concatenate(parts)) == sorted(chosen)
         for batch in (batch for part in parts for batch in updates.cut(part, micro_batch)):
@@ -117,7 +117,7 @@ def test_processes_share_an_update_whole_buckets_each(pairs, monkeypatch):
     updates = Pairs(pairs, longest=31, tokens_per_step=64, seed=1)
     for processes in (1, 2, 3, 5):
         for number in range(5):
-            chosen = updates.update(number)
+            chosen = updates.step(number)
             parts = [updates.share(chosen, rank, processes) for rank in range(processes)]
             assert sorted(np.concatenate(parts)) == sorted(chosen)
             if processes == 2:
@@ -133,7 +133,7 @@ def test_long_pairs_are_left_out(pairs):
 @pytest.mark.parametrize("tokens", [31, 100, 10_000])
 def test_pairs_are_shifted_padded_and_counted(pairs, tokens):
     updates = Pairs(pairs, longest=31, tokens_per_step=256)
-    update, seen = updates.update(2), []
+    update, seen = updates.step(2), []
     for batch in updates.cut(update, tokens):
         source, inputs = batch.inputs
         assert max(source.numel(), inputs.numel()) <= max(tokens, 31)

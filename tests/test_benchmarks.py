@@ -113,7 +113,7 @@ def test_both_loops_train_on_the_same_tokens_and_learn(size, tmp_path):
     work = Workload.named(size, 512)
     data = throughput.text(work, 6, tmp_path)
     trainer = throughput.ours("mle", work, data, throughput.Execution(), "cpu", tmp_path)
-    prepared = [throughput.PreparedUpdates(data, work.vocabulary, 2048)[number].batches for number in range(6)]
+    prepared = [throughput.PreparedSteps(data, work.vocabulary, 2048)[number].batches for number in range(6)]
     plain = list(plain_loop.trained(work, prepared, False, "cpu"))
     assert list(throughput.trained(trainer, 6)) == plain
     assert max(plain) <= 512 and sum(plain) > 6 * 512 / 2

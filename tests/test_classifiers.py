@@ -136,10 +136,10 @@ def test_known_numbers_of_parameters():
 def test_an_epoch_sees_every_document_once_cut_to_the_block(folder):
     text, labels = tokens(folder / "classify", "train"), read_labels(folder / "classify", "train")
     documents = Documents(text, labels, 5, tokens_per_step=20, seed=2)
-    assert documents.updates_per_epoch == 15 and documents.per_update == 4
-    epoch = [documents.update(number) for number in range(15)]
+    assert documents.steps_per_epoch == 15 and documents.per_step == 4
+    epoch = [documents.step(number) for number in range(15)]
     assert sorted(np.concatenate(epoch)) == list(range(60))
-    assert not np.array_equal(np.concatenate(epoch), np.concatenate([documents.update(15 + i) for i in range(15)]))
+    assert not np.array_equal(np.concatenate(epoch), np.concatenate([documents.step(15 + i) for i in range(15)]))
     whole = [document[:5] for document in np.split(np.asarray(text), np.flatnonzero(text == 2) + 1)[:-1]]
     for update in epoch[:3]:
         (batch,) = documents.cut(update, 1)
@@ -159,7 +159,7 @@ def test_an_epoch_sees_every_document_once_cut_to_the_block(folder):
 
 def test_an_epoch_sees_every_image_once(folder):
     images = Images(*read_images(folder / "images", "train"), 4 * PIXELS, seed=2)
-    epoch = [images.update(number) for number in range(15)]
+    epoch = [images.step(number) for number in range(15)]
     assert sorted(np.concatenate(epoch)) == list(range(60))
     pieces = [*images.cut(epoch[0], 3 * PIXELS)]
     assert [len(piece.targets) for piece in pieces] == [3, 1]
@@ -185,13 +185,13 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, task, name):
     unbroken.run()
     unbroken.state.remove()
     stopped = classifier(folder, task, name, save_updates=3, **settings)
-    stopped.state.check_parent = lambda: stopped.update < 8 or pytest.fail("stop")  # type: ignore[method-assign]
+    stopped.state.check_parent = lambda: stopped.step < 8 or pytest.fail("stop")  # type: ignore[method-assign]
     with pytest.raises(pytest.fail.Exception):
         stopped.run()
     stopped.state._lock.close()
     torch.manual_seed(12345)
     resumed = classifier(folder, task, name, **settings)
-    assert resumed.update == 6
+    assert resumed.step == 6
     resumed.run()
     assert resumed.rows == unbroken.rows[6:]
     for key, value in trainer.weights(resumed).items():
@@ -219,7 +219,7 @@ def test_what_acts_on_a_softmax_is_refused_by_a_classifier_of_documents(folder, 
 def test_the_loss_is_the_mean_cross_entropy_of_the_classes(folder):
     """Of the first update, before any step, by hand."""
     trained = classifier(folder, "classify", "mle")
-    (batch,) = trained.updates.cut(trained.updates.update(0), 1)
+    (batch,) = trained.data.cut(trained.data.step(0), 1)
     scores = trained.model(*batch.inputs)[:, 0]
     rows = zip(scores.tolist(), batch.targets[:, 0].tolist(), strict=True)
     expected = [math.log(sum(map(math.exp, row))) - row[label] for row, label in rows]

@@ -108,7 +108,7 @@ def files(folder: Path) -> dict[Path, bytes]:
 def kill_the_training(folder: Path, log: Path, deadline: float) -> int:
     """The update that a run had reached when its process was killed."""
     while time.monotonic() < deadline:
-        done = re.findall(rf"update (\d+)/{UPDATES}", log.read_text()) if log.exists() else []
+        done = re.findall(rf"step (\d+)/{UPDATES}", log.read_text()) if log.exists() else []
         if done and 40 < int(done[-1]) < UPDATES:
             for process in psutil.process_iter(["cmdline", "cwd"]):
                 if (process.info["cmdline"] or [])[-3:] == ["train", "lm", "agg"] and process.info["cwd"] == str(
@@ -140,7 +140,7 @@ def test_a_scale_survives_a_killed_task_on_a_real_slurm(folder, tmp_path):
             time.sleep(0.5)
     assert not queue, [log.read_text()[-2000:] for log in (folder / "data/scratch/cluster").glob("*.log")]
     before, after = log.read_text().split("task: back into the queue")
-    resumed = int(re.findall(rf"update (\d+)/{UPDATES}", after)[0])
+    resumed = int(re.findall(rf"step (\d+)/{UPDATES}", after)[0])
     assert killed - 20 <= resumed and most == 2
     assert re.findall(r"Running stage '([^']+)'", world.run(folder, "dvc", "repro").stdout) == ["jobs"]
     made = files(folder)

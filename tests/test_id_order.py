@@ -31,7 +31,7 @@ def trained(name: str, options: dict, new: torch.Tensor) -> tuple[list[torch.Ten
     counts = torch.zeros(N, dtype=torch.int64)
     counts[new[:TYPES]] = torch.arange(TYPES, 0, -1) * 3
     known = facts(
-        counts, width=D, updates_per_epoch=4, types=TYPES, markers=new[list(MARKERS)].tolist(), pad=int(new[PAD]), rare_share=0.3,
+        counts, width=D, steps_per_epoch=4, types=TYPES, markers=new[list(MARKERS)].tolist(), pad=int(new[PAD]), rare_share=0.3,
         label_smoothing=0.1,
     )  # fmt: skip
     torch.manual_seed(0)
@@ -65,15 +65,15 @@ def test_an_objective_trains_a_renumbered_vocabulary_alike(exact, name, options)
 
 
 def test_popular_types_are_those_that_occur_most():
-    known = facts(torch.tensor([1, 2, 900, 3, 800, 5, 700, 4, 6, 7]), width=4, updates_per_epoch=3)
+    known = facts(torch.tensor([1, 2, 900, 3, 800, 5, 700, 4, 6, 7]), width=4, steps_per_epoch=3)
     assert build("frage", known, popular=0.3).popular.nonzero().flatten().tolist() == [2, 4, 6]
     assert build("agps", known, first_rare=3).rare.logical_not().nonzero().flatten().tolist() == [2, 4, 6]
     given = dataclasses.replace(known, order=torch.arange(10))
     assert build("frage", given, popular=0.3).popular.nonzero().flatten().tolist() == [0, 1, 2]
-    ties = facts(torch.tensor([0, 4, 4, 9, 4, 0]), width=4, updates_per_epoch=3, markers=[5], types=6)
+    ties = facts(torch.tensor([0, 4, 4, 9, 4, 0]), width=4, steps_per_epoch=3, markers=[5], types=6)
     assert ties.by_frequency.tolist() == [5, 3, 1, 2, 4, 0] and ties.ranks.tolist() == [5, 2, 3, 1, 4, 0]
     with pytest.raises(ValueError, match=r"^facts: order of ids is not allowed: each id in 0\.\.2 once$"):
-        facts(torch.ones(3), width=4, updates_per_epoch=1, order=torch.tensor([0, 1, 1]))
+        facts(torch.ones(3), width=4, steps_per_epoch=1, order=torch.tensor([0, 1, 1]))
 
 
 class Holes:
@@ -89,25 +89,25 @@ class Holes:
 
 
 def test_what_occurs_is_never_a_filler(tmp_path):
-    known = facts_of_text(Holes(), ["abcd"] * 4, rows=16, width=4, tokens_per_update=4)
+    known = facts_of_text(Holes(), ["abcd"] * 4, rows=16, width=4, tokens_per_step=4)
     assert known.types == 13 and known.used[[0, 3, 6, 9]].all() and not known.used[13:].any()
     with pytest.raises(ValueError, match="^facts: types 4 is not allowed: ids up to 6 occur$"):
-        facts(torch.tensor([1, 0, 0, 0, 0, 0, 2, 0]), width=4, updates_per_epoch=1, types=4)
+        facts(torch.tensor([1, 0, 0, 0, 0, 0, 2, 0]), width=4, steps_per_epoch=1, types=4)
 
 
 @pytest.mark.parametrize("kind", [str, lambda path: path])
 def test_a_path_is_a_file_whether_str_or_path(tmp_path, kind):
     path = tmp_path / "text"
     path.write_text("ab\nba\n")
-    known = facts_of_text(str.encode, kind(path), rows=256, width=4, tokens_per_update=4)
+    known = facts_of_text(str.encode, kind(path), rows=256, width=4, tokens_per_step=4)
     assert known.counts[[97, 98]].tolist() == [2, 2] and known.counts.sum() == 4
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        facts_of_text(str.encode, kind(tmp_path / "nowhere"), rows=256, width=4, tokens_per_update=4)
+        facts_of_text(str.encode, kind(tmp_path / "nowhere"), rows=256, width=4, tokens_per_step=4)
 
 
 def test_padding_that_is_no_row_is_refused_where_a_row_is_needed():
     with pytest.raises(UserError, match="^objective agg: unmasked_pad needs padding that is a row of the embedding matrix"):
-        build("agg", facts(torch.ones(5), width=4, updates_per_epoch=1), unmasked_pad=True)
+        build("agg", facts(torch.ones(5), width=4, steps_per_epoch=1), unmasked_pad=True)
 
 
 @pytest.mark.parametrize("options", [{}, {"shared_direction": True}])
@@ -118,7 +118,7 @@ def test_adversarial_loss_is_the_same_whatever_marks_padding(options, rows):
     targets = torch.randint(0, rows - 1, (3, 9), generator=random)
     for pad in (-100, rows - 1):
         states, targets[1:, 5:] = hidden.clone().requires_grad_(), pad
-        objective = build("adversarial", facts(torch.ones(rows), width=4, updates_per_epoch=1, pad=pad), a=0.3, **options)
+        objective = build("adversarial", facts(torch.ones(rows), width=4, steps_per_epoch=1, pad=pad), a=0.3, **options)
         loss = objective.loss(states, weight, targets).loss
         loss.backward()
         both.append((loss.detach(), states.grad))

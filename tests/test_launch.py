@@ -61,7 +61,7 @@ def test_the_launch_command_starts_a_run_on_two_processes(folder):
     both = train(folder, "launch: torchrun --standalone --nproc-per-node 2\nreport_seconds: 0.0\n")
     assert both.returncode == 0, both.stderr
     assert losses(folder) == pytest.approx(expected, rel=1e-4)
-    assert both.stdout.count("update 12/12") == 1
+    assert both.stdout.count("step 12/12") == 1
     facts = json.loads((folder / "data/scratch/timing/lm-agg.json").read_text())
     assert facts["processes"] == 2 and facts["tokens_per_second"] > 0 and facts["peak_memory_bytes"] > 1e8
     assert not list((folder / "data/scratch/runs").iterdir())

@@ -39,7 +39,7 @@ def test_micro_batches_add_up_to_the_update_s_loss(name, micro_batches, is_accel
         torch.testing.assert_close([hidden.grad, weight.grad], wanted, atol=1e-12, rtol=1e-9)
         with loop.stepping():
             pass
-        expected.end_update(weight)
+        expected.end_step(weight)
 
 
 def test_a_micro_batch_without_targets_adds_nothing():
@@ -54,11 +54,11 @@ def test_a_micro_batch_without_targets_adds_nothing():
 def test_a_loop_that_forgets_something_is_told():
     hidden, weight, targets, _ = update(0)
     loop = Loop(build("agg", {}), weight)
-    with pytest.raises(RuntimeError, match="was told of 0 micro-batches; this is one more"):
+    with pytest.raises(RuntimeError, match="was given the targets of 0 micro-batches; this is one more"):
         loop.loss(hidden, targets)
     loop.begin([targets, targets])
     loop.loss(hidden, targets)
-    with pytest.raises(RuntimeError, match="1 of the update's 2 micro-batches had no loss"), loop.stepping():
+    with pytest.raises(RuntimeError, match="1 of the step's 2 micro-batches had no loss"), loop.stepping():
         pass
     with pytest.raises(ValueError, match="the embedding matrix is 25 x 6, its facts are of 26 x 6"):
         Loop(build("agg", {}), weight[1:])
@@ -83,7 +83,7 @@ def test_its_state_is_the_objective_s_and_goes_through_accelerate(tmp_path):
     accelerator.save_state(str(tmp_path))
     accelerator._custom_objects = [loops[1]]
     accelerator.load_state(str(tmp_path))
-    assert str(one.state_dict()) == str(other.state_dict()) and other.update == 6
+    assert str(one.state_dict()) == str(other.state_dict()) and other.step == 6
 
 
 def test_two_processes_of_accelerate_take_the_steps_of_one(tmp_path):

@@ -44,8 +44,8 @@ def test_the_discriminator_of_frage_learns_and_the_table_deceives_it():
     parameters = dict(objective.discriminator.named_parameters())
     before = float(objective.cross_entropy(weight, parameters).detach())
     for _ in range(50):
-        objective.begin_update(torch.zeros(N, dtype=torch.int64))
-        objective.end_update(weight)
+        objective.begin_step(torch.zeros(N, dtype=torch.int64))
+        objective.end_step(weight)
     learnt = float(objective.cross_entropy(weight, parameters).detach())
     assert learnt < before - 0.05
     step = torch.autograd.grad(objective.penalty(weight), weight)[0]
@@ -58,11 +58,11 @@ def played(table: torch.Tensor, updates: int, **options) -> float:
     known = facts(counts=counts, rare=counts < 60, types=len(table), pad=-100, width=table.shape[1])
     objective, adam = building.build("frage", known, hidden=True, **options), torch.optim.Adam([table], lr=0.01)
     for _ in range(updates):
-        objective.begin_update(torch.zeros(len(table), dtype=torch.int64))
+        objective.begin_step(torch.zeros(len(table), dtype=torch.int64))
         adam.zero_grad()
         objective.penalty(table).backward()
         adam.step()
-        objective.end_update(table)
+        objective.end_step(table)
     groups = np.where(known.rare, 2, 0)
     return popularity_accuracy(table.detach().numpy(), counts.numpy(), groups)[0]["accuracy"]
 
@@ -93,8 +93,8 @@ def test_steps_of_frages_discriminator_are_those_of_plain_descent():
             both = torch.cat((of_popular, of_rare)).mean()
             ((of_popular.mean() + of_rare.mean()) / 2 if objective.balanced else both).backward()
             descent.step()
-        objective.begin_update(torch.zeros(N, dtype=torch.int64))
-        objective.end_update(weight)
+        objective.begin_step(torch.zeros(N, dtype=torch.int64))
+        objective.end_step(weight)
         torch.testing.assert_close(weight.detach(), table.detach(), atol=1e-12, rtol=1e-12)
         for ours, plain in zip(objective.discriminator.parameters(), twin.parameters(), strict=True):
             torch.testing.assert_close(ours, plain, atol=1e-12, rtol=1e-12)
@@ -121,7 +121,7 @@ def test_unmasked_padding_reaches_the_states_alone():
     both = []
     for unmasked in (False, True):
         objective = build("agg", {"unmasked_pad": unmasked})
-        objective.begin_update(counts)
+        objective.begin_step(counts)
         loss = objective.loss(hidden, weight, targets)
         both.append((*gradients(loss.loss, hidden, weight), loss.nll))
     (states, table, nll), (leaking_states, leaking_table, leaking_nll) = both
@@ -136,7 +136,7 @@ def test_aggs_window_is_that_of_the_paper_or_of_the_code():
     counts[10] = 5
     now, past = (build("agg", {"include_current": flag}) for flag in (True, False))
     for objective in (now, past):
-        objective.begin_update(counts)
+        objective.begin_step(counts)
     assert not now.rare[10] and past.rare[10]
 
 
@@ -209,10 +209,10 @@ def test_centring_an_output_table_of_its_own_changes_no_loss_under_plain_descent
         losses.append([])
         for seed in range(8):
             hidden, _, targets, counts = update(seed)
-            objective.begin_update(counts)
+            objective.begin_step(counts)
             loss = objective.loss(hidden, weight, targets).loss / counts.sum()
             weight.data -= 0.5 * torch.autograd.grad(loss, weight)[0]
-            objective.end_update(weight)
+            objective.end_step(weight)
             losses[-1].append(float(loss.detach()))
     np.testing.assert_allclose(losses[0], losses[1], atol=1e-12, rtol=0)
     used = objective.facts.used
@@ -257,7 +257,7 @@ def test_the_head_of_a_model_reaches_every_loss(name):
     hidden, weight, targets, counts = update(4)
     head = Head(torch.randn(N, requires_grad=True), 0.5, 2.0)
     objective = build(name, {"unmasked_pad": True} if name == "agg" else {}, label_smoothing=0.0)
-    objective.begin_update(counts)
+    objective.begin_step(counts)
     ours = objective.loss(hidden, weight, targets, head=head)
     logits = 2.0 * torch.tanh(0.5 * (hidden @ weight.T + head.bias) / 2.0)
     real = targets != PAD
@@ -282,7 +282,7 @@ def test_freeze_until_lets_go_after_that_update():
     objective = build("freeze", {"until": 3})
     held = []
     for _ in range(5):
-        objective.begin_update(torch.zeros(N, dtype=torch.int64))
+        objective.begin_step(torch.zeros(N, dtype=torch.int64))
         held.append(objective.frozen_rows() is not None)
     assert held == [True, True, True, False, False]
 
@@ -299,9 +299,9 @@ def test_frages_game_begins_after_its_update_for_both_players():
     moved = []
     for _ in range(4):
         before = copy.deepcopy(objective.discriminator.state_dict())
-        objective.begin_update(torch.ones(N, dtype=torch.int64))
+        objective.begin_step(torch.ones(N, dtype=torch.int64))
         plays = objective.penalty(weight) is not None
-        objective.end_update(weight)
+        objective.end_step(weight)
         after = objective.discriminator.state_dict()
         moved.append((plays, any(not torch.equal(before[key], after[key]) for key in before)))
     assert moved == [(False, False), (False, False), (True, True), (True, True)]

@@ -149,13 +149,13 @@ def test_every_default_is_allowed_and_whole_numbers_serve_as_real_ones():
 def test_a_loop_that_does_not_tell_of_an_update_is_refused(name):
     hidden, weight, targets, counts = update(0)
     objective = build(name, {})
-    with pytest.raises(RuntimeError, match=r"begin_update\(counts\) was not called"):
+    with pytest.raises(RuntimeError, match=r"begin_step\(counts\) was not called"):
         objective.loss(hidden, weight, targets)
     with pytest.raises(ValueError, match=rf"counts of shape \({N - 1},\); the facts have {N} types"):
-        objective.begin_update(counts[1:])
+        objective.begin_step(counts[1:])
     with torch.no_grad():  # validation needs none
         objective.loss(hidden, weight, targets)
-    objective.begin_update(counts)
+    objective.begin_step(counts)
     with pytest.raises(ValueError, match=f"the embedding matrix has {N - 1} rows, the facts have counts of {N} types"):
         objective.loss(hidden, weight[1:], targets)
     objective.loss(hidden, weight, targets)
@@ -181,8 +181,8 @@ def test_micro_batches_add_up(name):
     together, apart = build(name, {}), build(name, {})
     for objective in (together, apart):
         for seed in range(3):
-            objective.begin_update(update(seed)[3])
-        objective.begin_update(counts)
+            objective.begin_step(update(seed)[3])
+        objective.begin_step(counts)
     one = gradients(together.loss(hidden, weight, targets).loss, hidden, weight)
     parts = [apart.loss(hidden[i : i + 1], weight, targets[i : i + 1]).loss for i in range(S)]
     for ours, sum_of_parts in zip(one, gradients(sum(parts), hidden, weight), strict=True):
@@ -194,7 +194,7 @@ def test_nothing_leaks_between_the_sequences_of_a_batch(name):
     """Another first sequence changes no gradient of the second one's states, given the same counts of the update."""
     hidden, weight, targets, counts = update(5)
     objective = build(name, {})
-    objective.begin_update(counts)
+    objective.begin_step(counts)
     before = gradients(objective.loss(hidden, weight, targets).loss, hidden)[0]
     other = targets.clone()
     other[0] = targets[0].flip(0)
@@ -210,7 +210,7 @@ def test_state_survives_state_dict(name, options, tmp_path):
     for seed in range(6):
         hidden, weight, targets, counts = update(seed)
         whole(kept, hidden, weight, targets, counts)
-        kept.end_update(weight)
+        kept.end_step(weight)
     torch.save(kept.state_dict(), tmp_path / "state.pt")
     torch.manual_seed(99)
     fresh = building.build(name, facts(), **settings(name, options))
@@ -221,14 +221,14 @@ def test_state_survives_state_dict(name, options, tmp_path):
         for ours, restored in zip(*both, strict=True):
             torch.testing.assert_close(ours, restored, atol=0, rtol=0)
         for objective in (kept, fresh):
-            objective.end_update(weight)
+            objective.end_step(weight)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_validation_is_plain_likelihood_and_changes_no_state(name):
     objective = build(name, {})
     hidden, weight, targets, counts = update(1)
-    objective.begin_update(counts)
+    objective.begin_step(counts)
     before = {key: repr(value) for key, value in objective.state_dict().items()}
     with torch.no_grad():
         validated = objective.loss(hidden, weight, targets)

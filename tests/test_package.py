@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 USER = """
 import torch
 from raretokens import Facts, Objective, build, facts
-known: Facts = facts(torch.ones(8, dtype=torch.int64), width=4, updates_per_epoch=2)
+known: Facts = facts(torch.ones(8, dtype=torch.int64), width=4, steps_per_epoch=2)
 objective: Objective = build("agg", known)
 wrong: int = build("agg", known)
 """

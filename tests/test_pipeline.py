@@ -249,7 +249,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(built):
     model.unlink()
     process = train(built)
     for line in process.stdout:
-        if "update 6/" in line:
+        if "step 6/" in line:
             process.send_signal(signal.SIGKILL)
             break
     process.wait()
@@ -257,7 +257,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(built):
     resumed = train(built)
     output = resumed.stdout.read()
     assert resumed.wait() == 0
-    assert "update 5/" not in output  # it did not start over
+    assert "step 5/" not in output  # it did not start over
     assert model.read_bytes() == expected
 
 
@@ -272,7 +272,7 @@ def test_a_stage_stops_when_its_parent_is_gone(built):
     shell = subprocess.Popen(["bash", "-c", script], cwd=built, env=environment(), stdout=subprocess.PIPE, text=True)
     child, log = int(shell.stdout.readline()), built / "mle.log"
     deadline = time.monotonic() + 60
-    while not (log.exists() and "update 3/" in log.read_text()) and time.monotonic() < deadline:
+    while not (log.exists() and "step 3/" in log.read_text()) and time.monotonic() < deadline:
         time.sleep(0.1)
     shell.kill()
     while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:

@@ -72,10 +72,10 @@ import importlib.util, raretokens, torch
 assert not any(importlib.util.find_spec(name) for name in ("yaml", "pydantic", "accelerate", "safetensors"))
 assert all(getattr(raretokens, name).__doc__ for name in raretokens.__all__)
 from raretokens import *
-known = facts_of_text(str.encode, ["abc" * 50], rows=256, width=4, tokens_per_update=16)
+known = facts_of_text(str.encode, ["abc" * 50], rows=256, width=4, tokens_per_step=16)
 for name in raretokens.objectives():
     objective = build(name, known)
-    objective.begin_update(target_counts([torch.arange(8)], 256))
+    objective.begin_step(target_counts([torch.arange(8)], 256))
 print(objectives()["agg"].allowed["alpha"], alpha_for(known) > 0)
 """
     bare = [tmp_path / "bare/bin/python", "-I", "-c", code]
@@ -125,27 +125,27 @@ def test_every_objective_learns_in_a_plain_loop(name, capsys):
 
 
 def test_the_rare_group_of_facts_is_the_least_frequent_share():
-    known = raretokens.facts(torch.tensor([9, 0, 5, 7, 1]), width=4, updates_per_epoch=3, rare_share=0.4, specials=2)
+    known = raretokens.facts(torch.tensor([9, 0, 5, 7, 1]), width=4, steps_per_epoch=3, rare_share=0.4, specials=2)
     assert known.rare.tolist() == [False, False, False, False, True]
     with pytest.raises(ValueError, match=r"counts has shape \(2, 2\)"):
-        raretokens.facts(torch.ones(2, 2), width=4, updates_per_epoch=3)
+        raretokens.facts(torch.ones(2, 2), width=4, steps_per_epoch=3)
 
 
 def test_a_mark_of_padding_outside_the_table_leaves_no_row_out():
     for size in (8, 101):
-        known = raretokens.facts(torch.ones(size, dtype=torch.int64), width=4, updates_per_epoch=3)
+        known = raretokens.facts(torch.ones(size, dtype=torch.int64), width=4, steps_per_epoch=3)
         assert known.pad == -100 and known.used.all()
         table = torch.randn(size, 4, requires_grad=True)
         (gradient,) = torch.autograd.grad(raretokens.build("cosreg", known).penalty(table), table)
         assert gradient.any(1).all()
     counts = torch.tensor([1] * 6 + [0] * 2)
-    assert raretokens.facts(counts, width=4, updates_per_epoch=3, pad=2, types=6).used.tolist() == [
+    assert raretokens.facts(counts, width=4, steps_per_epoch=3, pad=2, types=6).used.tolist() == [
         True, True, False, True, True, True, False, False,
     ]  # fmt: skip
 
 
 def test_padding_may_be_the_first_row():
-    assert raretokens.facts(torch.ones(4), width=4, updates_per_epoch=3, pad=0).used.tolist() == [
+    assert raretokens.facts(torch.ones(4), width=4, steps_per_epoch=3, pad=0).used.tolist() == [
         False,
         True,
         True,
@@ -162,13 +162,13 @@ def test_padding_may_be_the_first_row():
         ({"types": 10}, "types 10 is not allowed: 1 to 9"),
         ({"specials": -1}, "specials -1 is not allowed: 0 to 9"),
         ({"markers": [9]}, r"markers \(9,\) is not allowed: ids in 0..8"),
-        ({"updates_per_epoch": 0}, "updates_per_epoch 0 is not allowed: 1 or more"),
+        ({"steps_per_epoch": 0}, "steps_per_epoch 0 is not allowed: 1 or more"),
         ({"width": 0}, "width 0 is not allowed: 1 or more"),
         ({"label_smoothing": 1.0}, "label_smoothing 1.0 is not allowed: 0 to less than 1"),
     ],
 )
 def test_facts_that_do_not_fit_are_refused(wrong, message):
-    given = {"counts": torch.arange(9), "width": 4, "updates_per_epoch": 3, **wrong}
+    given = {"counts": torch.arange(9), "width": 4, "steps_per_epoch": 3, **wrong}
     with pytest.raises(ValueError, match=f"^facts: {message}$"):
         raretokens.facts(given.pop("counts"), **given)
 
@@ -193,24 +193,24 @@ def tokenizers() -> dict:
 def test_facts_of_a_text_and_a_tokenizer(library, tmp_path):
     (tmp_path / "text").write_text("abc\nabba\n" * 1500)
     tokenizer = tokenizers().get(library, Spelled().encode)
-    settings = {"width": 4, "tokens_per_update": 1000, "rows": 32, "markers": [0]}
+    settings = {"width": 4, "tokens_per_step": 1000, "rows": 32, "markers": [0]}
     known = raretokens.facts_of_text(tokenizer, tmp_path / "text", **settings)
     assert known.counts.tolist() == [4500, 4500, 1500] + [0] * 29
-    assert (known.updates_per_epoch, known.types) == (10, 32 if library == "function" else 26)
+    assert (known.steps_per_epoch, known.types) == (10, 32 if library == "function" else 26)
     assert known.markers == ((0, 25) if library == "transformers" else (0,))
     assert not known.rare[known.types :].any() and known.label_smoothing == 0.0
-    assert raretokens.facts_of_text(tokenizer, ["abc"], **{**settings, "tokens_per_update": 1}).updates_per_epoch == 3
+    assert raretokens.facts_of_text(tokenizer, ["abc"], **{**settings, "tokens_per_step": 1}).steps_per_epoch == 3
     assert torch.equal(known.counts, raretokens.facts_of_text(tokenizer, ["abc", "abba"] * 1500, **settings).counts)
     with pytest.raises(ValueError, match=r"ids 0\.\.2 do not fit an embedding matrix of 2 rows"):
-        raretokens.facts_of_text(tokenizer, ["abc"], width=4, tokens_per_update=10, rows=2)
+        raretokens.facts_of_text(tokenizer, ["abc"], width=4, tokens_per_step=10, rows=2)
     assert raretokens.facts_of_text(tokenizer, ["aaa"], **settings).counts.sum() == 3  # one type alone
-    for wrong in ({"rows": 32, "tokens_per_update": 0}, {"rows": None, "tokens_per_update": 10}):
+    for wrong in ({"rows": 32, "tokens_per_step": 0}, {"rows": None, "tokens_per_step": 10}):
         with pytest.raises(
-            ValueError, match=f"rows {wrong['rows']}, tokens_per_update {wrong['tokens_per_update']}: both"
+            ValueError, match=f"rows {wrong['rows']}, tokens_per_step {wrong['tokens_per_step']}: both"
         ):
             raretokens.facts_of_text(str.encode, ["abc"], width=4, **wrong)
     with pytest.raises(ValueError, match="has no tokens"):
-        raretokens.facts_of_text(tokenizer, [], width=4, tokens_per_update=10, rows=32)
+        raretokens.facts_of_text(tokenizer, [], width=4, tokens_per_step=10, rows=32)
 
 
 def test_gpt2_trains_with_agg_in_the_trainer_of_transformers(tmp_path):

@@ -17,7 +17,7 @@ COUNTS = np.array([50, 40, 1000, 500, 100, 40, 20, 10, 10, 5, 5, 0])  # the firs
 
 
 def test_a_type_is_rare_below_alpha_appearances_an_update():
-    types, tokens = rare_share(COUNTS, updates_per_epoch=10, threshold=1.0, specials=2)
+    types, tokens = rare_share(COUNTS, steps_per_epoch=10, threshold=1.0, specials=2)
     assert types == 3 / 10  # 5, 5 and 0; ten in ten updates are not below one
     assert tokens == pytest.approx(10 / COUNTS.sum())
 
@@ -44,7 +44,7 @@ def test_an_alpha_that_hardly_gates_or_gates_nearly_all_is_told_with_a_better_on
 
 def told(types: int, updates: int) -> Facts:
     """Of a text that has each of so many types about once an update."""
-    return facts_of(torch.full((types,), updates), width=4, updates_per_epoch=updates)
+    return facts_of(torch.full((types,), updates), width=4, steps_per_epoch=updates)
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 8))
@@ -69,7 +69,7 @@ def test_the_window_is_one_ring_that_is_allocated_once():
     random = torch.Generator().manual_seed(0)
     targets = (torch.rand(200, 256, generator=random) ** 3 * 400).long()
     counts = torch.bincount(targets.flatten(), minlength=400)
-    window, places = Window(facts_of(counts, width=4, updates_per_epoch=20)), set()
+    window, places = Window(facts_of(counts, width=4, steps_per_epoch=20)), set()
     for update in [*targets, *targets.flip(0)]:
         types, seen = update.unique(return_counts=True)
         window.push(types.int(), seen.int())
@@ -81,11 +81,11 @@ def test_the_window_is_one_ring_that_is_allocated_once():
 
 def test_alpha_from_a_wanted_share_of_rare_types():
     counts = torch.arange(100).where(torch.arange(100) < 90, 0)
-    known = facts_of(counts, width=4, updates_per_epoch=10, types=90, markers=[0, 1, 89], specials=0)
+    known = facts_of(counts, width=4, steps_per_epoch=10, types=90, markers=[0, 1, 89], specials=0)
     for share in (0.1, 0.25, 0.5):
         objective = build("agg", known, alpha=alpha_for(known, share))
         assert objective.about()["rare_types"] == pytest.approx(share, abs=1 / 87)
-    objective.begin_update(known.counts)  # ids 0 and 1 hardly occur, but are markers
+    objective.begin_step(known.counts)  # ids 0 and 1 hardly occur, but are markers
     assert not objective.rare[[0, 1, 89]].any()
     with pytest.raises(ValueError, match="share 1.2 is not allowed: should lie between 0 and 1"):
         alpha_for(known, 1.2)

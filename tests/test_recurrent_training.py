@@ -115,8 +115,8 @@ def test_columns_are_read_on_and_on_and_every_epoch_as_a_whole():
     for epoch in range(2):
         seen: list[list[int]] = [[], [], []]
         order = []
-        for number in range(data.updates_per_epoch):
-            update = data.update(epoch * data.updates_per_epoch + number)
+        for number in range(data.steps_per_epoch):
+            update = data.step(epoch * data.steps_per_epoch + number)
             batches = list(data.cut(update, 60))
             (inputs, columns), targets = (
                 (torch.cat(part) for part in zip(*(b.inputs for b in batches), strict=True)),
@@ -175,8 +175,8 @@ def test_finetuning_averages_from_its_first_update_and_ends_when_it_no_longer_im
     history = iter([5.0, 4.0, 4.5, 4.6, 4.7, 4.8, 4.9])
     trained._validate = lambda is_shared=True: next(history)
     trained.run()
-    assert trained.update == 10 and trained.rule.averaged == 10  # 4.7 is worse than 4.0, the best of all but two before
-    assert [item.update for item in trained.kept] == [4]
+    assert trained.step == 10 and trained.rule.averaged == 10  # 4.7 is worse than 4.0, the best of all but two before
+    assert [item.step for item in trained.kept] == [4]
 
 
 def test_the_rate_goes_with_the_length_and_the_gradient_is_clipped(tmp_path):
@@ -184,8 +184,8 @@ def test_the_rate_goes_with_the_length_and_the_gradient_is_clipped(tmp_path):
         tmp_path, "awd_lstm", steps=6, rule={"name": "nt_asgd", "clip": 0.01}, peak_lr=30.0, weight_decay=0.0
     )
     before = {name: weight.detach().clone() for name, weight in trained.model.named_parameters()}
-    lengths = trained.updates.lengths
-    row, targets = trained._one_update(next(trained._prepared(range(1))))
+    lengths = trained.data.lengths
+    row, targets = trained._train_step(next(trained._prepared(range(1))))
     assert row["lr"] == pytest.approx(30.0 * targets / 64) and targets in 4 * lengths
     moved = (
         sum((weight.detach() - before[name]).square().sum() for name, weight in trained.model.named_parameters()) ** 0.5
@@ -239,13 +239,13 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(tmp_path, architecture, n
     tables = expected.state.snapshots()
     expected.state.remove()
     stopped = trainer(tmp_path, architecture, name, save_updates=5, **settings)
-    stopped.state.check_parent = lambda: stopped.update < 7 or pytest.fail("stop")
+    stopped.state.check_parent = lambda: stopped.step < 7 or pytest.fail("stop")
     with pytest.raises(pytest.fail.Exception):
         stopped.run()
     stopped.state._lock.close()
     torch.manual_seed(12345)
     resumed = trainer(tmp_path, architecture, name, **settings)
-    assert resumed.update == 5 and float(resumed.criterion.before.abs().sum()) > 0
+    assert resumed.step == 5 and float(resumed.criterion.before.abs().sum()) > 0
     resumed.run()
     assert resumed.rows == expected.rows[5:] and resumed.kept == expected.kept
     assert all(torch.equal(resumed.state.snapshots()[key], table) for key, table in tables.items())
@@ -260,7 +260,7 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(tmp_path, architecture, n
 def test_what_is_carried_is_what_one_long_sequence_would_have_been(tmp_path):
     """Validation in pieces, its states carried, is the NLL of whole columns; training goes on where it was."""
     trained = trainer(tmp_path, "awd_lstm", dtype=torch.float64)
-    trained._one_update(next(trained._prepared(range(1))))
+    trained._train_step(next(trained._prepared(range(1))))
     before = trained.criterion.before.clone()
     found = trained._validate()
     rows = torch.from_numpy(text()[:200].reshape(10, 20))

@@ -34,7 +34,7 @@ def test_a_run_whose_starter_is_gone_stops(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=f"{gone}no state was saved yet; start again to resume"):
         run.check_parent()
     save(run, 3)
-    with pytest.raises(UserError, match=f"{gone}its state after update 3 is kept in .*run; start again to resume"):
+    with pytest.raises(UserError, match=f"{gone}its state after step 3 is kept in .*run; start again to resume"):
         run.check_parent()
 
 
@@ -50,18 +50,18 @@ def test_a_save_that_fails_leaves_the_one_before(tmp_path):
 def test_weights_and_tables_are_set_aside_by_the_first_process_alone(tmp_path):
     table = torch.linspace(0, 1, 6).reshape(3, 2)
     other, run = State(tmp_path / "run", rank=1), State(tmp_path / "run")
-    for update in (4, 8, 12):
-        other.keep_weights(update, {"table": table})
-        other.keep_snapshot(update, table)
+    for step in (4, 8, 12):
+        other.keep_weights(step, {"table": table})
+        other.keep_snapshot(step, table)
     assert [path.name for path in run.path.iterdir()] == ["lock"]
-    for update in (4, 8):
-        run.keep_weights(update, {"table": table})
+    for step in (4, 8):
+        run.keep_weights(step, {"table": table})
     run.keep_snapshot(4, table)
     save(run, 8, [8])
-    for update in (10, 12):
-        run.keep_weights(update, {"table": table})
+    for step in (10, 12):
+        run.keep_weights(step, {"table": table})
     run.forget_weights([12])
-    assert [run.weights(update).exists() for update in (4, 8, 10, 12)] == [False, True, False, True]
+    assert [run.weights(step).exists() for step in (4, 8, 10, 12)] == [False, True, False, True]
     assert list(run.snapshots()) == ["000004"] and torch.equal(run.snapshots()["000004"], table.half())
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_file_is_set_aside_and_the_run_goes_on_from_the_state_before(t
     assert restored(State(run.path), heard.append) == goes_on
     if goes_on == 12 or kind == "missing" and file.startswith("state"):
         return
-    now = "going on after update 8" if goes_on else "starting from the beginning"
+    now = "going on after step 8" if goes_on else "starting from the beginning"
     assert heard == [f"{name} in {run.path}: damaged, set aside; {now}"]
     assert not (run.path / name).exists() and (run.path / f"damaged-{name}").exists() == (kind != "missing")
 
@@ -140,10 +140,10 @@ def test_after_damage_the_next_states_are_the_last_ones(tmp_path):
     assert restored(again) == 8
     again.forget_weights([])
     assert names(again, "weights") == [8, 12]
-    for update in (10, 12):
-        again.keep_snapshot(update, torch.zeros(3, 2))
-        again.keep_weights(update, {"table": torch.zeros(3, 2)})
-        save(again, update, [update])
+    for step in (10, 12):
+        again.keep_snapshot(step, torch.zeros(3, 2))
+        again.keep_weights(step, {"table": torch.zeros(3, 2)})
+        save(again, step, [step])
     assert [names(again, kind) for kind in ("state", "weights")] == [[10, 12], [10, 12]]
     assert list(again.snapshots()) == ["000004", "000008", "000010", "000012"]
 
@@ -178,15 +178,15 @@ def test_a_run_that_diverges_leaves_no_weights(folder, updates):
 
     def diverging(targets: int) -> float:
         rate = step(targets)
-        if trained.update == 2:
+        if trained.step == 2:
             torch.nn.init.constant_(trained.embedding, float("nan"))
         return rate
 
     trained._step = diverging
     with pytest.raises(UserError) as error:
         trained.run()
-    what = "the validation NLL after update 3" if updates == 3 else "the loss of update 4"
-    kept = f"its state after update 2 is kept in {trained.state.path}"
+    what = "the validation NLL after step 3" if updates == 3 else "the loss of step 4"
+    kept = f"its state after step 2 is kept in {trained.state.path}"
     hint = f"look at {trained.outputs.into / 'log.tsv'} and lower the learning rate"
     assert str(error.value) == f"lm/mle: {what} is nan; {kept}; {hint}"
     assert sorted(path.name for path in trained.outputs.into.iterdir()) == ["log.tsv", "training.json"]
@@ -214,11 +214,11 @@ def test_weights_that_are_no_numbers_are_not_written(tmp_path):
 )
 def test_a_run_that_is_stopped_says_in_a_line_what_is_kept(folder, raised, said):
     trained = trainer(folder, "lm", "mle", save_updates=2)
-    one_update = trained._one_update
-    trained._one_update = lambda prepared: throw(raised) if trained.update == 5 else one_update(prepared)
+    one_update = trained._train_step
+    trained._train_step = lambda prepared: throw(raised) if trained.step == 5 else one_update(prepared)
     with pytest.raises(UserError) as error:
         to_the_end(trained)
-    kept = f"its state after update 4 is kept in {trained.state.path}; start again to resume"
+    kept = f"its state after step 4 is kept in {trained.state.path}; start again to resume"
     assert re.fullmatch(f"lm/mle: {said}; {re.escape(kept)}", str(error.value))
     trained.state.remove()
 

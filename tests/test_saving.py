@@ -24,8 +24,8 @@ from raretokens.training.saving import SAVE_TOGETHER, Clock
 from raretokens.training.state import State
 
 
-def due(clock: Clock, updates: int) -> list[int]:
-    return [update for update in range(1, updates + 1) if clock.due(update)]
+def due(clock: Clock, steps: int) -> list[int]:
+    return [step for step in range(1, steps + 1) if clock.due(step)]
 
 
 @pytest.fixture
@@ -39,10 +39,10 @@ def now(monkeypatch):
 def test_a_save_is_due_a_while_after_the_end_of_the_last_one(now):
     """A step takes 25 seconds and the first save 70; it cost nothing."""
     clock, saves = Clock(Execution(save_seconds=60.0)), []
-    for update in range(1, 11):
+    for step in range(1, 11):
         now[0] += 25.0
-        if clock.due(update):
-            saves.append(update)
+        if clock.due(step):
+            saves.append(step)
             now[0] += 70.0 if len(saves) == 1 else 0.0
             clock.saved(0.0)
     assert saves == [3, 6, 9]
@@ -85,16 +85,16 @@ def test_saves_leave_98_percent_of_an_hour_to_steps(
     monkeypatch.setattr(saving, "copied", lambda content: now.__setitem__(0, now[0] + copying) or content)
     thread = Slow(now, seconds, busy)
     saver = saving.Saver(Clock(Execution(save_seconds=120.0), processes), run, Outputs(tmp_path, {}), thread)
-    start, stepping, update = now[0], 0.0, 0
+    start, stepping, step = now[0], 0.0, 0
     with saver:
         while now[0] < start + 3600.0:
             is_saving = thread.saves and not thread.done()
             now[0] += 0.25 * (1.0 + busy / seconds if is_saving else 1.0)
-            stepping, update = stepping + 0.25, update + 1
-            run.log.append(row(update))
-            if saver.due(update):
-                saver.agree(update)
-                saver.save({"update": update}, [])
+            stepping, step = stepping + 0.25, step + 1
+            run.log.append(row(step))
+            if saver.due(step):
+                saver.agree(step)
+                saver.save({"update": step}, [])
         assert stepping / (now[0] - start) >= 0.98
     assert len(thread.saves) >= fewest
     pauses = [begin - end for (_, end), (begin, _) in zip(thread.saves, thread.saves[1:], strict=False)]
@@ -121,7 +121,7 @@ def test_saves_by_number_go_before_the_clock():
 
 
 def checkpoints(*values: float) -> list[Checkpoint]:
-    return [Checkpoint(update, value) for update, value in enumerate(values, start=1)]
+    return [Checkpoint(step, value) for step, value in enumerate(values, start=1)]
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("best", [2]), (1, [5]), (2, [4, 5]), (9, [1, 2, 3, 4, 5])])
@@ -130,7 +130,7 @@ def test_the_best_or_the_last_checkpoints_are_kept(keep, kept):
     now: list[Checkpoint] = []
     for checkpoint in checkpoints(3.0, 1.0, 2.0, 1.0, 4.0):
         now = kept_after(now, checkpoint, keep)
-    assert [checkpoint.update for checkpoint in now] == kept
+    assert [checkpoint.step for checkpoint in now] == kept
 
 
 def test_the_mean_of_weights_is_in_float32(tmp_path):
@@ -177,8 +177,8 @@ def test_neither_memory_nor_a_save_grows_with_the_log(tmp_path, monkeypatch, row
     append = log_file._append
     monkeypatch.setattr(log_file, "_append", lambda path, new: written.append(len(new)) or append(path, new))
     tracemalloc.start()
-    for update in range(rows + 1, rows + 1001):
-        run.log.append(row(update))
+    for step in range(rows + 1, rows + 1001):
+        run.log.append(row(step))
     save(run, rows + 1000)
     outputs.publish(run.log, run.log.position(), [])
     held, peak = tracemalloc.get_traced_memory()
@@ -211,7 +211,7 @@ def test_the_stop_needs_only_the_last_validations_and_the_best_before(window):
 def test_log_and_summary_are_written_at_each_save(folder):
     stopped = trainer(folder, "lm", "mle", steps=8, validate_every=2, save_updates=3)
     rows = []
-    stopped.state.check_parent = lambda: rows.append(written(stopped)) or stopped.update < 7 or pytest.fail("stop")
+    stopped.state.check_parent = lambda: rows.append(written(stopped)) or stopped.step < 7 or pytest.fail("stop")
     with pytest.raises(pytest.fail.Exception):
         stopped.run()
     assert rows == [0, 0, 0, 3, 3, 3, 6, 6]
@@ -230,16 +230,16 @@ def test_a_save_in_the_background_is_of_its_own_step(folder, monkeypatch, name):
     expected = outputs_of(whole)
     whole.state.remove()
     stopped, may_write = trainer(folder, "lm", name, **settings), threading.Event()
-    monkeypatch.setattr(Clock, "due", lambda _, update: update == 3)
+    monkeypatch.setattr(Clock, "due", lambda _, step: step == 3)
     write = stopped.state.write
     stopped.state.write = lambda *content: may_write.wait(60) and write(*content)
-    stopped.state.check_parent = lambda: stopped.update < 7 or may_write.set() or pytest.fail("stop")
+    stopped.state.check_parent = lambda: stopped.step < 7 or may_write.set() or pytest.fail("stop")
     with pytest.raises(pytest.fail.Exception):
         stopped.run()
     assert stopped.state.saved == 3
     stopped.state._lock.close()
     resumed = trainer(folder, "lm", name, **settings)
-    assert resumed.update == 3
+    assert resumed.step == 3
     to_the_end(resumed)
     assert outputs_of(resumed) == expected
     resumed.state.remove()
@@ -251,7 +251,7 @@ def outputs_of(trained) -> dict[str, bytes]:
 
 def test_an_error_of_the_thread_ends_the_training(folder, monkeypatch):
     trained = trainer(folder, "lm", "mle", steps=50)
-    monkeypatch.setattr(Clock, "due", lambda _, update: update == 3)
+    monkeypatch.setattr(Clock, "due", lambda _, step: step == 3)
     trained.state.write = lambda *_: throw(OSError(errno.EIO, "Input/output error", "data/scratch/x"))
     with pytest.raises(UserError, match="data/scratch/x: input/output error; no state was saved yet"):
         to_the_end(trained)

@@ -239,7 +239,7 @@ def test_artifacts_that_do_not_fit_leave_the_old_score(world, reports):
         ("data/predictions/nmt/tiny/later.txt", None, "later.txt: no such file; dvc repro makes what this stage needs"),
         (weights, {"table": np.full((8, 8), 1.0)}, "model.safetensors: 8 rows for"),
         (snapshots, None, "snapshots.safetensors: no such file; train the run first"),
-        (snapshots, {"000000": rows, "000004": rows}, "of tiny are of updates 0, 4"),
+        (snapshots, {"000000": rows, "000004": rows}, "of tiny are of steps 0, 4"),
         (
             "data/runs/nmt/tiny/snapshots.safetensors",
             {"000000": diverged},

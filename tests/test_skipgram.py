@@ -139,12 +139,12 @@ def test_loss_and_gradients_are_those_of_a_loop_over_pairs(text, vocabulary):
 def test_minibatch_of_frage_is_drawn_once_an_update_and_moves_only_its_rows():
     counts = torch.arange(50, 0, -1)
     objective = build(
-        "frage", facts(counts, width=4, updates_per_epoch=1, pad=49), minibatch=9, hidden=True, popular=0.2
+        "frage", facts(counts, width=4, steps_per_epoch=1, pad=49), minibatch=9, hidden=True, popular=0.2
     ).double()
     table = torch.randn(50, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     seen = []
     for _ in range(2):
-        objective.begin_update(counts)
+        objective.begin_step(counts)
         fixed = {name: value.detach().clone() for name, value in objective.discriminator.named_parameters()}
         objective.penalty(table).backward()
         assert table.grad.is_sparse
@@ -158,7 +158,7 @@ def test_minibatch_of_frage_is_drawn_once_an_update_and_moves_only_its_rows():
             expected = -(torch.log(p[:4]).mean() + torch.log(1 - p[4:]).mean()) / 2
         assert objective.penalty(table).item() == pytest.approx(-0.1 * expected.item(), rel=1e-12)
         table.grad = None
-        objective.end_update(table)
+        objective.end_step(table)
         assert any(not torch.equal(value, fixed[name]) for name, value in objective.discriminator.named_parameters())
         seen.append(drawn)
     assert seen[0] != seen[1]
@@ -188,7 +188,7 @@ class Killed(Observer):
     def __init__(self, after: int) -> None:
         self.after = after
 
-    def updated(self, row: dict, tokens: int) -> None:
+    def after_step(self, row: dict, tokens: int) -> None:
         if row["update"] == self.after:
             raise KeyboardInterrupt
 
@@ -208,7 +208,7 @@ OPTIONS = {"frage": {"minibatch": 10, "hidden": True}, "cosreg": {"gamma": 0.1}}
 def test_a_kill_changes_nothing_to_the_bit_but_the_objective_does(tmp_path, text, vocabulary, name):
     folder = written(tmp_path / "tokens", text, vocabulary)
     told = job(name, options=OPTIONS.get(name, {}))
-    with pytest.raises(UserError, match="state after update 4 is kept"):
+    with pytest.raises(UserError, match="state after step 4 is kept"):
         trained(told, folder, tmp_path / "killed", Killed(7))
     resumed, whole = trained(told, folder, tmp_path / "killed"), trained(told, folder, tmp_path / "whole")
     assert torch.equal(resumed, whole)

@@ -47,13 +47,13 @@ def test_a_stop_and_a_resume_change_nothing_to_the_bit(folder, name):
     settings = {"dropout": 0.2, "steps": 8, "dtype": torch.float32}
     expected, unbroken = finished(folder, "lm", name, **settings)
     stopped = trainer(folder, "lm", name, save_updates=3, **settings)
-    stopped.state.check_parent = lambda: stopped.update < 5 or pytest.fail("stop")  # type: ignore[method-assign]
+    stopped.state.check_parent = lambda: stopped.step < 5 or pytest.fail("stop")  # type: ignore[method-assign]
     with pytest.raises(pytest.fail.Exception):
         stopped.run()
     stopped.state._lock.close()
     torch.manual_seed(12345)  # what another process would have
     resumed = trainer(folder, "lm", name, **settings)
-    assert resumed.update == 3
+    assert resumed.step == 3
     resumed.run()
     assert resumed.rows == unbroken.rows[3:]
     tables = resumed.state.snapshots()
@@ -93,7 +93,7 @@ def test_a_stop_keeps_the_checkpoints_that_are_averaged(folder):
     expected = load_file(whole.outputs.into / "model.safetensors")
     whole.state.remove()
     stopped = trainer(folder, "nmt", "agg", save_updates=7, **settings)
-    stopped.state.check_parent = lambda: stopped.update < 7 or pytest.fail("stop")  # type: ignore[method-assign]
+    stopped.state.check_parent = lambda: stopped.step < 7 or pytest.fail("stop")  # type: ignore[method-assign]
     with pytest.raises(pytest.fail.Exception):
         stopped.run()
     assert [path.name for path in sorted(stopped.state.path.glob("weights-*"))] == [
@@ -214,7 +214,7 @@ def stopped_and_resumed(folder) -> tuple[dict, dict]:
         trained = trainer(
             folder, "lm", "agg", steps=updates, save_updates=save_updates, dropout=0.2, dtype=torch.float32
         )
-        assert trained.update == (3 if len(ended) == 2 else 0)
+        assert trained.step == (3 if len(ended) == 2 else 0)
         trained.run()
         ended.append(weights(trained))
         trained.accelerator.wait_for_everyone()

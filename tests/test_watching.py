@@ -28,12 +28,12 @@ class Recorder(Observer):
     def begins(self, done, updates):
         self.events.append(("begins", done, updates))
 
-    def updated(self, row, tokens):
+    def after_step(self, row, tokens):
         self.events.append(("updated", dict(row), tokens))
 
 
-def stopped(trained, update):
-    trained.state.check_parent = lambda: trained.update < update or pytest.fail("stop")
+def stopped(trained, step):
+    trained.state.check_parent = lambda: trained.step < step or pytest.fail("stop")
     with pytest.raises(pytest.fail.Exception):
         trained.run()
     trained.state._lock.close()
@@ -84,11 +84,11 @@ def lines(folder, capsys, monkeypatch, **settings) -> list[str]:
 def test_progress_is_a_line_every_few_seconds_and_one_for_each_validation(folder, capsys, monkeypatch):
     printed = lines(folder, capsys, monkeypatch, seconds=4.0)
     assert [line[:2] for line in printed] == [
-        ["lm/mle", "update 2/6"],
-        ["lm/mle", "update 3"],
-        ["lm/mle", "update 4/6"],
-        ["lm/mle", "update 6"],
-        ["lm/mle", "update 6/6"],
+        ["lm/mle", "step 2/6"],
+        ["lm/mle", "step 3"],
+        ["lm/mle", "step 4/6"],
+        ["lm/mle", "step 6"],
+        ["lm/mle", "step 6/6"],
     ]
     assert re.fullmatch(r"validation NLL \d\.\d{4}", printed[1][2])
     assert printed[0][2].startswith("loss ") and printed[0][3].startswith("nll ")
@@ -204,7 +204,7 @@ def test_how_long_a_run_took_is_written_when_it_ends_well(watched, tmp_path):
     assert not timing.exists() and Stub.made[0].calls == ["start", "finish"]
     with watched() as observer:
         observer.begins(0, 1)
-        observer.updated({"update": 1, "loss": 1.0, "nll": 1.0, "valid_nll": 2.0}, 8)
+        observer.after_step({"update": 1, "loss": 1.0, "nll": 1.0, "valid_nll": 2.0}, 8)
     facts = json.loads(timing.read_text())
     assert facts["processes"] == 1 and facts["seconds"] >= 0 and facts["tokens_per_second"] > 0
     assert facts["model_flops_per_token"] == 6 * (4 * 16**2 + 2 * 16 * 16 + 100 * 16) + 12 * 16 * 8
@@ -218,7 +218,7 @@ def test_what_a_run_took_is_counted_over_its_stops(watched, tmp_path, done, leas
     first.usage.every = 0
     with pytest.raises(KeyboardInterrupt), first as observer:
         observer.begins(0, 2)
-        observer.updated({"update": 1, "loss": 1.0, "nll": 1.0, "valid_nll": None}, 8)
+        observer.after_step({"update": 1, "loss": 1.0, "nll": 1.0, "valid_nll": None}, 8)
         raise KeyboardInterrupt
     kept.write_text(json.dumps(json.loads(kept.read_text()) | {"seconds": 5000.0}))
     with watched() as observer:

@@ -37,7 +37,7 @@ def three_logits(
 
 def adaptive_gates(facts, options: dict, history: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """AGG section 4: rare set, g1 and g2 from a brute-force window over the last K updates."""
-    period = facts.updates_per_epoch
+    period = facts.steps_per_epoch
     past = history if options.get("include_current", True) else history[:-1]
 
     def appearances(of_updates: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -81,7 +81,7 @@ class Sentences(Dataset):
 def known(**changes: Any) -> Any:
     labels = torch.stack([row["labels"] for row in Sentences()])
     counts = torch.bincount(labels[labels >= 0], minlength=N)
-    return facts(counts, **{"width": D, "updates_per_epoch": 3, "specials": 3, **changes})
+    return facts(counts, **{"width": D, "steps_per_epoch": 3, "specials": 3, **changes})
 
 
 def objective(name: str, **changes: Any) -> Objective:

@@ -47,7 +47,7 @@ def trainer(folder: Path, architecture: str, name: str = "mle", *, dropout: floa
     shape = {key: dropout if "dropout" in key else value for key, value in MODELS[architecture].items()}
     model, tokens = build_model(architecture, shape, N, 16), text()
     known = facts(
-        torch.from_numpy(np.bincount(tokens, minlength=N)), width=8, updates_per_epoch=20, specials=4, pad=PAD
+        torch.from_numpy(np.bincount(tokens, minlength=N)), width=8, steps_per_epoch=20, specials=4, pad=PAD
     )
     objective = build(name, known, **options)
     data = Columns(tokens, 16, 4, seed=1), Columns(tokens[:200], 16, 10)

@@ -5,8 +5,8 @@ import torch
 from raretokens.training.state import State
 
 
-def row(update: int, valid: float | None = None) -> dict:
-    return {"update": update, "loss": 1 / 3, "nll": 2e-7 / 3, "rare_group_size": 4, "valid_nll": valid}
+def row(step: int, valid: float | None = None) -> dict:
+    return {"update": step, "loss": 1 / 3, "nll": 2e-7 / 3, "rare_group_size": 4, "valid_nll": valid}
 
 
 def throw(error: BaseException) -> None:
@@ -19,12 +19,12 @@ def written(trained) -> int:
     return len(log.read_text().splitlines()) - 1 if log.exists() else 0
 
 
-def save(run: State, update: int, kept=(), **content) -> None:
+def save(run: State, step: int, kept=(), **content) -> None:
     """Save a state after a row of the log."""
-    run.log.append(row(update))
+    run.log.append(row(step))
     sums = run.begin_save(kept, run.log.position())
-    run.write({"update": update, "row": run.log.last, **content}, sums)
-    run.end_save(update)
+    run.write({"update": step, "row": run.log.last, **content}, sums)
+    run.end_save(step)
 
 
 def restored(run: State, *tell) -> int | None:
@@ -36,10 +36,10 @@ def restored(run: State, *tell) -> int | None:
 def saved(path, *updates: int) -> State:
     """Saved states, each with a table and weights of its own."""
     run = State(path)
-    for update in updates:
-        run.keep_snapshot(update, torch.full((3, 2), float(update)))
-        run.keep_weights(update, {"table": torch.full((3, 2), float(update))})
-        save(run, update, [update])
+    for step in updates:
+        run.keep_snapshot(step, torch.full((3, 2), float(step)))
+        run.keep_weights(step, {"table": torch.full((3, 2), float(step))})
+        save(run, step, [step])
     run._lock.close()
     return run
 

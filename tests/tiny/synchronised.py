@@ -35,7 +35,7 @@ def made(folder: Path, task: str, name: str) -> Trainer:
 def steps(trained: Trainer, count: int) -> None:
     for prepared in trained._prepared(range(trained.update, trained.update + count)):
         assert 4 <= len(prepared.batches) <= 5
-        row, _ = trained._one_update(prepared)
+        row, _ = trained._train_step(prepared)
         trained.update += 1
         trained.state.log.append(row)
 

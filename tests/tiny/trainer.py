@@ -65,7 +65,7 @@ class Recorder(Observer):
     def __init__(self) -> None:
         self.rows: list[dict] = []
 
-    def updated(self, row: dict, tokens: int) -> None:
+    def after_step(self, row: dict, tokens: int) -> None:
         self.rows.append(dict(row))
 
 
@@ -87,7 +87,7 @@ def data(folder: Path, task: str, recipe: Training, tokens: int | None) -> tuple
 def facts(folder: Path) -> Facts:
     return Facts(
         counts=torch.from_numpy(np.bincount(streams.tokens(folder, "lm"), minlength=N)), rare=torch.arange(N) >= 30, types=N - 2,
-        specials=len(SPECIALS), pad=PAD, updates_per_epoch=4, width=16, label_smoothing=0.1,
+        specials=len(SPECIALS), pad=PAD, steps_per_epoch=4, width=16, label_smoothing=0.1,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ N, D, S, T, PAD, SPECIALS = 26, 6, 3, 9, 1, 4
 def facts(**changes) -> Facts:
     counts = torch.arange(N, 0, -1) * 3
     settings = {"counts": counts, "rare": torch.arange(N) >= 19, "types": N - 2, "specials": SPECIALS, "pad": PAD,
-                "updates_per_epoch": 4, "width": D, "label_smoothing": 0.1}  # fmt: skip
+                "steps_per_epoch": 4, "width": D, "label_smoothing": 0.1}  # fmt: skip
     return Facts(**{**settings, **changes})
 
 
@@ -42,7 +42,7 @@ def build(name: str, options: dict, **changes) -> Objective:
 
 def whole(objective: Objective, hidden, weight, targets, counts) -> torch.Tensor:
     """The loss that the training loop minimises in an update, in one micro-batch."""
-    objective.begin_update(counts)
+    objective.begin_step(counts)
     total = objective.loss(hidden, weight, targets).loss / counts.sum()
     penalty = objective.penalty(weight)
     return total if penalty is None else total + penalty

@@ -48,10 +48,10 @@ def filters() -> dict[str, LongestAndRatio]:
 def split(verses: dict[int, str]) -> dict[str, list[int]]:
     """Return the verse numbers of train, valid and test, in the order of the text."""
     parts: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
-    chapters = {chapter: place for place, chapter in enumerate(sorted({number // 1000 for number in verses}))}
+    chapters = {chapter: position for position, chapter in enumerate(sorted({number // 1000 for number in verses}))}
     for number in sorted(verses):
-        place = chapters[number // 1000] % STRIDE
-        parts["valid" if place == VALID else "test" if place == TEST else "train"].append(number)
+        position = chapters[number // 1000] % STRIDE
+        parts["valid" if position == VALID else "test" if position == TEST else "train"].append(number)
     return parts
 
 

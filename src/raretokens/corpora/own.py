@@ -33,7 +33,7 @@ def take(name: str, file: Path, into: Path) -> None:
             raise UserError(f"own.{name}: {file}: no text in it")
 
 
-def _copy_text(file: Path, into: Path, place: str) -> bool:
+def _copy_text(file: Path, into: Path, where: str) -> bool:
     """Copy the file without a byte-order mark, and return whether it contains any text."""
     offset, has_text = 0, False
     with file.open("rb") as stream, into.open("wb") as out:
@@ -41,9 +41,9 @@ def _copy_text(file: Path, into: Path, place: str) -> bool:
             try:
                 has_text |= bool(line.decode("utf-8").strip("\ufeff \t\r\n"))
             except UnicodeDecodeError as error:
-                raise UserError(f"{place}: not UTF-8 at byte {offset + error.start}") from None
+                raise UserError(f"{where}: not UTF-8 at byte {offset + error.start}") from None
             if b"\0" in line:  # valid UTF-8, but a sign of UTF-16, and subword models would drop it
-                raise UserError(f"{place}: a NUL at byte {offset + line.index(0)}: no plain text, or UTF-16")
+                raise UserError(f"{where}: a NUL at byte {offset + line.index(0)}: no plain text, or UTF-16")
             out.write(line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line)
             offset += len(line)
     return has_text

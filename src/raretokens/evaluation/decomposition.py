@@ -82,8 +82,8 @@ def decompose(job: DecompositionJob, folder: Path, trained: Path, scores: Path) 
     biases = [(slope, constant) for slope in slopes.tolist() for constant in CONSTANTS.tolist()]
     biased = {split: logit_bias(found[split], texts[split], groups, frequency, slopes) for split in texts}
     rows = [
-        [*bias, *(biased[split][place][name] for split, names in BIASED.items() for name in ("rare_mass", *names))]
-        for place, bias in enumerate(biases)
+        [*bias, *(biased[split][index][name] for split, names in BIASED.items() for name in ("rare_mass", *names))]
+        for index, bias in enumerate(biases)
     ]
     write_bootstrap(scores / f"{run.name}.decomposition.bootstrap.csv", replicates)
     write_rows(scores / f"{run.name}.logit-bias.csv", BIAS_COLUMNS, rows)
@@ -145,8 +145,8 @@ def _inputs(text: np.ndarray, settings: LanguageModelEvaluation) -> Iterator[tup
         if window.scored is None:
             continue
         step = max(TOKENS_AT_ONCE // window.length, 1)
-        for place in range(0, len(starts), step):
-            batch = np.array(starts[place : place + step])
+        for index in range(0, len(starts), step):
+            batch = np.array(starts[index : index + step])
             yield batch, window.scored, before[batch[:, None] + np.arange(window.length)]
 
 
@@ -210,8 +210,8 @@ def logit_bias(
     are logit adjustment (Menon et al. 2021).
     """
     rare, rows = groups[targets] == RARE, []
-    for place, slope in enumerate(slopes):
-        others, of_rare = found.tilted[:, place, 0], found.tilted[:, place, 1]
+    for index, slope in enumerate(slopes):
+        others, of_rare = found.tilted[:, index, 0], found.tilted[:, index, 1]
         tilted = found.logprob - slope * frequency[targets]
         for constant in CONSTANTS:
             norm = np.logaddexp(others, of_rare + constant)

@@ -15,7 +15,7 @@ from raretokens.evaluation.metrics.rows import GROUPS
 from raretokens.evaluation.score_files import Metrics, Point
 
 NLL_POINTS = 200  # largest number of points of a training curve
-RARE_GROUP_UPDATES = 1000  # training steps that AGG figure 4 shows
+RARE_GROUP_STEPS = 1000  # training steps that AGG figure 4 shows
 HEADER = ("update", "nll", "valid_nll", "iw", "iw_rare", "rare_freq_cosine", "rare_group_size")
 Log = list[dict[str, str]]
 
@@ -24,16 +24,16 @@ Log = list[dict[str, str]]
 class SnapshotGeometry:
     """Geometry of the embedding matrix after a training step, 0 at initialisation; None where a group is empty."""
 
-    update: int
+    step: int
     isotropy: dict[str, float | None]
     rare_freq_cosine: float | None
     inner_product: dict[str, float | None]
 
 
-def measure_snapshot(update: int, embedding: np.ndarray, groups: np.ndarray) -> SnapshotGeometry:
-    """Compute the geometry of the embedding matrix (N x d) after training step `update`."""
+def measure_snapshot(step: int, embedding: np.ndarray, groups: np.ndarray) -> SnapshotGeometry:
+    """Compute the geometry of the embedding matrix (N x d) after a training step."""
     return SnapshotGeometry(
-        update,
+        step,
         isotropy(log_partitions(embedding, groups))[0],
         rare_freq_cosine(embedding, groups)[0],
         mean_inner_product(embedding, groups)[0],
@@ -42,10 +42,10 @@ def measure_snapshot(update: int, embedding: np.ndarray, groups: np.ndarray) -> 
 
 def geometry_points(history: list[SnapshotGeometry]) -> list[Point]:
     """Return I(W), rare-frequent cosine (AGG figure 2) and inner products (AGPS figure 2) by training step and group."""
-    points = [("isotropy", group, now.update, now.isotropy[group]) for group in GROUPS for now in history]
-    points += [("rare_freq_cosine", "rare", now.update, now.rare_freq_cosine) for now in history]
+    points = [("isotropy", group, now.step, now.isotropy[group]) for group in GROUPS for now in history]
+    points += [("rare_freq_cosine", "rare", now.step, now.rare_freq_cosine) for now in history]
     points += [
-        ("inner_product", group, now.update, now.inner_product[group]) for group in GROUPS[1:] for now in history
+        ("inner_product", group, now.step, now.inner_product[group]) for group in GROUPS[1:] for now in history
     ]
     return [point for point in points if point[3] is not None]
 
@@ -55,7 +55,7 @@ def log_points(log: Log) -> list[Point]:
     thinned = [log[i] for i in np.unique(np.linspace(0, len(log) - 1, min(len(log), NLL_POINTS)).round().astype(int))]
     measured = [("nll", "train", row, "nll") for row in thinned]
     measured += [("nll", "valid", row, "valid_nll") for row in log]
-    measured += [("rare_group_size", "rare", row, "rare_group_size") for row in log[:RARE_GROUP_UPDATES]]
+    measured += [("rare_group_size", "rare", row, "rare_group_size") for row in log[:RARE_GROUP_STEPS]]
     return [
         (series, group, int(row["update"]), _number(row[column]))
         for series, group, row, column in measured
@@ -71,13 +71,13 @@ def curve_rows(history: list[SnapshotGeometry], log: Log) -> list[tuple]:
     """
     rows = []
     for before, now in pairwise(history):
-        since = [row for row in log if before.update < int(row["update"]) <= now.update]
+        since = [row for row in log if before.step < int(row["update"]) <= now.step]
         nll = [float(row["nll"]) for row in since]
         valid, rare = (
             [_number(row[name]) for row in since if row.get(name)] for name in ("valid_nll", "rare_group_size")
         )
         geometry = now.isotropy["total"], now.isotropy["rare"], now.rare_freq_cosine
-        rows.append((now.update, mean(nll) if nll else None, _last(valid), *geometry, _last(rare)))
+        rows.append((now.step, mean(nll) if nll else None, _last(valid), *geometry, _last(rare)))
     return rows
 
 
@@ -96,12 +96,12 @@ def course_metrics(artifacts: Artifacts, history: Sequence[SnapshotGeometry]) ->
     """Return metric -> (value, signature); the value is None where undefined."""
     since = int(artifacts.run.options.get("until", 0))
     falls = {
-        group: half_fall([(now.update, now.isotropy[group]) for now in history], since) for group in history[0].isotropy
+        group: half_fall([(now.step, now.isotropy[group]) for now in history], since) for group in history[0].isotropy
     }
     signed: Metrics = {"half_fall": (falls, f"of:isotropy|since:{since}|smallest:{SMALLEST_FALL:g}")}
     rise = largest_rise(artifacts.log)
     if rise is not None:
-        signed["rare_group.largest_rise"] = rise, f"updates:{RARE_GROUP_UPDATES}"
+        signed["rare_group.largest_rise"] = rise, f"updates:{RARE_GROUP_STEPS}"
     signed["displacement"] = _moved(artifacts)
     return signed | _rare_shares(artifacts.summary)
 
@@ -117,16 +117,16 @@ def half_fall(curve: Sequence[tuple[int, float | None]], since: int) -> float | 
 
     None with fewer than two points, or where the decrease is below SMALLEST_FALL.
     """
-    points = [(update, value) for update, value in curve if update >= since and value is not None]
+    points = [(step, value) for step, value in curve if step >= since and value is not None]
     if len(points) < 2 or points[0][1] - points[-1][1] < SMALLEST_FALL:
         return None
     half = (points[0][1] + points[-1][1]) / 2
-    return next(update for update, value in points if value <= half) / points[-1][0]
+    return next(step for step, value in points if value <= half) / points[-1][0]
 
 
 def largest_rise(log: Log) -> float | None:
     """Return the largest relative growth of AGG's rare group between logged training steps; None without a rare group."""
-    sizes = [int(row["rare_group_size"]) for row in log[:RARE_GROUP_UPDATES] if row.get("rare_group_size")]
+    sizes = [int(row["rare_group_size"]) for row in log[:RARE_GROUP_STEPS] if row.get("rare_group_size")]
     rises = [(now - before) / before for before, now in zip(sizes, sizes[1:], strict=False) if before]
     return max(rises, default=None)
 

@@ -104,11 +104,11 @@ def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[Snapshot
     )
     series = [*_projections(artifacts, pictures, embedding, "", FINAL)]
     history = []
-    for update, snapshot in artifacts.snapshots():
-        history.append(measure_snapshot(update, snapshot, groups))
-        if update in job.projection_steps:
-            series += _projections(artifacts, early, snapshot, f"@{update}", EARLY)
-    _check_updates(artifacts, job.projection_steps, [now.update for now in history])
+    for step, snapshot in artifacts.snapshots():
+        history.append(measure_snapshot(step, snapshot, groups))
+        if step in job.projection_steps:
+            series += _projections(artifacts, early, snapshot, f"@{step}", EARLY)
+    _check_steps(artifacts, job.projection_steps, [now.step for now in history])
     values = singular_values(embedding, groups)[0]
     series += [("singular_values", "total", rank, value) for rank, value in enumerate(values, start=1)]
     series += geometry_points(history)
@@ -126,13 +126,13 @@ def _projections(
             yield from ((name + suffix, group, x, y) for x, y in coordinates)
 
 
-def _check_updates(artifacts: Artifacts, updates: Sequence[int], kept: list[int]) -> None:
+def _check_steps(artifacts: Artifacts, steps: Sequence[int], kept: list[int]) -> None:
     """Raise UserError where the run passed one of these training steps without writing a snapshot."""
-    missing = [update for update in updates if update not in kept and update <= max(kept, default=0)]
+    missing = [step for step in steps if step not in kept and step <= max(kept, default=0)]
     if missing:
         task, name = artifacts.run.task, artifacts.run.name
         raise UserError(
-            f"{task}.projection_steps: {missing}; the snapshots of {name} are of updates {', '.join(map(str, kept))}"
+            f"{task}.projection_steps: {missing}; the snapshots of {name} are of steps {', '.join(map(str, kept))}"
         )
 
 

@@ -279,9 +279,9 @@ def _softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
     each number is read before its place is written, and the maximum of a row has the probability exp(0) / sum.
     """
     if _is_gpu(logits):  # one pass less
-        top, place = logits.max(1, keepdim=True)
+        top, index = logits.max(1, keepdim=True)
         torch.softmax(logits, 1, out=logits)
-        return logits, top - logits.gather(1, place).log()
+        return logits, top - logits.gather(1, index).log()
     top = logits.amax(1, keepdim=True)  # on a CPU, two of these take less time than one maximum with indices
     torch.softmax(logits, 1, out=logits)
     return logits, top - logits.amax(1, keepdim=True).log()

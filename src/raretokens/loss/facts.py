@@ -18,7 +18,7 @@ class Facts:
     types: int  # number of ids that text can use; later ids are fillers
     specials: int  # number of first ids that are special tokens, which are never rare
     pad: int  # target id of padding, ignored by every loss
-    updates_per_epoch: int
+    steps_per_epoch: int
     width: int  # d, width of the embedding matrix
     label_smoothing: float = 0.0
     markers: tuple[int, ...] = ()  # further special tokens, with any ids
@@ -67,7 +67,7 @@ def facts(
     counts: Tensor,
     *,
     width: int,
-    updates_per_epoch: int,
+    steps_per_epoch: int,
     rare: Tensor | None = None,
     rare_share: float = 0.2,
     types: int | None = None,
@@ -82,7 +82,7 @@ def facts(
     Args:
         counts: N, int64, occurrences of each id as a training target, ids in any order.
         width: d, width of the embedding matrix.
-        updates_per_epoch: training steps per epoch.
+        steps_per_epoch: training steps per epoch.
         rare: N, bool, the rare group. The default is the `rare_share` of types that occur least often, without `markers` and ids
             below `specials`. AGG uses 20 % (section 3.1).
         types: number of ids that text can use. Later ids are fillers, which never occur and are never rare. By default, all ids
@@ -101,7 +101,7 @@ def facts(
         raise ValueError(f"counts has shape {tuple(counts.shape)}; expected one entry for each type")
     types = len(counts) if types is None else types
     known = Facts(
-        counts, counts, types, specials, pad, updates_per_epoch, width, label_smoothing, tuple(sorted(markers)), order
+        counts, counts, types, specials, pad, steps_per_epoch, width, label_smoothing, tuple(sorted(markers)), order
     )
     _check(known, rare, rare_share)
     return replace(known, rare=_least_frequent(known, rare_share) if rare is None else rare)
@@ -122,7 +122,7 @@ def _check(known: Facts, rare: Tensor | None, share: float) -> None:
         ("types", known.types, not known.counts[known.types :].any(), f"ids up to {_highest(known.counts)} occur"),
         ("specials", known.specials, 0 <= known.specials <= known.types, f"0 to {known.types}"),
         ("markers", known.markers, min(marked) >= 0 and max(marked) < n, f"ids in 0..{n - 1}"),
-        ("updates_per_epoch", known.updates_per_epoch, known.updates_per_epoch > 0, "1 or more"),
+        ("steps_per_epoch", known.steps_per_epoch, known.steps_per_epoch > 0, "1 or more"),
         ("width", known.width, known.width > 0, "1 or more"),
         ("label_smoothing", known.label_smoothing, 0 <= known.label_smoothing < 1, "0 to less than 1"),
         ("order", "of ids", _is_order(known.order, n), f"each id in 0..{n - 1} once"),
@@ -157,7 +157,7 @@ def facts_of_text(
     text: str | os.PathLike[str] | Iterable[str],
     *,
     width: int,
-    tokens_per_update: int,
+    tokens_per_step: int,
     rows: int | None = None,
     markers: Iterable[int] = (),
     **more: Any,
@@ -169,7 +169,7 @@ def facts_of_text(
             tokens are added to its ids.
         text: path of a UTF-8 file, read line by line without line ends, or an iterable of strings, such as a list of lines.
         width: d, width of the embedding matrix.
-        tokens_per_update: targets of a training step on all devices together.
+        tokens_per_step: targets of a training step on all devices together.
         rows: rows of the embedding matrix, if more than the vocabulary; required if `tokenizer` is a function.
         markers: ids that are never rare, in addition to the special ids of a transformers tokenizer.
         more: other arguments of `facts`, such as rare_share or pad.
@@ -180,9 +180,9 @@ def facts_of_text(
     """
     own = _size(tokenizer)
     size = rows or own
-    if size is None or tokens_per_update < 1:
+    if size is None or tokens_per_step < 1:
         raise ValueError(
-            f"rows {rows}, tokens_per_update {tokens_per_update}: both must be positive, and rows be given"
+            f"rows {rows}, tokens_per_step {tokens_per_step}: both must be positive, and rows be given"
         )
     counts = torch.zeros(size, dtype=torch.int64)
     for ids in _cut(tokenizer, text):
@@ -192,9 +192,9 @@ def facts_of_text(
     if not counts.any():
         raise ValueError(f"the text {text if isinstance(text, str | os.PathLike) else ''} has no tokens")
     special = {*markers, *getattr(tokenizer, "all_special_ids", ())}
-    updates = max(int(counts.sum()) // tokens_per_update, 1)
+    steps = max(int(counts.sum()) // tokens_per_step, 1)
     types = min(max(own or size, _highest(counts) + 1, *(id + 1 for id in special)), size)  # ids may have holes
-    return facts(counts, width=width, updates_per_epoch=updates, types=types, markers=special, **more)
+    return facts(counts, width=width, steps_per_epoch=steps, types=types, markers=special, **more)
 
 
 def _size(tokenizer: Any) -> int | None:

@@ -2,7 +2,7 @@
 
     loop = Loop(objective, embedding)
     optimizer = loop.optimizer(model.parameters(), lr=1e-3)
-    for batches in updates:
+    for batches in steps:
         loop.begin(batch.targets for batch in batches)             # before the first loss of a training step
         for batch in batches:
             loop.loss(model(batch.inputs), batch.targets).backward()
@@ -52,7 +52,7 @@ class Loop:
         accelerator: the Accelerator whose backward() is called, if any. It divides the loss by its accumulation steps, and
             `loss` compensates for that.
 
-    A frozen embedding (requires_grad is False) never changes. Gates, penalty, optimizer rule and `end_update` then have no
+    A frozen embedding (requires_grad is False) never changes. Gates, penalty, optimizer rule and `end_step` then have no
     effect, and a warning reports this.
 
     Raises:
@@ -129,7 +129,7 @@ class Loop:
         self.targets = max(int(counts.sum()), 1)
         self.left = self.micro_batches = len(parts)
         self.objective.to(self.embedding.device)
-        self.objective.begin_update(counts)
+        self.objective.begin_step(counts)
 
     def loss(self, hidden: Tensor, targets: Tensor, inputs: Sequence[Tensor] = ()) -> Tensor:
         """Return a micro-batch's share of the step's loss; shapes as in Objective.loss.
@@ -141,7 +141,7 @@ class Loop:
             RuntimeError: if `begin` got fewer micro-batches.
         """
         if not self.left:
-            raise RuntimeError(f"begin(targets) was told of {self.micro_batches} micro-batches; this is one more")
+            raise RuntimeError(f"begin(targets) was given the targets of {self.micro_batches} micro-batches; this is one more")
         self.left -= 1
         summed = self.objective.loss(
             hidden, self.embedding, targets, head=self.head, inputs=inputs, input_embedding=self.input_embedding
@@ -154,7 +154,7 @@ class Loop:
         return loss * self.factor
 
     def step(self, optimizer: Any) -> None:
-        """Run the optimizer's step and the objective's `end_update`. To clip gradients, use `stepping` instead."""
+        """Run the optimizer's step and the objective's `end_step`. To clip gradients, use `stepping` instead."""
         with self.stepping():
             optimizer.step()
 
@@ -168,13 +168,13 @@ class Loop:
             RuntimeError: if a micro-batch of `begin` had no loss.
         """
         if self.left:
-            raise RuntimeError(f"{self.left} of the update's {self.micro_batches} micro-batches had no loss")
+            raise RuntimeError(f"{self.left} of the step's {self.micro_batches} micro-batches had no loss")
         with ExitStack() as kept:
             for embedding in self._embeddings_with_frozen_rows():
                 kept.enter_context(keep_frozen_rows(self.objective, embedding))
             yield
         if not self.is_frozen:
-            self.objective.end_update(self.embedding)
+            self.objective.end_step(self.embedding)
 
     def _embeddings_with_frozen_rows(self) -> list[Tensor]:
         """Return the trained embeddings in which the objective freezes rows."""

@@ -1,6 +1,6 @@
 """Base class of training objectives: maximum likelihood, with methods that the files in objectives/ override.
 
-A training step runs `begin_update` once, `loss` on each micro-batch, `penalty` once, the optimizer's step, and `end_update` once.
+A training step runs `begin_step` once, `loss` on each micro-batch, `penalty` once, the optimizer's step, and `end_step` once.
 State that must survive a resume belongs in buffers, parameters or extra state, so that state_dict() contains it.
 """
 
@@ -20,20 +20,20 @@ from raretokens.loss.terms import PLAIN, Gate, Head, SummedLoss, Unlikelihood
 class Objective(nn.Module):
     """Maximum likelihood with label smoothing. Subclasses override the methods in which they differ."""
 
-    has_begun = False  # whether begin_update was called
-    counts_on_host = False  # whether the training loop leaves the counts of begin_update on the CPU
+    has_begun = False  # whether begin_step was called
+    counts_on_host = False  # whether the training loop leaves the counts of begin_step on the CPU
 
     def __init__(self, facts: Facts) -> None:
         super().__init__()
         self.facts = facts
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Wrap an overridden `begin_update` with a check of its counts, so that `loss` can detect a missing call."""
+        """Wrap an overridden `begin_step` with a check of its counts, so that `loss` can detect a missing call."""
         super().__init_subclass__(**settings)
-        if "begin_update" in vars(cls):
-            cls.begin_update = _told(cls.begin_update)  # type: ignore[method-assign]
+        if "begin_step" in vars(cls):
+            cls.begin_step = _with_check(cls.begin_step)  # type: ignore[method-assign]
 
-    def begin_update(self, counts: Tensor) -> None:
+    def begin_step(self, counts: Tensor) -> None:
         """Prepare a training step; counts: N, int64, its targets by type, over all micro-batches and processes, no padding."""
 
     def gate(self) -> Gate | None:
@@ -91,17 +91,17 @@ class Objective(nn.Module):
 
         Raises:
             ValueError: if weight and facts have different numbers of types.
-            RuntimeError: if begin_update was not called.
+            RuntimeError: if begin_step was not called.
         """
         self._check(weight)
         plain = {"head": head, "label_smoothing": self.facts.label_smoothing, "ignore_index": self.facts.pad}
         plain["rows"] = rows
         if not torch.is_grad_enabled():
             return gated_linear_cross_entropy(hidden, weight, targets, **plain)
-        if not self.has_begun and type(self).begin_update is not Objective.begin_update:
+        if not self.has_begun and type(self).begin_step is not Objective.begin_step:
             name = type(self).__module__.rpartition(".")[2]
             raise RuntimeError(
-                f"{name}: begin_update(counts) was not called; it comes before the losses of each update"
+                f"{name}: begin_step(counts) was not called; it comes before the losses of each step"
             )
         summed = gated_linear_cross_entropy(
             hidden,
@@ -134,7 +134,7 @@ class Objective(nn.Module):
         """Return a mask (N, bool) of embedding rows that this step must not change by gradient, weight decay or momentum."""
         return None
 
-    def end_update(self, weight: Tensor) -> None:
+    def end_step(self, weight: Tensor) -> None:
         """Finish a training step after the optimizer's step; weight: the new embedding matrix."""
 
     def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
@@ -165,12 +165,12 @@ def _number(tensor: Tensor, numbers: Iterator[float]) -> float | int:
     return next(numbers) if tensor.is_floating_point() else int(next(numbers))
 
 
-def _told(begin_update: Callable[[Any, Tensor], None]) -> Callable[[Any, Tensor], None]:
-    @wraps(begin_update)
+def _with_check(begin_step: Callable[[Any, Tensor], None]) -> Callable[[Any, Tensor], None]:
+    @wraps(begin_step)
     def checked(self: Objective, counts: Tensor) -> None:
         if counts.shape != self.facts.counts.shape:
             raise ValueError(f"counts of shape {tuple(counts.shape)}; the facts have {len(self.facts.counts)} types")
-        begin_update(self, counts)
+        begin_step(self, counts)
         self.has_begun = True
 
     return checked
@@ -184,7 +184,7 @@ class CountingObjective(Objective):
         self.number = 0  # of the present step, from 1
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))  # the same number, for state_dict()
 
-    def begin_update(self, counts: Tensor) -> None:
+    def begin_step(self, counts: Tensor) -> None:
         self.number += 1
         self.updates.fill_(self.number)
 

@@ -43,23 +43,23 @@ class Candidates:
             )
         self.alpha = unlikelihood.alpha
         self.sequences = targets.reshape(1, -1) if unlikelihood.flatten_batch else targets
-        ordered, places = self.sequences.sort(dim=1, stable=True)
+        ordered, positions = self.sequences.sort(dim=1, stable=True)
         is_new = torch.ones_like(ordered, dtype=torch.bool)
         is_new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-        is_first = torch.zeros_like(is_new).scatter_(1, places, is_new)
+        is_first = torch.zeros_like(is_new).scatter_(1, positions, is_new)
         self.may = is_first & (self.sequences != ignore_index)
-        self.places = torch.arange(targets.numel(), device=targets.device)
+        self.positions = torch.arange(targets.numel(), device=targets.device)
 
     def keep(self, kept: Tensor) -> "Candidates":
-        self.places = self.places[kept]
+        self.positions = self.positions[kept]
         return self
 
     def of(self, rows: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
         """Return ids (0 if not a candidate) and candidate masks, rows x L each; column: targets, rows x 1."""
         length = self.sequences.shape[1]
-        sequence, place = self.places[rows] // length, self.places[rows] % length
+        sequence, position = self.positions[rows] // length, self.positions[rows] % length
         ids = self.sequences[sequence]
-        before = torch.arange(length, device=rows.device) < place[:, None]
+        before = torch.arange(length, device=rows.device) < position[:, None]
         chosen = before & self.may[sequence] & (ids != column)
         return ids.masked_fill(~chosen, 0), chosen
 

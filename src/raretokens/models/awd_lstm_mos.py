@@ -67,8 +67,8 @@ class Mixture(awd_lstm.AWDLSTM):
     def _few(self, latent: Tensor, priors: Tensor, targets: Tensor) -> Tensor:
         """Return the NLL of one chunk of positions, from the experts' probabilities of the target alone."""
         logits = nn.functional.linear(latent, self.embedding, self.bias).float()  # positions x experts x vocabulary
-        places = targets[:, None, None].expand(*logits.shape[:2], 1)
-        of_target = logits.gather(2, places).squeeze(2) - logits.logsumexp(2)
+        index = targets[:, None, None].expand(*logits.shape[:2], 1)
+        of_target = logits.gather(2, index).squeeze(2) - logits.logsumexp(2)
         return -(priors + of_target).logsumexp(1)
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:

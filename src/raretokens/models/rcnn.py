@@ -59,8 +59,8 @@ class RCNN(nn.Module):
         """
         words = nn.functional.embedding(inputs, self.embedding)
         # Each document is reversed separately, so that padding stays at the end. The same permutation restores the order.
-        lengths, places = (inputs != PAD).sum(1, keepdim=True), torch.arange(inputs.shape[1], device=inputs.device)
-        turn = ((lengths - 1 - places) % inputs.shape[1])[:, :, None]
+        lengths, positions = (inputs != PAD).sum(1, keepdim=True), torch.arange(inputs.shape[1], device=inputs.device)
+        turn = ((lengths - 1 - positions) % inputs.shape[1])[:, :, None]
         backwards = self.right(words.gather(1, turn.expand_as(words)))
         right = backwards.gather(1, turn.expand_as(backwards))
         return torch.cat((self.left(words), words, right), dim=2)

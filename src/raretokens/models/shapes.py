@@ -27,15 +27,15 @@ def architectures() -> list[str]:
     return sorted(path.stem for path in MODELS.glob("*.py") if literal(path, "SHAPE"))
 
 
-def shape_of(architecture: str, values: Mapping[str, Any], place: str) -> dict[str, Any]:
+def shape_of(architecture: str, values: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the validated shape of an architecture; `place` is the location in the file, for errors.
 
     Raises:
         UserError: if a key or value is not allowed, with place, key, value and the allowed values.
     """
     if architecture not in architectures():
-        raise UserError(f"{place}.architecture: {architecture!r} has no file; {nearest(architecture, architectures())}")
-    return checked(_schema(architecture), dict(values), place, joint=".").model_dump()
+        raise UserError(f"{where}.architecture: {architecture!r} has no file; {nearest(architecture, architectures())}")
+    return checked(_schema(architecture), dict(values), where, joint=".").model_dump()
 
 
 @cache

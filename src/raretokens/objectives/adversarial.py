@@ -33,6 +33,6 @@ class Objective(objective.Objective):
 def _last_alike(targets: Tensor, real: Tensor, types: int) -> Tensor:
     """Return, for each position, the flat index of the last non-padding position of the batch with the same target."""
     flat = targets.reshape(-1)
-    places = torch.arange(len(flat), device=flat.device).masked_fill(~real.reshape(-1), 0)
-    last = torch.zeros(types, dtype=torch.int64, device=flat.device).scatter_reduce(0, flat, places, "amax")
+    positions = torch.arange(len(flat), device=flat.device).masked_fill(~real.reshape(-1), 0)
+    last = torch.zeros(types, dtype=torch.int64, device=flat.device).scatter_reduce(0, flat, positions, "amax")
     return last[targets]

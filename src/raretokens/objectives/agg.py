@@ -102,9 +102,9 @@ def _expected(facts: Facts) -> int:
 
     The estimate assumes that tokens are sampled independently by frequency. Real text repeats itself and has fewer types a step.
     """
-    updates = facts.updates_per_epoch
-    types = -torch.expm1(-facts.counts.double() / updates).sum()
-    return int(SPARE * (updates + 1) * float(types)) + len(facts.counts)
+    steps = facts.steps_per_epoch
+    types = -torch.expm1(-facts.counts.double() / steps).sum()
+    return int(SPARE * (steps + 1) * float(types)) + len(facts.counts)
 
 
 OPTIONS = {
@@ -148,7 +148,7 @@ class Objective(objective.Objective):
         self.g1, self.g2, self.static, self.static_counts = g1, g2, static, static_counts
         self.include_current, self.full_divisor, self.unmasked_pad = include_current, full_divisor, unmasked_pad
         self.settings = Unlikelihood(alpha_ul, flatten_batch) if alpha_ul else None
-        self.update = 0
+        self.step = 0
         self.window = Window(facts)
         self.pending: tuple[Tensor, Tensor] | None = None
         ones = torch.ones(len(facts.counts), device=facts.counts.device)
@@ -158,11 +158,11 @@ class Objective(objective.Objective):
         self.register_buffer("towards_nonrare", ones, persistent=False)  # N: A and B follow from the first two buffers
         self.register_buffer("towards_rare", ones, persistent=False)
 
-    def begin_update(self, counts: Tensor) -> None:
+    def begin_step(self, counts: Tensor) -> None:
         """Compute the gate vectors once per training step, because every micro-batch uses them."""
-        self.update += 1
-        epoch = self.facts.updates_per_epoch
-        is_fixed = self.static and self.update > (epoch if self.include_current else epoch + 1)
+        self.step += 1
+        epoch = self.facts.steps_per_epoch
+        is_fixed = self.static and self.step > (epoch if self.include_current else epoch + 1)
         if not (is_fixed and self.static_counts):
             self._count(counts)
         mean = self.appearances / (epoch if self.full_divisor else max(len(self.window), 1))
@@ -184,7 +184,7 @@ class Objective(objective.Objective):
             return
         self.window.push(*entry)
         self.appearances[entry[0].long()] += entry[1]
-        if len(self.window) > self.facts.updates_per_epoch:
+        if len(self.window) > self.facts.steps_per_epoch:
             types, seen = self.window.pop()
             self.appearances[types.long()] -= seen
 
@@ -229,10 +229,10 @@ class Objective(objective.Objective):
         return {"rare_group_size": self.rare.sum()}
 
     def get_extra_state(self) -> dict:
-        return {"update": self.update, "window": self.window.state(), "pending": self.pending}
+        return {"update": self.step, "window": self.window.state(), "pending": self.pending}
 
     def set_extra_state(self, state: dict) -> None:
         device = self.appearances.device
-        self.update, pending = state["update"], state["pending"]
+        self.step, pending = state["update"], state["pending"]
         self.pending = pending and (pending[0].to(device), pending[1].to(device))
         self.window.restore(state["window"], device)

@@ -40,7 +40,7 @@ class Objective(objective.Objective):
             else [f"warning: none of the {types} types is rare: nothing is gated"]
         )
 
-    def begin_update(self, counts: Tensor) -> None:
+    def begin_step(self, counts: Tensor) -> None:
         self.absent = counts == 0
 
     def gate(self) -> Gate:

@@ -97,8 +97,8 @@ class Objective(objective.CountingObjective):
             for ids, size in ((self.popular_ids, half), (self.rare_ids, self.minibatch - half))
         ]
         drawn = [rows.to(weight.device, non_blocking=True) for rows in drawn]
-        places = [ids[rows] for ids, rows in zip((self.popular_ids, self.rare_ids), drawn, strict=True)]
-        rows = nn.functional.embedding(torch.cat(places), weight, sparse=True)
+        indices = [ids[rows] for ids, rows in zip((self.popular_ids, self.rare_ids), drawn, strict=True)]
+        rows = nn.functional.embedding(torch.cat(indices), weight, sparse=True)
         popular, rare = torch.arange(self.minibatch, device=weight.device).tensor_split([half])
         return rows, popular, rare
 
@@ -108,7 +108,7 @@ class Objective(objective.CountingObjective):
         fixed = {name: value.detach() for name, value in self.discriminator.named_parameters()}
         return -self.strength * self.cross_entropy(weight, fixed, self.rare_only)
 
-    def end_update(self, weight: Tensor) -> None:
+    def end_step(self, weight: Tensor) -> None:
         if self.number > self.start:
             for _ in range(self.steps):
                 self._step(weight)

@@ -20,6 +20,6 @@ class Objective(objective.Objective):
         self.register_buffer("used", facts.used_ids, persistent=False)
 
     @torch.no_grad()
-    def end_update(self, weight: Tensor) -> None:
+    def end_step(self, weight: Tensor) -> None:
         exact = torch.promote_types(weight.dtype, torch.float32)
         weight.sub_(weight[self.used].to(exact).mean(0).to(weight.dtype))

@@ -47,4 +47,4 @@ def train_only_rows(embedding: Tensor, rows: Iterable[int], *, pad: int = -100) 
     trained = torch.zeros(len(embedding), dtype=torch.bool)
     trained[ids] = True
     counts = torch.zeros(len(embedding), dtype=torch.int64)  # maximum likelihood needs none
-    return OnlyRows(facts.facts(counts, width=embedding.shape[1], updates_per_epoch=1, pad=pad), trained)
+    return OnlyRows(facts.facts(counts, width=embedding.shape[1], steps_per_epoch=1, pad=pad), trained)

@@ -25,7 +25,7 @@ class Share(NamedTuple):
     tokens: float
 
 
-def rare_share(counts: np.ndarray, updates_per_epoch: int, threshold: float, specials: int | np.ndarray) -> Share:
+def rare_share(counts: np.ndarray, steps_per_epoch: int, threshold: float, specials: int | np.ndarray) -> Share:
     """Return the rare shares of types and target tokens.
 
     Args:
@@ -34,13 +34,13 @@ def rare_share(counts: np.ndarray, updates_per_epoch: int, threshold: float, spe
         specials: types that are never rare, as a number of first ids or as a bool mask of length N.
     """
     may = ~_marked(counts, specials)
-    rare = (counts / updates_per_epoch < threshold) & may
+    rare = (counts / steps_per_epoch < threshold) & may
     return Share(float(rare.sum() / may.sum()), float(counts[rare].sum() / max(counts.sum(), 1)))
 
 
-def threshold_for(share: float, counts: np.ndarray, updates_per_epoch: int, specials: int | np.ndarray) -> float:
+def threshold_for(share: float, counts: np.ndarray, steps_per_epoch: int, specials: int | np.ndarray) -> float:
     """Return the smallest threshold that makes at least that share of the types rare; arguments as in `rare_share`."""
-    means = np.sort(counts[~_marked(counts, specials)]) / updates_per_epoch
+    means = np.sort(counts[~_marked(counts, specials)]) / steps_per_epoch
     last = means[min(max(int(np.ceil(share * len(means))), 1), len(means)) - 1]
     return float(np.nextafter(last, np.inf))
 
@@ -51,7 +51,7 @@ def _marked(counts: np.ndarray, specials: int | np.ndarray) -> np.ndarray:
 
 def seen(facts: "Facts") -> tuple[np.ndarray, int]:
     """Return the target counts of the types that text can use, and the training steps per epoch."""
-    return facts.counts[: facts.types].cpu().numpy(), facts.updates_per_epoch
+    return facts.counts[: facts.types].cpu().numpy(), facts.steps_per_epoch
 
 
 def never(facts: "Facts") -> np.ndarray:

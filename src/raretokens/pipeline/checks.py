@@ -174,13 +174,13 @@ def _task(task: str, settings: TaskSettings) -> Lines:
             yield from _rule(f"{model_key}.rule", size.rule)
         yield from (f"{model_key}: {line}" for line in _recipe(key, size.training(recipe)) if line not in of_task)
         every = size.snapshot_every
-        if every and settings.projection_steps and all(update % every for update in settings.projection_steps):
+        if every and settings.projection_steps and all(step % every for step in settings.projection_steps):
             allowed = f"one of {task}.projection_steps {settings.projection_steps} must be a multiple of it"
             yield f"{model_key}.snapshot_every: {every} is not allowed: {allowed}"
     yield from _rule(f"{key}.rule", recipe.rule)
     yield from of_task
     # The embedding matrix can be projected only at steps with a snapshot.
-    if wrong := [update for update in settings.projection_steps if update % recipe.snapshot_every]:
+    if wrong := [step for step in settings.projection_steps if step % recipe.snapshot_every]:
         yield f"{task}.projection_steps: {wrong} are no multiples of {key}.snapshot_every ({recipe.snapshot_every})"
     context, window = (getattr(getattr(settings, "evaluation", None), name, None) for name in ("context", "window"))
     if context is not None and window is not None and context >= window:

@@ -107,7 +107,7 @@ def _of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
         "groups": train.groups,
         "pictures": describe(run.task).pictures,
         "queries": settings.neighbours,
-        "projection_steps": [update for update in settings.projection_steps if update % every == 0],
+        "projection_steps": [step for step in settings.projection_steps if step % every == 0],
     }
     yield from tasks.load(run.task).run_jobs(parameters, settings, run, score)
 

@@ -82,9 +82,9 @@ def train(task: str, name: str) -> None:
     settings, file = parse_job(TrainJob, content, paths.job(stage, name)), tasks.load(task)
     run = settings.run
     start = paths.trained(task, run.init_from) if run.init_from else None
-    places = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
+    folders = paths.tokens(run.tokens), paths.STATES, paths.trained(task, name), start
     context.training(
-        settings, lambda execution, observer: train_run(settings, content, file, execution, observer, *places)
+        settings, lambda execution, observer: train_run(settings, content, file, execution, observer, *folders)
     )
 
 
@@ -94,8 +94,8 @@ def translate(name: str) -> None:
     from raretokens.evaluation.translate import translate as translate_tests
 
     settings = load_job(TranslateJob, "translate", name)
-    places = paths.tokens(settings.run.tokens), paths.trained("nmt", name), paths.predictions("nmt", name)
-    translate_tests(settings, *places, context.machine().decoding_batch)
+    folders = paths.tokens(settings.run.tokens), paths.trained("nmt", name), paths.predictions("nmt", name)
+    translate_tests(settings, *folders, context.machine().decoding_batch)
 
 
 def predict(task: str, name: str) -> None:
@@ -117,7 +117,7 @@ def score(task: str, name: str) -> None:
     file = tasks.load(task)
     settings = load_job(getattr(file, "Score", ScoreJob), f"score-{task}", name)
     tokens = settings.run.tokens
-    places = RunPaths(
+    folders = RunPaths(
         tokens=paths.tokens(tokens),
         trained=paths.trained(task, name),
         predictions=paths.predictions(task, name),
@@ -126,7 +126,7 @@ def score(task: str, name: str) -> None:
         scores=paths.SCORES / task,
         curves=paths.CURVES / task,
     )
-    score_run(settings, file, places)
+    score_run(settings, file, folders)
 
 
 def decompose(task: str, name: str) -> None:

@@ -100,8 +100,8 @@ def _panel_points(panel: Panel, scores: Scores, declared: Declarations) -> Panel
             continue
         rows.append(own.assign(run=legend))
         endings.append(ending)
-        if panel.mark and (update := scores.option(run, panel.mark)):
-            marks[legend] = update
+        if panel.mark and (step := scores.option(run, panel.mark)):
+            marks[legend] = step
     of = next(filter(None, endings), "…")
     title, y = (text.replace("{of}", of) for text in (panel.title, panel.y))
     return PanelPoints(panel, title, y, pd.concat(rows).assign(panel=title)[HEADER], absent, marks)

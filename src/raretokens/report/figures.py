@@ -96,8 +96,8 @@ def _scatter(panel: PanelPoints, axis: Axes, _: Styles) -> None:
 def _lines(panel: PanelPoints, axis: Axes, styles: Styles) -> None:
     for (run, group), rows in panel.rows.groupby(["run", "group"], sort=False):
         axis.plot(*_numbers(rows), **styles.curve(panel, run, group))
-    for run, update in panel.marks.items():
-        axis.axvline(update, color=styles.mark(panel, run), linewidth=0.7, linestyle=":", zorder=0)
+    for run, step in panel.marks.items():
+        axis.axvline(step, color=styles.mark(panel, run), linewidth=0.7, linestyle=":", zorder=0)
     lowest, highest = axis.dataLim.intervaly
     if 0 <= lowest < highest / 2 and "y" not in panel.panel.log:
         axis.set_ylim(bottom=0)

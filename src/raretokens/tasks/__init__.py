@@ -57,7 +57,7 @@ class Task:
     sides: tuple[str, ...] = (".txt",)  # suffixes of the prepared files: one, or source and target
     tokens: tuple[str, ...] = ()  # token files that tables report; the first is the default
     positions: int | None = None  # mean sequence length, where most sequences are shorter than the maximum
-    whole_updates: bool = False  # whether a training step is never split into micro-batches
+    whole_steps: bool = False  # whether a training step is never split into micro-batches
     pictures: Mapping[str, bool] = field(default_factory=dict)  # series of projections -> whether they are centred
     headline: Mapping[str, Headline] = field(default_factory=dict)  # short name -> metric
     compared: Mapping[str, ComparedMetric] = field(default_factory=dict)  # short title -> metric

@@ -35,7 +35,7 @@ def describe() -> Task:
         text="Classified documents",
         kind="documents",
         tokens=("documents",),
-        whole_updates=True,
+        whole_steps=True,
         pictures={"projection": False},
         headline={
             "accuracy": Headline("accuracy.total", "accuracy"),

@@ -16,7 +16,7 @@ from raretokens.training.config import Beta, RuleChoice, Training
 TestSet = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 # Keys of a user's own files: task, split or extra test set, and side.
 Own = Annotated[str, Field(pattern=r"^(lm-(train|valid|test)|nmt-[a-z0-9][a-z0-9_-]*-(source|target))$")]
-Update = Annotated[int, Field(ge=0)]
+StepNumber = Annotated[int, Field(ge=0)]
 Precision = Literal["float32", "bfloat16"]
 
 
@@ -57,7 +57,7 @@ class TaskSettings(Strict):
 
     models: dict[Name, ModelConfig]
     training: Training
-    projection_steps: list[Update] = []  # training steps after which the embedding matrix is projected
+    projection_steps: list[StepNumber] = []  # training steps after which the embedding matrix is projected
     neighbours: list[str] = []  # queries of the nearest-neighbour tables and similarity curves
 
 

@@ -194,5 +194,5 @@ def _target_counts(job: TrainJob) -> tuple[np.ndarray, int]:
     folder = paths.tokens(job.run.tokens)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     vocabulary = vocabulary.reversed() if job.run.reverse else vocabulary
-    updates, _ = tasks.load(job.run.task).training_data(job, folder)
-    return vocabulary.target_counts[: vocabulary.types], updates.updates_per_epoch
+    data, _ = tasks.load(job.run.task).training_data(job, folder)
+    return vocabulary.target_counts[: vocabulary.types], data.steps_per_epoch

@@ -43,38 +43,38 @@ class Batch(NamedTuple):
         )
 
 
-class Updates(Protocol):
-    """Protocol of the data of a run, split into training steps; an `update` is the index array of one step's data."""
+class StepData(Protocol):
+    """Protocol of the data of a run, split into training steps; `indices` are those of one step's data."""
 
-    updates_per_epoch: int
+    steps_per_epoch: int
     in_order: bool  # whether each batch of everything() needs the model state after the previous batch
 
     @property
     def length(self) -> float:
         """Mean number of positions of a sequence."""
 
-    def update(self, number: int) -> np.ndarray:
+    def step(self, number: int) -> np.ndarray:
         """Return the index array of training step `number` (from 0), in a format private to the class."""
 
-    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+    def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
         """Count each type among the targets of a step (N, int64)."""
 
-    def targets(self, update: np.ndarray) -> int:
+    def targets(self, indices: np.ndarray) -> int:
         """Return the number of targets over which the step's loss is averaged, in all micro-batches and processes."""
 
-    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
         """Return the part of a step that process `rank` trains on."""
 
-    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` tokens."""
 
     def everything(self, tokens: int) -> Iterator[Batch]:
         """Yield the whole text in batches of at most `tokens` tokens, for validation."""
 
 
-def check_size(updates: Updates, task: str, tokens_per_step: int) -> None:
+def check_size(steps: StepData, task: str, tokens_per_step: int) -> None:
     """Raise UserError if the text is too short for one training step."""
-    if updates.updates_per_epoch == 0:
+    if steps.steps_per_epoch == 0:
         raise UserError(
             f"{task}.training.tokens_per_step: {tokens_per_step} is more than the whole training text; allowed: less"
         )
@@ -86,7 +86,7 @@ class Prepared(NamedTuple):
     batches: list[Batch]  # micro-batches of this process
 
 
-class PreparedUpdates(Dataset):
+class PreparedSteps(Dataset):
     """Dataset of training steps, indexed from 0. An item depends only on its index, so workers and resumes change nothing.
 
     finds_rows: whether micro-batches contain the positions of their targets.
@@ -94,7 +94,7 @@ class PreparedUpdates(Dataset):
 
     def __init__(
         self,
-        data: Updates,
+        data: StepData,
         vocabulary: int,
         micro_batch: int,
         rank: int = 0,
@@ -105,7 +105,7 @@ class PreparedUpdates(Dataset):
         self.rank, self.processes, self.finds_rows = rank, processes, finds_rows
 
     def __getitem__(self, number: int) -> Prepared:
-        chosen = self.data.update(number)
+        chosen = self.data.step(number)
         counts = torch.from_numpy(self.data.counts(chosen, self.vocabulary))
         batches = list(self.data.cut(self.data.share(chosen, self.rank, self.processes), self.micro_batch))
         batches = batches or [self._idle(chosen)]
@@ -119,12 +119,12 @@ class PreparedUpdates(Dataset):
         return batch._replace(targets=torch.full_like(batch.targets, PAD))
 
 
-def loaded(updates: PreparedUpdates, numbers: range, workers: int, device: torch.device) -> Iterator[Prepared]:
+def loaded(steps: PreparedSteps, numbers: range, workers: int, device: torch.device) -> Iterator[Prepared]:
     """Return an iterator over the training steps of these numbers, in order."""
     # The loader needs its own generator, because the global one determines the dropout masks.
     return iter(
         DataLoader(
-            updates,
+            steps,
             batch_size=None,
             sampler=numbers,
             num_workers=workers,

@@ -19,7 +19,7 @@ from raretokens.training.log import Log, Position
 
 
 class Checkpoint(NamedTuple):
-    update: int
+    step: int
     valid_nll: float
 
 
@@ -57,7 +57,7 @@ class Outputs:
         summary = {"updates": last["update"], "loss": round_digits(last["loss"]), "nll": round_digits(last["nll"])}
         if kept:
             best = min(item.valid_nll for item in kept) if valid_nll is None else valid_nll
-            summary["kept"] = {"update": kept[-1].update, "checkpoints": len(kept), "valid_nll": round_digits(best)}
+            summary["kept"] = {"update": kept[-1].step, "checkpoints": len(kept), "valid_nll": round_digits(best)}
         write_text(self.into / "training.json", json.dumps({**summary, **self.facts}, indent=1) + "\n")
 
     def weights(self, weights: dict[str, Tensor], snapshots: dict[str, Tensor]) -> None:

@@ -38,7 +38,7 @@ def changed(objective: Objective, hooks: Iterable[str] = SOFTMAX_HOOKS) -> list[
 class Criterion:
     """The objective's loss of final hidden states and the embedding matrix.
 
-    A subclass may compute another loss. The training loop itself calls the objective's penalty(), begin_update() and end_update()
+    A subclass may compute another loss. The training loop itself calls the objective's penalty(), begin_step() and end_step()
     and handles frozen rows. State that a criterion carries from batch to batch belongs in state_dict().
     """
 

@@ -36,8 +36,8 @@ class Pairs:
         self.bucket_of = np.full(len(bitext), -1, dtype=np.int32)
         for number, pairs in enumerate(self.buckets):
             self.bucket_of[pairs] = number
-        self.per_update = max(tokens_per_step // bucket, 1)
-        self.updates_per_epoch = len(self.buckets) // self.per_update
+        self.per_step = max(tokens_per_step // bucket, 1)
+        self.steps_per_epoch = len(self.buckets) // self.per_step
 
     def _fill(self, tokens: int) -> list[np.ndarray]:
         """Return buckets of at most `tokens` padded tokens, from pairs sorted by length with ties in random order."""
@@ -45,45 +45,45 @@ class Pairs:
         source, target = self.bitext.lengths[shuffled].T
         return list(packed(shuffled[np.lexsort((source, target))], self.size, tokens))
 
-    def update(self, number: int) -> np.ndarray:
+    def step(self, number: int) -> np.ndarray:
         """Return the indices of the pairs of step `number` (from 0)."""
-        epoch, place = divmod(number, self.updates_per_epoch)
+        epoch, position = divmod(number, self.steps_per_epoch)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.buckets))
-        chosen = order[place * self.per_update : (place + 1) * self.per_update]
+        chosen = order[position * self.per_step : (position + 1) * self.per_step]
         return np.concatenate([self.buckets[bucket] for bucket in chosen])
 
-    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+    def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
         """Count each type among the targets of a step."""
-        return np.bincount(np.concatenate([self.bitext.pair(i)[1] for i in update]), minlength=vocabulary)
+        return np.bincount(np.concatenate([self.bitext.pair(i)[1] for i in indices]), minlength=vocabulary)
 
-    def targets(self, update: np.ndarray) -> int:
-        return int(self.bitext.lengths[update, 1].sum())
+    def targets(self, indices: np.ndarray) -> int:
+        return int(self.bitext.lengths[indices, 1].sum())
 
     @property
     def length(self) -> float:
         """Mean number of tokens of one side of a pair."""
         return float(self.bitext.lengths[self.kept].mean())
 
-    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
         """Return a process's part of a step: whole buckets, or part of a bucket if there are more processes than buckets."""
-        buckets = self._apart(update)
+        buckets = self._apart(indices)
         if processes <= len(buckets):
             return np.concatenate(buckets[rank::processes])
         bucket = rank % len(buckets)
         return buckets[bucket][rank // len(buckets) :: len(range(bucket, processes, len(buckets)))]
 
-    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` padded tokens (at least one pair), each from one bucket to limit padding."""
-        for bucket in self._apart(update):
+        for bucket in self._apart(indices):
             yield from self._batches(bucket, tokens)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
         """Yield all pairs, short pairs first, for validation."""
         yield from self._batches(self.kept, tokens)
 
-    def _apart(self, update: np.ndarray) -> list[np.ndarray]:
+    def _apart(self, indices: np.ndarray) -> list[np.ndarray]:
         """Split a step, or part of a step, into its buckets."""
-        return np.split(update, np.flatnonzero(np.diff(self.bucket_of[update])) + 1)
+        return np.split(indices, np.flatnonzero(np.diff(self.bucket_of[indices])) + 1)
 
     def _batches(self, pairs: np.ndarray, tokens: int) -> Iterator[Batch]:
         by_length = pairs[np.argsort(self.size[pairs], kind="stable")]
@@ -98,11 +98,11 @@ class Pairs:
 def packed(pairs: np.ndarray, size: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
     """Yield parts of a list sorted by length such that (items of a part) x (longest item) is at most `tokens`."""
     first = longest = 0
-    for place, pair in enumerate(pairs):
+    for position, pair in enumerate(pairs):
         longest = max(longest, size[pair])
-        if place > first and longest * (place - first + 1) > tokens:
-            yield pairs[first:place]
-            first, longest = place, size[pair]
+        if position > first and longest * (position - first + 1) > tokens:
+            yield pairs[first:position]
+            first, longest = position, size[pair]
     if first < len(pairs):
         yield pairs[first:]
 
@@ -141,36 +141,36 @@ class Documents:
         self.tokens, self.labels, self.seed = tokens, labels[:kept], seed
         self.starts = np.concatenate(([0], ends[:-1]))[:kept]
         self.size = np.minimum(ends[:kept] - self.starts, block)
-        self.per_update = max(tokens_per_step // block, 1)
-        self.updates_per_epoch = kept // self.per_update
+        self.per_step = max(tokens_per_step // block, 1)
+        self.steps_per_epoch = kept // self.per_step
 
-    def update(self, number: int) -> np.ndarray:
+    def step(self, number: int) -> np.ndarray:
         """Return the indices of the documents of step `number` (from 0)."""
-        epoch, place = divmod(number, self.updates_per_epoch)
+        epoch, position = divmod(number, self.steps_per_epoch)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.labels))
-        return order[place * self.per_update : (place + 1) * self.per_update]
+        return order[position * self.per_step : (position + 1) * self.per_step]
 
-    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+    def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
         """Count each type in the documents of a step."""
-        ids = np.concatenate([self._ids(document) for document in update])
+        ids = np.concatenate([self._ids(document) for document in indices])
         return np.bincount(ids, minlength=vocabulary)
 
-    def targets(self, update: np.ndarray) -> int:
-        return len(update)
+    def targets(self, indices: np.ndarray) -> int:
+        return len(indices)
 
     @property
     def length(self) -> float:
         """Mean number of tokens of a document after truncation."""
         return float(self.size.mean())
 
-    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
         if processes > 1:
-            raise UserError(f"batch normalisation sees whole updates: train on one process, not on {processes}")
-        return update
+            raise UserError(f"batch normalisation sees whole steps: train on one process, not on {processes}")
+        return indices
 
-    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
         """Yield the whole step as one batch."""
-        yield self._batch(update)
+        yield self._batch(indices)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
         """Yield all documents, short ones first, in batches of at most `tokens` padded tokens (at least one document)."""

@@ -27,36 +27,36 @@ class Images:
         each = pixels.shape[1]
         kept = len(pixels) if first is None else first // each
         self.pixels, self.classes, self.seed = pixels[:kept], classes[:kept], seed
-        self.per_update = max(tokens_per_step // each, 1)
-        self.updates_per_epoch = len(self.classes) // self.per_update
+        self.per_step = max(tokens_per_step // each, 1)
+        self.steps_per_epoch = len(self.classes) // self.per_step
 
-    def update(self, number: int) -> np.ndarray:
+    def step(self, number: int) -> np.ndarray:
         """Return the indices of the images of step `number` (from 0)."""
-        epoch, place = divmod(number, self.updates_per_epoch)
+        epoch, position = divmod(number, self.steps_per_epoch)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.classes))
-        return order[place * self.per_update : (place + 1) * self.per_update]
+        return order[position * self.per_step : (position + 1) * self.per_step]
 
-    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+    def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
         """Count the images of a step by class."""
-        return np.bincount(self.classes[update], minlength=vocabulary)
+        return np.bincount(self.classes[indices], minlength=vocabulary)
 
-    def targets(self, update: np.ndarray) -> int:
-        return len(update)
+    def targets(self, indices: np.ndarray) -> int:
+        return len(indices)
 
     @property
     def length(self) -> float:
         """Number of pixels of an image."""
         return float(self.pixels.shape[1])
 
-    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
         """Return the part of a step that process `rank` trains on."""
-        return update[rank::processes]
+        return indices[rank::processes]
 
-    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` pixels (at least one image)."""
         step = max(tokens // self.pixels.shape[1], 1)
-        for first in range(0, len(update), step):
-            chosen = update[first : first + step]
+        for first in range(0, len(indices), step):
+            chosen = indices[first : first + step]
             targets = torch.from_numpy(self.classes[chosen].astype(np.int64))
             yield Batch((torch.from_numpy(self.pixels[chosen]),), targets[:, None])
 

@@ -15,7 +15,7 @@ from raretokens.errors import UserError
 from raretokens.loss.objective import Objective, keep_frozen_rows, read_numbers
 from raretokens.loss.terms import SummedLoss
 from raretokens.training import rule
-from raretokens.training.batches import Batch, Prepared, PreparedUpdates, Updates, loaded
+from raretokens.training.batches import Batch, Prepared, PreparedSteps, StepData, loaded
 from raretokens.training.checkpoints import Checkpoint, Outputs, average, kept_after
 from raretokens.training.config import Execution, Training
 from raretokens.training.criterion import Criterion
@@ -33,15 +33,15 @@ class Trainer:
     model: nn.Module
     objective: Objective
     training: Training
-    updates: Updates
-    validation: Updates
+    data: StepData
+    validation: StepData
     state: State
     execution: Execution
     accelerator: Accelerator
     outputs: Outputs
     observer: Observer = field(default_factory=Observer)
     criterion: Criterion | None = None  # None: softmax over the embedding matrix
-    update: int = 0  # number of finished training steps
+    step: int = 0  # number of finished training steps
     validated: list[float] = field(default_factory=list)  # validation NLLs that training.stop_window compares
     kept: list[Checkpoint] = field(default_factory=list)
 
@@ -56,22 +56,22 @@ class Trainer:
     def run(self) -> None:
         """Train to the last step, with validation and saves of the state."""
         last = self.training.steps
-        self.saver = Saver(Clock(self.execution, self.accelerator.num_processes, self.update), self.state, self.outputs)
-        self.observer.begins(self.update, last)
+        self.saver = Saver(Clock(self.execution, self.accelerator.num_processes, self.step), self.state, self.outputs)
+        self.observer.begins(self.step, last)
         with self.saver:
-            if self.update == 0:
+            if self.step == 0:
                 self._keep_snapshot()
-            for prepared in self._prepared(range(self.update, self.update if self._is_over() else last)):
+            for prepared in self._prepared(range(self.step, self.step if self._is_over() else last)):
                 self.state.check_parent()
-                if self._updated(prepared):
+                if self._run_step(prepared):
                     break
 
-    def _updated(self, prepared: Prepared) -> bool:
+    def _run_step(self, prepared: Prepared) -> bool:
         """Run one training step with its validation, snapshot and save. Return whether training is over."""
-        row, targets = self._one_update(prepared)
-        self.update += 1
+        row, targets = self._train_step(prepared)
+        self.step += 1
         self.state.log.append(row)
-        is_over = self.update == self.training.steps
+        is_over = self.step == self.training.steps
         if self._validation_due() or is_over:
             with self.rule.kept_weights():
                 row["valid_nll"] = self._validated()
@@ -79,34 +79,34 @@ class Trainer:
             self.rule.validated(row["valid_nll"])
             self.validated = latest([*self.validated, row["valid_nll"]], self.training.stop_window or 0)
             is_over = self._is_over()
-        if self.update % self.training.snapshot_every == 0 or is_over:
+        if self.step % self.training.snapshot_every == 0 or is_over:
             self._keep_snapshot()
-        self.observer.updated(row, targets)
-        if self.saver.due(self.update):
+        self.observer.after_step(row, targets)
+        if self.saver.due(self.step):
             self._save()
         return is_over
 
     def _is_over(self) -> bool:
         """Return whether the last step is done, or stop_window ends the training because validation no longer improves."""
         window = self.training.stop_window
-        return self.update >= self.training.steps or window is not None and is_worse(self.validated, window)
+        return self.step >= self.training.steps or window is not None and is_worse(self.validated, window)
 
     def _prepared(self, numbers: range) -> Iterator[Prepared]:
         main, how = self.accelerator, self.execution
-        updates = PreparedUpdates(
-            self.updates,
+        steps = PreparedSteps(
+            self.data,
             len(self.embedding),
             how.micro_batch,
             main.process_index,
             main.num_processes,
             finds_rows=main.device.type != "cpu" and self.criterion.reads_rows,
         )
-        return loaded(updates, numbers, how.workers, main.device)
+        return loaded(steps, numbers, how.workers, main.device)
 
-    def _one_update(self, prepared: Prepared) -> tuple[dict, int]:
+    def _train_step(self, prepared: Prepared) -> tuple[dict, int]:
         device, targets = self.accelerator.device, prepared.targets
         counts = prepared.counts if self.objective.counts_on_host else prepared.counts.to(device, non_blocking=True)
-        self.objective.begin_update(counts)
+        self.objective.begin_step(counts)
         # The loss is the sum over all processes divided by the step's targets. It does not depend on the number of
         # micro-batches or processes.
         share = self.accelerator.num_processes / targets
@@ -123,10 +123,10 @@ class Trainer:
                 self.accelerator.backward(total)
         rate = self._step(targets)
         loss, nll = self.accelerator.reduce(sums, "sum") / targets
-        row = {"update": self.update + 1, "loss": loss, "nll": nll, "lr": rate, **self.objective.report()}
+        row = {"update": self.step + 1, "loss": loss, "nll": nll, "lr": rate, **self.objective.report()}
         row = read_numbers({**row, "penalty": penalty})  # the only wait for a GPU in a step
         row["loss"] += row.pop("penalty") or 0.0
-        self._check_finite(f"the loss of update {self.update + 1}", row["loss"])
+        self._check_finite(f"the loss of step {self.step + 1}", row["loss"])
         return {**row, "valid_nll": None}, targets
 
     def _check_finite(self, what: str, value: float) -> None:
@@ -143,18 +143,18 @@ class Trainer:
 
     def _step(self, targets: int) -> float:
         with keep_frozen_rows(self.objective, self.embedding):
-            rate = self.rule.step(self.update + 1, targets)
+            rate = self.rule.step(self.step + 1, targets)
         self.rule.optimizer.zero_grad()
-        self.objective.end_update(self.embedding)
+        self.objective.end_step(self.embedding)
         return rate
 
     def _validation_due(self) -> bool:
         every = self.training.validate_every
-        return self.update % (self.updates.updates_per_epoch if every == "epoch" else every) == 0
+        return self.step % (self.data.steps_per_epoch if every == "epoch" else every) == 0
 
     def _validated(self) -> float:
         nll = self._validate()
-        self._check_finite(f"the validation NLL after update {self.update}", nll)
+        self._check_finite(f"the validation NLL after step {self.step}", nll)
         return nll
 
     @torch.no_grad()
@@ -177,10 +177,10 @@ class Trainer:
 
     def _keep_snapshot(self) -> None:
         self._check_finite(
-            f"an entry of the embedding matrix after update {self.update}",
+            f"an entry of the embedding matrix after step {self.step}",
             float(self.embedding.detach().half().abs().max()),
         )
-        self.state.keep_snapshot(self.update, self.embedding)
+        self.state.keep_snapshot(self.step, self.embedding)
 
     def _keep(self, valid_nll: float) -> None:
         """Save the weights if they are among those to keep.
@@ -189,20 +189,20 @@ class Trainer:
         """
         if self.training.keep != "best" and self.kept and not self._validation_due():
             return
-        checkpoint = Checkpoint(self.update, valid_nll)
+        checkpoint = Checkpoint(self.step, valid_nll)
         self.kept = kept_after(self.kept, checkpoint, self.training.keep)
         if checkpoint in self.kept:
-            self.state.keep_weights(self.update, self.model.state_dict())
-            self.state.forget_weights(item.update for item in self.kept)
+            self.state.keep_weights(self.step, self.model.state_dict())
+            self.state.forget_weights(item.step for item in self.kept)
 
     def _save(self) -> None:
-        self.saver.agree(self.update)
+        self.saver.agree(self.step)
         random, carried = random_states(), self.criterion.state_dict()  # the only parts that differ between processes
         if not self.accelerator.is_main_process:
             return
         self.saver.save(
             {
-                "update": self.update,
+                "update": self.step,
                 "model": self.model.state_dict(),
                 "optimizer": self.rule.optimizer.state_dict(),
                 "rule": self.rule.state_dict(),
@@ -217,8 +217,8 @@ class Trainer:
 
     def _restore(self) -> None:
         saved = self.state.restore(self.observer.remarked)
-        updates = gather_object([0 if saved is None else saved["update"]])
-        if len(set(updates)) > 1:
+        steps = gather_object([0 if saved is None else saved["update"]])
+        if len(set(steps)) > 1:
             raise UserError(
                 f"{self.state.path}: processes see different states in it; all nodes must share this folder"
             )
@@ -229,7 +229,7 @@ class Trainer:
         self.rule.load_state_dict(saved["rule"])
         self.criterion.load_state_dict(saved["criterion"])
         self.objective.load_state_dict(saved["objective"])
-        self.update, self.validated = saved["update"], saved["validated"]
+        self.step, self.validated = saved["update"], saved["validated"]
         self.kept = [Checkpoint(*item) for item in saved["kept"]]
         restore_random_states(saved["random"], self.accelerator.process_index)
 
@@ -237,8 +237,8 @@ class Trainer:
         """Write the final weights and their validation NLL."""
         if not self.accelerator.is_main_process:
             return
-        self.state.verify(item.update for item in self.kept)
-        weights = average([self.state.weights(item.update) for item in self.kept])
+        self.state.verify(item.step for item in self.kept)
+        weights = average([self.state.weights(item.step) for item in self.kept])
         self.model.load_state_dict(weights)
         known = self.kept[0].valid_nll if len(self.kept) == 1 else None
         valid_nll = self._validate(is_shared=False) if known is None else known

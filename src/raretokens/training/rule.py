@@ -21,11 +21,11 @@ from raretokens.training.config import Training
 INITIAL_LR = 1e-7
 
 
-def learning_rate(update: int, peak: float, warmup: int) -> float:
-    """Return the learning rate of step `update` (from 1): linear warm-up, then the inverse square root of the step."""
-    if update <= warmup:
-        return INITIAL_LR + (peak - INITIAL_LR) * update / warmup
-    return peak * (warmup / update) ** 0.5
+def learning_rate(step: int, peak: float, warmup: int) -> float:
+    """Return the learning rate of `step` (from 1): linear warm-up, then the inverse square root of the step."""
+    if step <= warmup:
+        return INITIAL_LR + (peak - INITIAL_LR) * step / warmup
+    return peak * (warmup / step) ** 0.5
 
 
 def is_worse(validated: Sequence[float], window: int) -> bool:
@@ -58,13 +58,13 @@ class Rule(ABC):
     def over(self, groups: list[dict]) -> torch.optim.Optimizer:
         """Return the optimizer of these groups; the group with `embedding=True` contains only the embedding matrix."""
 
-    def rate(self, update: int, targets: int) -> float:
-        """Return the learning rate of step `update` (from 1), which has `targets` targets."""
+    def rate(self, step: int, targets: int) -> float:
+        """Return the learning rate of `step` (from 1), which has `targets` targets."""
         return self.training.peak_lr
 
-    def step(self, update: int, targets: int) -> float:
+    def step(self, step: int, targets: int) -> float:
         """Apply the optimizer's step and return the learning rate."""
-        rate = self.rate(update, targets)
+        rate = self.rate(step, targets)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()

@@ -15,7 +15,7 @@ from raretokens.loss.facts import Facts, facts
 from raretokens.models.registry import build, compiles, load_weights
 from raretokens.objectives.building import build as build_objective
 from raretokens.tokenization.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
-from raretokens.training.batches import Updates, check_size
+from raretokens.training.batches import StepData, check_size
 from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution
 from raretokens.training.config import TrainJob as Job
@@ -33,7 +33,7 @@ PRODUCTS = 4  # timed matrix products; the first one compiles
 
 def train(
     job: Job,
-    told: bytes,
+    job_spec: bytes,
     task: ModuleType,
     execution: Execution,
     observer: Observer,
@@ -46,8 +46,8 @@ def train(
 
     Args:
         job: run, training settings and frequency groups.
-        told: serialised job spec including the code version. An interrupted run with the same spec resumes from its last saved
-            state.
+        job_spec: serialised job spec including the code version. An interrupted run with the same spec resumes from its last
+            saved state.
         task: module of the run's task.
         execution: settings of the machine.
         observer: receives the progress.
@@ -59,21 +59,21 @@ def train(
     run, training = job.run, job.training
     torch.manual_seed(run.seed)
     vocabulary = _vocabulary(tokens, run.reverse)
-    updates, validation = task.training_data(job, tokens)
-    check_size(updates, run.task, training.tokens_per_step)
+    data, validation = task.training_data(job, tokens)
+    check_size(data, run.task, training.tokens_per_step)
     model = build(run.architecture, run.shape, len(vocabulary), training.block)
     if start:
         _start_from(start / WEIGHTS, model)
     objective = build_objective(
-        run.objective, _facts(job, vocabulary, updates, model.embedding.shape[1]), **run.options
+        run.objective, _facts(job, vocabulary, data, model.embedding.shape[1]), **run.options
     )
     accelerator = process(training.precision, execution, run.architecture)
     rank = accelerator.process_index
     read = [*tokens.glob("*.bin"), tokens / VOCABULARY, *([start / WEIGHTS] if start else [])]
-    mark = fingerprint(told + torch.__version__.encode(), sorted(read))
+    mark = fingerprint(job_spec + torch.__version__.encode(), sorted(read))
     state = State(scratch / f"{run.task}-{run.name}-{mark}", rank)
     torch.manual_seed(run.seed + 1000 * rank)  # processes see different sequences and need different dropout masks
-    about = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": updates.updates_per_epoch}
+    about = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": data.steps_per_epoch}
     about |= float32_products(accelerator.device)
     outputs = Outputs(into, about | objective.about(), rank == 0)
     name = f"{run.task}/{run.name}"
@@ -83,7 +83,7 @@ def train(
         model,
         objective,
         training,
-        updates,
+        data,
         validation,
         state,
         execution,
@@ -174,11 +174,11 @@ def _vocabulary(tokens: Path, reverse: bool) -> Vocabulary:
     return vocabulary.reversed() if reverse else vocabulary
 
 
-def _facts(job: Job, vocabulary: Vocabulary, updates: Updates, width: int) -> Facts:
+def _facts(job: Job, vocabulary: Vocabulary, data: StepData, width: int) -> Facts:
     return facts(
         torch.from_numpy(vocabulary.target_counts),
         width=width,
-        updates_per_epoch=updates.updates_per_epoch,
+        steps_per_epoch=data.steps_per_epoch,
         rare=torch.from_numpy(vocabulary.frequency_groups(job.groups) == RARE),
         types=vocabulary.types,
         specials=len(SPECIALS),

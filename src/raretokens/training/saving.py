@@ -29,24 +29,24 @@ class Clock:
     next save. A positive `save_updates` overrides both rules.
     """
 
-    def __init__(self, execution: Execution, processes: int = 1, update: int = 0) -> None:
+    def __init__(self, execution: Execution, processes: int = 1, step: int = 0) -> None:
         self.every, self.is_shared = execution.save_updates, processes > 1
         self.seconds, self.rest = execution.save_seconds, 0.0
         self.start = self.ended = time.monotonic()
-        self.first, self.next = update, update + SAVE_TOGETHER
+        self.first, self.next = step, step + SAVE_TOGETHER
 
-    def due(self, update: int) -> bool:
+    def due(self, step: int) -> bool:
         if self.every:
-            return update % self.every == 0
+            return step % self.every == 0
         if self.is_shared:
-            return update >= self.next
+            return step >= self.next
         return time.monotonic() - self.ended > max(self.seconds, self.rest)
 
-    def agree(self, update: int) -> None:
+    def agree(self, step: int) -> None:
         """Choose the step of the next save; all processes must call this method together at a save."""
         if self.is_shared and not self.every:
-            rate = (update - self.first) / (time.monotonic() - self.start)
-            self.next = update + max(SAVE_TOGETHER, *gather_object([math.ceil(self.rest * rate)]))
+            rate = (step - self.first) / (time.monotonic() - self.start)
+            self.next = step + max(SAVE_TOGETHER, *gather_object([math.ceil(self.rest * rate)]))
 
     def saved(self, cost: float) -> None:
         """Record the end of a save; cost: seconds by which the save delayed training."""
@@ -64,31 +64,31 @@ class Saver(AbstractContextManager):
         self.clock, self.state, self.outputs = clock, state, outputs
         self._thread = thread or ThreadPoolExecutor(1, "save")
         self._running: Future[float] | None = None
-        self._update, self._waited = 0, 0.0
+        self._step, self._waited = 0, 0.0
 
-    def due(self, update: int) -> bool:
+    def due(self, step: int) -> bool:
         """Return whether to save now. Raises the error of the last save, if it failed."""
         if self._running and self._running.done():
             self.wait()
         is_counted = self.clock.every or self.clock.is_shared
-        return bool(is_counted or not self._running) and self.clock.due(update)
+        return bool(is_counted or not self._running) and self.clock.due(step)
 
     def save(self, content: dict[str, Any], kept: list[Checkpoint]) -> None:
         """Copy the state and start its save in the background."""
         self.wait()
         begun = time.monotonic()
         position = self.state.log.position()
-        sums = self.state.begin_save([item.update for item in kept], position)
+        sums = self.state.begin_save([item.step for item in kept], position)
         content = copied(content | {"row": position.last})
-        self._update, self._running = content["update"], self._thread.submit(self._write, content, sums, position, kept)
+        self._step, self._running = content["update"], self._thread.submit(self._write, content, sums, position, kept)
         self._waited = time.monotonic() - begun
         if self.clock.every:
             self.wait()
 
-    def agree(self, update: int) -> None:
+    def agree(self, step: int) -> None:
         """With several processes, choose the step of the next save from the cost of the last one."""
         self.wait()
-        self.clock.agree(update)
+        self.clock.agree(step)
 
     def _write(self, content: dict, sums: dict[str, str], position: Position, kept: list[Checkpoint]) -> float:
         """Write the state and publish the log, in the background thread. Return the thread's CPU seconds."""
@@ -106,7 +106,7 @@ class Saver(AbstractContextManager):
         self._running.exception()  # an interrupt during the wait leaves the save running
         ended, self._running = self._running, None
         spent = ended.result()
-        self.state.end_save(self._update)
+        self.state.end_save(self._step)
         self.clock.saved(self._waited + (time.monotonic() - begun) + spent)
 
     def __exit__(self, *_: object) -> None:
@@ -120,10 +120,10 @@ def copied(tree: Any, known: dict[tuple, Tensor] | None = None) -> Any:
     """Return a copy of nested dictionaries, lists and tuples with all tensors on the CPU; tensors that share memory still do."""
     known = {} if known is None else known
     if isinstance(tree, Tensor):
-        place = tree.device, tree.data_ptr(), tree.dtype, tree.shape, tree.stride()
-        if place not in known or not tree.numel():
-            known[place] = tree.detach().to("cpu", copy=True)
-        return known[place]
+        location = tree.device, tree.data_ptr(), tree.dtype, tree.shape, tree.stride()
+        if location not in known or not tree.numel():
+            known[location] = tree.detach().to("cpu", copy=True)
+        return known[location]
     if isinstance(tree, dict):
         new = copy.copy(tree)  # also copies the version attribute of a module's state_dict
         new.update((name, copied(value, known)) for name, value in tree.items())

@@ -72,14 +72,14 @@ class State:
         """Return a description of the state from which the run can resume, for error messages."""
         if self.saved is None:
             return "no state was saved yet"
-        return f"its state after update {self.saved} is kept in {self.path}"
+        return f"its state after step {self.saved} is kept in {self.path}"
 
     def begin_save(self, kept: Iterable[int], position: Position) -> dict[str, str]:
         """Return the checksums of the files that a state saved now needs. The files stay until newer states replace this one.
 
         kept: steps of the saved weights; position: end of the log.
         """
-        weights = {self.weights(update).name for update in kept}
+        weights = {self.weights(step).name for step in kept}
         self._files.sums[LOG] = position.sum
         self._needed.append(weights)
         return {name: self._files.sums[name] for name in sorted({*weights, *self._snapshots(), LOG})}
@@ -96,9 +96,9 @@ class State:
         os.replace(nameless, self.path / f"state-{state['update']:06d}-{hashing.checksum()}.pt")
         sync(self.path)
 
-    def end_save(self, update: int) -> None:
+    def end_save(self, step: int) -> None:
         """Remove states and weights that the last states do not need."""
-        self.saved, self._needed = update, self._needed[-KEPT:]
+        self.saved, self._needed = step, self._needed[-KEPT:]
         for path in self._states()[KEPT:]:
             path.unlink()
         self.forget_weights(self._kept)
@@ -112,7 +112,7 @@ class State:
             self._needed = [{path.name for path in self._weights()}]  # the previous state may need any of them
         self.log.resume(Position.of(saved["sums"][LOG], saved["state"]["row"]) if saved else Position())
         if damaged:
-            now = "starting from the beginning" if saved is None else f"going on after update {self.saved}"
+            now = "starting from the beginning" if saved is None else f"going on after step {self.saved}"
             tell(f"{', '.join(dict.fromkeys(damaged))} in {self.path}: damaged, set aside; {now}")
         return saved and saved["state"]
 
@@ -135,32 +135,32 @@ class State:
     def verify(self, kept: Iterable[int]) -> None:
         """Raise UserError if the checksum of the log, a snapshot, or the weights of these steps is wrong."""
         self._files.sums[LOG] = self.log.position().sum
-        names = {LOG, *self._snapshots(), *(self.weights(update).name for update in kept)}
+        names = {LOG, *self._snapshots(), *(self.weights(step).name for step in kept)}
         if bad := self._files.damaged({name: self._files.sums[name] for name in sorted(names)}):
             raise UserError(f"{', '.join(bad)} in {self.path}: damaged, set aside; start again to train what is lost")
 
-    def keep_weights(self, update: int, weights: dict[str, Tensor]) -> None:
+    def keep_weights(self, step: int, weights: dict[str, Tensor]) -> None:
         """Save the weights after a step."""
         tensors = {name: tensor.detach().cpu() for name, tensor in weights.items()}
-        self._files.keep(self.weights(update).name, lambda part: save_file(tensors, part))
+        self._files.keep(self.weights(step).name, lambda part: save_file(tensors, part))
 
-    def weights(self, update: int) -> Path:
+    def weights(self, step: int) -> Path:
         """Return the path of the weights that were saved after a step."""
-        return self.path / f"weights-{update:06d}.safetensors"
+        return self.path / f"weights-{step:06d}.safetensors"
 
     def forget_weights(self, kept: Iterable[int]) -> None:
         """Remove weights of all steps that neither `kept` nor a state needs."""
         self._kept = tuple(kept)
-        needed = {self.weights(update).name for update in self._kept}.union(*self._needed)
+        needed = {self.weights(step).name for step in self._kept}.union(*self._needed)
         self._files.forget({path.name for path in self._weights()} - needed)
 
     def _weights(self) -> Iterable[Path]:
         return self.path.glob("weights-*.safetensors")
 
-    def keep_snapshot(self, update: int, embedding: Tensor) -> None:
+    def keep_snapshot(self, step: int, embedding: Tensor) -> None:
         """Save a snapshot of the embedding matrix in float16, for plots of the training history."""
         half = embedding.detach().to("cpu", torch.float16)
-        self._files.keep(f"table-{update:06d}.pt", lambda part: torch.save(half, part))
+        self._files.keep(f"table-{step:06d}.pt", lambda part: torch.save(half, part))
 
     def snapshots(self) -> dict[str, Tensor]:
         """Return all snapshots: step (six digits) -> embedding matrix (N x d, float16)."""

@@ -26,37 +26,37 @@ class Blocks:
         self, tokens: np.ndarray, block: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
     ) -> None:
         self.tokens, self.block, self.seed = tokens[:first], block, seed
-        self.per_update = max(tokens_per_step // block, 1)
-        self.updates_per_epoch = len(tokens) // block // self.per_update
+        self.per_step = max(tokens_per_step // block, 1)
+        self.steps_per_epoch = len(tokens) // block // self.per_step
 
-    def update(self, number: int) -> np.ndarray:
+    def step(self, number: int) -> np.ndarray:
         """Return the start positions of the blocks of step `number` (from 0)."""
-        epoch, place = divmod(number, self.updates_per_epoch)
+        epoch, position = divmod(number, self.steps_per_epoch)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.tokens) // self.block)
-        return order[place * self.per_update : (place + 1) * self.per_update] * self.block
+        return order[position * self.per_step : (position + 1) * self.per_step] * self.block
 
-    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+    def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
         """Count each type among the targets of a step."""
-        targets = np.concatenate([self.tokens[start : start + self.block] for start in update])
+        targets = np.concatenate([self.tokens[start : start + self.block] for start in indices])
         return np.bincount(targets, minlength=vocabulary)
 
-    def targets(self, update: np.ndarray) -> int:
-        return len(update) * self.block
+    def targets(self, indices: np.ndarray) -> int:
+        return len(indices) * self.block
 
     @property
     def length(self) -> float:
         """Number of positions of a sequence."""
         return float(self.block)
 
-    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
         """Return the part of a step that process `rank` trains on."""
-        return update[rank::processes]
+        return indices[rank::processes]
 
-    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` tokens (at least one block)."""
         step = max(tokens // self.block, 1)
-        for first in range(0, len(update), step):
-            yield self._batch(update[first : first + step], self.block)
+        for first in range(0, len(indices), step):
+            yield self._batch(indices[first : first + step], self.block)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
         """Yield the whole stream in order, with a shorter last block, for validation."""
@@ -91,7 +91,7 @@ class Columns:
         self.tokens, self.block, self.columns, self.seed = tokens[:first], block, columns, seed
         self.rows = len(self.tokens) // columns  # positions of a column
         self.lengths = self._fixed() if seed is None else self._drawn(np.random.default_rng(seed))
-        self.updates_per_epoch = len(self.lengths)
+        self.steps_per_epoch = len(self.lengths)
 
     def _fixed(self) -> np.ndarray:
         whole, rest = divmod(self.rows, self.block)
@@ -107,56 +107,56 @@ class Columns:
             left -= lengths[-1]
         return np.array(lengths, dtype=np.int64)
 
-    def update(self, number: int) -> np.ndarray:
+    def step(self, number: int) -> np.ndarray:
         """Return step `number` (from 0) as columns x 3: index of the column, first position in it, number of positions."""
-        epoch, place = divmod(number, self.updates_per_epoch)
+        epoch, position = divmod(number, self.steps_per_epoch)
         lengths = self.lengths
         if self.seed is not None:
             lengths = np.random.default_rng((self.seed, epoch)).permutation(lengths)
-        start, length = lengths[:place].sum(), lengths[place]
+        start, length = lengths[:position].sum(), lengths[position]
         return np.array([(column, start, length) for column in range(self.columns)], dtype=np.int64)
 
-    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+    def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
         """Count each type among the targets of a step."""
-        return np.bincount(np.concatenate([self._piece(*row) for row in update]), minlength=vocabulary)
+        return np.bincount(np.concatenate([self._segment(*row) for row in indices]), minlength=vocabulary)
 
-    def targets(self, update: np.ndarray) -> int:
-        return int(update[:, 2].sum())
+    def targets(self, indices: np.ndarray) -> int:
+        return int(indices[:, 2].sum())
 
     @property
     def length(self) -> float:
         """Mean number of positions of a sequence."""
         return float(self.lengths.mean())
 
-    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
         """Return a process's part of a step, which is always the same columns."""
-        return update[rank::processes]
+        return indices[rank::processes]
 
-    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` tokens (at least one column)."""
-        step = max(tokens // int(update[0, 2]), 1)
-        yield from (self._batch(update[first : first + step]) for first in range(0, len(update), step))
+        step = max(tokens // int(indices[0, 2]), 1)
+        yield from (self._batch(indices[first : first + step]) for first in range(0, len(indices), step))
 
     def everything(self, tokens: int) -> Iterator[Batch]:
         """Yield all columns from their start, in order, for validation."""
         lengths = self._fixed()
-        for place, length in enumerate(lengths):
-            start = lengths[:place].sum()
+        for position, length in enumerate(lengths):
+            start = lengths[:position].sum()
             rows = [(column, start, length) for column in range(self.columns)]
             yield from self.cut(np.array(rows, dtype=np.int64), tokens)
 
-    def _piece(self, column: int, start: int, length: int) -> np.ndarray:
+    def _segment(self, column: int, start: int, length: int) -> np.ndarray:
         begin = column * self.rows + start
         return self.tokens[begin : begin + length].astype(np.int64)
 
-    def _batch(self, update: np.ndarray) -> Batch:
+    def _batch(self, indices: np.ndarray) -> Batch:
         """Return a batch whose inputs are ids and column indices; index c is encoded as -1 - c at the start of a column."""
-        targets = np.stack([self._piece(*row) for row in update])
+        targets = np.stack([self._segment(*row) for row in indices])
         # The input at a position is the previous token. The input at the first position of the text is </s>.
-        firsts = [column * self.rows + start for column, start, _ in update]
+        firsts = [column * self.rows + start for column, start, _ in indices]
         before = np.array([[self.tokens[first - 1] if first else EOS] for first in firsts], dtype=np.int64)
         inputs = np.concatenate((before, targets[:, :-1]), axis=1)
-        columns = np.where(update[:, 1] == 0, -1 - update[:, 0], update[:, 0])
+        columns = np.where(indices[:, 1] == 0, -1 - indices[:, 0], indices[:, 0])
         return Batch((torch.from_numpy(inputs), torch.from_numpy(columns)), torch.from_numpy(targets))
 
 

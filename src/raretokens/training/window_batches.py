@@ -72,39 +72,39 @@ class Windows:
         self.tokens = tokens[:first]
         self.block, self.window, self.shared_negatives, self.seed = block, window, shared_negatives, seed
         self.tokens_per_step = tokens_per_step
-        self.updates_per_epoch = len(self.tokens) // tokens_per_step
+        self.steps_per_epoch = len(self.tokens) // tokens_per_step
         self.kept = kept_share(vocabulary, subsample)
         self.chance = np.cumsum(negative_distribution(vocabulary))
         offset = np.arange(-window, block + window) - np.arange(block)[:, None]
         self.distance = np.where(offset == 0, window + 1, np.abs(offset))  # block x (block + 2 windows)
         self._latest: tuple[int, WindowBatch] | None = None
 
-    def update(self, number: int) -> np.ndarray:
+    def step(self, number: int) -> np.ndarray:
         """Return the number of the step, from which `_make` generates all data of the step."""
         return np.array([number])
 
-    def counts(self, update: np.ndarray, vocabulary: int) -> np.ndarray:
+    def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
         """Count each type among the context words of all pairs of a step."""
-        batch = self._batch(update)
+        batch = self._batch(indices)
         times = batch.pairs.sum(1)
         return np.bincount(batch.contexts.ravel(), times.ravel(), vocabulary).astype(np.int64)
 
-    def targets(self, update: np.ndarray) -> int:
+    def targets(self, indices: np.ndarray) -> int:
         """Return the number of pairs of a step, at least 1."""
-        return max(int(self._batch(update).pairs.sum()), 1)
+        return max(int(self._batch(indices).pairs.sum()), 1)
 
     @property
     def length(self) -> float:
         return float(self.block)
 
-    def share(self, update: np.ndarray, rank: int, processes: int) -> np.ndarray:
+    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
         if processes > 1:
             raise UserError("skip-gram trains on one process: the gradients of its embedding matrices are sparse")
-        return update
+        return indices
 
-    def cut(self, update: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` words (at least one block)."""
-        batch, step = self._batch(update), max(tokens // self.block, 1)
+        batch, step = self._batch(indices), max(tokens // self.block, 1)
         others = np.concatenate((batch.contexts, batch.negatives), axis=1)
         for first in range(0, len(others), step):
             some = slice(first, first + step)
@@ -113,18 +113,18 @@ class Windows:
 
     def everything(self, tokens: int) -> Iterator[Batch]:
         """Yield all steps of an epoch in order, for validation."""
-        for number in range(self.updates_per_epoch):
-            yield from self.cut(self.update(number), tokens)
+        for number in range(self.steps_per_epoch):
+            yield from self.cut(self.step(number), tokens)
 
-    def _batch(self, update: np.ndarray) -> WindowBatch:
-        number = int(update[0])
+    def _batch(self, indices: np.ndarray) -> WindowBatch:
+        number = int(indices[0])
         if self._latest is None or self._latest[0] != number:
             self._latest = number, self._make(number)
         return self._latest[1]
 
     def _make(self, number: int) -> WindowBatch:
         random = np.random.default_rng((self.seed, number))
-        start = number % self.updates_per_epoch * self.tokens_per_step
+        start = number % self.steps_per_epoch * self.tokens_per_step
         words = np.asarray(self.tokens[start : start + self.tokens_per_step], dtype=np.int64)
         words = words[random.random(len(words)) < self.kept[words]]
         blocks = max(-(-len(words) // self.block), 1)

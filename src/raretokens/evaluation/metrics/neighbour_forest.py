@@ -28,13 +28,13 @@ def nearest_neighbours(points: np.ndarray, number: int) -> tuple[np.ndarray, np.
     """
     size, random = len(points), np.random.default_rng(SEED)
     levels = max(0, int(np.ceil(np.log2(size / LEAF))))
-    distances, places = np.full((size, number), np.inf, np.float32), np.full((size, number), -1)
+    distances, indices = np.full((size, number), np.inf, np.float32), np.full((size, number), -1)
     for _ in range(TREES):
         directions = random.standard_normal((points.shape[1], max(levels, 1)), np.float32)
         leaves = _leaves(points @ directions, levels, random)
         for start in range(0, len(leaves), CELLS):
-            _compare(points, leaves[start : start + CELLS], distances, places)
-    return distances, places
+            _compare(points, leaves[start : start + CELLS], distances, indices)
+    return distances, indices
 
 
 def _leaves(along: np.ndarray, levels: int, random: np.random.Generator) -> np.ndarray:
@@ -50,7 +50,7 @@ def _leaves(along: np.ndarray, levels: int, random: np.random.Generator) -> np.n
     return order.reshape(2**levels, -1)
 
 
-def _compare(points: np.ndarray, leaves: np.ndarray, distances: np.ndarray, places: np.ndarray) -> None:
+def _compare(points: np.ndarray, leaves: np.ndarray, distances: np.ndarray, indices: np.ndarray) -> None:
     """Compare all pairs in each leaf. Update the nearest neighbours in place."""
     rows, number = points[leaves], distances.shape[1]
     squares = (rows * rows).sum(axis=2)
@@ -62,9 +62,9 @@ def _compare(points: np.ndarray, leaves: np.ndarray, distances: np.ndarray, plac
     found = found.reshape(leaves.size, -1)[first]
     near = np.take_along_axis(np.broadcast_to(leaves[:, None], pairs.shape), nearest, axis=2)
     near = near.reshape(leaves.size, -1)[first]
-    both, where = np.concatenate((distances[members], found), 1), np.concatenate((places[members], near), 1)
+    both, where = np.concatenate((distances[members], found), 1), np.concatenate((indices[members], near), 1)
     order = np.argsort(where, axis=1, kind="stable")
     both, where = np.take_along_axis(both, order, 1), np.take_along_axis(where, order, 1)
     both[:, 1:][where[:, 1:] == where[:, :-1]] = np.inf  # the same neighbour in two trees
     order = np.argsort(both, axis=1, kind="stable")[:, :number]
-    distances[members], places[members] = np.take_along_axis(both, order, 1), np.take_along_axis(where, order, 1)
+    distances[members], indices[members] = np.take_along_axis(both, order, 1), np.take_along_axis(where, order, 1)

@@ -59,25 +59,25 @@ class Progress(Observer):
     def __init__(self, name: str, seconds: float, speed: Speed, is_main: bool = True) -> None:
         self.name, self.seconds, self.speed, self.is_main = name, seconds, speed, is_main
 
-    def begins(self, done: int, updates: int) -> None:
-        self.done, self.updates = done, updates
+    def begins(self, done: int, steps: int) -> None:
+        self.done, self.steps = done, steps
         self.speed.begin()
         self.start = self.last = time.monotonic()
 
     def remarked(self, text: str) -> None:
         self._print(text)
 
-    def updated(self, row: dict, tokens: int) -> None:
+    def after_step(self, row: dict, tokens: int) -> None:
         self.speed.tokens += tokens
-        update = row["update"]
+        step = row["update"]
         if row["valid_nll"] is not None:
-            self._print(f"update {update}  validation NLL {row['valid_nll']:.4f}")
+            self._print(f"step {step}  validation NLL {row['valid_nll']:.4f}")
         now = time.monotonic()
-        if now - self.last < self.seconds and update < self.updates:
+        if now - self.last < self.seconds and step < self.steps:
             return
-        self.last, left = now, (now - self.start) / max(update - self.done, 1) * (self.updates - update)
+        self.last, left = now, (now - self.start) / max(step - self.done, 1) * (self.steps - step)
         self._print(
-            f"update {update}/{self.updates}  loss {row['loss']:.3f}  nll {row['nll']:.3f}  "
+            f"step {step}/{self.steps}  loss {row['loss']:.3f}  nll {row['nll']:.3f}  "
             f"{speed_text(self.speed.facts())}  {clock(left)} left"
         )
 
@@ -99,13 +99,13 @@ class ResourceUsage(Observer):
         self.seconds, self.peak = 0.0, 0
         self.start = self.saved = time.monotonic()
 
-    def begins(self, done: int, updates: int) -> None:
+    def begins(self, done: int, steps: int) -> None:
         """Continue from the saved values. A run that starts over because its parameters changed starts at zero."""
         if done and self.file.is_file():
             kept = json.loads(self.file.read_text(encoding="utf-8"))
             self.seconds, self.peak = kept["seconds"], kept["peak_memory_bytes"]
 
-    def updated(self, row: dict, tokens: int) -> None:
+    def after_step(self, row: dict, tokens: int) -> None:
         if self.is_main and time.monotonic() - self.saved > self.every:
             write_text(self.file, json.dumps(self.facts()) + "\n")
             self.saved = time.monotonic()
@@ -127,7 +127,7 @@ class Trackers(Observer):
         self.kinds, self.run, self.folder = kinds, run, folder
         self.trackers: list[GeneralTracker] = []
 
-    def begins(self, done: int, updates: int) -> None:
+    def begins(self, done: int, steps: int) -> None:
         """Start the trackers. Raises UserError if one is not installed."""
         for kind in self.kinds:
             folder = self.folder / kind / self.run
@@ -141,7 +141,7 @@ class Trackers(Observer):
                 raise UserError(f"{MACHINE}: trackers: {kind} is not installed; pip install {kind}") from None
             self.trackers.append(tracker)
 
-    def updated(self, row: dict, tokens: int) -> None:
+    def after_step(self, row: dict, tokens: int) -> None:
         values = {name: value for name, value in row.items() if name != "update" and value is not None}
         for tracker in self.trackers:
             tracker.log(values, step=row["update"])

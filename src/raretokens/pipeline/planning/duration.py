@@ -24,7 +24,7 @@ from raretokens.pipeline.planning.memory import FLOAT
 from raretokens.pipeline.planning.operations import Counts, count_batch
 from raretokens.pipeline.planning.random_text import add_labels, write_random_tokens
 from raretokens.tasks import describe
-from raretokens.training.batches import Batch, PreparedUpdates
+from raretokens.training.batches import Batch, PreparedSteps
 from raretokens.training.config import TrainJob
 
 PRODUCTS, ATTENTION, BANDWIDTH = 0.7, 0.4, 0.85  # share of the data sheet that kernels reach
@@ -142,8 +142,8 @@ def random_batches(job: TrainJob, rows: int, micro_batch: int, processes: int = 
             folder, rows, {"train": len(task.sides) * length, "valid": len(task.sides) * length}, longest
         )
         add_labels(folder, task.kind, run.shape.get("classes", 0), training.block)
-        updates, _ = tasks.load(run.task).training_data(job, folder)
+        data, _ = tasks.load(run.task).training_data(job, folder)
         try:
-            return PreparedUpdates(updates, rows, micro_batch, 0, processes)[0].batches
+            return PreparedSteps(data, rows, micro_batch, 0, processes)[0].batches
         except UserError:  # the task trains on one process only, as its training says
-            return PreparedUpdates(updates, rows, micro_batch, 0, 1)[0].batches
+            return PreparedSteps(data, rows, micro_batch, 0, 1)[0].batches

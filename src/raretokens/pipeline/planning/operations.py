@@ -188,7 +188,7 @@ def plain_facts(job: TrainJob, rows: int, width: int) -> Facts:
         types=rows,
         specials=len(SPECIALS),
         pad=PAD,
-        updates_per_epoch=1,
+        steps_per_epoch=1,
         width=width,
         label_smoothing=job.training.label_smoothing,
     )

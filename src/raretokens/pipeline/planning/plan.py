@@ -129,7 +129,7 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     """Estimate the needs of a run on `device` (cpu or cuda) with data parallelism over `processes`."""
     run, training = job.run, job.training
     share = max(training.tokens_per_step // processes, training.block)
-    micro = share if describe(run.task).whole_updates else min(micro_batch(device), share)
+    micro = share if describe(run.task).whole_steps else min(micro_batch(device), share)
     if describe(run.task).kind == "bitext":  # a micro-batch of translation has pairs of one length bucket
         micro = min(micro, max(training.tokens_per_step // BUCKETS, SMALLEST_BUCKET, training.block))
     model = forward_of(job, text.rows, device)

@@ -23,7 +23,7 @@ from raretokens.tasks import describe
 from raretokens.training.config import TrainJob
 from raretokens.training.document_batches import SMALLEST_BUCKET
 
-UPDATES = 2
+STEPS = 2
 SPARE = 4  # length of the random training text, in steps
 
 
@@ -116,7 +116,7 @@ def shortened(planned: Planned) -> TrainJob:
     """Return the job of the trial: two steps, and an evaluation after the second."""
     job = planned.job
     training = planned.training.replaced(
-        steps=UPDATES, warmup=UPDATES, validate_every=UPDATES, validation_tokens=None, snapshot_every=UPDATES
+        steps=STEPS, warmup=STEPS, validate_every=STEPS, validation_tokens=None, snapshot_every=STEPS
     )
     run = job.run.replaced(options=from_the_start(job.run.options), init_from=None)
     return job.replaced(run=run, training=training)

@@ -22,9 +22,9 @@ class LinearSGD(Rule):
             raise UserError(f"training.weight_decay: {rate}; linear_sgd moves only rows that it has read; allowed: 0.0")
         return torch.optim.SGD(groups, lr=0.0)
 
-    def rate(self, update: int, targets: int) -> float:
+    def rate(self, step: int, targets: int) -> float:
         """Return the learning rate for the mean loss over the step's targets: the sum of the rates of its minibatches."""
-        left = max(1 - (update - 1) / self.training.steps, self.options["least"])
+        left = max(1 - (step - 1) / self.training.steps, self.options["least"])
         return self.training.peak_lr * left * targets / self.options["batch"]
 
 

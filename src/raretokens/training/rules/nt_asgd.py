@@ -27,8 +27,8 @@ class NTASGD(sgd.SGD):
         self.averages: dict[str, torch.Tensor] | None = None
         self.averaged = 0  # number of averaged steps
 
-    def step(self, update: int, targets: int) -> float:
-        rate = super().step(update, targets)
+    def step(self, step: int, targets: int) -> float:
+        rate = super().step(step, targets)
         if self.options["average_from_start"] and self.averages is None:
             self._begin()
         if self.averages is not None:

@@ -17,15 +17,15 @@ class SGD(Rule):
         without_own_optimizer(self.objective, self.training.rule.name)
         return torch.optim.SGD(groups, lr=0.0, weight_decay=self.training.weight_decay)
 
-    def rate(self, update: int, targets: int) -> float:
+    def rate(self, step: int, targets: int) -> float:
         share = targets / self.training.tokens_per_step if self.options["by_length"] else 1.0
         return self.training.peak_lr * share
 
-    def step(self, update: int, targets: int) -> float:
+    def step(self, step: int, targets: int) -> float:
         clip: Any = self.options["clip"]
         if clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
-        return super().step(update, targets)
+        return super().step(step, targets)
 
 
 RULE = SGD

@@ -7,8 +7,8 @@ OPTIONS: dict = {}
 
 
 class WarmUpAdam(adam.Adam):
-    def rate(self, update: int, targets: int) -> float:
-        return learning_rate(update, self.training.peak_lr, self.training.warmup)
+    def rate(self, step: int, targets: int) -> float:
+        return learning_rate(step, self.training.peak_lr, self.training.warmup)
 
 
 RULE = WarmUpAdam
