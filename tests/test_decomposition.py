@@ -23,6 +23,7 @@ from raretokens.evaluation.decomposition import (
     auc,
     decompose,
     log_frequency,
+    own_groups,
 )
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evidence.decomposition import decompositions, implied
@@ -30,19 +31,25 @@ from raretokens.evidence.logit_bias import choose
 from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.evidence.scores import AllScores
 from raretokens.models.registry import build, load_weights
+from raretokens.objectives.rarity import rare_share
 from raretokens.papers.load import load_declarations
+from raretokens.pipeline.config import load
 from raretokens.run import Run
+from raretokens.tasks.lm import further_jobs
 from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import GROUP_NAMES, MED, RARE, SPECIALS, VOCABULARY, Vocabulary
 
 GROUP = SimpleNamespace(**GROUPS)
 WHOLE = LanguageModelEvaluation(window=32, context=16, block=24, continuation=Continuation(samples=1, prefix=1, length=1))
+STEPS, THRESHOLD = 40, 0.6  # training steps per epoch, and mean count per step of the tiny text
 REACH = {"window": 32, "context": 16, "unit": "piece"}
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    return create(tmp_path_factory.mktemp("decomposition"))
+    folder = create(tmp_path_factory.mktemp("decomposition"))
+    (folder / "data/runs/lm/pieces/training.json").write_text(json.dumps({"updates_per_epoch": STEPS}))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +70,30 @@ def world(root):
 
 
 @pytest.fixture(scope="module")
-def found(world) -> Masses:
+def own(root) -> np.ndarray:
+    """The types below THRESHOLD, N x 1: the rare group and two types more."""
+    vocabulary = Vocabulary.read(root / "data/tokens/lm" / VOCABULARY)
+    member = own_groups([THRESHOLD], vocabulary, root / "data/runs/lm/pieces")
+    share = rare_share(vocabulary.target_counts[: vocabulary.types], STEPS, THRESHOLD, len(SPECIALS))
+    assert member.sum() / vocabulary.types < share.types  # that is the share of the types that are no specials
+    assert member.sum() / (vocabulary.types - len(SPECIALS)) == pytest.approx(share.types)
+    assert member.sum() == (vocabulary.frequency_groups(GROUP) == RARE).sum() + 2
+    return member
+
+
+@pytest.fixture(scope="module")
+def found(world, own) -> Masses:
     model, text, groups, frequency, _ = world
-    return decomposing.masses(model, text, WHOLE, groups, frequency, SLOPES)
+    return decomposing.masses(model, text, WHOLE, groups, frequency, SLOPES, own)
 
 
-def test_masses_are_sums_of_the_softmax_over_the_windows_of_perplexity(world, found):
+def test_masses_are_sums_of_the_softmax_over_the_windows_of_perplexity(world, found, own):
     model, text, groups, frequency, rows = world
     np.testing.assert_allclose(found.logprob, teacher_forced(model, text, WHOLE).logprob, rtol=1e-5)
     np.testing.assert_allclose(found.logprob, rows[np.arange(len(text)), text], rtol=1e-5)
     for code, column in zip(GROUP_NAMES.values(), found.groups.T, strict=True):
         np.testing.assert_allclose(np.exp(column), np.exp(rows[:, groups == code]).sum(1), rtol=1e-5)
+    np.testing.assert_allclose(np.exp(found.own[:, 0]), np.exp(rows[:, own[:, 0]]).sum(1), rtol=1e-5)
     for place, slope in enumerate(SLOPES):
         weighted = np.exp(rows - slope * frequency)
         for part, member in enumerate((groups != RARE, groups == RARE)):
@@ -106,11 +126,34 @@ def test_a_bias_is_that_of_the_logits_and_a_constant_moves_only_the_mass(world, 
         nll = -logs[np.arange(len(text)), text]
         assert biased[place]["total"] == pytest.approx(math.exp(nll.mean()), rel=1e-4)
         assert biased[place]["rare"] == pytest.approx(math.exp(nll[rare[text]].mean()), rel=1e-4)
-        assert biased[place]["rare_mass"] == pytest.approx(np.exp(logs[:, rare]).sum(1).mean(), rel=1e-4)
+        assert biased[place]["mass"] == pytest.approx(np.exp(logs[:, rare]).sum(1).mean(), rel=1e-4)
         if slope == 0:
             own = np.logaddexp.reduce(logs[:, rare], axis=1)
             within = math.exp((nll + own)[rare[text]].mean())
             assert within == pytest.approx(decomposing.decomposition(found, text, groups, REACH)[0]["ppl_within"][0]["rare"])
+
+
+def test_a_constant_on_the_group_of_an_objective_acts_on_that_group_alone(world, found, own):
+    _, text, groups, _, rows = world
+    member = own[:, 0]
+    biased = decomposing.own_bias(found, text, groups, own)
+    for place in (0, 7, len(biased) - 1):
+        logits = rows + CONSTANTS[place] * member
+        logs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+        nll = -logs[np.arange(len(text)), text]
+        assert biased[place]["total"] == pytest.approx(math.exp(nll.mean()), rel=1e-4)
+        assert biased[place]["rare"] == pytest.approx(math.exp(nll[(groups == RARE)[text]].mean()), rel=1e-4)
+        assert biased[place]["mass"] == pytest.approx(np.exp(logs[:, member]).sum(1).mean(), rel=1e-4)
+
+
+def test_a_baseline_has_the_groups_of_the_objectives_that_are_compared_with_it(request, monkeypatch):
+    monkeypatch.chdir(request.config.rootpath / "scales/small")
+    parameters = load()
+    jobs = {name: dict(further_jobs(parameters, parameters.lm, parameters.run("lm", name), ""))["decompose-lm"]
+            for name in ("mle", "mle-2", "agg", "agg-a001", "freeze-b", "word-mle")}  # fmt: skip
+    alphas = {name: [round(one / 3.08, 6) for one in job.thresholds] for name, job in jobs.items()}
+    assert alphas["mle"] == [0.01, 0.02, 0.03, 0.04, 0.05] and alphas["mle-2"] == [0.01, 0.03, 0.05]
+    assert (alphas["agg"], alphas["agg-a001"], alphas["freeze-b"], alphas["word-mle"]) == ([0.03], [0.01], [], [])
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=30))
@@ -136,10 +179,10 @@ def test_the_baseline_is_chosen_on_the_validation_text_to_a_thousandth(world, fo
             rows = {name: decomposing.logit_bias(*one, groups, frequency, np.zeros(1))[0] for name, one in plain.items()}
         finally:
             decomposing.CONSTANTS = exact
-        assert rows["valid"]["rare_mass"] == pytest.approx(aim, rel=1e-3)
+        assert rows["valid"]["mass"] == pytest.approx(aim, rel=1e-3)
         assert (bias.rare, bias.total) == pytest.approx((rows["test"]["rare"], rows["test"]["total"]), rel=1e-3)
         assert choose(frontier, aim, "P(rare)", 2).valid_rare <= bias.valid_rare
-    assert choose(frontier, 1.1 * frontier.valid_rare_mass.max(), "P(rare)", 1) is None
+    assert choose(frontier, 1.1 * frontier.valid_mass.max(), "P(rare)", 1) is None
 
 
 def _frontier(cut, groups, frequency) -> pd.DataFrame:
@@ -151,28 +194,35 @@ def _frontier(cut, groups, frequency) -> pd.DataFrame:
     )
 
 
-def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, found):
-    """From the stage to the report: maximum likelihood, and a method that is the same model with 2 nats on rare logits."""
+@pytest.mark.parametrize("group", ["rare", "own"])
+def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, found, own, group):
+    """From the stage to the report: maximum likelihood, and a method that is the same model with 2 nats on a group's logits."""
     _, text, groups, frequency, _ = world
     scores, rare = root / "reports/runs/lm", groups == RARE
+    member = rare if group == "rare" else own[:, 0]
     for name, objective in (("mle", "mle"), ("method", "agg")):
         run = Run(name=name, task="lm", tokens="lm", objective=objective, options={}, model="tiny", seed=1,
                   architecture="decoder", shape={**SHAPE, "activation": "gelu"})  # fmt: skip
         job = DecompositionJob(run=run, groups=GROUPS, evaluation=WHOLE, unit="piece", threads=1,
-                               logit_bias=objective == "mle", parameters_hash=name)  # fmt: skip
+                               logit_bias=objective == "mle", thresholds=[THRESHOLD], parameters_hash=name)  # fmt: skip
         decompose(job, root / "data/tokens/lm", root / "data/runs/lm/pieces", scores)
     file = json.loads((scores / "method.decomposition.json").read_text())
     valid = np.asarray(tokens(root / "data/tokens/lm", "valid"))
     by_split = {"valid": valid, "test": text}
     for split, ids in by_split.items():
-        masses = decomposing.masses(world[0], ids, WHOLE, groups, frequency, np.zeros(1))
-        of_rare = masses.groups[:, GROUP_NAMES["rare"]]
-        norm = np.logaddexp(masses.tilted[:, 0, 0], of_rare + 2)
-        moved = Masses(masses.logprob + 2 * rare[ids] - norm, masses.groups + 2 * np.array([0, 0, 1]) - norm[:, None], None)
+        both = np.stack([rare, own[:, 0], rare & member, (groups == MED) & member], 1)
+        masses = decomposing.masses(world[0], ids, WHOLE, groups, frequency, np.zeros(1), both)
+        share, gain = np.exp(masses.own), math.exp(2) - 1
+        norm = 1 + gain * share[:, 0 if group == "rare" else 1]  # each member of the group has e^2 times its probability
+        logs = np.log((np.exp(masses.groups) + gain * np.stack([0 * norm, share[:, 3], share[:, 2]], 1)) / norm[:, None])
+        whole = np.log((share[:, 1:2] + gain * share[:, 1 if group == "own" else 2, None]) / norm[:, None])
+        moved = Masses(masses.logprob + 2 * member[ids] - np.log(norm), logs, None, whole)
         if split == "test":
             file["metrics"] |= {key: value for key, (value, _) in decomposing.decomposition(moved, ids, groups, REACH)[0].items()}
         else:
-            file["metrics"] |= {key: value for key, (value, _) in decomposing.validation(moved, ids, groups, REACH).items()}
+            metrics = decomposing.validation(moved, ids, groups, REACH)
+            metrics |= decomposing.own_group(THRESHOLD, own[:, 0], moved, groups)
+            file["metrics"] |= {key: value for key, (value, _) in metrics.items()}
     ppl = {"mle": found.logprob, "method": moved.logprob}
     (scores / "method.decomposition.json").write_text(json.dumps(file))
     for name, logprob in ppl.items():
@@ -182,14 +232,18 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
     lines = {name: SheetLine(model="tiny", objective=objective, seed=1, tokens="lm", parameters_hash=name)
              for name, objective in (("mle", "mle"), ("method", "agg"))}  # fmt: skip
     one, = decompositions(AllScores(Sheet(scale="tiny", corpora={}, baselines={}, runs={"lm": lines}), root / "reports/runs"))
-    assert one.effects["ppl_within.rare"].value == pytest.approx(1, rel=1e-4)
-    assert one.effects["auc.rare"].value == pytest.approx(0, abs=0.05)
+    if group == "rare":
+        assert one.effects["ppl_within.rare"].value == pytest.approx(1, rel=1e-4)
+        assert one.effects["auc.rare"].value == pytest.approx(0, abs=0.05)
     product = one.effects["ppl_within.rare"].value / one.effects["mass.rare"].value
     assert product == pytest.approx(one.effects["ppl.rare"].value, rel=1e-4)
-    same = [rival for rival in one.rivals if rival.parameters == 1]
+    same = [rival for rival in one.rivals if rival.parameters == 1 and rival.group == group]
     assert [rival.equal for rival in same] == ["P(rare)", "total perplexity"]
     for rival in same:
         assert rival.constant == pytest.approx(2, abs=0.01) and rival.advantage == pytest.approx(1, rel=1e-3)
+    other = next(rival for rival in one.rivals if rival.group != group)
+    assert abs(other.advantage - 1) > 0.01, "the baseline with the constant on the other group is another one"
+    assert one.own_share == pytest.approx(own.sum() / (groups >= 0).sum(), rel=1e-4)
 
 
 def test_what_printed_perplexities_imply():

@@ -191,8 +191,9 @@ def test_the_main_conclusions_are_made_without_the_other_runs(built, tmp_path):
 
 def test_an_experiment_retrains_only_what_depends_on_its_parameter(built):
     done = run(built, "dvc", "exp", "run", "-S", "alpha=4.0")
-    again = ["jobs", "train-lm@agg", "predict-lm@agg", "score-lm@agg", "decompose-lm@agg", "report"]
-    assert RUNNING.findall(done.stdout) == again, done.stdout
+    of_agg = ["train-lm@agg", "predict-lm@agg", "score-lm@agg", "decompose-lm@agg"]
+    again = ["jobs", *of_agg, "decompose-lm@mle", "report"]  # the logit-bias baseline acts on the types that AGG calls rare
+    assert sorted(RUNNING.findall(done.stdout)) == sorted(again), done.stdout
     assert "alpha" in run(built, "dvc", "params", "diff").stdout
     assert "agg" in run(built, "dvc", "metrics", "diff").stdout
     assert "4.0" in run(built, "dvc", "exp", "show", "--csv").stdout

@@ -2,8 +2,12 @@
 
 p(target) = P(group of the target) x p(target | group), so perplexity of a group = perplexity within the group / P(group), where
 P(group) is a geometric mean over the targets of the group. A constant on the logits of a group changes only P(group).
+
+An objective such as AGG has a rare group of its own: the types whose mean count per training step is below a threshold. The
+logit-bias baseline of such a run adds its constant to that group.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -24,16 +28,17 @@ from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.vocabulary import EOS, GROUP_NAMES, RARE, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import EOS, FILLER, GROUP_NAMES, RARE, SPECIALS, VOCABULARY, Vocabulary
 
 TOKENS_AT_ONCE = 4096  # tokens per forward pass; affects speed only
 # Slopes of the logit bias, per nat of log frequency.
 SLOPES = np.array([-0.5, -0.25, -0.15, -0.1, -0.05, 0, 0.05, 0.1, 0.15, 0.25, 0.5, 0.75, 1])
 CONSTANTS = np.linspace(-6.0, 6.0, 25)  # nats on the logits of all rare types
-BIASED = {"valid": ("total", "rare"), "test": ("total", *GROUP_NAMES)}  # perplexities in <run>.logit-bias.csv
+# Numbers in <run>.logit-bias.csv: the mean probability of the group that the constant acts on, and perplexities.
+BIASED = {"valid": ("mass", "total", "rare"), "test": ("mass", "total", *GROUP_NAMES)}
 BIAS_COLUMNS = (
-    *("slope", "constant"),
-    *(f"{split}_{name}" for split, names in BIASED.items() for name in ("rare_mass", *names)),
+    *("threshold", "slope", "constant"),
+    *(f"{split}_{name}" for split, names in BIASED.items() for name in names),
 )
 
 
@@ -46,6 +51,9 @@ class DecompositionJob(Section):
     unit: str  # unit of a token: `piece` (subword token) or `word`
     threads: PositiveInt
     logit_bias: bool  # whether the run is a baseline that constants are added to
+    # Upper ends of rare groups of objectives, as mean counts per training step: that of the run's own objective; of a baseline,
+    # those of all objectives that are compared with it.
+    thresholds: list[float] = []
     parameters_hash: str
 
 
@@ -55,6 +63,7 @@ class Masses(NamedTuple):
     logprob: np.ndarray  # T: log-probability of each token
     groups: np.ndarray  # T x 3: log total probability of the types of each frequency group
     tilted: np.ndarray  # T x slopes x 2: log of the sum of p(v) f(v)^-slope over the types v that are not rare, and that are
+    own: np.ndarray  # T x thresholds: log total probability of the types below each threshold
 
 
 def decompose(job: DecompositionJob, folder: Path, trained: Path, scores: Path) -> None:
@@ -72,17 +81,23 @@ def decompose(job: DecompositionJob, folder: Path, trained: Path, scores: Path) 
     model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     frequency = log_frequency(vocabulary.counts)
     slopes = SLOPES if job.logit_bias else SLOPES[:0]
+    own = own_groups(job.thresholds, vocabulary, trained)
     texts = {split: np.asarray(tokens(folder, split)) for split in ("valid", "test")}
-    found = {split: masses(model, text, job.evaluation, groups, frequency, slopes) for split, text in texts.items()}
+    found = {split: masses(model, text, job.evaluation, groups, frequency, slopes, own) for split, text in texts.items()}
     reach = {"window": job.evaluation.window, "context": job.evaluation.context, "unit": job.unit}
     metrics, replicates = decomposition(found["test"], texts["test"], groups, reach)
     metrics |= validation(found["valid"], texts["valid"], groups, reach)
+    if job.thresholds and not job.logit_bias:
+        metrics |= own_group(job.thresholds[0], own[:, 0], found["valid"], groups)
     tree = layout({"run": run.name, "task": run.task, "objective": run.objective, "seed": run.seed}, metrics)
     tree["parameters_hash"] = job.parameters_hash
-    biases = [(slope, constant) for slope in slopes.tolist() for constant in CONSTANTS.tolist()]
+    biases: list[tuple[float | None, ...]] = [(None, slope, at) for slope in slopes.tolist() for at in CONSTANTS.tolist()]
     biased = {split: logit_bias(found[split], texts[split], groups, frequency, slopes) for split in texts}
+    if job.logit_bias:
+        biases += [(threshold, 0.0, constant) for threshold in job.thresholds for constant in CONSTANTS.tolist()]
+        biased = {split: rows + own_bias(found[split], texts[split], groups, own) for split, rows in biased.items()}
     rows = [
-        [*bias, *(biased[split][index][name] for split, names in BIASED.items() for name in ("rare_mass", *names))]
+        [*bias, *(biased[split][index][name] for split, names in BIASED.items() for name in names)]
         for index, bias in enumerate(biases)
     ]
     write_bootstrap(scores / f"{run.name}.decomposition.bootstrap.csv", replicates)
@@ -98,6 +113,22 @@ def log_frequency(counts: np.ndarray) -> np.ndarray:
     return logs - logs.mean()
 
 
+def own_groups(thresholds: list[float], vocabulary: Vocabulary, trained: Path) -> np.ndarray:
+    """Return the types below each threshold (N x thresholds, bool), as AGG counts them over the whole text.
+
+    Args:
+        thresholds: mean counts per training step.
+        vocabulary: that of the text.
+        trained: folder of the trained model, whose training.json has the training steps per epoch.
+    """
+    if not thresholds:
+        return np.zeros((len(vocabulary), 0), dtype=bool)
+    steps = json.loads((trained / "training.json").read_text(encoding="utf-8"))["updates_per_epoch"]
+    ids = np.arange(len(vocabulary))
+    may = (ids >= len(SPECIALS)) & (ids < vocabulary.types)
+    return (vocabulary.target_counts[:, None] / steps < np.array(thresholds)) & may[:, None]
+
+
 @torch.no_grad()
 def masses(
     model: nn.Module,
@@ -106,6 +137,7 @@ def masses(
     groups: np.ndarray,
     frequency: np.ndarray,
     slopes: np.ndarray,
+    own: np.ndarray,
 ) -> Masses:
     """Predict a text with the windows of perplexity, and sum the probabilities of groups of types at each position.
 
@@ -115,12 +147,13 @@ def masses(
         groups: Frequency group of each id, N.
         frequency: log_frequency(), N.
         slopes: Slopes of the logit-bias baseline; may be empty.
+        own: own_groups(), N x thresholds.
     """
     embedding, rare = model.embedding, groups == RARE
     members = np.stack([groups == code for code in GROUP_NAMES.values()], 1).astype(float)
     factors = np.exp(-np.outer(frequency, slopes))
     parts = np.stack([factors * ~rare[:, None], factors * rare[:, None]], 2).reshape(len(groups), -1)
-    weights = torch.from_numpy(np.concatenate([members, parts], 1)).float().to(embedding.device)
+    weights = torch.from_numpy(np.concatenate([members, parts, own], 1)).float().to(embedding.device)
     logprob, sums = np.empty(len(text)), np.empty((len(text), weights.shape[1]))
     for start, first, inputs in _inputs(text, settings):
         hidden = model(torch.from_numpy(inputs).to(embedding.device))[:, first:]
@@ -131,8 +164,8 @@ def masses(
             targets = torch.from_numpy(text[begin:end].astype(np.int64)).to(row.device)
             logprob[begin:end] = row.gather(1, targets[:, None])[:, 0].double().cpu()
             sums[begin:end] = (row.exp() @ weights).double().log().cpu()
-    count = len(GROUP_NAMES)
-    return Masses(logprob, sums[:, :count], sums[:, count:].reshape(len(text), len(slopes), 2))
+    first, last = len(GROUP_NAMES), len(GROUP_NAMES) + parts.shape[1]
+    return Masses(logprob, sums[:, :first], sums[:, first:last].reshape(len(text), len(slopes), 2), sums[:, last:])
 
 
 def _inputs(text: np.ndarray, settings: LanguageModelEvaluation) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
@@ -187,6 +220,23 @@ def validation(found: Masses, targets: np.ndarray, groups: np.ndarray, reach: di
     }
 
 
+def own_group(threshold: float, member: np.ndarray, found: Masses, groups: np.ndarray) -> Metrics:
+    """Return `own_group`: the threshold of the run's own rare group, its share of the types, and its mean probability.
+
+    Args:
+        threshold: mean count per training step.
+        member: N, bool, the types below the threshold.
+        found: predictions of the validation text, with this threshold as the first.
+        groups: frequency group of each id, N.
+    """
+    values = {
+        "threshold": threshold,
+        "share": float(member.sum() / (groups != FILLER).sum()),
+        "valid_mass": float(np.exp(found.own[:, 0]).mean()),
+    }
+    return {"own_group": (values, "of:types-below-the-threshold|split:valid")}
+
+
 def _of_targets(logs: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Return the log-probability of the target's group at each position; 0 where the target is in no group."""
     group = groups[targets]
@@ -211,11 +261,36 @@ def logit_bias(
     """
     rare, rows = groups[targets] == RARE, []
     for index, slope in enumerate(slopes):
-        others, of_rare = found.tilted[:, index, 0], found.tilted[:, index, 1]
         tilted = found.logprob - slope * frequency[targets]
-        for constant in CONSTANTS:
-            norm = np.logaddexp(others, of_rare + constant)
-            values, _ = perplexity(tilted + constant * rare - norm, targets, groups, window=0, context=0)
-            mass = float(np.exp(of_rare + constant - norm).mean())
-            rows.append({"rare_mass": mass, **values})
+        rows += _with_constants(tilted, *found.tilted[:, index].T, rare, targets, groups)
+    return rows
+
+
+def own_bias(found: Masses, targets: np.ndarray, groups: np.ndarray, own: np.ndarray) -> list[dict[str, float | None]]:
+    """Return what logit_bias() returns at slope 0, with the constant on each of the groups of own_groups() instead."""
+    rows = []
+    for index, inside in enumerate(found.own.T):
+        outside = np.log1p(-np.minimum(np.exp(inside), 1 - 1e-12))
+        rows += _with_constants(found.logprob, outside, inside, own[targets, index], targets, groups)
+    return rows
+
+
+def _with_constants(
+    logprob: np.ndarray, outside: np.ndarray, inside: np.ndarray, member: np.ndarray, targets: np.ndarray, groups: np.ndarray
+) -> list[dict[str, float | None]]:
+    """Return the mean probability of a group, and perplexities by frequency group, for each of CONSTANTS on its logits.
+
+    Args:
+        logprob: T, log of the weights of the targets, before normalisation.
+        outside: T, log of the sum of the weights outside the group.
+        inside: T, log of the sum inside.
+        member: T, whether the target belongs to the group.
+        targets: ids, T.
+        groups: frequency group of each id, N.
+    """
+    rows = []
+    for constant in CONSTANTS:
+        norm = np.logaddexp(outside, inside + constant)
+        values, _ = perplexity(logprob + constant * member - norm, targets, groups, window=0, context=0)
+        rows.append({"mass": float(np.exp(inside + constant - norm).mean()), **values})
     return rows

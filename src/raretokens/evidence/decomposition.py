@@ -7,7 +7,7 @@ import numpy as np
 
 from raretokens.evidence.comparison import Comparison, Effect
 from raretokens.evidence.intervals import FEWEST_SEEDS, Interval, t_interval
-from raretokens.evidence.logit_bias import Baseline, Equal, baselines
+from raretokens.evidence.logit_bias import Baseline, Equal, Group, baselines
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.papers.claim import EffectKind
 from raretokens.papers.declarations import Declarations
@@ -28,6 +28,7 @@ PRINTED = ("agg_table1", "agg_table2", "agg_table3")  # tables of AGG with perpl
 class Rival:
     """The logit-bias baseline of a run: ratios to maximum likelihood, as geometric means over seeds."""
 
+    group: Group  # that the constant acts on
     equal: Equal
     parameters: int
     slope: float  # mean over seeds
@@ -46,6 +47,7 @@ class Decomposition:
     objective: str
     effects: dict[str, Effect]  # by metric of PARTS
     rivals: list[Rival]
+    own_share: float | None = None  # share of the types in the rare group of the objective, if it has one of its own
 
 
 def decompositions(scores: AllScores) -> list[Decomposition]:
@@ -58,7 +60,8 @@ def decompositions(scores: AllScores) -> list[Decomposition]:
             continue
         effects = {metric: comparison.effect for metric, comparison in comparisons.items()}
         rivals = [rival(one, part) for one in baselines(run, part)]
-        found.append(Decomposition(run, part.lines[run].objective, effects, rivals))
+        own = part.value(run, "own_group.share")
+        found.append(Decomposition(run, part.lines[run].objective, effects, rivals, own and own.mean))
     return found
 
 
@@ -77,6 +80,7 @@ def rival(one: Baseline, scores: Scores) -> Rival:
     if count >= FEWEST_SEEDS:
         interval = t_interval(float(advantages.mean()), float(advantages.std(ddof=1)), count - 1, count)
     return Rival(
+        group=one.group,
         equal=one.equal,
         parameters=one.parameters,
         slope=float(np.mean([bias.slope for bias in one.biases.values()])),

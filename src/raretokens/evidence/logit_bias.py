@@ -4,10 +4,14 @@ The baseline needs no training. Its bias has one parameter, a constant on the lo
 slope in log frequency (logit adjustment, Menon et al. 2021). It is compared with a method at the same mean P(rare) of the
 validation text, or at the same total perplexity there. Scores of a run of maximum likelihood contain its frontier
 (`<run>.logit-bias.csv`): perplexities for a grid of constants and slopes, between which cubic splines interpolate.
+
+A method may have a rare group of its own, as AGG has. Another baseline then adds its constant to that group, without a slope. Its
+P(rare) is the mean probability of that group.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -18,8 +22,13 @@ from scipy.optimize import brentq, minimize_scalar
 from raretokens.evidence.scores import Scores
 
 Equal = Literal["P(rare)", "total perplexity"]
-AIMS: dict[Equal, str] = {"P(rare)": "valid_rare_mass.total", "total perplexity": "valid_ppl.total"}
-COLUMNS: dict[Equal, str] = {"P(rare)": "valid_rare_mass", "total perplexity": "valid_total"}
+Group = Literal["rare", "own"]
+AIMS: dict[Group, dict[Equal, str]] = {  # group that the constant acts on -> metrics of a run that the baseline is matched on
+    "rare": {"P(rare)": "valid_rare_mass.total", "total perplexity": "valid_ppl.total"},
+    "own": {"P(rare)": "own_group.valid_mass", "total perplexity": "valid_ppl.total"},
+}
+PARAMETERS: dict[Group, tuple[int, ...]] = {"rare": (1, 2), "own": (1,)}
+COLUMNS: dict[Equal, str] = {"P(rare)": "valid_mass", "total perplexity": "valid_total"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,7 @@ class Baseline:
     """The baseline of one run, for the seeds that the run shares with maximum likelihood."""
 
     run: str
+    group: Group  # that the constant acts on
     equal: Equal
     parameters: int  # 1 or 2
     biases: dict[int | None, Bias]  # seed -> bias
@@ -56,17 +66,24 @@ class Baseline:
 def baselines(run: str, scores: Scores) -> list[Baseline]:
     """Return the baselines of a run of a method, or [] if no seed of it has the scores that they need."""
     found = []
-    for equal, metric in AIMS.items():
-        for parameters in (1, 2):
+    for group, aims in AIMS.items():
+        for (equal, metric), parameters in product(aims.items(), PARAMETERS[group]):
             biases = {}
             for name, seed in _seeds(run, scores):
-                mle, aim = scores.baseline_run(name), scores.number(name, metric)
-                frontier = scores.frontier(mle) if mle else None
+                aim, frontier = scores.number(name, metric), _frontier(name, group, scores)
                 if aim is not None and frontier is not None and (bias := choose(frontier, aim, equal, parameters)):
                     biases[seed] = bias
             if biases:
-                found.append(Baseline(run, equal, parameters, biases))
+                found.append(Baseline(run, group, equal, parameters, biases))
     return found
+
+
+def _frontier(name: str, group: Group, scores: Scores) -> pd.DataFrame | None:
+    """Return the frontier of the maximum likelihood that a run is compared with, for a group that the constant acts on."""
+    mle, threshold = scores.baseline_run(name), scores.number(name, "own_group.threshold")
+    if mle is None or group == "own" and threshold is None:
+        return None
+    return scores.frontier(mle, threshold if group == "own" else None)
 
 
 def _seeds(run: str, scores: Scores) -> Iterator[tuple[str, int | None]]:

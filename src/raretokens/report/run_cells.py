@@ -99,7 +99,7 @@ def bias_cells(context: TableContext, row: RunRow) -> Iterator[Cell]:
     rare = next((column for column in columns.values() if column.metric == EXPLAINED_BY_BIAS), None)
     run = scores.choose(row.names(rare)) if rare and not row.data else None
     for one in baselines(run, scores) if run else []:
-        if one.parameters > 1:
+        if one.parameters > 1 or one.group != "rare":
             continue
         mles = dict.fromkeys(mle for name in scores.repeats(run or "") if (mle := scores.baseline_run(name)))
         name = f"MLE + logit bias, same {one.equal} as {row.title}"
