@@ -34,6 +34,7 @@ from raretokens.models.registry import build, load_weights
 from raretokens.objectives.rarity import rare_share
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.config import load
+from raretokens.report.decomposition import to_csv, to_markdown
 from raretokens.run import Run
 from raretokens.tasks.lm import further_jobs
 from raretokens.tokenization.token_files import tokens
@@ -243,7 +244,10 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
         assert rival.constant == pytest.approx(2, abs=0.01) and rival.advantage == pytest.approx(1, rel=1e-3)
     other = next(rival for rival in one.rivals if rival.group != group)
     assert abs(other.advantage - 1) > 0.01, "the baseline with the constant on the other group is another one"
-    assert one.own_share == pytest.approx(own.sum() / (groups >= 0).sum(), rel=1e-4)
+    assert one.own_share == pytest.approx(own.sum() / ((groups >= 0).sum() - len(SPECIALS)), rel=1e-4)
+    page, rows = to_markdown([one], [], "tiny"), to_csv([one]).splitlines()
+    assert page.count("| `method` | 27.5 % | ") == 2, "matched on P(rare) and on total perplexity"
+    assert sum("logit bias on the own group, 1 parameter" in row for row in rows) == 4 and len(rows) == 1 + 5 + 2 * (4 + 2)
 
 
 def test_what_printed_perplexities_imply():

@@ -221,7 +221,9 @@ def validation(found: Masses, targets: np.ndarray, groups: np.ndarray, reach: di
 
 
 def own_group(threshold: float, member: np.ndarray, found: Masses, groups: np.ndarray) -> Metrics:
-    """Return `own_group`: the threshold of the run's own rare group, its share of the types, and its mean probability.
+    """Return `own_group`: the threshold of the run's own rare group, its mean probability, and its share of the types.
+
+    As in the log of a training, the share is of the types that can be rare, which excludes special tokens.
 
     Args:
         threshold: mean count per training step.
@@ -231,7 +233,7 @@ def own_group(threshold: float, member: np.ndarray, found: Masses, groups: np.nd
     """
     values = {
         "threshold": threshold,
-        "share": float(member.sum() / (groups != FILLER).sum()),
+        "share": float(member.sum() / ((groups != FILLER).sum() - len(SPECIALS))),
         "valid_mass": float(np.exp(found.own[:, 0]).mean()),
     }
     return {"own_group": (values, "of:types-below-the-threshold|split:valid")}

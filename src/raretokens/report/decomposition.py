@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 
 from raretokens import csv_files
 from raretokens.evidence.comparison import Effect
-from raretokens.evidence.decomposition import TASK, Decomposition, Implied
+from raretokens.evidence.decomposition import TASK, Decomposition, Implied, Rival
 from raretokens.evidence.logit_bias import frontier_points
 from raretokens.evidence.scores import AllScores
 from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, interval_text, number_text, table
@@ -40,6 +40,11 @@ With a slope of 0 or close to 0, the numbers are the same as with one parameter,
 rare-token perplexity of the run by that of the baseline. Its interval is over seeds. A run is better than the baseline where the
 ratio is below 1.
 """
+OWN = """\
+AGG has a rare group of its own: the types whose mean count per training step is below its threshold. A fair baseline of AGG adds
+its constant to the logits of this group. *P(rare)* is then the mean probability of this group. The perplexities are those of the
+same targets as above.
+"""
 IMPLIED = """\
 The papers report no P(rare), but their perplexities constrain P(rare). AGG reports that 0.2 % of the test tokens are rare. The
 total perplexity then implies the perplexity of all other targets. The last column is for a constant on rare logits that reaches
@@ -60,7 +65,8 @@ def to_csv(found: list[Decomposition]) -> str:
         for metric, effect in one.effects.items():
             rows.append(of_run | {"number": metric} | {name: show(effect) for name, show in EFFECT_COLUMNS.items()})
         for rival in one.rivals:
-            name = f"logit bias, {rival.parameters} parameter{'s' * (rival.parameters - 1)}, equal {rival.equal}"
+            place = "logit bias" if rival.group == "rare" else "logit bias on the own group"
+            name = f"{place}, {rival.parameters} parameter{'s' * (rival.parameters - 1)}, equal {rival.equal}"
             slope = number_text(rival.slope) if rival.parameters > 1 else ""
             bias = {"slope": slope, "constant": number_text(rival.constant)}
             rows.append(of_run | {"number": name, "measured": number_text(rival.rare), "total": number_text(rival.total)} | bias)
@@ -90,7 +96,11 @@ def _measured(found: list[Decomposition]) -> list[str]:
     lines += ["", "## The logit-bias baseline", "", BASELINE]
     head = ["run", "matched on", "parameters", "slope", "rare: run", "rare: baseline", "total: run", "total: baseline"]
     head += ["rare: run / baseline"]
-    return lines + table(head, [row for one in found for row in _rivals(one)])
+    lines += table(head, [row for one in found for row in _rivals(one)])
+    if own := [row for one in found for row in _own_rivals(one)]:
+        head = ["run", "types in the group", "matched on", *head[4:]]
+        lines += ["", "## The logit-bias baseline on the rare group of AGG", "", OWN, *table(head, own)]
+    return lines
 
 
 def _effect(effect: Effect) -> str:
@@ -107,7 +117,7 @@ def in_words(one: Decomposition) -> str:
     text = f"It multiplies P(rare), the total probability of rare tokens, by {mass}. "
     text += f"It multiplies the perplexity among rare tokens by {within}."
     for rival in one.rivals:
-        if rival.equal == "P(rare)" and rival.parameters == 1:
+        if (rival.group, rival.equal, rival.parameters) == ("rare", "P(rare)", 1):
             text += f" The logit-bias baseline reaches {change_text('ratio', rival.rare)} with the same P(rare)."
     return text
 
@@ -119,12 +129,23 @@ def _factor(effect: Effect) -> str:
 
 
 def _rivals(one: Decomposition) -> Iterator[list[str]]:
-    own = [effect_text("ratio", one.effects[metric].value) for metric in ("ppl.rare", "ppl.total")]
     for rival in one.rivals:
-        rare, total = (effect_text("ratio", number) for number in (rival.rare, rival.total))
-        advantage = _with_interval(effect_text("ratio", rival.advantage), interval_text("ratio", rival.interval))
-        slope = f"{rival.slope:.2f}".replace("-0.00", "0.00") if rival.parameters > 1 else ""
-        yield [f"`{one.run}`", rival.equal, str(rival.parameters), slope, own[0], rare, own[1], total, advantage]
+        if rival.group == "rare":
+            slope = f"{rival.slope:.2f}".replace("-0.00", "0.00") if rival.parameters > 1 else ""
+            yield [f"`{one.run}`", rival.equal, str(rival.parameters), slope, *_compared(one, rival)]
+
+
+def _own_rivals(one: Decomposition) -> Iterator[list[str]]:
+    share = "" if one.own_share is None else f"{100 * one.own_share:.1f} %"
+    return ([f"`{one.run}`", share, rival.equal, *_compared(one, rival)] for rival in one.rivals if rival.group == "own")
+
+
+def _compared(one: Decomposition, rival: Rival) -> list[str]:
+    """Return rare-token and total perplexity of a run and of its baseline, and the ratio of the two rare-token perplexities."""
+    own = [effect_text("ratio", one.effects[metric].value) for metric in ("ppl.rare", "ppl.total")]
+    rare, total = (effect_text("ratio", number) for number in (rival.rare, rival.total))
+    advantage = _with_interval(effect_text("ratio", rival.advantage), interval_text("ratio", rival.interval))
+    return [own[0], rare, own[1], total, advantage]
 
 
 def _implied(printed: list[Implied]) -> list[str]:
