@@ -33,10 +33,10 @@ def made(folder: Path, task: str, name: str) -> Trainer:
 
 
 def steps(trained: Trainer, count: int) -> None:
-    for prepared in trained._prepared(range(trained.update, trained.update + count)):
+    for prepared in trained._prepared(range(trained.step, trained.step + count)):
         assert 4 <= len(prepared.batches) <= 5
         row, _ = trained._train_step(prepared)
-        trained.update += 1
+        trained.step += 1
         trained.state.log.append(row)
 
 
@@ -48,7 +48,7 @@ def counted(folder: Path, task: str, name: str) -> Counter:
         first._save()
     first.state._lock.close()
     resumed = made(folder, task, name)
-    assert resumed.update == BEFORE
+    assert resumed.step == BEFORE
     SEEN.clear()
     steps(resumed, COUNTED)
     return Counter({" at ".join(key): count for key, count in SEEN.items()})
