@@ -76,14 +76,14 @@ class Plain(nn.Module):
 def trained(work: Workload, steps: list[list[Batch]], is_compiled: bool, device: str) -> Iterator[int]:
     """Train on updates of micro-batches; yields the target tokens of each update when it has been queued."""
     model = Plain(work, work.training.block).to(device)
-    step = torch.compile(model) if is_compiled else model
+    forward = torch.compile(model) if is_compiled else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     sizes = [sum(int((batch.targets != PAD).sum()) for batch in step) for step in steps]
     there = [[([ids.to(device) for ids in b.inputs], b.targets.to(device)) for b in step] for step in steps]
     for step, tokens in zip(there, sizes, strict=True):
         for inputs, targets in step:
             with torch.autocast(device, dtype=torch.bfloat16, enabled=work.training.precision == "bfloat16"):
-                loss = step(inputs, targets) / tokens
+                loss = forward(inputs, targets) / tokens
             loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -129,7 +129,7 @@ def test_code_that_does_the_same_is_adopted(scale):
     ("edits", "refused"),
     [
         (
-            {"peak * (warmup / update) ** 0.5": "peak * (warmup / update) ** 0.51"},
+            {"peak * (warmup / step) ** 0.5": "peak * (warmup / step) ** 0.51"},
             {"train-lm@cosreg": "state after step 18"},
         ),
         (

@@ -68,7 +68,7 @@ def test_with_every_run_scored_nothing_is_missing_but_what_is_declared_so(name, 
     declared = {part.absent for part in (table, *table.columns, *table.rows, *table.subjects, *table.facts)}
     declared |= {table.absent, *(column.lacking for column in table.columns)}
     allowed = re.compile(
-        "is not asked for at this scale|citizens is no single piece|text of this scale is|agg names no points"
+        "is not asked for at this scale|citizens is no single token|text of this scale is|agg names no points"
         "|(awd|mos)-.* names no (parameters|signatures)"
         "|no run named (base-weight-decay|base-freeze-until|copy-iwslt|(awd|mos)-ptb-.*|sg-enwik9-(mle|frage) or .*"
             "|gpt2m-.* or (mu-loss|mu-centering|z-loss)) on"
@@ -197,7 +197,7 @@ def test_neighbours_are_compared_without_the_marks_of_either(full):
     assert at(cells, "internet, original", "semantic 1").measured == "web: 1"
     assert at(cells, "internet, original", "semantic 2").measured == "computer: 14"
     assert at(cells, "citizenship*, original", "semantic 1").measured == "citizen: 3"
-    assert "is no single piece" in at(cells, "citizenship*, original", "semantic 2").reason
+    assert "is no single token" in at(cells, "citizenship*, original", "semantic 2").reason
     assert at(cells, "citizenship*, original", "semantic 1").reported == "citizen*: 10745"
     assert at(of("frage-12", full), "citizens, with FRAGE", "rank 2").status == "not run"
     assert at(of("agg-13", full), "optimum, AGG", "shared").measured == "1 of 5"

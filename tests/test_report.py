@@ -128,7 +128,7 @@ def test_neighbours_show_what_is_shared_with_print_and_which_are_rare(tmp_path):
     assert f"{row} 2 of 5 |\n" in text
     assert "| light, AGG | *lamp* | — | — | — | — |" in text
     reasons = {cell.row: cell.reason for cell in cells if cell.status == "not run"}
-    assert reasons["Werewolf, AGG"] == "Werewolf is no single piece of this vocabulary"
+    assert reasons["Werewolf, AGG"] == "Werewolf is no single token of this vocabulary"
     assert reasons["policymakers, AGG"] == "policymakers is not asked for at this scale"
     assert reasons["homepage, MLE"] == "no run named gpt2m-mle or mle on the run sheet"
 

@@ -75,7 +75,7 @@ def test_frequent_words_are_kept_as_often_as_the_formula_says(vocabulary):
 def test_pairs_are_those_of_a_double_loop(text, vocabulary):
     """No subsampling and one reach: every pair of kept words up to that distance, once in each direction."""
     cut = windows(text, vocabulary, subsample=0.0, window=1)
-    number = cut.update(2)
+    number = cut.step(2)
     words = [int(word) for word in text[200:300] if word not in (EOS, UNK)]
     expected = Counter(
         pair for one, other in zip(words, words[1:], strict=False) for pair in ((one, other), (other, one))
@@ -98,7 +98,7 @@ def pairs_of(cut: Windows, number: np.ndarray, tokens: int = 1000) -> Counter:
 
 def test_reaches_are_even_and_micro_batches_change_nothing(text, vocabulary):
     cut = windows(text, vocabulary, subsample=0.0, tokens_per_step=3000)
-    number = cut.update(0)
+    number = cut.step(0)
     assert pairs_of(cut, number) == pairs_of(cut, number, tokens=7)
     batch = cut._make(0)
     blocks, places, others = np.nonzero(batch.pairs)
@@ -119,7 +119,7 @@ def test_loss_and_gradients_are_those_of_a_loop_over_pairs(text, vocabulary):
         model.outputs.normal_()
     table, outputs = (weight.detach().clone().requires_grad_() for weight in (model.embedding, model.outputs))
     cut = windows(text, vocabulary)
-    (batch,) = cut.cut(cut.update(3), 1000)
+    (batch,) = cut.cut(cut.step(3), 1000)
     loss = negative_sampling(model(*batch.inputs), batch.targets, model.negatives)
     loss.backward()
     naive = torch.zeros((), dtype=torch.float64)

@@ -111,7 +111,7 @@ def test_a_size_that_trains_for_another_time_says_so(tmp_path):
     }
     sheet = {name: line(name.split("-")[1], tokens="nmt") for name in runs}
     cells = by_place(cells_of("agg-6", scores(tmp_path, "nmt", runs, sheet)))
-    assert cells["AGG", "Big"].remark == "Big has 1,000 updates, Base 2,000"
+    assert cells["AGG", "Big"].remark == "Big has 1,000 training steps, Base 2,000"
     assert not cells["AGG", "Base"].remark
 
 

@@ -27,7 +27,7 @@ AIMS: dict[Group, dict[Equal, str]] = {  # group that the constant acts on -> me
     "rare": {"P(rare)": "valid_rare_mass.total", "total perplexity": "valid_ppl.total"},
     "own": {"P(rare)": "own_group.valid_mass", "total perplexity": "valid_ppl.total"},
 }
-PARAMETERS: dict[Group, tuple[int, ...]] = {"rare": (1, 2), "own": (1,)}
+BIAS_PARAMETERS: dict[Group, tuple[int, ...]] = {"rare": (1, 2), "own": (1,)}
 COLUMNS: dict[Equal, str] = {"P(rare)": "valid_mass", "total perplexity": "valid_total"}
 
 
@@ -67,7 +67,7 @@ def baselines(run: str, scores: Scores) -> list[Baseline]:
     """Return the baselines of a run of a method, or [] if no seed of it has the scores that they need."""
     found = []
     for group, aims in AIMS.items():
-        for (equal, metric), parameters in product(aims.items(), PARAMETERS[group]):
+        for (equal, metric), parameters in product(aims.items(), BIAS_PARAMETERS[group]):
             biases = {}
             for name, seed in _seeds(run, scores):
                 aim, frontier = scores.number(name, metric), _frontier(name, group, scores)
@@ -83,7 +83,9 @@ def _frontier(name: str, group: Group, scores: Scores) -> pd.DataFrame | None:
     mle, threshold = scores.baseline_run(name), scores.number(name, "own_group.threshold")
     if mle is None or group == "own" and threshold is None:
         return None
-    return scores.frontier(mle, threshold if group == "own" else None)
+    frontier = scores.frontier(mle, threshold if group == "own" else None)
+    is_empty = frontier is not None and not (frontier.drop(columns=["slope", "constant"]) > 0).all(axis=None)
+    return None if is_empty else frontier  # a group without types has no mass
 
 
 def _seeds(run: str, scores: Scores) -> Iterator[tuple[str, int | None]]:
