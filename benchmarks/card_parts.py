@@ -8,7 +8,6 @@ needs them.
 import gc
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,10 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import torch
+from attention_kernels import AttentionKernels
 from ceilings import ceilings as measured_ceilings
 from measuring import clock, peak_bytes, reset_peak
 from synchronisations import Synchronising
-from torch.utils._python_dispatch import TorchDispatchMode
 from workload import Workload
 
 from raretokens.objectives.registry import known
@@ -33,7 +32,6 @@ SIZES = (  # model config, objective, whether compiled
     ("paper/nmt/base", "agg"), ("paper/nmt/big", "mle"), ("paper/recurrent/awd-wt2", "mle"),
     ("paper/lm/gpt2m", "agg", "compiled"), ("paper/nmt/base", "mle", "compiled"),
 )  # fmt: skip
-ATTENTION = "_scaled_dot_product_"  # beginning of the names of the fused kernels
 LOSSES = (
     "products",
     "compiled",
@@ -157,26 +155,6 @@ def _synchronised(setting: Setting, name: str) -> Iterator[Row]:
     note = ", ".join(f"{count} {kind}" for kind, count in seen.counts.most_common())
     note += f"; torch reports {len(warned)}" if setting.device == "cuda" else "; copies are not seen on a CPU"
     yield Row(name, "synchronisations", sum(seen.counts.values()), "a step", note)
-
-
-class AttentionKernels(TorchDispatchMode):
-    """Counts the calls of each attention kernel in forward passes, with and without a mask."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Counter[tuple[str, bool]] = Counter()
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, kwargs = function._schema.name.removeprefix("aten::"), kwargs or {}
-        if name.startswith(ATTENTION) and not name.endswith("backward"):
-            masks = (args[place] for place, one in enumerate(function._schema.arguments[: len(args)]) if _is_mask(one))
-            has_mask = any(mask is not None for mask in (*masks, kwargs.get("attn_mask"), kwargs.get("attn_bias")))
-            self.counts[name.removeprefix(ATTENTION), has_mask] += 1
-        return function(*args, **kwargs)
-
-
-def _is_mask(argument: Any) -> bool:
-    return argument.name in ("attn_mask", "attn_bias")
 
 
 def attention(setting: Setting) -> Iterator[Row]:
