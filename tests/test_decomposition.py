@@ -23,7 +23,8 @@ from raretokens.evaluation.decomposition import (
     auc,
     decompose,
     log_frequency,
-    own_groups,
+    nested_groups,
+    own_share,
 )
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evidence.decomposition import decompositions, implied
@@ -74,9 +75,11 @@ def world(root):
 def own(root) -> np.ndarray:
     """The types below THRESHOLD, N x 1: the rare group and two types more."""
     vocabulary = Vocabulary.read(root / "data/tokens/lm" / VOCABULARY)
-    member = own_groups([THRESHOLD], vocabulary, root / "data/runs/lm/pieces")
+    ids, steps = np.arange(len(vocabulary)), STEPS
+    member = ((ids >= len(SPECIALS)) & (ids < vocabulary.types) & (vocabulary.target_counts / steps < THRESHOLD))[:, None]
     share = rare_share(vocabulary.target_counts[: vocabulary.types], STEPS, THRESHOLD, len(SPECIALS))
     assert member.sum() / vocabulary.types < share.types  # that is the share of the types that are no specials
+    assert own_share(THRESHOLD, vocabulary, root / "data/runs/lm/pieces") == pytest.approx(share.types)
     assert member.sum() / (vocabulary.types - len(SPECIALS)) == pytest.approx(share.types)
     assert member.sum() == (vocabulary.frequency_groups(GROUP) == RARE).sum() + 2
     return member
@@ -94,7 +97,7 @@ def test_masses_are_sums_of_the_softmax_over_the_windows_of_perplexity(world, fo
     np.testing.assert_allclose(found.logprob, rows[np.arange(len(text)), text], rtol=1e-5)
     for code, column in zip(GROUP_NAMES.values(), found.groups.T, strict=True):
         np.testing.assert_allclose(np.exp(column), np.exp(rows[:, groups == code]).sum(1), rtol=1e-5)
-    np.testing.assert_allclose(np.exp(found.own[:, 0]), np.exp(rows[:, own[:, 0]]).sum(1), rtol=1e-5)
+    np.testing.assert_allclose(np.exp(found.nested[:, 0]), np.exp(rows[:, own[:, 0]]).sum(1), rtol=1e-5)
     for place, slope in enumerate(SLOPES):
         weighted = np.exp(rows - slope * frequency)
         for part, member in enumerate((groups != RARE, groups == RARE)):
@@ -137,7 +140,7 @@ def test_a_bias_is_that_of_the_logits_and_a_constant_moves_only_the_mass(world, 
 def test_a_constant_on_the_group_of_an_objective_acts_on_that_group_alone(world, found, own):
     _, text, groups, _, rows = world
     member = own[:, 0]
-    biased = decomposing.own_bias(found, text, groups, own)
+    biased = decomposing.nested_bias(found, text, groups, own)
     for place in (0, 7, len(biased) - 1):
         logits = rows + CONSTANTS[place] * member
         logs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
@@ -147,14 +150,31 @@ def test_a_constant_on_the_group_of_an_objective_acts_on_that_group_alone(world,
         assert biased[place]["mass"] == pytest.approx(np.exp(logs[:, member]).sum(1).mean(), rel=1e-4)
 
 
-def test_a_baseline_has_the_groups_of_the_objectives_that_are_compared_with_it(request, monkeypatch):
+def test_maximum_likelihood_does_not_depend_on_the_options_of_other_objectives(request, monkeypatch):
     monkeypatch.chdir(request.config.rootpath / "scales/small")
     parameters = load()
     jobs = {name: dict(further_jobs(parameters, parameters.lm, parameters.run("lm", name), ""))["decompose-lm"]
-            for name in ("mle", "mle-2", "agg", "agg-a001", "freeze-b", "word-mle")}  # fmt: skip
-    alphas = {name: [round(one / 3.08, 6) for one in job.thresholds] for name, job in jobs.items()}
-    assert alphas["mle"] == [0.01, 0.02, 0.03, 0.04, 0.05] and alphas["mle-2"] == [0.01, 0.03, 0.05]
-    assert (alphas["agg"], alphas["agg-a001"], alphas["freeze-b"], alphas["word-mle"]) == ([0.03], [0.01], [], [])
+            for name in ("mle", "agg", "agg-a001", "freeze-b")}  # fmt: skip
+    assert {name: job.threshold and round(job.threshold / 3.08, 6) for name, job in jobs.items()} == {
+        "mle": None, "agg": 0.03, "agg-a001": 0.01, "freeze-b": None}  # fmt: skip
+
+
+def test_a_method_is_compared_with_the_group_of_nearest_share():
+    class Counted:
+        """A vocabulary of which only the counts are known: half of the types occur once."""
+
+        target_counts = np.concatenate([np.zeros(len(SPECIALS)), np.arange(2, 502), np.ones(500)])
+        types = len(target_counts)
+
+        def __len__(self) -> int:
+            return self.types
+
+    nested = nested_groups(Counted())
+    assert nested.sum(0).tolist() == [500]
+    masses = Masses(np.zeros(2), None, None, np.log([[0.25], [0.75]]))
+    near, far = (decomposing.own_group(0.1, share, nested.sum(0) / 1000, masses)["own_group"][0] for share in (0.505, 0.52))
+    assert near == {"threshold": 0.1, "share": 0.505, "baseline_share": 0.5, "valid_mass": 0.5}
+    assert far["baseline_share"] is None and far["valid_mass"] is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=30))
@@ -196,16 +216,18 @@ def _frontier(cut, groups, frequency) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("group", ["rare", "own"])
-def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, found, own, group):
+def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, found, own, group, monkeypatch):
     """From the stage to the report: maximum likelihood, and a method that is the same model with 2 nats on a group's logits."""
     _, text, groups, frequency, _ = world
     scores, rare = root / "reports/runs/lm", groups == RARE
     member = rare if group == "rare" else own[:, 0]
+    share = own.sum() / ((groups >= 0).sum() - len(SPECIALS))
+    monkeypatch.setattr(decomposing, "GROUP_SHARES", np.array([share - 0.1, share, share + 0.1]))  # exact at the share of `own`
     for name, objective in (("mle", "mle"), ("method", "agg")):
         run = Run(name=name, task="lm", tokens="lm", objective=objective, options={}, model="tiny", seed=1,
                   architecture="decoder", shape={**SHAPE, "activation": "gelu"})  # fmt: skip
         job = DecompositionJob(run=run, groups=GROUPS, evaluation=WHOLE, unit="piece", threads=1,
-                               logit_bias=objective == "mle", thresholds=[THRESHOLD], parameters_hash=name)  # fmt: skip
+                               logit_bias=objective == "mle", threshold=THRESHOLD, parameters_hash=name)  # fmt: skip
         decompose(job, root / "data/tokens/lm", root / "data/runs/lm/pieces", scores)
     file = json.loads((scores / "method.decomposition.json").read_text())
     valid = np.asarray(tokens(root / "data/tokens/lm", "valid"))
@@ -213,16 +235,16 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
     for split, ids in by_split.items():
         both = np.stack([rare, own[:, 0], rare & member, (groups == MED) & member], 1)
         masses = decomposing.masses(world[0], ids, WHOLE, groups, frequency, np.zeros(1), both)
-        share, gain = np.exp(masses.own), math.exp(2) - 1
-        norm = 1 + gain * share[:, 0 if group == "rare" else 1]  # each member of the group has e^2 times its probability
-        logs = np.log((np.exp(masses.groups) + gain * np.stack([0 * norm, share[:, 3], share[:, 2]], 1)) / norm[:, None])
-        whole = np.log((share[:, 1:2] + gain * share[:, 1 if group == "own" else 2, None]) / norm[:, None])
+        whole, gain = np.exp(masses.nested), math.exp(2) - 1
+        norm = 1 + gain * whole[:, 0 if group == "rare" else 1]  # each member of the group has e^2 times its probability
+        logs = np.log((np.exp(masses.groups) + gain * np.stack([0 * norm, whole[:, 3], whole[:, 2]], 1)) / norm[:, None])
+        whole = np.log((whole[:, 1:2] + gain * whole[:, 1 if group == "own" else 2, None]) / norm[:, None])
         moved = Masses(masses.logprob + 2 * member[ids] - np.log(norm), logs, None, whole)
         if split == "test":
             file["metrics"] |= {key: value for key, (value, _) in decomposing.decomposition(moved, ids, groups, REACH)[0].items()}
         else:
             metrics = decomposing.validation(moved, ids, groups, REACH)
-            metrics |= decomposing.own_group(THRESHOLD, own[:, 0], moved, groups)
+            metrics |= decomposing.own_group(THRESHOLD, share, np.array([share]), moved)
             file["metrics"] |= {key: value for key, (value, _) in metrics.items()}
     ppl = {"mle": found.logprob, "method": moved.logprob}
     (scores / "method.decomposition.json").write_text(json.dumps(file))
@@ -244,7 +266,7 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
         assert rival.constant == pytest.approx(2, abs=0.01) and rival.advantage == pytest.approx(1, rel=1e-3)
     other = next(rival for rival in one.rivals if rival.group != group)
     assert abs(other.advantage - 1) > 0.01, "the baseline with the constant on the other group is another one"
-    assert one.own_share == pytest.approx(own.sum() / ((groups >= 0).sum() - len(SPECIALS)), rel=1e-4)
+    assert one.own_share == pytest.approx(share, rel=1e-4)
     page, rows = to_markdown([one], [], "tiny"), to_csv([one]).splitlines()
     assert page.count("| `method` | 27.5 % | ") == 2, "matched on P(rare) and on total perplexity"
     assert sum("logit bias on the own group, 1 parameter" in row for row in rows) == 4 and len(rows) == 1 + 5 + 2 * (4 + 2)

@@ -4,7 +4,9 @@ p(target) = P(group of the target) x p(target | group), so perplexity of a group
 P(group) is a geometric mean over the targets of the group. A constant on the logits of a group changes only P(group).
 
 An objective such as AGG has a rare group of its own: the types whose mean count per training step is below a threshold. The
-logit-bias baseline of such a run adds its constant to that group.
+logit-bias baseline of such a run adds its constant to that group. But results of maximum likelihood must not depend on an option
+of another objective. So its frontier has the constant on the rarest types of each of GROUP_SHARES, and the method is compared with
+the group whose share is closest to its own.
 """
 
 import json
@@ -28,16 +30,17 @@ from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.vocabulary import EOS, FILLER, GROUP_NAMES, RARE, SPECIALS, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import EOS, GROUP_NAMES, RARE, SPECIALS, VOCABULARY, Vocabulary
 
 TOKENS_AT_ONCE = 4096  # tokens per forward pass; affects speed only
 # Slopes of the logit bias, per nat of log frequency.
 SLOPES = np.array([-0.5, -0.25, -0.15, -0.1, -0.05, 0, 0.05, 0.1, 0.15, 0.25, 0.5, 0.75, 1])
 CONSTANTS = np.linspace(-6.0, 6.0, 25)  # nats on the logits of all rare types
+GROUP_SHARES = np.arange(1, 51) / 100  # of the types, rarest first; further groups that the constant acts on
 # Numbers in <run>.logit-bias.csv: the mean probability of the group that the constant acts on, and perplexities.
 BIASED = {"valid": ("mass", "total", "rare"), "test": ("mass", "total", *GROUP_NAMES)}
 BIAS_COLUMNS = (
-    *("threshold", "slope", "constant"),
+    *("share", "slope", "constant"),
     *(f"{split}_{name}" for split, names in BIASED.items() for name in names),
 )
 
@@ -51,9 +54,7 @@ class DecompositionJob(Section):
     unit: str  # unit of a token: `piece` (subword token) or `word`
     threads: PositiveInt
     logit_bias: bool  # whether the run is a baseline that constants are added to
-    # Upper ends of rare groups of objectives, as mean counts per training step: that of the run's own objective; of a baseline,
-    # those of all objectives that are compared with it.
-    thresholds: list[float] = []
+    threshold: float | None = None  # mean count per training step below which the objective of the run calls a type rare
     parameters_hash: str
 
 
@@ -63,7 +64,7 @@ class Masses(NamedTuple):
     logprob: np.ndarray  # T: log-probability of each token
     groups: np.ndarray  # T x 3: log total probability of the types of each frequency group
     tilted: np.ndarray  # T x slopes x 2: log of the sum of p(v) f(v)^-slope over the types v that are not rare, and that are
-    own: np.ndarray  # T x thresholds: log total probability of the types below each threshold
+    nested: np.ndarray  # T x G: log total probability of the types of further groups
 
 
 def decompose(job: DecompositionJob, folder: Path, trained: Path, scores: Path) -> None:
@@ -81,21 +82,23 @@ def decompose(job: DecompositionJob, folder: Path, trained: Path, scores: Path) 
     model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     frequency = log_frequency(vocabulary.counts)
     slopes = SLOPES if job.logit_bias else SLOPES[:0]
-    own = own_groups(job.thresholds, vocabulary, trained)
+    nested = nested_groups(vocabulary)
+    shares = nested.sum(0) / _may_be_rare(vocabulary).sum()
     texts = {split: np.asarray(tokens(folder, split)) for split in ("valid", "test")}
-    found = {split: masses(model, text, job.evaluation, groups, frequency, slopes, own) for split, text in texts.items()}
+    found = {split: masses(model, text, job.evaluation, groups, frequency, slopes, nested) for split, text in texts.items()}
     reach = {"window": job.evaluation.window, "context": job.evaluation.context, "unit": job.unit}
     metrics, replicates = decomposition(found["test"], texts["test"], groups, reach)
     metrics |= validation(found["valid"], texts["valid"], groups, reach)
-    if job.thresholds and not job.logit_bias:
-        metrics |= own_group(job.thresholds[0], own[:, 0], found["valid"], groups)
+    if job.threshold is not None:
+        share = own_share(job.threshold, vocabulary, trained)
+        metrics |= own_group(job.threshold, share, shares, found["valid"])
     tree = layout({"run": run.name, "task": run.task, "objective": run.objective, "seed": run.seed}, metrics)
     tree["parameters_hash"] = job.parameters_hash
     biases: list[tuple[float | None, ...]] = [(None, slope, at) for slope in slopes.tolist() for at in CONSTANTS.tolist()]
     biased = {split: logit_bias(found[split], texts[split], groups, frequency, slopes) for split in texts}
     if job.logit_bias:
-        biases += [(threshold, 0.0, constant) for threshold in job.thresholds for constant in CONSTANTS.tolist()]
-        biased = {split: rows + own_bias(found[split], texts[split], groups, own) for split, rows in biased.items()}
+        biases += [(share, 0.0, constant) for share in shares.tolist() for constant in CONSTANTS.tolist()]
+        biased = {split: rows + nested_bias(found[split], texts[split], groups, nested) for split, rows in biased.items()}
     rows = [
         [*bias, *(biased[split][index][name] for split, names in BIASED.items() for name in names)]
         for index, bias in enumerate(biases)
@@ -113,20 +116,36 @@ def log_frequency(counts: np.ndarray) -> np.ndarray:
     return logs - logs.mean()
 
 
-def own_groups(thresholds: list[float], vocabulary: Vocabulary, trained: Path) -> np.ndarray:
-    """Return the types below each threshold (N x thresholds, bool), as AGG counts them over the whole text.
+def _may_be_rare(vocabulary: Vocabulary) -> np.ndarray:
+    """Return whether each id may be in the rare group of an objective (N, bool). Special and filler ids may not."""
+    ids = np.arange(len(vocabulary))
+    return (ids >= len(SPECIALS)) & (ids < vocabulary.types)
+
+
+def own_share(threshold: float, vocabulary: Vocabulary, trained: Path) -> float:
+    """Return the share of the types below a threshold, as AGG counts them over the whole text.
+
+    As in the log of a training, the share is of the types that can be rare, which excludes special tokens.
 
     Args:
-        thresholds: mean counts per training step.
+        threshold: mean count per training step.
         vocabulary: that of the text.
         trained: folder of the trained model, whose training.json has the training steps per epoch.
     """
-    if not thresholds:
-        return np.zeros((len(vocabulary), 0), dtype=bool)
     steps = json.loads((trained / "training.json").read_text(encoding="utf-8"))["updates_per_epoch"]
-    ids = np.arange(len(vocabulary))
-    may = (ids >= len(SPECIALS)) & (ids < vocabulary.types)
-    return (vocabulary.target_counts[:, None] / steps < np.array(thresholds)) & may[:, None]
+    return float((vocabulary.target_counts / steps < threshold)[_may_be_rare(vocabulary)].mean())
+
+
+def nested_groups(vocabulary: Vocabulary) -> np.ndarray:
+    """Return the rarest types (N x G, bool) by their count as targets, up to each of GROUP_SHARES.
+
+    Types with equal counts are in the same group, so a group may be smaller than its share. Equal and empty groups are left out.
+    """
+    may, counts = _may_be_rare(vocabulary), vocabulary.target_counts
+    ordered = np.sort(counts[may])
+    ends = np.unique(ordered[(GROUP_SHARES * len(ordered)).astype(int)])
+    found = (counts[:, None] < ends) & may[:, None]
+    return found[:, found.any(0)]
 
 
 @torch.no_grad()
@@ -137,7 +156,7 @@ def masses(
     groups: np.ndarray,
     frequency: np.ndarray,
     slopes: np.ndarray,
-    own: np.ndarray,
+    nested: np.ndarray,
 ) -> Masses:
     """Predict a text with the windows of perplexity, and sum the probabilities of groups of types at each position.
 
@@ -147,13 +166,13 @@ def masses(
         groups: Frequency group of each id, N.
         frequency: log_frequency(), N.
         slopes: Slopes of the logit-bias baseline; may be empty.
-        own: own_groups(), N x thresholds.
+        nested: Further groups of types, N x G, bool.
     """
     embedding, rare = model.embedding, groups == RARE
     members = np.stack([groups == code for code in GROUP_NAMES.values()], 1).astype(float)
     factors = np.exp(-np.outer(frequency, slopes))
     parts = np.stack([factors * ~rare[:, None], factors * rare[:, None]], 2).reshape(len(groups), -1)
-    weights = torch.from_numpy(np.concatenate([members, parts, own], 1)).float().to(embedding.device)
+    weights = torch.from_numpy(np.concatenate([members, parts, nested], 1)).float().to(embedding.device)
     logprob, sums = np.empty(len(text)), np.empty((len(text), weights.shape[1]))
     for start, first, inputs in _inputs(text, settings):
         hidden = model(torch.from_numpy(inputs).to(embedding.device))[:, first:]
@@ -220,22 +239,20 @@ def validation(found: Masses, targets: np.ndarray, groups: np.ndarray, reach: di
     }
 
 
-def own_group(threshold: float, member: np.ndarray, found: Masses, groups: np.ndarray) -> Metrics:
-    """Return `own_group`: the threshold of the run's own rare group, its mean probability, and its share of the types.
+def own_group(threshold: float, share: float, shares: np.ndarray, found: Masses) -> Metrics:
+    """Return `own_group`, which says what the rare group of the objective of a run is, and which group its baseline acts on.
 
-    As in the log of a training, the share is of the types that can be rare, which excludes special tokens.
+    `threshold` and `share` of the types are those of the objective. `baseline_share` is that of the baseline's group, and
+    `valid_mass` the mean probability of that group. Both are None if no group is within 1 % of the types.
 
     Args:
-        threshold: mean count per training step.
-        member: N, bool, the types below the threshold.
-        found: predictions of the validation text, with this threshold as the first.
-        groups: frequency group of each id, N.
+        shares: shares of the types of nested_groups(), G.
+        found: predictions of the validation text, with nested_groups().
     """
-    values = {
-        "threshold": threshold,
-        "share": float(member.sum() / ((groups != FILLER).sum() - len(SPECIALS))),
-        "valid_mass": float(np.exp(found.own[:, 0]).mean()),
-    }
+    values: dict[str, float | None] = {"threshold": threshold, "share": share, "baseline_share": None, "valid_mass": None}
+    index = int(np.abs(shares - share).argmin()) if len(shares) else None
+    if index is not None and abs(shares[index] - share) <= np.diff(GROUP_SHARES).max() + 1e-9:
+        values |= {"baseline_share": float(shares[index]), "valid_mass": float(np.exp(found.nested[:, index]).mean())}
     return {"own_group": (values, "of:types-below-the-threshold|split:valid")}
 
 
@@ -268,12 +285,14 @@ def logit_bias(
     return rows
 
 
-def own_bias(found: Masses, targets: np.ndarray, groups: np.ndarray, own: np.ndarray) -> list[dict[str, float | None]]:
-    """Return what logit_bias() returns at slope 0, with the constant on each of the groups of own_groups() instead."""
+def nested_bias(
+    found: Masses, targets: np.ndarray, groups: np.ndarray, nested: np.ndarray
+) -> list[dict[str, float | None]]:
+    """Return what logit_bias() returns at slope 0, with the constant on each of the groups of nested_groups() instead."""
     rows = []
-    for index, inside in enumerate(found.own.T):
+    for index, inside in enumerate(found.nested.T):
         outside = np.log1p(-np.minimum(np.exp(inside), 1 - 1e-12))
-        rows += _with_constants(found.logprob, outside, inside, own[targets, index], targets, groups)
+        rows += _with_constants(found.logprob, outside, inside, nested[targets, index], targets, groups)
     return rows
 
 

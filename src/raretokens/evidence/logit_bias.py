@@ -5,8 +5,8 @@ slope in log frequency (logit adjustment, Menon et al. 2021). It is compared wit
 validation text, or at the same total perplexity there. Scores of a run of maximum likelihood contain its frontier
 (`<run>.logit-bias.csv`): perplexities for a grid of constants and slopes, between which cubic splines interpolate.
 
-A method may have a rare group of its own, as AGG has. Another baseline then adds its constant to that group, without a slope. Its
-P(rare) is the mean probability of that group.
+A method may have a rare group of its own, as AGG has. Another baseline then adds its constant to a group of the same size, without
+a slope. Its P(rare) is the mean probability of that group.
 """
 
 from collections.abc import Iterator
@@ -80,12 +80,12 @@ def baselines(run: str, scores: Scores) -> list[Baseline]:
 
 def _frontier(name: str, group: Group, scores: Scores) -> pd.DataFrame | None:
     """Return the frontier of the maximum likelihood that a run is compared with, for a group that the constant acts on."""
-    mle, threshold = scores.baseline_run(name), scores.number(name, "own_group.threshold")
-    if mle is None or group == "own" and threshold is None:
+    mle, share = scores.baseline_run(name), scores.number(name, "own_group.baseline_share")
+    if mle is None or group == "own" and share is None:
         return None
-    frontier = scores.frontier(mle, threshold if group == "own" else None)
-    is_empty = frontier is not None and not (frontier.drop(columns=["slope", "constant"]) > 0).all(axis=None)
-    return None if is_empty else frontier  # a group without types has no mass
+    frontier = scores.frontier(mle, share if group == "own" else None)
+    is_complete = frontier is not None and bool(frontier.notna().all(axis=None))
+    return frontier if is_complete else None  # a short text may have no target of a group
 
 
 def _seeds(run: str, scores: Scores) -> Iterator[tuple[str, int | None]]:

@@ -144,19 +144,19 @@ class Scores:
                 }
         return score
 
-    def frontier(self, name: str, threshold: float | None = None) -> pd.DataFrame | None:
+    def frontier(self, name: str, share: float | None = None) -> pd.DataFrame | None:
         """Return the frontier of the logit-bias baseline of a run of maximum likelihood, or None if there is none.
 
         Args:
             name: name of the run.
-            threshold: mean count per training step below which the constant acts on a type; None: it acts on the rare group.
+            share: share of the types, rarest first, that the constant acts on; None: it acts on the rare group.
         """
         path = self.folder / f"{name}.logit-bias.csv"
         if self.number(name, "ppl_within.rare") is None or not path.is_file():
             return None
         found = pd.read_csv(path)
-        own = found.threshold.isna() if threshold is None else np.isclose(found.threshold, threshold, rtol=1e-4)
-        return None if found[own].empty else found[own].drop(columns="threshold")
+        own = found.share.isna() if share is None else np.isclose(found.share, share, rtol=1e-4)
+        return None if found[own].empty else found[own].drop(columns="share")
 
     def repeats(self, run: str) -> list[str]:
         """Return a run and its repetitions."""

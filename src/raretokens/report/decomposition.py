@@ -42,8 +42,8 @@ ratio is below 1.
 """
 OWN = """\
 AGG has a rare group of its own: the types whose mean count per training step is below its threshold. A fair baseline of AGG adds
-its constant to the logits of this group. *P(rare)* is then the mean probability of this group. The perplexities are those of the
-same targets as above.
+its constant to the logits of this group, up to 1 % of the types. *P(rare)* is then the mean probability of the group that the
+constant acts on. The perplexities are those of the same targets as above.
 """
 IMPLIED = """\
 The papers report no P(rare), but their perplexities constrain P(rare). AGG reports that 0.2 % of the test tokens are rare. The

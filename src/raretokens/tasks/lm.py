@@ -115,25 +115,18 @@ def further_jobs(
         unit="word" if _is_words(parameters, run.tokens) else "piece",
         threads=parameters.threads,
         logit_bias=run.objective == "mle",
-        thresholds=_thresholds(parameters, run),
+        threshold=_threshold(run),
         parameters_hash=parameters_hash,
     )
     yield "decompose-lm", job
 
 
-def _thresholds(parameters: Parameters, run: Run) -> list[float]:
-    """Return the mean count per training step below which the objective of a run calls a type rare, or [] for other objectives.
-
-    For a run of maximum likelihood, return those of all runs with the same text, model and seed.
-    """
+def _threshold(run: Run) -> float | None:
+    """Return the mean count per training step below which the objective of a run calls a type rare, or None for others."""
     from raretokens.objectives.registry import known
 
-    objectives, runs = known(), [run]
-    if run.objective == "mle":
-        every = (parameters.run("lm", name) for name in parameters.lines("lm"))
-        runs = [one for one in every if (one.tokens, one.model, one.seed) == (run.tokens, run.model, run.seed)]
-    options = [objectives[one.objective].defaults | one.options for one in runs]
-    return sorted({own["alpha"] * own["alpha_scale"] for own in options if {"alpha", "alpha_scale"} <= own.keys()})
+    options = known()[run.objective].defaults | run.options
+    return options["alpha"] * options["alpha_scale"] if {"alpha", "alpha_scale"} <= options.keys() else None
 
 
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
