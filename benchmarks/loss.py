@@ -151,8 +151,8 @@ def cce(hidden: Tensor, weight: Tensor, targets: Tensor, _: Gate) -> Tensor:
     """Cut Cross-Entropy: its kernels for a GPU; its variant for torch.compile on a CPU."""
     try:
         from cut_cross_entropy import linear_cross_entropy
-    except ModuleNotFoundError:
-        sys.exit("cut_cross_entropy is not installed")  # it is optional
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error.name} is not installed")  # it is optional
     kind = "cce" if hidden.is_cuda else "torch_compile"
     return linear_cross_entropy(hidden, weight.to(hidden.dtype), targets, reduction="sum", impl=kind)
 
