@@ -194,7 +194,7 @@ def test_the_baseline_is_chosen_on_the_validation_text_to_a_thousandth(world, fo
     plain = {name: (one._replace(tilted=one.tilted[:, [zero]]), ids) for name, (one, ids) in cut.items()}
     for aim in (0.1, 0.3, 0.6):
         exact = decomposing.CONSTANTS.copy()
-        bias = choose(frontier, aim, "P(rare)", 1)
+        bias = choose(frontier, aim, "mean P(rare)", 1)
         try:
             decomposing.CONSTANTS = np.array([bias.constant])
             rows = {name: decomposing.logit_bias(*one, groups, frequency, np.zeros(1))[0] for name, one in plain.items()}
@@ -202,8 +202,8 @@ def test_the_baseline_is_chosen_on_the_validation_text_to_a_thousandth(world, fo
             decomposing.CONSTANTS = exact
         assert rows["valid"]["mass"] == pytest.approx(aim, rel=1e-3)
         assert (bias.rare, bias.total) == pytest.approx((rows["test"]["rare"], rows["test"]["total"]), rel=1e-3)
-        assert choose(frontier, aim, "P(rare)", 2).valid_rare <= bias.valid_rare
-    assert choose(frontier, 1.1 * frontier.valid_mass.max(), "P(rare)", 1) is None
+        assert choose(frontier, aim, "mean P(rare)", 2).valid_rare <= bias.valid_rare
+    assert choose(frontier, 1.1 * frontier.valid_mass.max(), "mean P(rare)", 1) is None
 
 
 def _frontier(cut, groups, frequency) -> pd.DataFrame:
@@ -261,7 +261,7 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
     product = one.effects["ppl_within.rare"].value / one.effects["mass.rare"].value
     assert product == pytest.approx(one.effects["ppl.rare"].value, rel=1e-4)
     same = [rival for rival in one.rivals if rival.parameters == 1 and rival.group == group]
-    assert [rival.equal for rival in same] == ["P(rare)", "total perplexity"]
+    assert [rival.equal for rival in same] == ["mean P(rare)", "total perplexity"]
     for rival in same:
         assert rival.constant == pytest.approx(2, abs=0.01) and rival.advantage == pytest.approx(1, rel=1e-3)
     other = next(rival for rival in one.rivals if rival.group != group)

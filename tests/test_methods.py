@@ -128,7 +128,7 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     assert f"The logit-bias baseline reaches x {bound:.3g} or lower. The run is not better." in text
     assert text.splitlines()[2].startswith("In rare-token perplexity, 0 of 2 runs are certainly better")
     for ends, versus in (((0.8, 0.95), "better"), ((0.9, 1.05), "inconclusive"), ((1.1, 1.2), "not better")):
-        rival = Rival("rare", "P(rare)", 1, 0.0, 1.0, 0.6, 1.0, 0.9, Interval(*ends))
+        rival = Rival("rare", "mean P(rare)", 1, 0.0, 1.0, 0.6, 1.0, 0.9, Interval(*ends))
         measured = replace(changes["frage-1"], rival=rival)
         assert (measured.compared_with_bias, measured.improves) == (versus, versus == "better")
 

@@ -21,14 +21,14 @@ from scipy.optimize import brentq, minimize_scalar
 
 from raretokens.evidence.scores import Scores
 
-Equal = Literal["P(rare)", "total perplexity"]
+Equal = Literal["mean P(rare)", "total perplexity"]
 Group = Literal["rare", "own"]
 AIMS: dict[Group, dict[Equal, str]] = {  # group that the constant acts on -> metrics of a run that the baseline is matched on
-    "rare": {"P(rare)": "valid_rare_mass.total", "total perplexity": "valid_ppl.total"},
-    "own": {"P(rare)": "own_group.valid_mass", "total perplexity": "valid_ppl.total"},
+    "rare": {"mean P(rare)": "valid_rare_mass.total", "total perplexity": "valid_ppl.total"},
+    "own": {"mean P(rare)": "own_group.valid_mass", "total perplexity": "valid_ppl.total"},
 }
 BIAS_PARAMETERS: dict[Group, tuple[int, ...]] = {"rare": (1, 2), "own": (1,)}
-COLUMNS: dict[Equal, str] = {"P(rare)": "valid_mass", "total perplexity": "valid_total"}
+COLUMNS: dict[Equal, str] = {"mean P(rare)": "valid_mass", "total perplexity": "valid_total"}
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class _Curve:
 
     def reaching(self, aim: float, equal: Equal) -> Bias | None:
         """Return the bias that reaches the aim, or None. Of two constants with the same total the larger counts."""
-        log, start = self.logs[COLUMNS[equal]], self.constants[0] if equal == "P(rare)" else self.cheapest
+        log, start = self.logs[COLUMNS[equal]], self.constants[0] if equal == "mean P(rare)" else self.cheapest
         if not float(log(start)) < np.log(aim) < float(log(self.constants[-1])):
             return None
         return self._bias(brentq(lambda at: float(log(at)) - np.log(aim), start, self.constants[-1]))

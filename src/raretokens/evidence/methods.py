@@ -120,7 +120,7 @@ def _logit_bias(run: str, baseline: str, scores: Scores) -> tuple[float | None, 
     The measured baseline has one constant and the mean P(rare) of the run.
     """
     for one in baselines(run, scores):
-        if one.group == "rare" and one.equal == "P(rare)" and one.parameters == 1:
+        if one.group == "rare" and one.equal == "mean P(rare)" and one.parameters == 1:
             found = rival(one, scores)
             return found.rare, found
     return logit_bias_bound(run, baseline, scores), None

@@ -8,7 +8,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure as Canvas
 
 from raretokens import csv_files
-from raretokens.evidence.comparison import Effect
+from raretokens.evidence.comparison import Effect, Interval
 from raretokens.evidence.decomposition import TASK, Decomposition, Implied, Rival
 from raretokens.evidence.logit_bias import frontier_points
 from raretokens.evidence.scores import AllScores
@@ -23,8 +23,8 @@ means over the rare targets of the test text. Training can lower rare-token perp
 more probability, or it can tell rare types apart better. A constant that is added to the logits of all rare types can do only
 the first. It leaves the perplexity within the group as it is.
 
-All numbers are ratios to maximum likelihood of the same seed. The 95 % intervals cover seeds and the test set. The AUC says how
-well P(rare) ranks positions with a rare target above the others. Its change is a difference.
+Numbers are ratios to maximum likelihood of the same seed, so x 1 means no change. The 95 % intervals cover seeds and the test set.
+The AUC says how well P(rare) ranks positions with a rare target above the others. Its change is a difference.
 
 AGG is adaptive gradient gating (Yu et al. 2022), and AGPS is adaptive gradient partial scaling (Yu et al. 2021). Runs are named
 after their methods: `agg`, `agps`, and `freeze-b` for Freeze (b).
@@ -33,24 +33,24 @@ BASELINE = """\
 The *logit-bias baseline* needs no training. It adds a bias to the logits of a trained maximum-likelihood model. With one
 parameter, the bias is a constant on all rare types. With two, it is that constant and a slope in log frequency (logit
 adjustment). Its perplexities are those of the test text. The baseline is matched with a run on the validation text in two ways.
-*P(rare)*: both give all rare types together the same arithmetic mean probability over all positions. The P(rare) of the table
-above is another mean, the geometric mean over positions with a rare target. *Total perplexity*: both have the same total
-perplexity. With two parameters, the slope is the one with the lowest rare-token perplexity. The table shows its mean over seeds.
-With a slope of 0 or close to 0, the numbers are the same as with one parameter, or nearly so. The last column divides the
-rare-token perplexity of the run by that of the baseline. Its interval is over seeds. A run is better than the baseline where the
-ratio is below 1.
+*Mean P(rare)*: both give all rare types together the same probability, in the arithmetic mean over all positions. The P(rare) of
+the table above is another mean, the geometric mean over positions with a rare target. *Total perplexity*: both have the same total
+perplexity. With two parameters, the slope is the one with the lowest rare-token perplexity of the validation text, at any total.
+The table shows its mean over seeds. The last column divides the rare-token perplexity of the run by that of the baseline. Its
+interval is over seeds. A run is better than the baseline where the ratio is below 1. Where the total perplexity of the run is that
+of maximum likelihood within its interval, a match on total perplexity says little: the constant is then nearly arbitrary.
 """
 OWN = """\
 AGG has a rare group of its own: the types whose mean count per training step is below its threshold. A fair baseline of AGG adds
-its constant to the logits of this group, up to 1 % of the types. *P(rare)* is then the mean probability of the group that the
+its constant to the logits of this group, up to 1 % of the types. *Mean P(rare)* is then the mean probability of the group that the
 constant acts on. The perplexities are those of the same targets as above.
 """
 IMPLIED = """\
 The papers report no P(rare), but their perplexities constrain P(rare). AGG reports that 0.2 % of the test tokens are rare. The
-total perplexity then implies the perplexity of all other targets. The last column is for a constant on rare logits that reaches
-the same rare-token perplexity. The column has the ratio for the other targets. It assumes that the mean P(rare) of maximum
-likelihood is the share of rare tokens. The first end assumes that P(rare) is negligible at rare targets. The second end assumes
-that P(rare) has its mean there.
+total perplexity then implies the perplexity of all other targets. The last column has the ratio of that perplexity if one constant
+on rare logits reached the same rare-token perplexity. A method whose own ratio is lower has gained more than a constant could. The
+column assumes that the mean P(rare) of maximum likelihood is the share of rare tokens. Its lower end assumes that P(rare) is
+negligible at rare targets, its upper end that P(rare) has its mean there.
 """
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 
@@ -88,9 +88,10 @@ def to_markdown(found: list[Decomposition], printed: list[Implied], scale: str) 
 
 
 def _measured(found: list[Decomposition]) -> list[str]:
-    lines = ["![Rare-token and total perplexity of each run and of the logit-bias baseline](charts/logit-bias.svg)", ""]
+    lines = [*_answer(found), ""]
+    lines += ["![Rare-token and total perplexity of each run and of the logit-bias baseline](charts/logit-bias.svg)", ""]
     lines += ["## P(rare) and perplexity within the rare group", ""]
-    head = ["run", "seeds", "perplexity of rare targets", "P(rare)", "perplexity within rare", "AUC", "total perplexity"]
+    head = ["run", "seeds", "perplexity of rare targets", "P(rare)", "perplexity within the rare group", "AUC", "total perplexity"]
     lines += table(head, [[f"`{one.run}`", str(one.effects["ppl.rare"].seeds), *map(_effect, one.effects.values())]
                           for one in found])  # fmt: skip
     lines += ["", "## The logit-bias baseline", "", BASELINE]
@@ -101,6 +102,36 @@ def _measured(found: list[Decomposition]) -> list[str]:
         head = ["run", "types in the group", "matched on", *head[4:]]
         lines += ["", "## The logit-bias baseline on the rare group of AGG", "", OWN, *table(head, own)]
     return lines
+
+
+def _answer(found: list[Decomposition]) -> Iterator[str]:
+    """Yield two list items that answer the title: in which runs perplexity is higher or lower than that of something else."""
+    within = {one.run: one.effects["ppl_within.rare"].main_interval for one in found}
+    yield "* **Perplexity within the rare group**, compared with maximum likelihood, is " + _sides(within)
+    rivals = {
+        one.run: rival.interval
+        for one in found
+        for rival in one.rivals
+        if (rival.group, rival.equal, rival.parameters) == ("rare", "mean P(rare)", 1)
+    }
+    if rivals:
+        yield "* **Rare-token perplexity**, compared with the logit-bias baseline at the same mean P(rare), is " + _sides(rivals)
+
+
+def _sides(intervals: dict[str, Interval | None]) -> str:
+    """Return `higher in a and b. The interval of c includes no difference.`, from the intervals of ratios."""
+    known = {run: interval for run, interval in intervals.items() if interval}
+    higher = [f"`{run}`" for run, interval in known.items() if interval.low > 1]
+    lower = [f"`{run}`" for run, interval in known.items() if interval.high < 1]
+    parts = [f"{side} in {_and(runs)}" for side, runs in (("higher", higher), ("lower", lower)) if runs]
+    text = f"{' and '.join(parts)}." if parts else "in no run higher or lower."
+    if same := [f"`{run}`" for run, interval in known.items() if interval.low <= 1 <= interval.high]:
+        text += f" The interval{'s' * (len(same) > 1)} of {_and(same)} include{'s' * (len(same) == 1)} no difference."
+    return text
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _effect(effect: Effect) -> str:
@@ -115,10 +146,10 @@ def in_words(one: Decomposition) -> str:
     """Return two sentences for README, whose subject is the run: the parts of its change, and the logit-bias baseline."""
     mass, within = (_factor(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
     text = f"It multiplies P(rare), the total probability of rare tokens, by {mass}. "
-    text += f"It multiplies the perplexity among rare tokens by {within}."
+    text += f"It multiplies the perplexity within the rare group by {within}."
     for rival in one.rivals:
-        if (rival.group, rival.equal, rival.parameters) == ("rare", "P(rare)", 1):
-            text += f" The logit-bias baseline reaches {change_text('ratio', rival.rare)} with the same P(rare)."
+        if (rival.group, rival.equal, rival.parameters) == ("rare", "mean P(rare)", 1):
+            text += f" The logit-bias baseline reaches {change_text('ratio', rival.rare)} with the same mean P(rare)."
     return text
 
 

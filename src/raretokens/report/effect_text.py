@@ -43,6 +43,7 @@ def interval_text(kind: EffectKind, interval: Interval | None) -> str:
 
 def change_text(kind: EffectKind, value: float) -> str:
     """Format a ratio as a change in percent with two digits (-68 %), and a difference with three digits."""
+    value = round_digits(value, DIGITS)  # the value in CSV files
     if kind != "ratio":
         return f"{value:+.3g}"
     percent = 100 * (value - 1)
