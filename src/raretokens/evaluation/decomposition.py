@@ -5,8 +5,8 @@ P(group) is a geometric mean over the targets of the group. A constant on the lo
 
 An objective such as AGG has a rare group of its own: the types whose mean count per training step is below a threshold. The
 logit-bias baseline of such a run adds its constant to that group. But results of maximum likelihood must not depend on an option
-of another objective. So its frontier has the constant on the rarest types of each of GROUP_SHARES, and the method is compared with
-the group whose share is closest to its own.
+of another objective. So its frontier has the constant on the rarest types of each of GROUP_SHARES, and the method is compared
+with the group whose share is closest to its own.
 """
 
 import json

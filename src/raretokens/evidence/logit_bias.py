@@ -5,8 +5,8 @@ slope in log frequency (logit adjustment, Menon et al. 2021). It is compared wit
 validation text, or at the same total perplexity there. Scores of a run of maximum likelihood contain its frontier
 (`<run>.logit-bias.csv`): perplexities for a grid of constants and slopes, between which cubic splines interpolate.
 
-A method may have a rare group of its own, as AGG has. Another baseline then adds its constant to a group of the same size, without
-a slope. Its P(rare) is the mean probability of that group.
+A method may have a rare group of its own, as AGG has. Another baseline then adds its constant to a group of the same size,
+without a slope. Its P(rare) is the mean probability of that group.
 """
 
 from collections.abc import Iterator
