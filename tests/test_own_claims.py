@@ -97,12 +97,12 @@ def test_the_harness_s_samples_and_inspect_s_logs_are_read(tmp_path):
     folder = tmp_path / "org__small"
     folder.mkdir()
     samples = [
-        {"doc_id": place, "filter": used, "metrics": ["exact_match"], "exact_match": float(place % 2), "resps": [["x"]]}
+        {"doc_id": place, "filter": used, "metrics": ["exact_match"], "exact_match": float(place % 2), "resps": ["\u2028\x85"]}
         for used in ("none", "strict-match")
         for place in range(4)
     ]
     file = folder / "samples_gsm8k_2026-06-01T10-00-00.123456.jsonl"
-    file.write_text("".join(json.dumps(one) + "\n" for one in samples))
+    file.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in samples) + "\n")
     ((_, found),) = read(str(file))
     assert (found.system, found.seed) == ("org__small", None)
     assert found.metrics == {"gsm8k.exact_match": [0, 1, 0, 1], "gsm8k.strict-match.exact_match": [0, 1, 0, 1]}
@@ -155,14 +155,16 @@ def test_a_mistake_is_one_line_that_says_where(tmp_path, runs, changes, message)
     ("name", "text", "message"),
     [
         ("s.json", "{", "s.json: not JSON"),
+        ("s.json", b'{"system": "\xe9"}', "s.json: not UTF-8 at byte 12"),
         ("s.json", '{"system": "a", "metrics": {"m": ["1"]}}', "s.json: 0.metrics.m"),
         ("s.json", '{"system": "a", "metric": {}}', "metric: unknown key (value {}); the nearest is metrics"),
+        ("s.jsonl", b'\n"\xe9"\n', "s.jsonl: line 2: not UTF-8 at byte 1"),
         ("s.jsonl", '{"acc": 1}\n', "s.jsonl: line 1: has no `doc_id` and `metrics`"),
         ("s.eval", "x", "s.eval: cannot be read as a log of Inspect"),
     ],
 )
 def test_a_file_that_has_no_scores_says_so(tmp_path, name, text, message):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError, match=re.escape(message)):
         read(str(tmp_path / name))
 

@@ -45,16 +45,18 @@ def _runs(file: Path) -> Iterator[RunScores]:
     elif file.suffix == ".eval":
         yield from _inspect(_unpacked(file), file)
     else:
-        tree = _parsed(file.read_text(encoding="utf-8"), file)
+        tree = _parsed(file.read_bytes(), file)
         if isinstance(tree, dict) and "samples" in tree and "eval" in tree:
             yield from _inspect(tree, file)
         else:
             yield from checked(list[RunScores], tree if isinstance(tree, list) else [tree], file)
 
 
-def _parsed(text: str | bytes, where: object) -> Any:
+def _parsed(text: bytes, where: object) -> Any:
     try:
         return json.loads(text)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where}: not UTF-8 at byte {error.start}") from None
     except ValueError as error:
         raise UserError(f"{where}: not JSON: {error}") from None
 
@@ -67,7 +69,10 @@ def _harness(file: Path) -> RunScores:
     match = SAMPLES.fullmatch(file.name)
     task = match["task"] if match else file.stem
     metrics: dict[str, dict[str, float]] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    # Bytes are split only at \n; a prompt may contain other line separators of Unicode.
+    for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
+        if not line.strip():
+            continue
         sample = _parsed(line, f"{file}: line {number}")
         if not isinstance(sample, dict) or "doc_id" not in sample or not isinstance(sample.get("metrics"), list):
             raise UserError(
@@ -114,11 +119,7 @@ def _unpacked(file: Path) -> dict[str, Any]:
                 "eval": header["eval"],
                 "samples": [_parsed(archive.read(name), f"{file}: {name}") for name in names],
             }
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        NotImplementedError,
-    ) as error:  # the last one: a compression that Python lacks
+    except (zipfile.BadZipFile, KeyError, NotImplementedError) as error:  # the last: a compression that Python lacks
         raise UserError(
             f"{file}: cannot be read as a log of Inspect: {error}; `inspect log convert --to json` writes JSON"
         ) from None
