@@ -185,6 +185,32 @@ def test_the_copy_in_dvc_s_cache_is_counted_where_it_is_on_the_disk_of_outputs(p
     assert refusal.cache() == Path("/proc") and refusal.copies(Path("data/runs"), refusal.cache()) == 1
 
 
+def run_command(monkeypatch, *words: str) -> str:
+    """Return the error of a command that fails."""
+    monkeypatch.setattr(sys, "argv", ["raretokens", *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return str(stopped.value)
+
+
+def test_a_check_for_another_gpu_counts_the_disks_of_this_machine(tmp_path, monkeypatch):
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    here = refusal.Resources(host=0, disk=1e15, device=0, output_disk=0, copies=2)
+    monkeypatch.setattr(refusal, "available", lambda *_: here)
+    (line,) = run_command(monkeypatch, "plan", "lm/mle", "--check", "--gpu", "h200").splitlines()
+    assert line.startswith("error: lm/mle: needs ") and "of disk in data/runs, 0.0 GB are free" in line
+
+
+def test_a_name_means_the_runs_of_all_tasks_and_task_slash_name_one(tmp_path, monkeypatch):
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    sheet = {task: {"mle": tree["runs"][task][name]} for task, name in (("lm", "mle"), ("nmt", "base-mle"))}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree | {"runs": sheet, "continued": {}}))
+    monkeypatch.chdir(tmp_path)
+    lines = [run_command(monkeypatch, "alpha", name) for name in ("mle", "nmt/mle")]
+    assert [line.partition(";")[0] for line in lines] == [f"error: no tokens yet of {names}" for names in ("lm, nmt", "nmt")]
+
+
 def test_free_space_is_that_of_the_disk_of_data_and_not_of_the_code(tmp_path, monkeypatch):
     """data/ may be a link to another disk; what is not there yet will be made in the nearest folder that is."""
     other = tmp_path / "other"

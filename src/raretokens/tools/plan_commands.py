@@ -1,9 +1,9 @@
 """Commands before training: requirements of runs (plan), a trial at full size (check), rare share by alpha (alpha)."""
 
 import argparse
+import math
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +88,7 @@ def _check(parameters: Parameters, jobs: list[TrainJob], arguments: argparse.Nam
     for one in planned:
         free = refusal.available(one.run)
         if chosen:  # a chosen GPU is of another machine, so only this machine's disk space counts
-            free = refusal.Resources(float("inf"), free.disk, chosen.memory)
+            free = replace(free, host=math.inf, device=chosen.memory)
         shortfalls += refusal.shortfalls(one, free)
     shortfalls += refusal.shared_shortfalls(planned, refusal.available())
     if not arguments.runs and not chosen:
@@ -138,7 +138,12 @@ def try_runs(arguments: argparse.Namespace) -> None:
 def show_alpha(arguments: argparse.Namespace) -> None:
     if not 0 < arguments.share < 1:
         raise UserError(f"--share: {arguments.share:g} is not allowed: should lie between 0 and 1")
-    console, jobs = Console(width=110, highlight=False), [*_one_of_each_kind(load(), arguments.runs)]
+    console, jobs = Console(width=110, highlight=False), _select_jobs(load(), arguments.runs)
+    if not arguments.runs:
+        kinds: dict[tuple[object, ...], TrainJob] = {}
+        for job in jobs:
+            kinds.setdefault((job.run.task, job.run.tokens, job.run.model, job.run.reverse), job)
+        jobs = [*kinds.values()]
     encoded = [job for job in jobs if (paths.tokens(job.run.tokens) / VOCABULARY).exists()]
     for job in encoded:
         counts, steps = _target_counts(job)
@@ -177,22 +182,10 @@ def describe_rare_share(job: TrainJob) -> str:
     return f"{alpha} makes {types:.1%} of the types rare, {tokens:.2%} of the target tokens{hint}"
 
 
-def _one_of_each_kind(parameters: Parameters, names: list[str]) -> Iterator[TrainJob]:
-    """Yield the named runs, or one run for each combination of task, text, model config and direction."""
-    seen = set()
-    for run in parameters.every_run():
-        kind = run.name if names else (run.task, run.tokens, run.model, run.reverse)
-        if kind not in seen and (not names or run.name in names):
-            seen.add(kind)
-            yield train_job(parameters, run)
-    if missing := [name for name in names if name not in seen]:
-        raise UserError(f"no run named {missing[0]!r} on the run sheet")
-
-
 def _target_counts(job: TrainJob) -> tuple[np.ndarray, int]:
     """Return the target counts of the types that occur in text, and the training steps of an epoch."""
     folder = paths.tokens(job.run.tokens)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     vocabulary = vocabulary.reversed() if job.run.reverse else vocabulary
-    data, _ = tasks.load(job.run.task).training_data(job, folder)
-    return vocabulary.target_counts[: vocabulary.types], data.steps_per_epoch
+    batches, _ = tasks.load(job.run.task).training_data(job, folder)
+    return vocabulary.target_counts[: vocabulary.types], batches.steps_per_epoch
