@@ -33,7 +33,7 @@ def scale(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def exported(scale) -> Path:
-    for path in ("lm/pieces", "lm/words", "nmt/pairs"):
+    for path in ("lm/pieces", "lm/words", "lm/blanks", "lm/letters", "nmt/pairs"):
         export_run(trained_run.find(str(scale / "data/runs" / path)), scale / "out" / path)
     return scale / "out"
 
@@ -78,12 +78,21 @@ def test_the_tokenizer_cuts_and_joins_as_the_run_s_own(scale, exported, name, co
     assert cutter.decode(ours.encode(line)) == ours.decode(ours.encode(line)) == line
 
 
-def test_a_tokenizer_of_words_cuts_as_the_run_s_own(scale, exported):
-    cutter = transformers.AutoTokenizer.from_pretrained(exported / "lm/words")
+@pytest.mark.parametrize(
+    ("name", "cut", "described"),
+    [
+        ("words", ["<unk>", "tiger", "<unk>", "<unk>"], "cut into words at blanks and punctuation marks, "),
+        ("blanks", ["<unk>", "<unk>", "<unk>"], "cut into words at blanks, "),
+        ("letters", ["the", "tiger", "the", "garden"], "cut into runs of letters, in lower case, "),
+    ],
+)
+def test_a_tokenizer_of_words_cuts_as_the_run_s_own(scale, exported, name, cut, described):
+    cutter = transformers.AutoTokenizer.from_pretrained(exported / "lm" / name)
     lines = (scale / "data/corpus/lm/test.txt").read_text().splitlines()
-    assert [*np.concatenate([cutter(line)["input_ids"] for line in lines])] == [
-        *tokens(scale / "data/tokens/words", "test")
-    ]
+    ids = np.concatenate([cutter(line)["input_ids"] for line in lines])
+    assert ids.tolist() == tokens(scale / "data/tokens" / name, "test").tolist()
+    assert cutter.convert_ids_to_tokens(cutter("The tiger, the2garden")["input_ids"]) == [*cut, "</s>"]
+    assert described in (exported / "lm" / name / "README.md").read_text()
 
 
 def test_generate_translates_as_the_run_does(scale, exported, tmp_path):

@@ -21,24 +21,27 @@ GROUPS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}
 EVALUATION = {"window": 32, "context": 16, "block": 24, "continuation": {"samples": 4, "prefix": 10, "length": 12}}
 DECODING = {"beam": 4, "length_penalty": 0.6, "length_penalty_form": "fairseq", "compute_type": "float32"}
 WORDS = {"model": "words", "size": None, "tokenise": True}
-SEED = {"lm/pieces": 1, "lm/words": 1, "nmt/pairs": 3}
+SEED = {"lm": 1, "nmt": 3}
 
 
 def create(folder: Path) -> Path:
-    """Runs lm/pieces and lm/words, decoders, and nmt/pairs, an encoder-decoder."""
+    """Decoders lm/pieces, lm/words, lm/blanks and lm/letters, and nmt/pairs, an encoder-decoder."""
     _corpora(folder)
     for name, corpus, sides, vocabulary in (
         ("lm", "lm", (".txt",), 120),
         ("words", "lm", (".txt",), WORDS),
+        ("blanks", "lm", (".txt",), WORDS | {"tokenise": False}),
+        ("letters", "lm", (".txt",), WORDS | {"tokenise": "letters"}),
         ("nmt", "nmt", (".source", ".target"), 120),
     ):
         told = Job(name=name, sides=sides, vocabulary=vocabulary)
         encode(told, folder / "data/corpus" / corpus, folder / "data/tokens" / name)
         _json(folder / f"data/jobs/encode/{name}.json", {"job": told.model_dump(mode="json")})
-    tokens = {"lm": {"corpus": "lm"}, "words": {"corpus": "lm"}, "nmt": {"corpus": "nmt"}}
+    tokens = {name: {"corpus": "nmt" if name == "nmt" else "lm"} for name in ("lm", "words", "blanks", "letters", "nmt")}
     (folder / "params.yaml").write_text(yaml.safe_dump({"tokens": tokens}))
     run(folder, "lm", "pieces", "lm", "decoder", "gelu")
-    run(folder, "lm", "words", "words", "decoder", "relu")
+    for name in ("words", "blanks", "letters"):
+        run(folder, "lm", name, name, "decoder", "relu")
     run(folder, "nmt", "pairs", "nmt", "encoder_decoder", "relu")
     return folder
 
@@ -58,7 +61,7 @@ def run(folder: Path, task: str, name: str, tokens: str, architecture: str, acti
     """Everything that a finished run leaves."""
     known = Vocabulary.read(folder / "data/tokens" / tokens / VOCABULARY)
     shape = {**SHAPE, "activation": activation}
-    torch.manual_seed(SEED[f"{task}/{name}"])
+    torch.manual_seed(SEED[task])
     model = build(architecture, shape, len(known), 64)
     with torch.no_grad():  # decided enough that rounding does not choose
         for weight in model.parameters():

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import nn
 
 from raretokens.errors import UserError
@@ -33,6 +33,12 @@ FORMATS = ("transformers", "ctranslate2")
 MIN_POSITIONS = 1024  # positions that are written; sinusoids have no last position
 SPECIAL_TOKENS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
 LICENCE = "apache-2.0"  # licence of this software, which wrote the weights
+# `tokenise` of tokenization/words.py -> splitter of transformers, and its description on the model card.
+WORD_SPLITS = {
+    True: (pre_tokenizers.Whitespace(), "words at blanks and punctuation marks"),
+    False: (pre_tokenizers.WhitespaceSplit(), "words at blanks"),
+    "letters": (pre_tokenizers.Split(Regex(r"\p{L}+"), "removed", invert=True), "runs of letters, in lower case"),
+}
 
 
 def export_run(run: TrainedRun, folder: Path, to: str = FORMATS[0]) -> None:
@@ -130,10 +136,12 @@ def _write_sentence_piece(model: Path, vocabulary: Vocabulary, positions: int, f
 
 
 def _write_words(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
-    splits_punctuation = run.job("encode", run.run["tokens"])["vocabulary"]["tokenise"]
+    tokenise = run.job("encode", run.run["tokens"])["vocabulary"]["tokenise"]
     ids = {word: id for id, word in enumerate(vocabulary.tokens[: vocabulary.types])}
     tokenizer = Tokenizer(models.WordLevel(ids, unk_token=SPECIALS[UNK]))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace() if splits_punctuation else pre_tokenizers.WhitespaceSplit()
+    tokenizer.pre_tokenizer, description = WORD_SPLITS[tokenise]
+    if tokenise == "letters":
+        tokenizer.normalizer = normalizers.Lowercase()
     end = SPECIALS[EOS]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, EOS)]
@@ -141,7 +149,7 @@ def _write_words(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder
     tokenizer.add_special_tokens([token for token in SPECIALS if token in ids])
     tokenizer.save(str(folder / "tokenizer.json"))
     _write_tokenizer_config(folder, "PreTrainedTokenizerFast", positions, {})
-    return "Text is cut into words at blanks and punctuation marks, and `</s>` ends each line."
+    return f"Text is cut into {description}, and `</s>` ends each line."
 
 
 def _copy_merges(tokens: Path, folder: Path) -> str:
