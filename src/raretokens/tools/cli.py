@@ -78,6 +78,19 @@ def argument(*flags: str, **settings: Any) -> Argument:
     return flags, settings
 
 
+def number(kind: type[int] | type[float], may_be_0: bool = False) -> Callable[[str], float]:
+    """Return the type of an argument that is a positive number, or 0 if that is allowed."""
+
+    def read(text: str) -> float:
+        value = kind(text)
+        if value > 0 or may_be_0 and value == 0:
+            return value
+        raise argparse.ArgumentTypeError(f"{text} is not allowed: should be {'0 or more' if may_be_0 else 'more than 0'}")
+
+    read.__name__ = kind.__name__  # for argparse's message on text that is no number
+    return read
+
+
 def command(*declared: Argument) -> Callable[[CommandFunction], CommandFunction]:
     """Declare the arguments of a command. Its docstring is the description in --help."""
 

@@ -7,19 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raretokens.errors import UserError
-from raretokens.tools.cli import argument, command
+from raretokens.tools.cli import argument, command, number
 
 if TYPE_CHECKING:
     from raretokens.tools.measure.measurement import Measurement
 
-READING = ("window", "context", "block")
-
-
-def _natural(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not allowed: should be 0 or more")
-    return number
+READING = {"window": False, "context": True, "block": False}  # option -> whether it may be 0
 
 
 def _shares(text: str) -> list[float]:
@@ -35,7 +28,7 @@ def _shares(text: str) -> list[float]:
     argument("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
              "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt"),
     argument("--test", type=Path, help="text that causal models read; default: the counted text"),
-    argument("--tokens", type=_natural, help="tokens of it that are read at most; default: all"),
+    argument("--tokens", type=number(int), help="tokens of it that are read at most; default: all"),
     argument("--similarity", type=Path, action="append", default=[], metavar="FILE", help="word pairs and human scores, "
              "separated by tabs: does the cosine rank them alike? may be repeated"),
     argument("--out", type=Path, help="folder for index.html, measure.md, measure.csv, measure.json and figures"),
@@ -46,7 +39,8 @@ def _shares(text: str) -> list[float]:
     argument("--vocabulary", type=Path, help="token of each row, for files without tokens: a line each, JSON or Parquet"),
     argument("--groups", type=_shares, metavar="F,M,R", help="shares of the types that are frequent, medium and rare; "
              "default: 0.3,0.5,0.2"),
-    *(argument(f"--{name}", type=_natural, help=f"tokens of a {name} when a text is read (docs/measure.md)") for name in READING),
+    *(argument(f"--{name}", type=number(int, may_be_0), help=f"tokens of a {name} when a text is read (docs/measure.md)")
+      for name, may_be_0 in READING.items()),
 )  # fmt: skip
 def measure(arguments: argparse.Namespace) -> None:
     """Measure the embeddings of models. Read each embedding from its file block by block. Run no code of a model folder, unpickle

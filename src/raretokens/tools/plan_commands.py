@@ -25,28 +25,18 @@ from raretokens.pipeline.planning.data import text
 from raretokens.pipeline.planning.plan import Planned, plan, select
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
-from raretokens.tools.cli import argument, command
+from raretokens.tools.cli import argument, command, number
 from raretokens.training.config import TrainJob
 
 CPU_GB = 16.0
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # shares of the types that are rare
 
 
-def _positive(kind: type) -> object:
-    def read(value: str) -> float:
-        number = kind(value)
-        if number <= 0:
-            raise argparse.ArgumentTypeError(f"{value} is not allowed: should be more than 0")
-        return number
-
-    return read
-
-
 @command(
     argument("runs", nargs="*", metavar="RUN", help="such as gpt2m-agg or lm/gpt2m-agg; default: all"),
     argument("--gpu", help="name of a GPU; default: the one that torch sees, else h200"),
-    argument("--gpus", type=_positive(int), default=1, help="GPUs that share a run; default: 1"),
-    argument("--utilisation", type=_positive(float),
+    argument("--gpus", type=number(int), default=1, help="GPUs that share a run; default: 1"),
+    argument("--utilisation", type=number(float),
              help="share of the peak that is used; default: the time is estimated from counted operations"),
     argument("--csv", type=Path, help="write the plan to this file, - for standard output"),
     argument("--check", action="store_true", help="exit 1, a line each, if a run does not fit the GPU named by "
@@ -100,9 +90,9 @@ def _check(parameters: Parameters, jobs: list[TrainJob], arguments: argparse.Nam
 
 @command(
     argument("runs", nargs="*", metavar="RUN", help="default: all"),
-    argument("--tokens", type=_positive(int), help="tokens of a training step, fewer for a CPU; model and "
+    argument("--tokens", type=number(int), help="tokens of a training step, fewer for a CPU; model and "
              "vocabulary stay full; default: those of the run"),
-    argument("--memory", type=_positive(float), default=CPU_GB,
+    argument("--memory", type=number(float), default=CPU_GB,
              help=f"GB that a CPU may use; default: {CPU_GB:g}"),
     argument("--csv", type=Path, help="write the rows to this file"),
 )  # fmt: skip
