@@ -1,18 +1,8 @@
-// --- Sorting: ascending, descending, then the order of the paper again. Cells without a value stand last.
-const paperOrder = new Map(all(".sortable tbody").map(body => [body, [...body.rows]]));
+// Sort a table by a column: ascending, descending, then in the first order again. Cells without a value stand last.
+"use strict";
+const bodies = document.querySelectorAll(".sortable tbody");
+const firstOrder = new Map([...bodies].map(body => [body, [...body.rows]]));
 const NEXT_ORDER = { none: "ascending", ascending: "descending", descending: "none" };
-
-function sortValue(cell, part) {
-  if (cell.dataset.v !== undefined) return cell.dataset.v;
-  const number = cell.querySelector(part);
-  if (number) return number.textContent.replace(/^\((.*?)[†‡]?\)$/, "$1");
-  return cell.querySelector("button") ? "" : cell.textContent.trim();
-}
-
-function columnValues(rows, column) {
-  const hasOurs = rows.some(row => row.cells[column].querySelector(".o"));
-  return new Map(rows.map(row => [row, sortValue(row.cells[column], hasOurs ? ".o" : ".p")]));
-}
 
 function comparison(values) {
   const plain = value => value.replaceAll(",", "");
@@ -21,15 +11,18 @@ function comparison(values) {
 }
 
 function sortedRows(rows, column, order) {
-  const values = columnValues(rows, column), compare = comparison([...values.values()]);
+  const values = new Map(rows.map(row => [row, row.cells[column].textContent.trim()]));
+  const compare = comparison([...values.values()]);
   const sign = order === "ascending" ? 1 : -1, isEmpty = row => values.get(row) === "";
   return [...rows].sort((a, b) => isEmpty(a) - isEmpty(b) || sign * compare(values.get(a), values.get(b)));
 }
 
 function sortBy(header) {
-  const body = header.closest("table").tBodies[0], order = NEXT_ORDER[header.ariaSort], rows = paperOrder.get(body);
+  const body = header.closest("table").tBodies[0], order = NEXT_ORDER[header.ariaSort], rows = firstOrder.get(body);
   for (const other of header.parentElement.cells) other.ariaSort = "none";
   header.ariaSort = order;
   body.append(...(order === "none" ? rows : sortedRows(rows, header.cellIndex, order)));
 }
-for (const button of all(".sortable thead button")) button.addEventListener("click", () => sortBy(button.parentElement));
+for (const button of document.querySelectorAll(".sortable thead button")) {
+  button.addEventListener("click", () => sortBy(button.parentElement));
+}
