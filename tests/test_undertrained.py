@@ -127,11 +127,11 @@ def test_explanations():
     tokens = [tokenizer.token(id) for id in ids]
     reachable = can_reach(tokenizer, ids, [False] * len(ids))
     assert reachable == [True, True, False, False, True]  # a CJK full stop is always a token of its own
-    assert explain(tokenizer, ids, tokens, reachable) == [
+    assert [explain(tokenizer, *row) for row in zip(ids, tokens, reachable, strict=True)] == [
         "none found", "none found", "never produced", "reserved", "data artefact",
     ]  # fmt: skip
     others = ["<0xA3>", "\ufffd", "<|fr|>", '":""},{"', "ÃÂÃÂ", None, "k978-1", "house", "O'Neill"]
-    assert explain(None, range(9), others, [None] * 9) == [
+    assert [explain(None, 0, token, None) for token in others] == [
         "byte fallback", "part of a character", "reserved", "data artefact", "data artefact", "no token", "data artefact",
         "none found", "none found",
     ]  # fmt: skip

@@ -9,7 +9,6 @@ from raretokens.tasks import describe, names
 
 TASKS = {name: describe(name) for name in names()}
 USUAL = "lm"  # the task of a table that declares none
-HEADLINES = {short: number for task in TASKS.values() for short, number in task.headline.items()}
 TOKENS = [folder for task in TASKS.values() for folder in task.tokens]
 
 

@@ -1,7 +1,6 @@
 """Candidates for under-trained rows, each with a reason that is found from its token and the tokenizer."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,20 +36,31 @@ def find_candidates(
     found = find_undertrained(matrix, np.flatnonzero(rows >= 0))
     if found is None:
         return {}, []
-    shown = found.candidates[:MAX_CANDIDATES]
-    indices = found.ids[shown]
-    ids, tokens = [int(row) for row in rows[indices]], [names[index] for index in indices]
-    occurring = [None if counts is None else int(counts[index]) for index in indices]
+    listed = [
+        {
+            "id": int(rows[index]),
+            "token": names[index],
+            "count": None if counts is None else int(counts[index]),
+            "false-discovery rate": float(found.q[place]),
+            "indicator": INDICATORS[found.indicator[place]],
+            "distance": None if found.distance is None else float(found.distance[place]),
+            "length": float(found.length[place]),
+            "reachable": None,
+            "explanation": None,
+        }
+        for place in found.candidates[:MAX_CANDIDATES]
+        for index in (found.ids[place],)
+    ]
     tokenizer = None if arrangement.is_foreign else model.tokenizer
-    reachable: list[bool | None] = [None] * len(ids)
     if tokenizer is not None:
-        ranks = [rank for rank, token in enumerate(tokens) if token]
-        reached = can_reach(tokenizer, [ids[rank] for rank in ranks], [bool(occurring[rank]) for rank in ranks])
-        for rank, is_reached in zip(ranks, reached, strict=True):
-            reachable[rank] = is_reached
-    reasons = explain(tokenizer, ids, tokens, reachable) if any(names[len(SPECIALS) :]) else [None] * len(ids)
-    if reasons.count("none found") > len(reasons) / 2:
-        notes.add(
+        named = [one for one in listed if one["token"]]
+        reached = can_reach(tokenizer, [one["id"] for one in named], [bool(one["count"]) for one in named])
+        for one, is_reached in zip(named, reached, strict=True):
+            one["reachable"] = is_reached
+    for one in listed if any(names[len(SPECIALS) :]) else ():
+        one["explanation"] = explain(tokenizer, one["id"], one["token"], one["reachable"])
+    if sum(one["explanation"] == "none found" for one in listed) > len(listed) / 2:
+        notes.append(
             "under-trained rows: most candidates look like ordinary tokens; they may be rare or alike rather than untrained"
         )
     values: dict[str, Any] = {"candidates": len(found.candidates), "share": len(found.candidates) / len(found.ids)}
@@ -58,43 +68,21 @@ def find_candidates(
         by_direction = found.distance[found.candidates[found.indicator[found.candidates] == 0]]
         if len(by_direction):
             values |= {"below": float(by_direction.max()), "median": float(np.median(found.distance))}
-    return {"undertrained": (values, found.signature)}, [
-        {
-            "id": ids[rank],
-            "token": tokens[rank],
-            "count": occurring[rank],
-            "false-discovery rate": float(found.q[candidate]),
-            "indicator": INDICATORS[found.indicator[candidate]],
-            "distance": None if found.distance is None else float(found.distance[candidate]),
-            "length": float(found.length[candidate]),
-            "reachable": reachable[rank],
-            "explanation": reasons[rank],
-        }
-        for rank, candidate in enumerate(shown)
-    ]
+    return {"undertrained": (values, found.signature)}, listed
 
 
-def explain(
-    tokenizer: Tokenizer | None, ids: Sequence[int], tokens: Sequence[str | None], reachable: Sequence[bool | None]
-) -> list[str]:
-    """Return one reason for each row, or "none found" for a token that looks like any other.
+def explain(tokenizer: Tokenizer | None, id: int, token: str | None, is_reached: bool | None) -> str:
+    """Return the reason for a row, or "none found" for a token that looks like any other.
 
     Args:
         tokenizer: the tokenizer, if there is one.
-        ids: rows in the file.
-        tokens: the tokens of these rows.
-        reachable: what can_reach() returns for these rows.
+        id: row in the file.
+        token: the token of the row.
+        is_reached: what can_reach() returns for the row.
     """
-    reasons = []
-    for id, token, is_reached in zip(ids, tokens, reachable, strict=True):
-        text = token if tokenizer is None or not token else tokenizer.text(id)
-        reasons.append(_reason(token, text or "", is_reached))
-    return reasons
-
-
-def _reason(token: str | None, text: str, is_reached: bool | None) -> str:
     if not token:
         return "no token"
+    text = token if tokenizer is None else tokenizer.text(id)
     if BYTE.fullmatch(token):
         return "byte fallback"
     if REPLACEMENT in text:

@@ -66,7 +66,7 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
     """Measure every embedding, and the predictions for the text if there is one. Note parts that fail, and leave them out."""
     notes = Notes(report)
     for note in model.notes:
-        notes.add(note)
+        notes.append(note)
     counts, origin = _find_counts(model, options, notes)
     measurements = []
     for role, stored in model.embeddings.items():
@@ -76,9 +76,9 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
         arrangement = arrange_rows(model, role, known, options.fractions, options.is_sorted, excluded=wrong)
         one = measure_embedding(model, role, arrangement, report, sets, origin, options.has_intervals)
         if counts is not None and not has_counts:
-            one.notes.add(f"{role} embedding: no frequencies, since it has a vocabulary of its own")
+            one.notes.append(f"{role} embedding: no frequencies, since it has a vocabulary of its own")
         elif counts is not None and (beyond := int(counts[rows:].sum())):
-            one.notes.add(f"{role} embedding: {beyond} of the counted tokens have ids beyond its {rows} rows")
+            one.notes.append(f"{role} embedding: {beyond} of the counted tokens have ids beyond its {rows} rows")
         measurements.append(one)
     if options.texts and model.tokenizer is not None:
         last = next((one for one in measurements if "output" in one.embedding), measurements[-1])
@@ -105,17 +105,17 @@ def _find_counts(model: Model, options: Options, notes: Notes) -> tuple[np.ndarr
     if options.languages:
         with notes.optional("frequencies"):
             counts, origin = estimate_counts(model, options.languages)
-            notes.add(f"frequencies are an estimate from the words of wordfreq ({options.languages}), not counts")
+            notes.append(f"frequencies are an estimate from the words of wordfreq ({options.languages}), not counts")
             return counts, origin
     elif options.is_sorted and model.counts is None:
-        notes.add("frequency groups follow the order of ids; in vocabularies of BPE this order is only a proxy for frequency")
+        notes.append("frequency groups follow the order of ids; in vocabularies of BPE this order is only a proxy for frequency")
         return None, "frequencies:order-of-ids"
     return None, ""
 
 
 def _count_text(model: Model, texts: Texts, notes: Notes) -> np.ndarray | None:
     if model.tokenizer is None:
-        notes.add("frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read")
+        notes.append("frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read")
         return None
     with notes.optional("frequencies"):
         return count_tokens(model.tokenizer, texts.counted, model.line_end)
@@ -129,9 +129,9 @@ def _measure_text(model: Model, options: Options, one: Measurement) -> tuple[Met
     causal = predictions.load_causal_model(model, reading)
     if causal.dtype != torch.float32:
         name = str(causal.dtype).removeprefix("torch.")
-        one.notes.add(f"the model reads the text in {name}, as its weights are stored")
+        one.notes.append(f"the model reads the text in {name}, as its weights are stored")
     if model.begin is None:
-        one.notes.add("no start token is known: id 0 stands before the text")
+        one.notes.append("no start token is known: id 0 stands before the text")
     one.notes.report("text")
     ids = read_ids(model.tokenizer, options.texts.read, model.line_end, options.max_tokens)
     return predictions.measure_text(model, causal, ids, one.row_groups, reading)
@@ -164,7 +164,7 @@ def measure_embedding(
     notes = Notes(report)
     if len(arrangement.excluded):
         some = ", ".join(map(str, arrangement.excluded[:5]))
-        notes.add(f"{role} embedding: rows with NaN or Inf are left out: {len(arrangement.excluded)} (ids {some})")
+        notes.append(f"{role} embedding: rows with NaN or Inf are left out: {len(arrangement.excluded)} (ids {some})")
     metrics: Metrics = {}
     for part, compute in _parts(model, matrix, arrangement, sets or {}).items():
         report(part)
@@ -172,7 +172,7 @@ def measure_embedding(
             metrics |= compute()
     compared = metrics["similarity_pairs"][0] if "similarity_pairs" in metrics else sets or {}
     for name in (name for name in sets or {} if name not in compared):
-        notes.add(f"word similarity of {name}: no pair has rows for both words")
+        notes.append(f"word similarity of {name}: no pair has rows for both words")
     if is_streamed:
         size = stored.shape[1], len(members(groups)["total"])
         metrics = {
@@ -247,7 +247,7 @@ def _drop_missing(metrics: Metrics, notes: Notes) -> Metrics:
 
     kept = {path: (drop(path, value), how) for path, (value, how) in metrics.items()}
     if wrong:
-        notes.add(f"left out, since NaN or infinite: {', '.join(wrong)}")
+        notes.append(f"left out, since NaN or infinite: {', '.join(wrong)}")
     return {path: (value, how) for path, (value, how) in kept.items() if value is not None}
 
 

@@ -23,14 +23,14 @@ def first_line(error: BaseException) -> str:
 
 
 class Notes(list[str]):
-    """A list of notes. `report` is called with each part that begins, and with each note."""
+    """A list of notes. `report` is called with each part that begins, and with each note that is appended."""
 
     def __init__(self, report: Report = lambda line: None) -> None:
         super().__init__()
         self.report = report
 
-    def add(self, note: str) -> None:
-        self.append(note)
+    def append(self, note: str) -> None:
+        super().append(note)
         self.report(f"note: {note}")
 
     @contextmanager
@@ -39,11 +39,11 @@ class Notes(list[str]):
         try:
             yield
         except UserError as error:
-            self.add(f"{part} left out: {first_line(error)}")
+            self.append(f"{part} left out: {first_line(error)}")
         except ModuleNotFoundError as error:
-            self.add(f"{part} left out: {error.name} is not installed (pip install 'raretokens[transformers]')")
+            self.append(f"{part} left out: {error.name} is not installed (pip install 'raretokens[transformers]')")
         except Exception as error:  # any other exception, because the remaining parts are still valid
-            self.add(f"{part} left out: {type(error).__name__}: {first_line(error)}")
+            self.append(f"{part} left out: {type(error).__name__}: {first_line(error)}")
 
 
 @contextmanager
