@@ -43,9 +43,8 @@ def interval_text(kind: EffectKind, interval: Interval | None) -> str:
 
 def change_text(kind: EffectKind, value: float) -> str:
     """Format a ratio as a change in percent with two digits (-68 %), and a difference with three digits."""
-    value = round_digits(value, DIGITS)  # the value in CSV files
     if kind != "ratio":
-        return f"{value:+.3g}"
+        return f"{round_digits(value, DIGITS):+.3g}"  # of the value in CSV files
     percent = 100 * (value - 1)
     return f"{float(f'{percent:.2g}'):+g} %" if abs(percent) >= 0.05 else "0 %"
 
