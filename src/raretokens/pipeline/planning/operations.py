@@ -79,34 +79,23 @@ class Counting(TorchDispatchMode):
         kwargs, name = kwargs or {}, function._schema.name.removeprefix("aten::")
         if name == "_local_scalar_dense":
             return args[0].dtype == torch.bool
-        if name in ("index", "index_put_", "_index_put_impl_") and _has_mask(args[1]):
-            args = (args[0], [_everything(one) for one in args[1]], *args[2:])
-            args = (_flat(args[0], args[1]), _without_masks(args[1]), *args[2:])
+        if name in ("index", "index_put_", "_index_put_impl_"):
+            args = (*_without_masks(args[0], args[1]), *args[2:])
         result = function(*args, **kwargs)
         if function.namespace == "aten" and not (function.is_view or name in FREE):
             self.counts[_operation(function, name, args, kwargs, result)] += 1
         return result
 
 
-def _has_mask(indices: Any) -> bool:
-    return any(isinstance(one, Tensor) and one.dtype == torch.bool for one in indices)
-
-
-def _everything(index: Tensor | None) -> Any:
-    """Return the indices of a mask that is true everywhere, marked by the number of its dimensions."""
-    if index is None or index.dtype != torch.bool:
-        return index
-    return index.dim(), torch.zeros(index.numel(), dtype=torch.int64, device=index.device)
-
-
-def _flat(values: Tensor, indices: list) -> Tensor:
-    """Return a tensor whose first dimensions, those of the mask, are one."""
-    dims = next(one[0] for one in indices if isinstance(one, tuple))
-    return values.flatten(0, dims - 1) if dims > 1 else values
-
-
-def _without_masks(indices: list) -> list:
-    return [one[1] if isinstance(one, tuple) else one for one in indices]
+def _without_masks(values: Tensor, indices: list[Tensor | None]) -> tuple[Tensor, list[Tensor | None]]:
+    """Replace masks by indices, as many as if the mask were true everywhere. Flatten the first dimensions, which it masks."""
+    found: list[Tensor | None] = []
+    for index in indices:
+        if index is not None and index.dtype == torch.bool:
+            values = values.flatten(0, index.dim() - 1)
+            index = torch.zeros(index.numel(), dtype=torch.int64, device=index.device)
+        found.append(index)
+    return values, found
 
 
 def _operation(function: Any, name: str, args: Any, kwargs: Any, result: Any) -> Operation:
