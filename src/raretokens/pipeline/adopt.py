@@ -30,6 +30,7 @@ from raretokens.pipeline.machine.timing import revision as present
 from raretokens.pipeline.replays import Replay, distinct
 from raretokens.pipeline.short_training import Code
 from raretokens.pipeline.trials import CACHE, Trial, Trials
+from raretokens.report.revision import Revision
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
 LEFT = ("jobs", "report")  # stages that are never adopted, since `dvc repro` runs them in seconds
@@ -172,7 +173,7 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
             continue
         content = file.read_bytes() if file.is_file() else b""
         if md5(content) != recorded:
-            then = _git_bytes("show", f"{revision}:./{out}")
+            then = Revision(revision).read(out) or b""
             if md5(then) != recorded or not renames.same_content(out, then, content):
                 raise UserError(f"{file}: not what {LOCK} says; dvc repro or git restore makes it so")
             found[out] = {"md5": md5(content), "size": len(content)}
@@ -231,21 +232,15 @@ def checkout(revision: str) -> Iterator[Path]:
 
 
 def verified_at() -> str:
-    """Return the short hash of the last commit that changed dvc.lock of the working folder, or of HEAD."""
-    return resolved(_git("log", "-1", "--format=%H", "--", str(LOCK)) or "HEAD")
-
-
-def resolved(revision: str) -> str:
-    """Return the short hash of a revision. Raises UserError if git does not know the revision."""
-    return _git("rev-parse", "--short=12", f"{revision}^{{commit}}")
+    """Return the last commit that changed dvc.lock of the working folder, or HEAD."""
+    return _git("log", "-1", "--format=%H", "--", str(LOCK)) or "HEAD"
 
 
 def _git(*command: str) -> str:
-    return _git_bytes(*command).decode().strip()
-
-
-def _git_bytes(*command: str) -> bytes:
-    done = subprocess.run(["git", *command], capture_output=True, check=False)
+    try:
+        done = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise UserError("git is not installed") from None
     if done.returncode:
-        raise UserError(f"git {shlex.join(command)}: {''.join(done.stderr.decode().strip().splitlines()[-1:])}")
-    return done.stdout
+        raise UserError(f"git {shlex.join(command)}: {''.join(done.stderr.strip().splitlines()[-1:])}")
+    return done.stdout.strip()

@@ -56,9 +56,9 @@ def show_verification(arguments: argparse.Namespace) -> None:
     argument("--old", action="store_true", help="only run the trials of the revision, whose results are kept"),
 )  # fmt: skip
 def adopt_code(arguments: argparse.Namespace) -> None:
-    from raretokens.pipeline.adopt import Adoption, resolved, verified_at
+    from raretokens.pipeline.adopt import Adoption, verified_at
 
-    revision = resolved(arguments.revision) if arguments.revision else verified_at()
+    revision = Revision(arguments.revision or verified_at()).commit[:12]
     one = Adoption(revision, arguments.jobs or os.cpu_count() or 1, arguments.demo or root())
     if arguments.old:
         one.keep_old()
