@@ -12,6 +12,7 @@ import torch
 pytest.importorskip("transformers", reason="optional: pip install 'raretokens[transformers]'")
 
 from tiny import fine_tuning as tiny  # noqa: E402
+from torch.utils.data import IterableDataset  # noqa: E402
 
 from raretokens import Loop, UserError  # noqa: E402
 from raretokens.transformers.model_loss import try_model  # noqa: E402
@@ -137,6 +138,29 @@ def test_a_resumed_training_is_the_same_to_the_bit(tmp_path, name):
     (tmp_path / "checkpoint-4/objective.pt").unlink()
     with pytest.raises(UserError, match="objective.pt: no such file"):
         tiny.trainer(tmp_path, "gpt2", name, **settings).train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+
+
+@pytest.mark.parametrize("name", ["agg", "frage"])
+@pytest.mark.parametrize(("micro_batches", "whole"), [(1, 40), (2, 32)])
+def test_an_iterable_dataset_trains_as_its_whole_steps(tmp_path, name, micro_batches, whole):
+    """A pass over 40 sequences has 3 steps of one batch, or 5 micro-batches, of which 2 steps of 2 can be made."""
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return (tiny.Sentences()[number] for number in range(40))
+
+    calls = []
+    ours, expected = (tiny.trainer(tmp_path, "gpt2", name, micro_batches=micro_batches) for _ in range(2))
+    objective = ours.loop.objective
+    for method in ("begin_step", "end_step"):
+        known = getattr(objective, method)
+        setattr(objective, method, lambda *given, method=method, known=known: calls.append(method) or known(*given))
+    ours.train_dataset, expected.train_dataset = Stream(), tiny.Sentences(0, whole)
+    ours.train()
+    expected.train()
+    assert ours.state.global_step == 6 and calls == ["begin_step", "end_step"] * 6
+    close(tiny.weights(ours), tiny.weights(expected), atol=0, rtol=0)
+    assert str(ours.loop.state_dict()) == str(expected.loop.state_dict())
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])

@@ -34,9 +34,10 @@ class ObjectiveTrainer(Trainer):
 
     Batches need `labels`, with -100 at positions without a target. The loss of a training step is the mean over its targets
     in all micro-batches and processes. If the model's own loss includes a balancing loss of routers (output_router_logits),
-    its mean over the micro-batches is added. The objective controls counts, frozen rows, penalty, step end and optimizer, and
-    each checkpoint contains its state. An input embedding that is not tied to the output embedding trains as any other
-    weight. Evaluation returns the mean -log p of a target as `eval_loss`, and its exponential by frequency group as
+    its mean over the micro-batches is added. A pass over an iterable dataset omits its last micro-batches if they are fewer
+    than `gradient_accumulation_steps`. The objective controls counts, frozen rows, penalty, step end and optimizer, and each
+    checkpoint contains its state. An input embedding that is not tied to the output embedding trains as any other weight.
+    Evaluation returns the mean -log p of a target as `eval_loss`, and its exponential by frequency group as
     `eval_ppl_total`, `eval_ppl_freq`, `eval_ppl_med` and `eval_ppl_rare`.
 
     Args:
@@ -67,11 +68,16 @@ class ObjectiveTrainer(Trainer):
 
     # A training step: begin, losses, optimizer step.
 
-    def get_batch_samples(self, *arguments: Any) -> tuple[list[Any], Any]:
-        """Return the micro-batches of a training step, and pass their targets to the objective first."""
-        batches, _ = super().get_batch_samples(*arguments)
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> tuple[list[Any], Any]:
+        """Return the micro-batches of a training step, and pass their targets to the objective first.
+
+        Return none if fewer than `num_batches` are left, because no optimizer step would follow.
+        """
+        batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if len(batches) < num_batches:
+            return [], None
         self.loop.begin([self._targets(self._split_inputs(batch)[1]) for batch in batches])
-        return batches, torch.tensor(self.loop.targets, device=self.args.device)
+        return batches, torch.tensor(self.loop.targets, device=device)
 
     def training_step(self, *arguments: Any, **settings: Any) -> Tensor:
         loss = super().training_step(*arguments, **settings)
