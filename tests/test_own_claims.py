@@ -59,6 +59,16 @@ def test_paired_items_decide_where_an_unpaired_test_does_not(tmp_path):
     assert judged(tmp_path, [plain, shuffled]).p == pytest.approx(0.008, abs=1e-3)
 
 
+@pytest.mark.parametrize("scores", [[1, 0, 1], [0, 0, 0]])
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+def test_equal_scores_of_fixed_models_are_the_same(tmp_path, scores, kind):
+    """Resampled test sets without a correct answer have the ratio 0 / 0, which is no change either."""
+    pair = [run("a", scores), run("b", scores)]
+    verdict = judged(tmp_path, pair, effect=kind, expect="same", margin=0.05)
+    assert (verdict.outcome, verdict.p, verdict.effect.interval) == ("reproduced", 0.0, (int(kind == "ratio"),) * 2)
+    assert judged(tmp_path, pair, effect=kind).outcome == "not testable"
+
+
 def test_items_of_a_cluster_are_no_new_evidence(tmp_path):
     left, right = of_counts(32, 14, 66, 108)
     once = judged(tmp_path, [run("a", left), run("b", right)])

@@ -11,7 +11,7 @@ from tiny.run_sheet import DECLARED, line
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.reproducibility import correlations, cv_star
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import EQUAL
+from raretokens.evidence.verdict import UNCHANGED
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,10 +52,10 @@ def test_power_is_the_share_of_repetitions_that_show_the_effect(tmp_path):
 
 
 @pytest.mark.parametrize("declared", [AGAINST, SAME, AGAINST.replaced(effect="ratio", than=1.0)])
-def test_equal_numbers_on_every_seed_are_not_testable(tmp_path, declared):
-    equal = three("a", [0.5, 0.6, 0.7]) | three("b", [0.5, 0.6, 0.7])
-    verdict = judged(tmp_path, declared, equal | three("c", [0.5, 0.3, 0.7]))
-    assert (verdict.outcome, verdict.reason, verdict.p) == ("not testable", EQUAL, None)
+def test_equal_numbers_on_every_seed_decide_only_a_claim_of_no_change(tmp_path, declared):
+    verdict = judged(tmp_path, declared, three("a", [0.5, 0.51, 0.52]) | three("b", [0.5, 0.51, 0.52]))
+    expected = ("reproduced", "", False) if declared is SAME else ("not testable", UNCHANGED, True)
+    assert (verdict.outcome, verdict.reason, verdict.p is None) == expected
 
 
 def test_numbers_that_are_equal_by_chance_remain_testable(tmp_path):

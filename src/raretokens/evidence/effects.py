@@ -3,7 +3,6 @@
 Effects are averaged on an additive scale, which is the logarithm for a ratio and the identity for a difference or a value.
 """
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,15 +20,14 @@ FEWEST_ROWS = 2  # of a family, with several seeds each; fewer cannot tell how a
 NEIGHBOURS = ("neighbours.rare", "neighbours.queries")  # computed from the nearest neighbours listed in a score file
 
 
-def effect(kind: EffectKind, left: float, right: float | None) -> float:
-    """Return left / right, left - right, or left alone."""
+def effect(kind: EffectKind, left: Any, right: Any = None) -> Any:
+    """Return left / right, left - right, or left alone, of numbers or arrays. 0 / 0 is 1, no effect."""
     if right is None:
         return left
     if kind == "difference":
         return left - right
-    if right == 0:  # 0 / 0 counts as no effect
-        return math.copysign(math.inf, left) if left else 1.0
-    return left / right
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((left == 0) & (right == 0), 1.0, np.divide(left, right))[()]
 
 
 def combined_effect(kind: EffectKind, numbers: list[Any]) -> Any:
@@ -40,17 +38,8 @@ def combined_effect(kind: EffectKind, numbers: list[Any]) -> Any:
         numbers: left and right (a value has left alone), then the sides of the control in the same order.
     """
     sides = 1 if kind == "value" else 2
-    pairs = [numbers[start : start + sides] for start in range(0, len(numbers), sides)]
-    own, *control = (_effect_of_pair(kind, *pair) for pair in pairs)
-    if not control:
-        return own
-    return own / control[0] if kind == "ratio" else own - control[0]
-
-
-def _effect_of_pair(kind: EffectKind, left: Any, right: Any = None) -> Any:
-    if right is not None and (isinstance(left, np.ndarray) or isinstance(right, np.ndarray)):
-        return left / right if kind == "ratio" else left - right
-    return effect(kind, left, right)
+    own, *control = (effect(kind, *numbers[start : start + sides]) for start in range(0, len(numbers), sides))
+    return effect("ratio" if kind == "ratio" else "difference", own, control[0]) if control else own
 
 
 def to_additive(kind: EffectKind, effects: Any) -> Any:
@@ -75,7 +64,7 @@ def reported_numbers(claim: Claim, declared: Declarations) -> dict[str, float | 
 def reported_effect(claim: Claim, declared: Declarations) -> float | None:
     """Return the effect that the paper reports, or None."""
     numbers = list(reported_numbers(claim, declared).values())
-    return None if None in numbers else combined_effect(claim.effect, numbers)
+    return None if None in numbers else float(combined_effect(claim.effect, numbers))
 
 
 def run_of(side: Side, scores: Scores) -> str | None:

@@ -35,7 +35,7 @@ NO_POOL = "no other runs of this model have a seed variance to pool"
 DECIDED = (Outcome.REPRODUCED, Outcome.CONTRADICTED)
 COVERED = "the interval contains the threshold"
 SMALLER = f"{COVERED}; the interval does not reach the reported effect"
-EQUAL = "both sides have the same number on every seed, so the effect is zero by construction"
+UNCHANGED = "the effect is exactly no change on every seed and resampled test set"
 HIGHEST_Q = 0.05  # of a main claim that is decided
 
 
@@ -198,7 +198,7 @@ def _p(comparison: Comparison, claim: Expectation) -> float | None:
 def decide(
     comparison: Comparison, expected: str, bounds: tuple[float, float], obstacle: str | None = None
 ) -> tuple[Outcome, str]:
-    """Return the outcome and, the reason if nothing is decided.
+    """Return the outcome, and the reason if nothing is decided.
 
     Args:
         comparison: the comparison of the claim.
@@ -209,8 +209,8 @@ def decide(
     effects = comparison.seed_effects
     if not effects:
         return Outcome.NOT_RUN, _missing_metric(comparison) or ""
-    if obstacle or comparison.is_constant:
-        return Outcome.NOT_TESTABLE, obstacle or EQUAL
+    if obstacle or (comparison.is_constant and expected != "same"):
+        return Outcome.NOT_TESTABLE, obstacle or UNCHANGED
     if not all(map(math.isfinite, effects.values())):
         return Outcome.INCONCLUSIVE, "the effect is not finite"
     if comparison.interval is None and not comparison.is_untrained:

@@ -20,8 +20,8 @@ from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_te
 MEANINGS = {
     Outcome.REPRODUCED: "the interval lies on the side of the threshold of the claim, or inside its margin of no change",
     Outcome.CONTRADICTED: "the interval lies on the other side of the threshold, or outside the margin of no change",
-    Outcome.INCONCLUSIVE: "the interval contains the threshold, or no seed variance is known",
-    Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs",
+    Outcome.INCONCLUSIVE: "the interval contains the threshold, no seed variance is known, or q of a main claim exceeds 0.05",
+    Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs, or the effect has its value by construction",
     Outcome.NOT_RUN: "a run or a metric is missing",
 }
 PLURALS = {
