@@ -49,6 +49,9 @@ def test_power_is_the_share_of_repetitions_that_show_the_effect(tmp_path):
     assert powers[2] == powers[0] and powers[3] == pytest.approx(0.025, abs=0.005)
     alone = claim({"runs": ["missing"], "metric": "isotropy.total"}, AGAINST.right.model_dump())
     assert Comparison.of_claim(alone, scores).power(1.5, 0.0, 3) is None
+    (tmp_path / "equal").mkdir()
+    judged(tmp_path / "equal", AGAINST, dict.fromkeys(values, 0.5))
+    assert Comparison.of_claim(AGAINST, Scores("lm", scores.lines, tmp_path / "equal/lm")).power(0.0, 0.0, 3) is None
 
 
 @pytest.mark.parametrize("declared", [AGAINST, SAME, AGAINST.replaced(effect="ratio", than=1.0)])

@@ -217,20 +217,22 @@ class Comparison:
     def power(self, effect: float, threshold: float, seeds: int) -> float | None:
         """Return the probability that the interval of so many seeds lies on the side of the threshold where the effect is.
 
-        The variance is what the present runs say of it; None if they do not. The test set is the present one.
+        The variance between seeds and that between test sets are estimated from the present runs. More seeds than these add
+        degrees of freedom to runs with several seeds. A run with one seed gains none.
 
         Args:
             effect: the true effect.
             threshold: the effect that the interval must exclude.
             seeds: at least two.
+        Returns:
+            None if the variance is unknown, zero or infinite, or if the effect or the threshold is not finite.
         """
         posterior = self._with_test_set(self._of_seeds(seeds)) if self.seed_effects else None
         ends = to_additive(self.kind, np.array([effect, threshold]))
-        if posterior is None or not np.all(np.isfinite(ends)):
+        if posterior is None or np.min(posterior.variances) == 0 or not np.all(np.isfinite([*ends, *posterior.variances])):
             return None
         distance, reach = float(abs(ends[0] - ends[1])), posterior.reach(LEVEL)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.sum(posterior.weights * ndtr((distance - reach) / np.sqrt(posterior.variances))))
+        return float(np.sum(posterior.weights * ndtr((distance - reach) / np.sqrt(posterior.variances))))
 
     @property
     def test_variance(self) -> float:

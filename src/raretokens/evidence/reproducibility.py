@@ -55,7 +55,7 @@ class Planned:
 
 
 def powers(verdicts: Sequence[Verdict[Claim]], scores: dict[str, Scores], declared: Declarations) -> list[Planned]:
-    """Return the power of each measured conclusion that has a reported effect and a known variance.
+    """Return the power of each measured claim that has a reported effect and a known variance.
 
     Claims of no change and claims that are not testable are left out.
     """
@@ -63,7 +63,7 @@ def powers(verdicts: Sequence[Verdict[Claim]], scores: dict[str, Scores], declar
     for one in verdicts:
         claim, is_tested = one.claim, one.outcome not in (Outcome.NOT_RUN, Outcome.NOT_TESTABLE)
         reported = reported_effect(claim, declared)
-        if reported is None or claim.is_ours or claim.margin is not None or claim.lacks_control or not is_tested:
+        if reported is None or claim.margin is not None or claim.lacks_control or not is_tested:
             continue
         comparison = Comparison.of_claim(claim, scores[claim.task])
         power = {seeds: comparison.power(reported, claim.threshold, seeds) for seeds in PLANNED}

@@ -76,10 +76,10 @@ def _write_reproducibility(
     reports: Path,
 ) -> None:
     """Write the measures of QRA++ and the power of claims, as CSV and a page."""
-    found, planned = reproducibility.scores_of(cells, declared, scores), powers(verdicts, scores, declared)
+    found, counted = reproducibility.scores_of(cells, declared, scores), conclusions(verdicts, declared)
+    planned = powers(counted, scores, declared)
     write_text(reports / "reproducibility.csv", reproducibility.to_csv(found))
     write_text(reports / "power.csv", reproducibility.power_csv(planned))
-    counted = conclusions(verdicts, declared)
     page = reproducibility.to_markdown(found, counted, planned, declared, scale)
     write_text(reports / "reproducibility.md", page)
 
