@@ -74,7 +74,6 @@ class Comparison:
     sides: dict[str, Side]  # keys: left, right
     scores: Scores
     control: dict[str, Side] = field(default_factory=dict)  # keys: control.left, control.right
-    thaw: float | None = None  # step at which the rows of a run thaw; None: the option `until` of the left run
 
     @classmethod
     def of_claim(cls, claim: Expectation, scores: Scores) -> "Comparison":
@@ -104,8 +103,9 @@ class Comparison:
 
     @property
     def thaw_step(self) -> float | None:
+        """The option `until` of the left run, which `at: until` means for a run without that option."""
         run = self.runs["left"]
-        return self.thaw or (self.scores.option(run, "until") if run else None)
+        return self.scores.option(run, "until") if run else None
 
     @cached_property
     def values(self) -> dict[str, Value | None]:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 import numpy as np
 
@@ -85,15 +86,11 @@ def rival(one: Baseline, scores: Scores) -> Rival:
         parameters=one.parameters,
         slope=float(np.mean([bias.slope for bias in one.biases.values()])),
         constant=float(np.mean([bias.constant for bias in one.biases.values()])),
-        rare=_mean(one.ratios(scores, "rare")),
-        total=_mean(one.ratios(scores, "total")),
+        rare=geometric_mean(one.ratios(scores, "rare").values()),
+        total=geometric_mean(one.ratios(scores, "total").values()),
         advantage=math.exp(advantages.mean()),
         interval=interval and Interval(*map(math.exp, interval)),
     )
-
-
-def _mean(ratios: dict[int | None, float]) -> float:
-    return math.exp(np.mean(np.log(list(ratios.values()))))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from raretokens.evidence.verdict import Outcome, decide, unmet
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.task_names import TASKS
 
-# Outcome of the expectation that the method improves the metric.
 WORDS: dict[Outcome, str] = {
     Outcome.REPRODUCED: "better",
     Outcome.CONTRADICTED: "worse",
@@ -39,9 +38,14 @@ class Change:
     metric: str
     title: str
     effect: Effect
-    verdict: str  # better, worse, inconclusive or not testable
+    outcome: Outcome  # of the expectation that the method improves the metric
     logit_bias: float | None  # ratio of the logit-bias baseline, or an upper bound on it; rare-token perplexity only
     rival: Rival | None = None  # the measured baseline; without it, logit_bias is a bound
+
+    @property
+    def verdict(self) -> str:
+        """better, worse, inconclusive or not testable."""
+        return WORDS[self.outcome]
 
     @property
     def share(self) -> float:
@@ -96,7 +100,6 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
         if not comparison.seed_effects:
             continue
         shown = declared.metric(metric)
-        better: Literal["higher", "lower"] = "higher" if shown.direction == "up" else "lower"
         obstacle = unmet([declared.preconditions[need] for need in needs], comparison)
         neutral = 1.0 if kind == "ratio" else 0.0
         bias, measured = _logit_bias(run, baseline, scores) if metric == EXPLAINED_BY_BIAS else (None, None)
@@ -108,7 +111,7 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
             metric=metric,
             title=shown.title,
             effect=comparison.effect,
-            verdict=WORDS[decide(comparison, better, (neutral, neutral), obstacle)[0]],
+            outcome=decide(comparison, shown.better, (neutral, neutral), obstacle)[0],
             logit_bias=bias,
             rival=measured,
         )

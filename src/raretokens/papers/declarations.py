@@ -57,6 +57,10 @@ class Metric(Section):
         {}, description="list of columns.yaml -> title of the column that is appended to the list"
     )
 
+    @property
+    def better(self) -> Literal["higher", "lower"]:
+        return "higher" if self.direction == "up" else "lower"
+
     def drift_of(self, task: str) -> Tolerance:
         return self.drifts.get(task, self.drift)
 

@@ -99,17 +99,14 @@ class TableContext:
         return self.declared.reported(self.table.reported)
 
 
-def compared(measured: str, reported: object, same: bool, comparable: bool = True) -> Status:
-    """Return the status of a cell with a measured number, a reported number, or both.
+def compared(reported: object, same: bool, comparable: bool) -> Status:
+    """Return the status of a cell with a measured number.
 
     Args:
-        measured: the measured number as text; empty: not run.
         reported: the reported number; false: not reported.
         same: whether both numbers agree.
         comparable: whether the numbers can agree. At another scale than the paper's they cannot.
     """
-    if not measured:
-        return "not run"
     if not reported:
         return "not reported"
     if not comparable:

@@ -136,7 +136,7 @@ def _cell(context: TableContext, fact: Fact, column: str, paper: Reported, found
     texts = [_text(value, metric if fact.metric != "facts" else None) for value in values]
     same = _is_same(paper.text, values, metric.match.abs or 0.0)
     # Settings are compared at every scale.
-    status = compared("measured", paper.text, same, context.at_paper_scale or not fact.is_measured)
+    status = compared(paper.text, same, context.at_paper_scale or not fact.is_measured)
     way = ways(paper.text, values) if fact.is_difference else ""
     about = {"runs": found.run, "status": status, "remark": found.remark, "direction": way}
     return replace(cell, measured=joined(texts, paper.text), **about)

@@ -1,7 +1,7 @@
 """Forest plots: effects with their intervals on one axis, as fractions of the reported effects or as measured."""
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from raretokens.evidence.intervals import Interval
+from raretokens.evidence.methods import WORDS
 from raretokens.evidence.verdict import Outcome, Verdict
 from raretokens.papers.claim import EffectKind
 from raretokens.report.figure_styles import STYLE
@@ -23,16 +24,10 @@ PLOT_STYLE = STYLE | {"svg.fonttype": "none", "font.family": "sans-serif", "font
 
 # Okabe and Ito's colours; marker shapes distinguish the verdicts in greyscale
 STYLES = {
-    "reproduced": ("#0072B2", "o"),
-    "contradicted": ("#D55E00", "X"),
-    "inconclusive": ("#6E6E6E", "D"),
-    "not testable": ("#B0B0B0", "v"),
-}
-BETTER = {
-    "better": "reproduced",
-    "worse": "contradicted",
-    "inconclusive": "inconclusive",
-    "not testable": "not testable",
+    Outcome.REPRODUCED: ("#0072B2", "o"),
+    Outcome.CONTRADICTED: ("#D55E00", "X"),
+    Outcome.INCONCLUSIVE: ("#6E6E6E", "D"),
+    Outcome.NOT_TESTABLE: ("#B0B0B0", "v"),
 }
 QUESTIONS: dict[str, tuple[str, ...]] = {  # heading -> prefixes of metrics; the first heading that fits counts
     "Rare tokens": ("ppl.rare", "uniq.rare", "rare_mass", "ppl_pointer.rare", "ppl_dynamic.rare"),
@@ -58,7 +53,7 @@ class Row(NamedTuple):
     label: str
     value: float
     interval: Interval | None
-    style: str  # key of STYLES
+    style: Outcome
 
 
 def question(metric: str) -> str:
@@ -141,7 +136,7 @@ def finish(axis: Axes, bottom: float, about: Axis) -> None:
     axis.spines["left"].set_visible(False)
 
 
-def legend(canvas: Canvas, used: set[str], names: dict[str, str], line: str) -> None:
+def legend(canvas: Canvas, used: set[Outcome], names: Mapping[Outcome, str], line: str) -> None:
     """Draw the legend of the verdicts that occur.
 
     Args:
@@ -190,7 +185,7 @@ def write_panels(panels: list[Panel], path: Path) -> None:
         canvas.get_layout_engine().set(rect=(0, 0.3 / canvas.get_figheight(), 1, 1 - 0.3 / canvas.get_figheight()))
         used = {row.style for panel in panels for _, row, _ in panel.rows if row}
         has_bias = any(bias is not None for panel in panels for *_, bias in panel.rows)
-        legend(canvas, used, {own: name for name, own in BETTER.items()}, BIAS if has_bias else "")
+        legend(canvas, used, WORDS, BIAS if has_bias else "")
         save(canvas, path)
 
 

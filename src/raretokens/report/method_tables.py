@@ -149,4 +149,4 @@ def _panels(own: list[Change]) -> list[forest.Panel]:
 
 def _row_of(change: Change) -> forest.Row:
     assert change.effect.value is not None
-    return forest.Row(change.run, change.effect.value, change.effect.main_interval, forest.BETTER[change.verdict])
+    return forest.Row(change.run, change.effect.value, change.effect.main_interval, change.outcome)

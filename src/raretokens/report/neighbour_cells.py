@@ -75,7 +75,7 @@ def _columns(
         cell, about = words[rank] if rank < len(words) else NOTHING, {"status": "not run", "reason": reason}
         token, _, group = near[rank] if rank < len(near) else ("", 0, "")
         if token:
-            about = {"status": compared(token, words, bare(word(token)) in known, at_paper_scale), "note": group}
+            about = {"status": compared(words, bare(word(token)) in known, at_paper_scale), "note": group}
         yield f"rank {rank + 1}", cell.text, word(token), {**about, "reported_cell": cell.key}
     semantic = {group.partition(":")[2]: cell for group, cell in paper.items() if group.startswith(SEMANTIC)}
     yield from _semantic_columns(semantic, run.ranks.get(query, []), reason, at_paper_scale)
@@ -93,9 +93,10 @@ def _semantic_columns(
     for number, name in enumerate(dict.fromkeys([*papers, *ranks]), 1):
         label, paper = papers.get(name, (name, NOTHING))
         rank = ranks.get(name, "")
-        about = {"status": compared(rank, paper.text, rank == paper.text, at_paper_scale), "reported_cell": paper.key}
+        about = {"status": compared(paper.text, rank == paper.text, at_paper_scale), "reported_cell": paper.key}
         if not rank:
-            about["reason"] = f"{name} is no single token of this vocabulary" if name in ranks else reason
+            absent = f"{name} is no single token of this vocabulary" if name in ranks else reason
+            about |= {"status": "not run", "reason": absent}
         yield f"semantic {number}", _pair(label, paper.text), _pair(name, rank), about
 
 

@@ -205,7 +205,7 @@ class Crossing:
             return "not reported"
         match = EXACT if self.row.data and not self.row.implied else self.metric.match
         is_same = match.allows(self.reported.value, self.value.mean)
-        return compared("measured", self.reported.text, is_same, self.context.at_paper_scale)
+        return compared(self.reported.text, is_same, self.context.at_paper_scale)
 
     def _reason(self) -> str:
         """Return why there is no number."""

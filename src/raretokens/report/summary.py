@@ -50,14 +50,7 @@ def summary(
         "verdicts": verdicts,
         "missing": [f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
         "runs": {task: list(part.names()) for task, part in scores.items()},
-        "headline": {run: _headline(part, run) for part in scores.values() for run in part.lines},
     }
-
-
-def _headline(scores: Scores, run: str) -> dict[str, float]:
-    """Return the headline numbers of a run by their short names."""
-    values = {short: scores.value(run, number.metric) for short, number in TASKS[scores.task].headline.items()}
-    return {short: float(f"{value.values[0]:.4g}") for short, value in values.items() if value}
 
 
 def _texts(scores: dict[str, Scores]) -> dict[str, dict[str, int]]:

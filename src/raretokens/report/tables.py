@@ -171,7 +171,7 @@ def to_markdown(table: Table, cells: list[Cell]) -> str:
     """Return title, grid, legend and remarks as Markdown."""
     grid = Grid.of(table, cells)
     lines = [f"**{table.paper} {table.place}: {table.title}**", ""]
-    lines += ["| | " + " | ".join(grid.columns) + " |", "|---|" + "---|" * len(grid.columns)]
+    lines += ["| | " + " | ".join(map(escaped, grid.columns)) + " |", "|---|" + "---|" * len(grid.columns)]
     for row, inside in grid.rows.items():
         lines.append(f"| {escaped(row)} | " + " | ".join(marked(cell, MARKS) for cell in inside) + " |")
     legend = NEIGHBOURS if table.neighbours else (TEXT if table.is_of_text else FACTS) if table.facts else LEGEND

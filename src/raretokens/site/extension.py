@@ -24,7 +24,6 @@ from raretokens.site.pages import Pages
 from raretokens.site.scale import Scale
 
 ROOT = Path(__file__).resolve().parents[3]
-BETTER = {"up": "higher", "down": "lower"}
 SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages in docs/results -> folder of the scale
 
 
@@ -97,7 +96,7 @@ def metrics_text(folder: Path) -> str:
     """Return all declared metrics as a Markdown table. `folder`: data/paper."""
     metrics = load_declarations(folder).metrics.items()
     rows = [
-        (f"`{path}`", escaped(metric.title), escaped(metric.unit), BETTER.get(metric.direction or "", ""))
+        (f"`{path}`", escaped(metric.title), escaped(metric.unit), metric.better)
         for path, metric in metrics
     ]
     return "\n".join([*table(("path", "title", "unit", "better"), rows), ""])

@@ -236,8 +236,7 @@ def order(cell: Cell) -> str:
 def _head_note(metric: Any, token: str) -> str:
     if metric is None:
         return ""
-    better = {"up": "higher is better", "down": "lower is better"}.get(metric.direction, "")
-    return "; ".join(filter(None, [f"{metric.title} ({metric.unit_of(token)})", better]))
+    return f"{metric.title} ({metric.unit_of(token)}); {metric.better} is better"
 
 
 NOT_METRICS = {"run", "update", "step", "family"}
