@@ -29,7 +29,6 @@ from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULA
 from raretokens.tools.export_architectures import ARCHITECTURES
 from raretokens.tools.trained_run import TrainedRun
 
-FORMATS = ("transformers", "ctranslate2")
 MIN_POSITIONS = 1024  # positions that are written; sinusoids have no last position
 SPECIAL_TOKENS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
 LICENCE = "apache-2.0"  # licence of this software, which wrote the weights
@@ -41,13 +40,13 @@ WORD_SPLITS = {
 }
 
 
-def export_run(run: TrainedRun, folder: Path, to: str = FORMATS[0]) -> None:
+def export_run(run: TrainedRun, folder: Path, to: str = "transformers") -> None:
     """Export a run to a folder.
 
     Args:
         run: the trained run.
         folder: a folder that is empty or does not exist.
-        to: one of FORMATS.
+        to: transformers or ctranslate2.
 
     Raises:
         UserError: if the folder is not empty, or the format has no such architecture.

@@ -60,8 +60,7 @@ def measure(arguments: argparse.Namespace) -> None:
         raise UserError("--frequencies: not allowed with --text or --sorted, which give the frequencies themselves")
     if arguments.compare and len(arguments.models) < 2:
         raise UserError("--compare: needs two models or more")
-    given = {name: getattr(arguments, name) for name in READING}
-    reading = {name: number for name, number in given.items() if number is not None}
+    reading = {name: given for name in READING if (given := getattr(arguments, name)) is not None}
     sets = read_similarity_sets(arguments.similarity)
     options = Options(
         texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading, arguments.compare

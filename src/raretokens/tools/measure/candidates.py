@@ -15,9 +15,8 @@ from raretokens.tools.measure.tokenizers import REPLACEMENT, Tokenizer, can_reac
 
 MAX_CANDIDATES = 1000  # per embedding in the list
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # byte fallback of SentencePiece
-RESERVED = re.compile(
-    r"<[|/]?[A-Za-z][\w ./:-]*\|?>|\[[A-Za-z_]+\d*\]|madeupword\d+"
-)  # such as [unused7], <extra_id_0>, <|fr|>
+# Such as <extra_id_0>, <|fr|>, [unused7]
+RESERVED = re.compile(r"<[|/]?[A-Za-z][\w ./:-]*\|?>|\[[A-Za-z_]+\d*\]|madeupword\d+")
 ARTEFACT = re.compile(
     r"[a-z][A-Z]"  # identifiers of programs
     r"|(.{1,4})\1{3}"  # repetitions

@@ -25,7 +25,6 @@ OUTPUT_NAMES = (
 )  # fmt: skip
 BIAS_NAMES = ("lm_head.bias", "embed_out.bias", "output_projection.bias", "predictions.bias")
 HEADS = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining")  # in class names
-BLOCK = 4096  # rows per block
 
 
 class Embeddings(NamedTuple):
@@ -134,9 +133,8 @@ def _times(shape: Sequence[int]) -> str:
 def _are_equal(one: StoredMatrix, other: StoredMatrix) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    starts = range(0, one.shape[0], BLOCK)
-    parts = (np.arange(start, min(start + BLOCK, one.shape[0])) for start in starts)
-    return all(np.array_equal(one.read(part), other.read(part), equal_nan=True) for part in parts)
+    pairs = zip(one.blocks(), other.blocks(), strict=True)
+    return all(np.array_equal(rows, others, equal_nan=True) for (_, rows), (_, others) in pairs)
 
 
 # The matrices by their names, if transformers cannot be used.

@@ -8,8 +8,7 @@ of its source file `common/binary.cpp`.
 import math
 import os
 import struct
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -44,7 +43,6 @@ MAX_TENSORS, MAX_NAME, MAX_AXES = 1_000_000, 10_000, 8
 class Reader:
     """A binary file that is read from its beginning. Raise UserError where it ends too early or contains something else."""
 
-    path: Path
     file: BinaryIO
 
     def numbers(self, form: str) -> tuple[Any, ...]:
@@ -54,7 +52,7 @@ class Reader:
     def read(self, length: int) -> bytes:
         found = self.file.read(length)
         if len(found) < length:
-            raise UserError(f"{self.path}: is cut off at byte {self.file.tell()}")
+            raise UserError(f"{self.file.name}: is cut off at byte {self.file.tell()}")
         return found
 
     def name(self, length: int) -> str:
@@ -70,19 +68,13 @@ class Reader:
         """Skip a tensor. Return the byte where it starts."""
         start = self.file.tell()
         if start + length > os.fstat(self.file.fileno()).st_size:
-            raise UserError(f"{self.path}: is cut off before byte {start + length}")
+            raise UserError(f"{self.file.name}: is cut off before byte {start + length}")
         self.file.seek(start + length)
         return start
 
     def check(self, is_right: bool) -> None:
         if not is_right:
-            raise UserError(f"{self.path}: contains no tensor where byte {self.file.tell()} should describe one")
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[Reader]:
-    with open(path, "rb") as file:
-        yield Reader(path, file)
+            raise UserError(f"{self.file.name}: contains no tensor where byte {self.file.tell()} should describe one")
 
 
 def is_engine_file(path: Path) -> bool:
@@ -105,7 +97,8 @@ def is_ctranslate2(head: bytes) -> bool:
 def read_ctranslate2(path: Path) -> FileContents:
     """Read the tensors of a model.bin. Int8 and int16 embeddings become floats by the scales beside them."""
     tensors: dict[str, StoredMatrix] = {}
-    with _open(path) as reader:
+    with open(path, "rb") as file:
+        reader = Reader(file)
         (version,) = reader.numbers("I")
         if version not in CTRANSLATE2_VERSIONS:
             raise UserError(f"{path}: version {version} of CTranslate2's binary form; allowed: 4 to 6")
@@ -152,7 +145,8 @@ def is_marian(head: bytes) -> bool:
 def read_marian(path: Path) -> FileContents:
     """Read the tensors of Marian's binary form. A quantised embedding becomes floats by the scale that follows its integers."""
     tensors: dict[str, StoredMatrix] = {}
-    with _open(path) as reader:
+    with open(path, "rb") as file:
+        reader = Reader(file)
         _, count = reader.numbers("2Q")
         headers = [reader.numbers("4Q") for _ in range(count)]  # bytes of the name, type, axes, bytes of the numbers
         names = [reader.name(header[0]) for header in headers]

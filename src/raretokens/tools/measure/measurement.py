@@ -22,7 +22,7 @@ from raretokens.tools.measure.embeddings import MATRIX, TIED
 from raretokens.tools.measure.frequencies import estimate_counts
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Notes, Report
-from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows, find_nonfinite_rows
+from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows
 from raretokens.tools.measure.texts import Texts, count_tokens, read_ids
 from raretokens.tools.measure.word_similarity import measure_similarity
 
@@ -70,10 +70,9 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
     counts, origin = _find_counts(model, options, notes)
     measurements = []
     for role, stored in model.embeddings.items():
-        wrong = find_nonfinite_rows(stored)
         has_counts = counts is not None and not model.is_foreign(role)
         known, rows, sets = counts if has_counts else None, stored.shape[0], options.similarity_sets
-        arrangement = arrange_rows(model, role, known, options.fractions, options.is_sorted, excluded=wrong)
+        arrangement = arrange_rows(model, role, known, options.fractions, options.is_sorted)
         one = measure_embedding(model, role, arrangement, report, sets, origin, options.has_intervals)
         if counts is not None and not has_counts:
             one.notes.append(f"{role} embedding: no frequencies, since it has a vocabulary of its own")
@@ -159,7 +158,8 @@ def measure_embedding(
     """
     stored, groups = model.embeddings[role], arrangement.groups
     streamed = OrderedRows(stored, arrangement.rows)
-    is_streamed = streaming.is_large(*stored.shape)
+    work = stored.shape[0] * stored.shape[1] ** 2
+    is_streamed = work > streaming.MAX_WORK
     matrix = streamed if is_streamed else streamed.in_memory()
     notes = Notes(report)
     if len(arrangement.excluded):
@@ -185,7 +185,7 @@ def measure_embedding(
     with notes.optional("figures"), np.errstate(all="ignore"):
         points = list(_figure_points(matrix, arrangement))
     bootstrap: Replicates = {}
-    if has_intervals and stored.shape[0] * stored.shape[1] ** 2 <= row_bootstrap.MAX_WORK:
+    if has_intervals and work <= row_bootstrap.MAX_WORK:
         report("intervals")
         with notes.optional("intervals of the geometry"), np.errstate(all="ignore"):
             bootstrap = row_bootstrap.row_replicates(matrix, groups, arrangement.vocabulary.tokens)

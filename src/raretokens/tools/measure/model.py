@@ -56,9 +56,7 @@ class Model:
     max_positions: int | None = None
     has_output_bias: bool | None = None  # None: the model has no known output embedding
     notes: list[str] = field(default_factory=list)  # assumptions, and matrices that are not measured
-    has_two_vocabularies: bool = (
-        False  # whether encoder and decoder have different vocabularies; the tokenizer is the encoder's
-    )
+    has_two_vocabularies: bool = False  # of encoder and decoder; the tokenizer is then the encoder's
     run: TrainedRun | None = None
     folder: Any = None  # temporary folders of the embedding
 

@@ -170,9 +170,8 @@ def check_causal(causal: CausalModel, max_positions: int | None) -> None:
     other[:, seen:] = (first[:, seen:] + 1 + causal.vocab_size // 3) % causal.vocab_size
     before, after = (causal.logits(ids, 0)[:, :seen].float() for ids in (first, other))
     moved, scale = float((before - after).abs().max()), float(before.abs().max())
-    if not moved <= scale * (
-        1e-4 if causal.dtype == torch.float32 else 0.03
-    ):  # rounding depends on the shape of a batch
+    rounding = 1e-4 if causal.dtype == torch.float32 else 0.03  # depends on the shape of a batch
+    if not moved <= scale * rounding:
         raise UserError(
             f"the model is not causal: changing later tokens moves the logits of earlier positions by up to {moved:.3g}"
         )

@@ -65,22 +65,14 @@ class Arrangement:
     is_foreign: bool  # whether the model's tokens are not those of this embedding
 
 
-def find_nonfinite_rows(stored: StoredMatrix) -> np.ndarray:
-    """Return the ids of the rows that contain NaN or Inf."""
-    starts = range(0, stored.shape[0], BLOCK)
-    parts = (np.arange(start, min(start + BLOCK, stored.shape[0])) for start in starts)
-    return np.concatenate([part[~np.isfinite(stored.read(part)).all(axis=1)] for part in parts])
-
-
 def arrange_rows(
     model: Model,
     role: str,
     counts: np.ndarray | None = None,
     fractions: list[float] | None = None,
     is_sorted: bool = False,
-    excluded: np.ndarray = np.empty(0, np.int64),  # noqa: B008
 ) -> Arrangement:
-    """Order the rows of one of the model's embeddings.
+    """Order the rows of one of the model's embeddings, without those that contain NaN or Inf.
 
     Args:
         model: the model.
@@ -88,9 +80,10 @@ def arrange_rows(
         counts: count of each id in a text. Default: the counts of the model's training text, if they are known.
         fractions: shares of the token types that are frequent, medium and rare. Default: the model's groups, else FRACTIONS.
         is_sorted: ids are sorted by falling frequency, so that groups are known without counts.
-        excluded: rows without a position.
     """
-    size, is_foreign = model.embeddings[role].shape[0], model.is_foreign(role)
+    stored, is_foreign = model.embeddings[role], model.is_foreign(role)
+    size = stored.shape[0]
+    excluded = np.concatenate([ids[~np.isfinite(rows).all(axis=1)] for ids, rows in stored.blocks()])
     has_tokens = (model.row_names is not None or model.tokenizer is not None) and not is_foreign
     tokens = [model.token(row) if has_tokens else None for row in range(size)]
     is_used = np.array([token is not None for token in tokens]) if has_tokens else np.ones(size, bool)

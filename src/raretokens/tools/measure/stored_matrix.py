@@ -13,11 +13,9 @@ from raretokens.errors import UserError
 
 DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
 DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-INTEGERS = {
-    "I8": np.dtype("<i1"),
-    "I16": np.dtype("<i2"),
-}  # of quantised matrices, which are readable with their scales
+INTEGERS = {"I8": np.dtype("<i1"), "I16": np.dtype("<i2")}  # of quantised matrices, which are readable with their scales
 STORED = DTYPES | INTEGERS
+BLOCK = 4096  # rows per block
 MAX_GAP = 8  # rows; smaller gaps between ids are read and discarded
 
 
@@ -61,6 +59,12 @@ class StoredMatrix:
                     raise UserError(f"{self.path}: ends before row {ids[-1]} of {self.name or 'the matrix'}")
                 parts.append(raw.reshape(-1, self.shape[1])[ids - ids[0]])
         return self._to_float(np.concatenate(parts), rows) if parts else np.empty((0, self.shape[1]), np.float32)
+
+    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the ids and the numbers of all rows, block by block."""
+        for start in range(0, self.shape[0], BLOCK):
+            ids = np.arange(start, min(start + BLOCK, self.shape[0]))
+            yield ids, self.read(ids)
 
     def _to_float(self, raw: np.ndarray, rows: np.ndarray) -> np.ndarray:
         if self.scales is not None:

@@ -31,11 +31,6 @@ class Sums(NamedTuple):
     gram: np.ndarray  # d x d
 
 
-def is_large(rows: int, width: int) -> bool:
-    """Whether an embedding is streamed."""
-    return rows * width**2 > MAX_WORK
-
-
 def max_partition_rows(width: int) -> int:
     """Return the number of rows that represent all rows in I(W)."""
     return PARTITION_ROWS * max(1, 4096**2 // width**2)

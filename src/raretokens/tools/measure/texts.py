@@ -74,8 +74,7 @@ def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Itera
             yield from _encode_whole(tokenizer, path)
         else:
             for lines in read_blocks(path):
-                rows = [[*row, line_end] for row in tokenizer.encode(lines)]
-                yield np.concatenate([np.array(row, np.int64) for row in rows])
+                yield _concatenate([[*row, line_end] for row in tokenizer.encode(lines)])
     except UnicodeDecodeError:
         raise UserError(_describe_encoding(path)) from None
 

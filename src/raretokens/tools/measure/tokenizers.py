@@ -213,15 +213,11 @@ def _read(kind: type, *arguments: Any) -> Tokenizer:
 def added_tokens(folder: Path) -> dict[str, int]:
     """Return the ids of the tokens in added_tokens.json and tokenizer_config.json."""
     found: dict[str, int] = {}
-    settings, given = (_dictionary(folder / name) for name in ("tokenizer_config.json", "added_tokens.json"))
+    settings, given = (dict(_entries(read_json(folder / name))) for name in ("tokenizer_config.json", "added_tokens.json"))
     for id, token in _entries(settings.get("added_tokens_decoder")):
         if isinstance(token, dict) and isinstance(token.get("content"), str) and id.isdigit():
             found[token["content"]] = int(id)
     return found | {token: id for token, id in given.items() if isinstance(id, int)}
-
-
-def _dictionary(path: Path) -> dict[str, Any]:
-    return dict(_entries(read_json(path)))
 
 
 def _entries(value: Any) -> Any:

@@ -185,9 +185,7 @@ class TransformersModel:
 
     def logits(self, ids: Tensor, first: int) -> Tensor:
         ids = ids.to(self.device)
-        mask = (
-            {"attention_mask": torch.ones_like(ids)} if self.takes_mask else {}
-        )  # otherwise <pad> in a text would be masked
+        mask = {"attention_mask": torch.ones_like(ids)} if self.takes_mask else {}  # else <pad> in a text would be masked
         return self.model(input_ids=ids, use_cache=False, **mask).logits[:, first:].float()
 
 
