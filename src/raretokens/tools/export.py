@@ -24,10 +24,12 @@ from raretokens.evaluation.score_files import flatten
 from raretokens.files import atomic_write, write_text
 from raretokens.models.decoder import Decoder
 from raretokens.models.registry import build, load_weights
+from raretokens.paths import PARAMETERS
 from raretokens.tokenization.subword_models import BPE, GPT2, SentencePiece
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
 from raretokens.tools.export_architectures import ARCHITECTURES
 from raretokens.tools.trained_run import TrainedRun
+from raretokens.yaml_files import parsed_yaml, read_yaml
 
 MIN_POSITIONS = 1024  # positions that are written; sinusoids have no last position
 SPECIAL_TOKENS = {"unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS], "pad_token": SPECIALS[PAD]}
@@ -197,12 +199,12 @@ def _card(run: TrainedRun, model_class: str, tokenizer: str) -> Iterator[str]:
 
 def _licences(run: TrainedRun) -> Iterator[str]:
     """Yield the licences of the archives that the corpus comes from. They are not recorded for a user's own text."""
-    parameters = yaml.safe_load((run.scale / "params.yaml").read_text(encoding="utf-8"))
+    parameters = read_yaml(run.scale / PARAMETERS)
     corpus = run.job("prepare", parameters["tokens"][run.run["tokens"]]["corpus"])["corpus"]
     for entry in sorted(resources.files("raretokens.corpora").joinpath("table").iterdir(), key=lambda one: one.name):
         source = entry.name.removesuffix(".yaml")
         if source.startswith(corpus) or corpus.startswith(source):
-            declared = yaml.safe_load(entry.read_text(encoding="utf-8"))
+            declared = parsed_yaml(entry.read_bytes(), entry.name)
             yield f"* {source}: {declared['licence']}. {declared.get('note', '')}".rstrip()
 
 
