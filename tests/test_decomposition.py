@@ -28,7 +28,7 @@ from raretokens.evaluation.decomposition import (
 )
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evidence.decomposition import decompositions, implied
-from raretokens.evidence.logit_bias import choose
+from raretokens.evidence.logit_bias import choose, curves_of
 from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.evidence.scores import AllScores
 from raretokens.models.registry import build, load_weights
@@ -194,7 +194,7 @@ def test_the_baseline_is_chosen_on_the_validation_text_to_a_thousandth(world, fo
     plain = {name: (one._replace(tilted=one.tilted[:, [zero]]), ids) for name, (one, ids) in cut.items()}
     for aim in (0.1, 0.3, 0.6):
         exact = decomposing.CONSTANTS.copy()
-        bias = choose(frontier, aim, "mean P(rare)", 1)
+        bias = choose(curves_of(frontier), aim, "mean P(rare)", 1)
         try:
             decomposing.CONSTANTS = np.array([bias.constant])
             rows = {name: decomposing.logit_bias(*one, groups, frequency, np.zeros(1))[0] for name, one in plain.items()}
@@ -202,8 +202,8 @@ def test_the_baseline_is_chosen_on_the_validation_text_to_a_thousandth(world, fo
             decomposing.CONSTANTS = exact
         assert rows["valid"]["mass"] == pytest.approx(aim, rel=1e-3)
         assert (bias.rare, bias.total) == pytest.approx((rows["test"]["rare"], rows["test"]["total"]), rel=1e-3)
-        assert choose(frontier, aim, "mean P(rare)", 2).valid_rare <= bias.valid_rare
-    assert choose(frontier, 1.1 * frontier.valid_mass.max(), "mean P(rare)", 1) is None
+        assert choose(curves_of(frontier), aim, "mean P(rare)", 2).valid_rare <= bias.valid_rare
+    assert choose(curves_of(frontier), 1.1 * frontier.valid_mass.max(), "mean P(rare)", 1) is None
 
 
 def _frontier(cut, groups, frequency) -> pd.DataFrame:
@@ -260,11 +260,11 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
         assert one.effects["auc.rare"].value == pytest.approx(0, abs=0.05)
     product = one.effects["ppl_within.rare"].value / one.effects["mass.rare"].value
     assert product == pytest.approx(one.effects["ppl.rare"].value, rel=1e-4)
-    same = [rival for rival in one.rivals if rival.parameters == 1 and rival.group == group]
-    assert [rival.equal for rival in same] == ["mean P(rare)", "total perplexity"]
-    for rival in same:
-        assert rival.constant == pytest.approx(2, abs=0.01) and rival.advantage == pytest.approx(1, rel=1e-3)
-    other = next(rival for rival in one.rivals if rival.group != group)
+    same = [baseline for baseline in one.baselines if baseline.parameters == 1 and baseline.group == group]
+    assert [baseline.equal for baseline in same] == ["mean P(rare)", "total perplexity"]
+    for baseline in same:
+        assert baseline.constant == pytest.approx(2, abs=0.01) and baseline.advantage == pytest.approx(1, rel=1e-3)
+    other = next(baseline for baseline in one.baselines if baseline.group != group)
     assert abs(other.advantage - 1) > 0.01, "the baseline with the constant on the other group is another one"
     assert one.own_share == pytest.approx(share, rel=1e-4)
     page, rows = to_markdown([one], [], "tiny"), to_csv([one]).splitlines()
@@ -272,7 +272,7 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
     assert sum("logit bias on the own group, 1 parameter" in row for row in rows) == 4 and len(rows) == 1 + 5 + 2 * (4 + 2)
 
 
-def test_what_printed_perplexities_imply():
+def test_what_reported_perplexities_imply():
     rows = {one.row: one for one in implied(load_declarations(Path("data/paper")))}
     agg, freeze = rows["AGG"], rows["Freeze (b)"]
     assert agg.others == pytest.approx(1.0035, abs=5e-5) and agg.others < agg.constant.low

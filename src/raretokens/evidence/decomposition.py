@@ -22,11 +22,11 @@ PARTS: dict[str, EffectKind] = {  # metric -> kind of effect; ppl.rare = ppl_wit
     "ppl.total": "ratio",
 }
 RARE_SHARE = 0.002  # share of test tokens that AGG calls rare (section 3.1)
-PRINTED = ("agg_table1", "agg_table2", "agg_table3")  # tables of AGG with perplexity by group on WikiText-103
+REPORTED = ("agg_table1", "agg_table2", "agg_table3")  # tables of AGG with perplexity by group on WikiText-103
 
 
 @dataclass(frozen=True)
-class Rival:
+class MeasuredBaseline:
     """The logit-bias baseline of a run: ratios to maximum likelihood, as geometric means over seeds."""
 
     group: Group  # that the constant acts on
@@ -47,32 +47,33 @@ class Decomposition:
     run: str
     objective: str
     effects: dict[str, Effect]  # by metric of PARTS
-    rivals: list[Rival]
+    baselines: list[MeasuredBaseline]
     own_share: float | None = None  # share of the types in the rare group of the objective, if it has one of its own
+
+    @property
+    def main_baseline(self) -> MeasuredBaseline | None:
+        """The baseline with one constant on rare types that has the mean P(rare) of the run."""
+        main = ("rare", "mean P(rare)", 1)
+        return next((one for one in self.baselines if (one.group, one.equal, one.parameters) == main), None)
 
 
 def decompositions(scores: AllScores) -> list[Decomposition]:
     """Return the decomposition of each run that, like its baseline, has one; repetitions are averaged."""
     part, found = scores[TASK], []
     for run in part.repetitions:
-        baseline = part.baseline_run(run)
-        comparisons = {metric: _comparison(run, baseline, metric, part) for metric in PARTS} if baseline else {}
-        if not comparisons or not comparisons["ppl_within.rare"].seed_effects:
+        mle = part.baseline_run(run)
+        seeds = part.seeds(run, "ppl_within.rare") & part.seeds(mle, "ppl_within.rare") if mle else None
+        if not seeds:
             continue
-        effects = {metric: comparison.effect for metric, comparison in comparisons.items()}
-        rivals = [rival(one, part) for one in baselines(run, part)]
+        shared = part.with_seeds([run, mle], seeds)  # for all metrics, so that the product of the parts is the whole
+        effects = {metric: Comparison.of_runs(kind, metric, run, mle, shared).effect for metric, kind in PARTS.items()}
+        measured = [measured_baseline(one, part) for one in baselines(run, part)]
         own = part.value(run, "own_group.share")
-        found.append(Decomposition(run, part.lines[run].objective, effects, rivals, own and own.mean))
+        found.append(Decomposition(run, part.lines[run].objective, effects, measured, own and own.mean))
     return found
 
 
-def _comparison(run: str, baseline: str, metric: str, scores: Scores) -> Comparison:
-    # All metrics are compared over the seeds of the decomposition, so that the product of the parts is the whole.
-    seeds = scores.seeds(run, "ppl_within.rare") & scores.seeds(baseline, "ppl_within.rare")
-    return Comparison.of_runs(PARTS[metric], metric, run, baseline, scores.with_seeds([run, baseline], seeds))
-
-
-def rival(one: Baseline, scores: Scores) -> Rival:
+def measured_baseline(one: Baseline, scores: Scores) -> MeasuredBaseline:
     """Return the logit-bias baseline of a run as means over seeds, and the run compared with it."""
     own = scores.value(one.run, "ppl.rare", one.biases)
     assert own is not None
@@ -80,7 +81,7 @@ def rival(one: Baseline, scores: Scores) -> Rival:
     interval, count = None, len(advantages)
     if count >= FEWEST_SEEDS:
         interval = t_interval(float(advantages.mean()), float(advantages.std(ddof=1)), count - 1, count)
-    return Rival(
+    return MeasuredBaseline(
         group=one.group,
         equal=one.equal,
         parameters=one.parameters,
@@ -113,7 +114,7 @@ def implied(declared: Declarations) -> list[Implied]:
     it is negligible there, c = 1 / ratio. Other targets cost 1 + (c - 1) s.
     """
     found, seen = [], set()
-    for table in PRINTED:
+    for table in REPORTED:
         reported = declared.reported(table)
         numbers = {
             row: [reported.mean(row, "PPL", group) for group in ("Rare", "Total")]

@@ -67,25 +67,26 @@ def baselines(run: str, scores: Scores) -> list[Baseline]:
     """Return the baselines of a run of a method, or [] if no seed of it has the scores that they need."""
     found = []
     for group, aims in AIMS.items():
+        known = [(name, seed, curves) for name, seed in _seeds(run, scores) if (curves := _curves(name, group, scores))]
         for (equal, metric), parameters in product(aims.items(), BIAS_PARAMETERS[group]):
-            biases = {}
-            for name, seed in _seeds(run, scores):
-                aim, frontier = scores.number(name, metric), _frontier(name, group, scores)
-                if aim is not None and frontier is not None and (bias := choose(frontier, aim, equal, parameters)):
-                    biases[seed] = bias
+            biases = {
+                seed: bias
+                for name, seed, curves in known
+                if (aim := scores.number(name, metric)) is not None and (bias := choose(curves, aim, equal, parameters))
+            }
             if biases:
                 found.append(Baseline(run, group, equal, parameters, biases))
     return found
 
 
-def _frontier(name: str, group: Group, scores: Scores) -> pd.DataFrame | None:
+def _curves(name: str, group: Group, scores: Scores) -> "list[Curve]":
     """Return the frontier of the maximum likelihood that a run is compared with, for a group that the constant acts on."""
     mle, share = scores.baseline_run(name), scores.number(name, "own_group.baseline_share")
     if mle is None or group == "own" and share is None:
-        return None
+        return []
     frontier = scores.frontier(mle, share if group == "own" else None)
     is_complete = frontier is not None and bool(frontier.notna().all(axis=None))
-    return frontier if is_complete else None  # a short text may have no target of a group
+    return curves_of(frontier) if is_complete else []  # a short text may have no target of a group
 
 
 def _seeds(run: str, scores: Scores) -> Iterator[tuple[str, int | None]]:
@@ -96,18 +97,18 @@ def _seeds(run: str, scores: Scores) -> Iterator[tuple[str, int | None]]:
             yield name, seed
 
 
-def choose(frontier: pd.DataFrame, aim: float, equal: Equal, parameters: int) -> Bias | None:
+def choose(frontier: "list[Curve]", aim: float, equal: Equal, parameters: int) -> Bias | None:
     """Return the bias that reaches an aim on the validation text with the lowest perplexity of rare targets there.
 
     Args:
-        frontier: Columns slope, constant, and perplexities of both texts.
+        frontier: A curve for each slope.
         aim: Mean P(rare), or total perplexity, of the validation text.
         equal: What the aim is.
         parameters: 1 for slope 0, 2 for any slope of the frontier.
     Returns:
         None if no bias of the frontier reaches the aim. If all cost more than a total perplexity, the cheapest bias.
     """
-    curves = [_Curve(float(slope), rows) for slope, rows in frontier.groupby("slope") if parameters == 2 or slope == 0]
+    curves = [curve for curve in frontier if parameters == 2 or curve.slope == 0]
     found = [bias for curve in curves if (bias := curve.reaching(aim, equal))]
     if found:
         return min(found, key=lambda bias: bias.valid_rare)
@@ -116,7 +117,12 @@ def choose(frontier: pd.DataFrame, aim: float, equal: Equal, parameters: int) ->
     return None
 
 
-class _Curve:
+def curves_of(frontier: pd.DataFrame) -> "list[Curve]":
+    """Return the curves of a frontier, which has the columns slope, constant, and perplexities of both texts."""
+    return [Curve(float(slope), rows) for slope, rows in frontier.groupby("slope")]
+
+
+class Curve:
     """The biases of one slope, with splines of all numbers over the constant."""
 
     def __init__(self, slope: float, rows: pd.DataFrame) -> None:
@@ -152,8 +158,7 @@ def frontier_points(frontier: pd.DataFrame, parameters: int) -> tuple[np.ndarray
     The total rises from left to right. With two parameters, the validation text chooses the slope for each total perplexity.
     """
     mle = frontier[(frontier.slope == 0) & (frontier.constant == 0)].iloc[0]
-    aims = mle.valid_total * np.geomspace(1.0001, 1.12, 60)
-    found = [bias for aim in aims if (bias := choose(frontier, aim, "total perplexity", parameters))]
-    return np.array([bias.total for bias in found]) / mle.test_total, np.array(
-        [bias.rare for bias in found]
-    ) / mle.test_rare
+    curves, aims = curves_of(frontier), mle.valid_total * np.geomspace(1.0001, 1.12, 60)
+    found = [bias for aim in aims if (bias := choose(curves, aim, "total perplexity", parameters))]
+    total, rare = np.array([(bias.total, bias.rare) for bias in found]).reshape(-1, 2).T
+    return total / mle.test_total, rare / mle.test_rare

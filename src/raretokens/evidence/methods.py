@@ -10,7 +10,7 @@ from statistics import geometric_mean
 from typing import Literal
 
 from raretokens.evidence.comparison import Comparison, Effect
-from raretokens.evidence.decomposition import Rival, rival
+from raretokens.evidence.decomposition import MeasuredBaseline, measured_baseline
 from raretokens.evidence.logit_bias import baselines
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Outcome, decide, unmet
@@ -40,7 +40,7 @@ class Change:
     effect: Effect
     outcome: Outcome  # of the expectation that the method improves the metric
     logit_bias: float | None  # ratio of the logit-bias baseline, or an upper bound on it; rare-token perplexity only
-    rival: Rival | None = None  # the measured baseline; without it, logit_bias is a bound
+    measured_baseline: MeasuredBaseline | None = None  # without it, logit_bias is a bound
 
     @property
     def verdict(self) -> str:
@@ -70,9 +70,9 @@ class Change:
         value = self.effect.value
         if self.logit_bias is None or value is None:
             return None
-        if self.rival is None:
+        if self.measured_baseline is None:
             return "not better" if self.logit_bias <= value else "inconclusive"
-        ends = self.rival.interval
+        ends = self.measured_baseline.interval
         if ends is None or ends.low <= 1 <= ends.high:
             return "inconclusive"
         return "better" if ends.high < 1 else "not better"
@@ -113,18 +113,18 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
             effect=comparison.effect,
             outcome=decide(comparison, shown.better, (neutral, neutral), obstacle)[0],
             logit_bias=bias,
-            rival=measured,
+            measured_baseline=measured,
         )
 
 
-def _logit_bias(run: str, baseline: str, scores: Scores) -> tuple[float | None, Rival | None]:
+def _logit_bias(run: str, baseline: str, scores: Scores) -> tuple[float | None, MeasuredBaseline | None]:
     """Return the rare-token ratio of the logit-bias baseline with the measured baseline, or an upper bound with None.
 
     The measured baseline has one constant and the mean P(rare) of the run.
     """
     for one in baselines(run, scores):
         if one.group == "rare" and one.equal == "mean P(rare)" and one.parameters == 1:
-            found = rival(one, scores)
+            found = measured_baseline(one, scores)
             return found.rare, found
     return logit_bias_bound(run, baseline, scores), None
 

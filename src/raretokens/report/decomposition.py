@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 
 from raretokens import csv_files
 from raretokens.evidence.comparison import Effect, Interval
-from raretokens.evidence.decomposition import TASK, Decomposition, Implied, Rival
+from raretokens.evidence.decomposition import TASK, Decomposition, Implied, MeasuredBaseline
 from raretokens.evidence.logit_bias import frontier_points
 from raretokens.evidence.scores import AllScores
 from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, interval_text, number_text, table
@@ -65,26 +65,27 @@ def to_csv(found: list[Decomposition]) -> str:
         of_run = {"run": one.run, "objective": one.objective, "seeds": seeds}
         for metric, effect in one.effects.items():
             rows.append(of_run | {"number": metric} | {name: show(effect) for name, show in EFFECT_COLUMNS.items()})
-        for rival in one.rivals:
-            place = "logit bias" if rival.group == "rare" else "logit bias on the own group"
-            name = f"{place}, {rival.parameters} parameter{'s' * (rival.parameters - 1)}, equal {rival.equal}"
-            slope = number_text(rival.slope) if rival.parameters > 1 else ""
-            bias = {"slope": slope, "constant": number_text(rival.constant)}
-            rows.append(of_run | {"number": name, "measured": number_text(rival.rare), "total": number_text(rival.total)} | bias)
-            low, high = map(number_text, rival.interval or (None, None))
+        for baseline in one.baselines:
+            place = "logit bias" if baseline.group == "rare" else "logit bias on the own group"
+            name = f"{place}, {baseline.parameters} parameter{'s' * (baseline.parameters - 1)}, equal {baseline.equal}"
+            slope = number_text(baseline.slope) if baseline.parameters > 1 else ""
+            bias = {"slope": slope, "constant": number_text(baseline.constant)}
+            numbers = {"measured": number_text(baseline.rare), "total": number_text(baseline.total)}
+            rows.append(of_run | {"number": name} | numbers | bias)
+            low, high = map(number_text, baseline.interval or (None, None))
             ends = {"seeds_low": low, "seeds_high": high}
-            rows.append(of_run | {"number": f"run / ({name})", "measured": number_text(rival.advantage)} | ends)
+            rows.append(of_run | {"number": f"run / ({name})", "measured": number_text(baseline.advantage)} | ends)
     return csv_files.to_csv(([row.get(name, "") for name in head] for row in rows), head)
 
 
-def to_markdown(found: list[Decomposition], printed: list[Implied], scale: str) -> str:
+def to_markdown(found: list[Decomposition], reported: list[Implied], scale: str) -> str:
     """Return the page."""
     lines = [f"# What lowers rare-token perplexity at the {scale} scale?", "", ABOUT]
     if found:
         lines += _measured(found)
     else:
         lines += ["No run of this scale has these numbers."]
-    lines += ["", "## The papers", "", IMPLIED, *_implied(printed)]
+    lines += ["", "## The papers", "", IMPLIED, *_implied(reported)]
     return "\n".join([*lines, ""])
 
 
@@ -99,8 +100,8 @@ def _measured(found: list[Decomposition]) -> list[str]:
     lines += ["", "## The logit-bias baseline", "", BASELINE]
     head = ["run", "matched on", "parameters", "slope", "rare: run", "rare: baseline", "total: run", "total: baseline"]
     head += ["rare: run / baseline"]
-    lines += table(head, [row for one in found for row in _rivals(one)])
-    if own := [row for one in found for row in _own_rivals(one)]:
+    lines += table(head, [row for one in found for row in _baselines(one)])
+    if own := [row for one in found for row in _own_baselines(one)]:
         head = ["run", "types in the group", "matched on", *head[4:]]
         lines += ["", "## The logit-bias baseline on the rare group of AGG", "", OWN, *table(head, own)]
     return lines
@@ -110,14 +111,8 @@ def _answer(found: list[Decomposition]) -> Iterator[str]:
     """Yield two list items that answer the title: in which runs perplexity is higher or lower than that of something else."""
     within = {one.run: one.effects["ppl_within.rare"].main_interval for one in found}
     yield "* **Perplexity within the rare group**, compared with maximum likelihood, is " + _sides(within)
-    rivals = {
-        one.run: rival.interval
-        for one in found
-        for rival in one.rivals
-        if (rival.group, rival.equal, rival.parameters) == ("rare", "mean P(rare)", 1)
-    }
-    if rivals:
-        yield "* **Rare-token perplexity**, compared with the logit-bias baseline at the same mean P(rare), is " + _sides(rivals)
+    if versus := {one.run: baseline.interval for one in found if (baseline := one.main_baseline)}:
+        yield "* **Rare-token perplexity**, compared with the logit-bias baseline at the same mean P(rare), is " + _sides(versus)
 
 
 def _sides(intervals: dict[str, Interval | None]) -> str:
@@ -149,9 +144,8 @@ def in_words(one: Decomposition) -> str:
     mass, within = (_factor(one.effects[metric]) for metric in ("mass.rare", "ppl_within.rare"))
     text = f"It multiplies P(rare), the total probability of rare tokens, by {mass}. "
     text += f"It multiplies the perplexity within the rare group by {within}."
-    for rival in one.rivals:
-        if (rival.group, rival.equal, rival.parameters) == ("rare", "mean P(rare)", 1):
-            text += f" The logit-bias baseline reaches {change_text('ratio', rival.rare)} with the same mean P(rare)."
+    if baseline := one.main_baseline:
+        text += f" The logit-bias baseline reaches {change_text('ratio', baseline.rare)} with the same mean P(rare)."
     return text
 
 
@@ -161,34 +155,35 @@ def _factor(effect: Effect) -> str:
     return f"{number_text(effect.value, 3)}{ends}"
 
 
-def _rivals(one: Decomposition) -> Iterator[list[str]]:
-    for rival in one.rivals:
-        if rival.group == "rare":
-            slope = f"{rival.slope:.2f}".replace("-0.00", "0.00") if rival.parameters > 1 else ""
-            yield [f"`{one.run}`", rival.equal, str(rival.parameters), slope, *_compared(one, rival)]
+def _baselines(one: Decomposition) -> Iterator[list[str]]:
+    for baseline in one.baselines:
+        if baseline.group == "rare":
+            slope = f"{baseline.slope:.2f}".replace("-0.00", "0.00") if baseline.parameters > 1 else ""
+            yield [f"`{one.run}`", baseline.equal, str(baseline.parameters), slope, *_compared(one, baseline)]
 
 
-def _own_rivals(one: Decomposition) -> Iterator[list[str]]:
+def _own_baselines(one: Decomposition) -> Iterator[list[str]]:
     share = "" if one.own_share is None else f"{100 * one.own_share:.1f} %"
-    return ([f"`{one.run}`", share, rival.equal, *_compared(one, rival)] for rival in one.rivals if rival.group == "own")
+    own = (baseline for baseline in one.baselines if baseline.group == "own")
+    return ([f"`{one.run}`", share, baseline.equal, *_compared(one, baseline)] for baseline in own)
 
 
-def _compared(one: Decomposition, rival: Rival) -> list[str]:
+def _compared(one: Decomposition, baseline: MeasuredBaseline) -> list[str]:
     """Return rare-token and total perplexity of a run and of its baseline, and the ratio of the two rare-token perplexities."""
     own = [effect_text("ratio", one.effects[metric].value) for metric in ("ppl.rare", "ppl.total")]
-    rare, total = (effect_text("ratio", number) for number in (rival.rare, rival.total))
-    advantage = _with_interval(effect_text("ratio", rival.advantage), interval_text("ratio", rival.interval))
+    rare, total = (effect_text("ratio", number) for number in (baseline.rare, baseline.total))
+    advantage = _with_interval(effect_text("ratio", baseline.advantage), interval_text("ratio", baseline.interval))
     return [own[0], rare, own[1], total, advantage]
 
 
-def _implied(printed: list[Implied]) -> list[str]:
+def _implied(reported: list[Implied]) -> list[str]:
     head = ["method", "source", "perplexity of rare targets", "total perplexity", "other targets"]
     head += ["other targets under a constant"]
     rows = [
         [one.row, one.table.upper().replace("_TABLE", " table "),
          *(effect_text("ratio", value) for value in (one.rare, one.total)),
          f"x {one.others:.4f}", f"x {one.constant.low:.4f} to {one.constant.high:.4f}"]
-        for one in printed
+        for one in reported
     ]  # fmt: skip
     return table(head, rows)
 

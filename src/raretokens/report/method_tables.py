@@ -123,7 +123,7 @@ def _list(of_run: list[Change]) -> list[str]:
     for one in of_run:
         if versus := one.compared_with_bias:
             own, bias = (effect_text(one.effect.kind, number) for number in (one.effect.value, one.logit_bias))
-            lower = "" if one.rival else " or lower"
+            lower = "" if one.measured_baseline else " or lower"
             text = f"Rare-token perplexity is {own}. The logit-bias baseline reaches {bias}{lower}. {VERSUS[versus]}"
             lines.append(f"    * {text}")
     return lines
