@@ -9,7 +9,7 @@ A method may have a rare group of its own, as AGG has. Another baseline then add
 without a slope. Its P(rare) is the mean probability of that group.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -56,18 +56,19 @@ class Baseline:
 
     def ratios(self, scores: Scores, kind: Literal["rare", "total"]) -> dict[int | None, float]:
         """Return seed -> perplexity of the test text, divided by that of maximum likelihood."""
-        found = {}
-        for name, seed in _seeds(self.run, scores):
-            if seed in self.biases and (mle := scores.baseline_run(name)):
-                found[seed] = getattr(self.biases[seed], kind) / scores.number(mle, f"ppl.{kind}")
-        return found
+        return {
+            seed: getattr(self.biases[seed], kind) / scores.number(mle, f"ppl.{kind}")
+            for _, seed, mle in shared_seeds(self.run, scores)
+            if seed in self.biases
+        }
 
 
 def baselines(run: str, scores: Scores) -> list[Baseline]:
     """Return the baselines of a run of a method, or [] if no seed of it has the scores that they need."""
     found = []
     for group, aims in AIMS.items():
-        known = [(name, seed, curves) for name, seed in _seeds(run, scores) if (curves := _curves(name, group, scores))]
+        shared = shared_seeds(run, scores)
+        known = [(name, seed, curves) for name, seed, mle in shared if (curves := _curves(name, mle, group, scores))]
         for (equal, metric), parameters in product(aims.items(), BIAS_PARAMETERS[group]):
             biases = {
                 seed: bias
@@ -79,22 +80,22 @@ def baselines(run: str, scores: Scores) -> list[Baseline]:
     return found
 
 
-def _curves(name: str, group: Group, scores: Scores) -> "list[Curve]":
+def _curves(name: str, mle: str, group: Group, scores: Scores) -> "list[Curve]":
     """Return the frontier of the maximum likelihood that a run is compared with, for a group that the constant acts on."""
-    mle, share = scores.baseline_run(name), scores.number(name, "own_group.baseline_share")
-    if mle is None or group == "own" and share is None:
+    share = scores.number(name, "own_group.baseline_share")
+    if group == "own" and share is None:
         return []
     frontier = scores.frontier(mle, share if group == "own" else None)
     is_complete = frontier is not None and bool(frontier.notna().all(axis=None))
     return curves_of(frontier) if is_complete else []  # a short text may have no target of a group
 
 
-def _seeds(run: str, scores: Scores) -> Iterator[tuple[str, int | None]]:
-    """Yield each repetition of a run whose seed maximum likelihood has too, and the seed."""
+def shared_seeds(run: str, scores: Scores) -> Iterator[tuple[str, int, str]]:
+    """Yield each repetition of a run whose seed maximum likelihood has too, the seed, and the run of maximum likelihood."""
     for name in scores.repeats(run):
         seed, mle = scores.lines[name].seed, scores.baseline_run(name)
         if mle and scores.lines[mle].seed == seed:
-            yield name, seed
+            yield name, seed, mle
 
 
 def choose(frontier: "list[Curve]", aim: float, equal: Equal, parameters: int) -> Bias | None:
@@ -128,25 +129,30 @@ class Curve:
     def __init__(self, slope: float, rows: pd.DataFrame) -> None:
         self.slope, self.constants = slope, rows.constant.to_numpy(float)
         columns = rows.drop(columns=["slope", "constant"])
-        self.logs = {name: CubicSpline(self.constants, np.log(columns[name].to_numpy(float))) for name in columns}
+        self.columns, self.logs = list(columns), CubicSpline(self.constants, np.log(columns.to_numpy(float)))
         index, last = int(columns.valid_total.to_numpy().argmin()), len(self.constants) - 1
         around = self.constants[max(index - 1, 0)], self.constants[min(index + 1, last)]
-        self.cheapest = float(minimize_scalar(self.logs["valid_total"], bounds=around, method="bounded").x)
-        self.lowest = float(np.exp(self.logs["valid_total"](self.cheapest)))
+        self.cheapest = float(minimize_scalar(self._log("valid_total"), bounds=around, method="bounded").x)
+        self.lowest = float(np.exp(self._log("valid_total")(self.cheapest)))
+
+    def _log(self, column: str) -> Callable[[float], float]:
+        """Return the logarithm of a column as a function of the constant."""
+        index = self.columns.index(column)
+        return lambda constant: float(self.logs(constant)[index])
 
     def reaching(self, aim: float, equal: Equal) -> Bias | None:
         """Return the bias that reaches the aim, or None. Of two constants with the same total the larger counts."""
-        log, start = self.logs[COLUMNS[equal]], self.constants[0] if equal == "mean P(rare)" else self.cheapest
-        if not float(log(start)) < np.log(aim) < float(log(self.constants[-1])):
+        log, start = self._log(COLUMNS[equal]), self.constants[0] if equal == "mean P(rare)" else self.cheapest
+        if not log(start) < np.log(aim) < log(self.constants[-1]):
             return None
-        return self._bias(brentq(lambda at: float(log(at)) - np.log(aim), start, self.constants[-1]))
+        return self._bias(brentq(lambda at: log(at) - np.log(aim), start, self.constants[-1]))
 
     def at_lowest(self) -> Bias:
         """Return the bias with the lowest total perplexity."""
         return self._bias(self.cheapest)
 
     def _bias(self, constant: float) -> Bias:
-        at = {name: float(np.exp(log(constant))) for name, log in self.logs.items()}
+        at = dict(zip(self.columns, map(float, np.exp(self.logs(constant))), strict=True))
         return Bias(
             self.slope, float(constant), at["valid_rare"], *(at[f"test_{kind}"] for kind in ("freq", "med", "rare", "total"))
         )

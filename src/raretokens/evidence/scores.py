@@ -262,7 +262,7 @@ class Scores:
     def points(self, name: str) -> pd.DataFrame:
         """Return series, group, x and y of each point of a run, as text. Empty if there is no file."""
         if name not in self.series:
-            path = self.points_file(name)
+            path = self.folder / f"{name}.csv"
             exists = path.is_file() and self.read(name) is not None
             self.series[name] = csv_files.read_csv(path) if exists else pd.DataFrame(columns=POINTS, dtype=str)
         return self.series[name]
@@ -274,9 +274,6 @@ class Scores:
             own = (points.series == series) & ((points.group == group) | (not group))
             self.curves[name, metric] = tuple(points.loc[own, axis].to_numpy(float) for axis in ("x", "y"))
         return self.curves[name, metric]
-
-    def points_file(self, name: str) -> Path:
-        return self.folder / f"{name}.csv"
 
 
 class AllScores(dict[str, Scores]):

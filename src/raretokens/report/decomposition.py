@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from raretokens import csv_files
 from raretokens.evidence.comparison import Effect, Interval
 from raretokens.evidence.decomposition import TASK, Decomposition, Implied, MeasuredBaseline
-from raretokens.evidence.logit_bias import frontier_points
+from raretokens.evidence.logit_bias import frontier_points, shared_seeds
 from raretokens.evidence.scores import AllScores
 from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, interval_text, number_text, table
 from raretokens.report.figures import save
@@ -223,8 +223,7 @@ def write_chart(found: list[Decomposition], scores: AllScores, path: Path) -> No
 def _points(run: str, scores: AllScores) -> Iterator[tuple[float, float]]:
     """Yield total and rare-token perplexity of each seed of a run, divided by those of maximum likelihood."""
     part = scores[TASK]
-    for name in part.repeats(run):
-        mle = part.baseline_run(name)
-        if mle and part.lines[mle].seed == part.lines[name].seed and part.number(name, "ppl_within.rare") is not None:
+    for name, _, mle in shared_seeds(run, part):
+        if part.number(name, "ppl_within.rare") is not None:
             total, rare = (part.number(name, f"ppl.{kind}") / part.number(mle, f"ppl.{kind}") for kind in ("total", "rare"))
             yield total, rare
