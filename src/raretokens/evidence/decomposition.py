@@ -8,7 +8,7 @@ import numpy as np
 
 from raretokens.evidence.comparison import Comparison, Effect
 from raretokens.evidence.intervals import FEWEST_SEEDS, Interval, t_interval
-from raretokens.evidence.logit_bias import Baseline, Equal, Group, baselines
+from raretokens.evidence.logit_bias import MAIN, Baseline, Equal, Group, baselines
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.papers.claim import EffectKind
 from raretokens.papers.declarations import Declarations
@@ -53,8 +53,7 @@ class Decomposition:
     @property
     def main_baseline(self) -> MeasuredBaseline | None:
         """The baseline with one constant on rare types that has the mean P(rare) of the run."""
-        main = ("rare", "mean P(rare)", 1)
-        return next((one for one in self.baselines if (one.group, one.equal, one.parameters) == main), None)
+        return next((one for one in self.baselines if (one.group, one.equal, one.parameters) == MAIN), None)
 
 
 def decompositions(scores: AllScores) -> list[Decomposition]:

@@ -27,6 +27,7 @@ AIMS: dict[Group, dict[Equal, str]] = {  # group that the constant acts on -> me
     "rare": {"mean P(rare)": "valid_rare_mass.total", "total perplexity": "valid_ppl.total"},
     "own": {"mean P(rare)": "own_group.valid_mass", "total perplexity": "valid_ppl.total"},
 }
+MAIN: tuple[Group, Equal, int] = ("rare", "mean P(rare)", 1)  # the baseline that findings name: group, equal, parameters
 BIAS_PARAMETERS: dict[Group, tuple[int, ...]] = {"rare": (1, 2), "own": (1,)}
 COLUMNS: dict[Equal, str] = {"mean P(rare)": "valid_mass", "total perplexity": "valid_total"}
 

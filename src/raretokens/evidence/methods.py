@@ -11,7 +11,7 @@ from typing import Literal
 
 from raretokens.evidence.comparison import Comparison, Effect
 from raretokens.evidence.decomposition import MeasuredBaseline, measured_baseline
-from raretokens.evidence.logit_bias import baselines
+from raretokens.evidence.logit_bias import MAIN, baselines
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Outcome, decide, unmet
 from raretokens.papers.declarations import Declarations
@@ -123,7 +123,7 @@ def _logit_bias(run: str, baseline: str, scores: Scores) -> tuple[float | None, 
     The measured baseline has one constant and the mean P(rare) of the run.
     """
     for one in baselines(run, scores):
-        if one.group == "rare" and one.equal == "mean P(rare)" and one.parameters == 1:
+        if (one.group, one.equal, one.parameters) == MAIN:
             found = measured_baseline(one, scores)
             return found.rare, found
     return logit_bias_bound(run, baseline, scores), None
