@@ -26,7 +26,7 @@ from raretokens.errors import UserError
 from raretokens.models.registry import build as build_model
 from raretokens.models.registry import flops_per_token
 from raretokens.objectives.building import build
-from raretokens.pipeline.machine.cards import peak_flops
+from raretokens.pipeline.machine.cards import find_card
 from raretokens.training.batches import PreparedSteps
 from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution
@@ -141,7 +141,7 @@ def compare(
             new = apart(__file__, method, size, own.tokens_per_step, precision, device, updates)
             if "tokens" not in best.get(method, {}) or new.get("tokens", 0) > best[method]["tokens"]:
                 best[method] = new
-    card = peak_flops(machine(device)) if device == "cuda" else None
+    card = find_card(machine(device)) if device == "cuda" else None
     plain = best.get("plain", {}).get("tokens")
     rows = []
     for method, values in best.items():
@@ -150,7 +150,7 @@ def compare(
         if "error" not in values:
             row |= {"tokens_per_second": round(values["tokens"]), "MB": round(values["bytes"] / 1e6)}
             row |= {"speed_to_plain": f"{values['tokens'] / plain:.3f}" if plain else ""}
-            row |= {"utilisation": f"{values['flops'] / card:.3f}" if card else ""}
+            row |= {"utilisation": f"{values['flops'] / card.flops:.3f}" if card else ""}
             row |= {"matmul_share": f"{values['flops'] / values['matmul']:.3f}"}
         rows.append(row | {"note": values.get("error", ""), "machine": processor(device)})
         print(rows[-1], flush=True)

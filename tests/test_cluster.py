@@ -15,9 +15,9 @@ from tiny import slurm, world
 from raretokens.errors import UserError
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline import cluster
+from raretokens.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
 from raretokens.pipeline.config import load
 from raretokens.pipeline.machine.settings import Cluster
-from raretokens.pipeline.targets import SHARED_STAGES, first_seeds, main_runs, run_targets
 
 ROOT = Path(__file__).parents[1]
 RUNS = {"lm": ("mle", "agg"), "nmt": ("base-mle",)}

@@ -72,7 +72,7 @@ def paper(task: str, name: str, precision: str | None = None, processes: int = 1
 
 def test_float32_runs_are_planned_with_the_float32_peak():
     one = paper("lm", "lm6-mle", "float32")
-    counts, number, _ = duration.counted(duration._key(one.job, one.text.rows, one.step.micro_batch, "cuda", 1))
+    counts, number, _ = duration.counted(duration._key(one.job, one.text.rows, one.micro_batch, "cuda", 1))
     assert {item.type for item in counts if item.kind == "product"} == {"float32"} and number == 1
     least = flops(counts, ("product",)) / (duration.PRODUCTS * 67e12)
     assert least <= one.seconds(H100)["product"] < 1.3 * least
@@ -102,8 +102,8 @@ def test_translation_is_planned_in_micro_batches_of_one_bucket(tmp_path):
     (tmp_path / "data/scratch").mkdir(parents=True)
     (tmp_path / "data/scratch/machine.yaml").write_text("micro_batch: 4096\n")
     one = paper("nmt", "base-mle")
-    batches = duration.random_batches(one.job, one.text.rows, one.step.micro_batch)
-    assert one.step.micro_batch == 4096 and len(batches) >= 16
+    batches = duration.random_batches(one.job, one.text.rows, one.micro_batch)
+    assert one.micro_batch == 4096 and len(batches) >= 16
     assert all(batch.targets.numel() <= 4096 for batch in batches)
 
 

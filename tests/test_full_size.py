@@ -41,9 +41,9 @@ def test_the_six_layer_model_trains_within_its_planned_memory(objective, tmp_pat
     parameters = checked(schema(), {**SHEET, "runs": {"lm": {"one": line}, "nmt": {}}}, "params.yaml")
     threads = 1  # more make the heap's peak vary
     done = trial.attempt(ROOT, threads, planned(parameters, "lm", "one", 256))
-    assert done.parameters == 41_574_400
-    assert done.loss_2 < done.loss_1 and math.isfinite(done.evaluation)
-    assert done.peak_mb == pytest.approx(done.planned_mb, rel=0.25)
+    assert done["parameters"] == 41_574_400
+    assert done["loss_2"] < done["loss_1"] and math.isfinite(done["evaluation"])
+    assert done["peak_mb"] == pytest.approx(done["planned_mb"], rel=0.25)
 
 
 @pytest.fixture(scope="module")

@@ -79,15 +79,15 @@ def test_what_fits_is_not_refused_and_advice_that_is_followed_helps(paper):
     Path("data/scratch").mkdir(parents=True)
     Path("data/scratch/machine.yaml").write_text(f"micro_batch: {micro}\n")
     one = planned(paper, "lm", "gpt2m-agg")
-    assert one.step.device_bytes <= 24e9
+    assert one.device_bytes <= 24e9
     (line,) = refusal.shortfalls(one, replace(PLENTY, device=4e9))
     assert line.endswith("no micro_batch is small enough, take another GPU or machine")
 
 
 def test_what_is_not_known_is_said_and_not_refused(paper):
     one = planned(paper, "lm", "gpt2m-agg")
-    unknown = replace(one.step.forward, fixed=math.nan, per_sequence=math.nan)
-    one = replace(one, step=replace(one.step, forward=unknown))
+    unknown = replace(one.forward, fixed=math.nan, per_sequence=math.nan)
+    one = replace(one, forward=unknown)
     assert list(refusal.shortfalls(one, replace(PLENTY, device=4e9))) == []
     assert table.row(one, card("h200"), 0.4)["fits"] == "unknown"
 
@@ -178,11 +178,11 @@ def test_the_copy_in_dvc_s_cache_is_counted_where_it_is_on_the_disk_of_outputs(p
     assert list(refusal.shortfalls(one, both)) == []
     assert len(list(refusal.shortfalls(one, replace(both, disk=both.disk - 1e9)))) == 1
     monkeypatch.chdir(tmp_path)
-    assert refusal.cache() == Path(".dvc/cache") and refusal.copies(Path("data/runs"), refusal.cache()) == 2
+    assert refusal.cache() == Path(".dvc/cache") and refusal.copies() == 2
     Path(".dvc").mkdir()
     Path(".dvc/config").write_text("[core]\n    analytics = false\n[cache]\n    dir = ../here\n")
     Path(".dvc/config.local").write_text("[cache]\n    dir = /proc\n")
-    assert refusal.cache() == Path("/proc") and refusal.copies(Path("data/runs"), refusal.cache()) == 1
+    assert refusal.cache() == Path("/proc") and refusal.copies() == 1
 
 
 def run_command(monkeypatch, *words: str) -> str:
@@ -224,7 +224,7 @@ def test_free_space_is_that_of_the_disk_of_data_and_not_of_the_code(tmp_path, mo
         "disk_usage",
         lambda place: asked.append(Path(place).resolve()) or shutil._ntuple_diskusage(9, 2, 7),
     )
-    assert refusal.free_disks(Path("data/scratch/runs"), Path("data/runs")) == (7, None)
+    assert refusal.free_disks() == (7, None)
     assert asked == [other, other / "runs"]
 
 

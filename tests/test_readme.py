@@ -13,8 +13,8 @@ from test_prose import average
 from tiny import world
 from tiny.run_sheet import DECLARED
 
+from raretokens.pipeline.cluster import first_seeds, main_runs
 from raretokens.pipeline.config import load
-from raretokens.pipeline.targets import first_seeds, main_runs
 from raretokens.pipeline.trained import hours
 from raretokens.tools.cli import build_parser
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from raretokens.pipeline.machine import timing
-from raretokens.pipeline.machine.cards import peak_flops
+from raretokens.pipeline.context import revision
+from raretokens.pipeline.machine import monitor
+from raretokens.pipeline.machine.cards import find_card
 from raretokens.pipeline.machine.monitor import clock, speed_text
-from raretokens.pipeline.machine.timing import revision
 
 ROOT = Path(__file__).parents[1]
 
@@ -30,14 +30,15 @@ ROOT = Path(__file__).parents[1]
     ],
 )
 def test_the_peak_of_a_card_is_that_of_its_data_sheet_or_unknown(card, peak):
-    assert peak_flops(card) == peak
+    found = find_card(card)
+    assert (found and found.flops) == peak
 
 
 def test_utilisation_is_the_share_of_all_cards_peak(monkeypatch):
     """GPT-2 medium, 2.386 GFLOP a token: eight A100 at 400,000 tokens a second are used to 38 %."""
-    measured = timing.Speed(2.386e9, processes=8)
-    measured.peak, measured.start, measured.tokens = peak_flops("NVIDIA A100-SXM4-80GB"), 100.0, 4_000_000
-    monkeypatch.setattr(timing.time, "monotonic", lambda: 110.0)
+    measured = monitor.Speed(2.386e9, processes=8)
+    measured.peak, measured.start, measured.tokens = find_card("NVIDIA A100-SXM4-80GB").flops, 100.0, 4_000_000
+    monkeypatch.setattr(monitor.time, "monotonic", lambda: 110.0)
     facts = measured.facts()
     assert facts["tokens_per_second"] == 400_000
     assert facts["model_flop_utilisation"] == pytest.approx(400_000 * 2.386e9 / (8 * 312e12), abs=1e-4)
@@ -50,11 +51,11 @@ def test_peak_memory_follows_what_is_allocated():
     """In a process of its own: a peak that an earlier test left behind would hide this one."""
     script = """
 import torch
-from raretokens.pipeline.machine import timing
+from raretokens.pipeline.machine import monitor
 torch.cuda.is_available = lambda: False
-before = timing.peak_memory()
+before = monitor.peak_memory()
 torch.ones(60_000_000)
-print(timing.peak_memory() - before)
+print(monitor.peak_memory() - before)
 """
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ from raretokens import csv_files
 from raretokens.pipeline import trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import job_files
-from raretokens.pipeline.verify import verify
+from raretokens.pipeline.lock_file import verify
 
 ROOT = Path(__file__).parents[1]
 STAGES = {"score-lm@mle": "score-lm/mle.json", "score-lm@agg": "score-lm/agg.json", "predict-lm@mle": "predict-lm/mle.json"}
@@ -36,7 +36,7 @@ def scale(tmp_path, monkeypatch) -> Path:
 
 
 def stage(job: str, told: str, report: str, written: str) -> dict:
-    return {"deps": [{"path": job, "md5": md5(told)}], "outs": [{"path": report, "md5": md5(written)}]}
+    return {"cmd": "", "deps": [{"path": job, "md5": md5(told)}], "outs": [{"path": report, "md5": md5(written)}]}
 
 
 def md5(text: str) -> str:

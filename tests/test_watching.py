@@ -11,9 +11,8 @@ from tiny.trainer import trainer, weights
 
 from raretokens.errors import UserError
 from raretokens.pipeline.machine import monitor
-from raretokens.pipeline.machine.monitor import Progress, Trackers
+from raretokens.pipeline.machine.monitor import Progress, Speed, Trackers
 from raretokens.pipeline.machine.settings import Machine
-from raretokens.pipeline.machine.timing import Speed
 from raretokens.run import Run
 from raretokens.tokenization.token_files import write_meta
 from raretokens.training.config import Training

@@ -5,7 +5,7 @@ Only the command line and the planning of runs use these paths. All other code r
 
 from pathlib import Path
 
-PARAMETERS = Path("params.yaml")
+PARAMETERS, LOCK = Path("params.yaml"), Path("dvc.lock")
 DATA, SCRATCH, REPORTS = Path("data"), Path("data/scratch"), Path("reports")
 RAW, OWN = DATA / "raw", DATA / "raw/own"
 JOBS, CORPORA, TOKENS, RUNS = (DATA / name for name in ("jobs", "corpus", "tokens", "runs"))

@@ -1,9 +1,9 @@
 """Adoption of a scale's outputs for changed code that is shown to be equivalent, so that nothing is trained again.
 
 A stage of dvc.lock is a candidate if its job differs from the present job only in the code. The old and the new code both train
-each distinct candidate run for a few steps (trials.py). Data stages run again on this scale, and stages that use a trained model
-run again on the demo (replays.py). The present jobs are written into dvc.lock only if all outputs are byte-identical
-after known renames (renames.py).
+each distinct candidate run for a few steps. Data stages run again on this scale, and stages that use a trained model run again on
+the demo (trials.py). The present jobs are written into dvc.lock only if all outputs are byte-identical after known renames
+(renames.py).
 """
 
 import os
@@ -21,42 +21,38 @@ from typing import Any
 from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import atomic_write
-from raretokens.pipeline import renames, trained
-from raretokens.pipeline.config import load
-from raretokens.pipeline.context import root
-from raretokens.pipeline.jobs import job_files
-from raretokens.pipeline.lock_file import LOCK, Stage, md5, read_stages
-from raretokens.pipeline.machine.timing import revision as present
-from raretokens.pipeline.replays import Replay, distinct
-from raretokens.pipeline.short_training import Code
-from raretokens.pipeline.trials import CACHE, Trial, Trials
+from raretokens.paths import LOCK
+from raretokens.pipeline import context, renames, trained
+from raretokens.pipeline.lock_file import Stage, md5, present_jobs, read_stages
+from raretokens.pipeline.short_training import Version
+from raretokens.pipeline.trials import CACHE, Replay, Trial, Trials
 from raretokens.report.revision import Revision
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
 LEFT = ("jobs", "report")  # stages that are never adopted, since `dvc repro` runs them in seconds
+PRESENT = Version(context.root())
 
 
 @dataclass(frozen=True)
 class Adoption:
-    """Adoption of the scale in the working folder."""
+    """Adoption of the scale in the working folder. It prints a line for each finished comparison."""
 
     revision: str  # commit whose code made the outputs
     jobs: int  # number of parallel processes
     demo: Path  # folder of a small scale that the revision ran, with its weights
-    report: Callable[[str], None] = print  # called with a line for each finished comparison
 
     def keep_old(self) -> None:
         """Run all trials with the old code and keep the outcomes."""
         with checkout(self.revision) as old:
-            found = Trials(self.revision, Code(old), Code(root()), self._stages(old))
+            found = Trials(self.revision, Version(old), PRESENT, self._stages(old))
 
-            def one(trial: Trial) -> None:
+            def keep(trial: Trial) -> None:
                 try:
-                    self.report(f"{trial}: {found.old_outcome(trial)['seconds']} s")
+                    print(f"{trial}: {found.old_outcome(trial)['seconds']} s")
                 except UserError as error:
-                    self.report(f"{trial}: {error}")
+                    print(f"{trial}: {error}")
 
-            self._each(one, found.all)
+            self._each(keep, found.all)
 
     def adopt(self) -> bool:
         """Adopt all candidates, or change nothing if one is refused. Return whether they were adopted."""
@@ -65,7 +61,7 @@ class Adoption:
             candidates = [stage for stage in stages if stage.new is not None and not stage.is_current()]
             candidates = [stage for stage in candidates if stage.kind not in LEFT]
             if not candidates:
-                self.report(f"every stage of {LOCK} has the job that this code and these parameters make")
+                print(f"every stage of {LOCK} has the job that this code and these parameters make")
                 return True
             outs = {}
             refused = [why for stage in candidates if (why := self._refusal(stage))]
@@ -77,20 +73,18 @@ class Adoption:
             if not refused:
                 refused = [*self._train(old, stages, candidates), *self._replay(old, stages, candidates)]
         for line in refused:
-            self.report(f"refused: {line}")
+            print(f"refused: {line}")
         if refused:
-            self.report(f"{len(refused)} stages refused: {LOCK} is as it was")
+            print(f"{len(refused)} stages refused: {LOCK} is as it was")
             return False
         write(candidates, outs)
-        self.report(f"{len(candidates)} stages adopted")
+        print(f"{len(candidates)} stages adopted")
         return True
 
     def _stages(self, old: Path) -> list[Stage]:
         folder = old / _git("rev-parse", "--show-prefix")
-        Code(old).run(["1", "jobs"], folder)
-        return read_stages(
-            LOCK, folder, {str(paths.JOBS / file): content for file, content in job_files(load()).items()}
-        )
+        Version(old).run(["1", "jobs"], folder)
+        return read_stages(LOCK, present_jobs(), folder)
 
     def _refusal(self, stage: Stage) -> str | None:
         """Return why a stage cannot be adopted before any comparison, or None if it may be."""
@@ -101,60 +95,56 @@ class Adoption:
 
     def _train(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Compare the training of candidate runs, and return one refusal for each stage that differs."""
-        found, names = Trials(self.revision, Code(old), Code(root()), stages), {stage.name for stage in candidates}
+        found, names = Trials(self.revision, Version(old), PRESENT, stages), {stage.name for stage in candidates}
         refused = []
 
-        def one(trial: Trial) -> None:
+        def compare(trial: Trial) -> None:
             began, why = time.monotonic(), found.difference(trial)
             took = time.monotonic() - began
-            self.report(f"{trial}: {why}" if why else f"{trial}: equal, {found.steps(trial)} steps, {took:.0f} s")
+            steps = "" if why else found.old_outcome(trial)["steps"]
+            print(f"{trial}: {why or f'equal, {steps} steps, {took:.0f} s'}")
             refused.extend(f"{stage.name}: {why}" for stage in trial.stages if why)
 
-        self._each(one, [trial for trial in found.all if names & {stage.name for stage in trial.stages}])
+        self._each(compare, [trial for trial in found.all if names & {stage.name for stage in trial.stages}])
         return refused
 
     def _replay(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Run other candidates again and return the refusals. Data stages run on this scale, model stages on the demo."""
         data = [stage for stage in candidates if stage.kind in DATA]
-        kinds = {stage.kind for stage in candidates if stage.kind not in DATA and not stage.is_training}
-        differs = self._compare(Replay(Code(root()), Path(), stages, {s.name for s in data}, CACHE / "replay"), data)
+        differs = self._compare(Replay(PRESENT, Path(), stages, data, CACHE / "replay"))
         refused = [f"{name}: {why}" for name, why in differs.items()]
+        kinds = {stage.kind for stage in candidates if stage.kind not in DATA and not stage.is_training}
         if not kinds:
             return refused
-        demo_stages = self._demo(old)
-        selected = [stage for stage in distinct(demo_stages) if stage.kind in kinds]
-        names = {stage.name for stage in selected}
-        differs = self._compare(Replay(Code(root()), self.demo, demo_stages, names, CACHE / "demo"), selected)
+        demo = self._demo(old)
+        distinct = {stage.recipe(stage.old_job["job"]): stage for stage in reversed(demo) if stage.kind in kinds}
+        selected = [*distinct.values()][::-1]
+        differs = self._compare(Replay(PRESENT, self.demo, demo, selected, CACHE / "demo"))
         bad = {name.partition("@")[0].removesuffix("-continued"): f"{name}: {why}" for name, why in differs.items()}
         bad |= {kind: f"{self.demo}: no {kind} that {self.revision} ran" for kind in kinds - {s.kind for s in selected}}
         return refused + [f"{stage.name}: in the demo, {bad[stage.kind]}" for stage in candidates if stage.kind in bad]
 
-    def _compare(self, replay: Replay, selected: list[Stage]) -> dict[str, str]:
+    def _compare(self, replay: Replay) -> dict[str, str]:
         """Run the selected stages again and return stage name -> difference, for the stages that differ."""
-
-        def one(stage: Stage) -> None:
-            self.report(f"{stage.name}: {replay.difference(stage) or 'equal'}")
-
-        self._each(one, selected)
+        self._each(lambda stage: print(f"{stage.name}: {replay.difference(stage) or 'equal'}"), replay.selected)
         shutil.rmtree(replay.folder, ignore_errors=True)
-        return {stage.name: why for stage in selected if (why := replay.found[stage.name])}
+        return {stage.name: why for stage in replay.selected if (why := replay.found[stage.name])}
 
     def _demo(self, old: Path) -> list[Stage]:
         """Return the stages of the demo that the revision ran with the parameters of the top-level params.yaml."""
-        Code(old).run(["1", "jobs"], old)
+        Version(old).run(["1", "jobs"], old)
         folder = CACHE / "jobs"
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root() / paths.PARAMETERS, folder)
-        Code(root()).run(["1", "jobs"], folder)
-        now = {str(path.relative_to(folder)): path.read_text() for path in (folder / paths.JOBS).glob("*/*.json")}
-        stages = read_stages(self.demo / LOCK, old, now)
+        shutil.copy(context.root() / paths.PARAMETERS, folder)
+        PRESENT.run(["1", "jobs"], folder)
+        now = {str(path.relative_to(folder)): path.read_bytes() for path in (folder / paths.JOBS).glob("*/*.json")}
+        stages = read_stages(self.demo / LOCK, now, old)
         shutil.rmtree(folder)
         return [stage for stage in stages if stage.new and stage.is_former() and not stage.changed()]
 
     def _each(self, function: Callable[[Any], None], selected: list[Any]) -> None:
         with ThreadPoolExecutor(self.jobs) as pool:
-            for _ in pool.map(function, selected):
-                pass
+            list(pool.map(function, selected))
 
 
 def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
@@ -168,8 +158,8 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
     """
     found = {}
     for out, recorded in stage.outs.items():
-        file = Path(renames.path(out))
-        if not Path(out).is_relative_to(paths.REPORTS) or renames.is_dropped(out):
+        file = Path(renames.present(out))
+        if not file.is_relative_to(paths.REPORTS):
             continue
         content = file.read_bytes() if file.is_file() else b""
         if md5(content) != recorded:
@@ -195,28 +185,20 @@ def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
             for name, entry in tree["stages"].items():
                 if name in by_name:
                     _rewrite(entry, by_name[name], outs)
-            if renames.STAGES:
-                entries = {renames.stage(name): entry for name, entry in tree["stages"].items()}
+            if renames.NAMES:
+                entries = {renames.present(name): entry for name, entry in tree["stages"].items()}
                 tree["stages"].clear()
                 tree["stages"].update(entries)
-    trained.adopt({tuple(stage.arguments[2:]) for stage in adopted if stage.is_training}, present() or "")
+    trained.adopt({tuple(stage.arguments[2:]) for stage in adopted if stage.is_training}, context.revision() or "")
 
 
 def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]]) -> None:
-    job = (stage.new or "").encode()
-    entry["cmd"] = stage.new_command
-    for dep in entry["deps"]:
-        if dep["path"] == stage.job:
-            dep.update(md5=md5(job), size=len(job))
-        dep["path"] = renames.path(dep["path"])
-    entry["deps"].sort(key=lambda dep: dep["path"])  # the order in which DVC writes them
-    dropped = [out for out in entry["outs"] if renames.is_dropped(out["path"])]
-    for out in dropped:
-        entry["outs"].remove(out)
-    for out in entry["outs"]:
-        out.update(outs.get(out["path"], {}))
-        out["path"] = renames.path(out["path"])
-    entry["outs"].sort(key=lambda out: out["path"])
+    entry["cmd"] = renames.present(entry["cmd"])
+    job = {"md5": md5(stage.new), "size": len(stage.new)}
+    for part, changed in ((entry["deps"], {stage.job: job}), (entry["outs"], outs)):
+        for one in part:
+            one.update(changed.get(one["path"], {}), path=renames.present(one["path"]))
+        part.sort(key=lambda one: one["path"])  # the order in which DVC writes them
 
 
 @contextmanager

@@ -1,27 +1,77 @@
-"""A scale as a chain of Slurm jobs: shared stages, an array of runs, an array of continued runs, and the reports."""
+"""Parallel execution of a scale: its DVC targets, selections of runs, and a chain of Slurm jobs.
 
+The Slurm jobs are the shared stages, an array of runs, an array of continued runs, and the reports.
+"""
+
+import math
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from raretokens.errors import UserError
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.scores import AllScores
 from raretokens.files import write_text
+from raretokens.papers.declarations import Declarations
 from raretokens.paths import MACHINE, SCRATCH
-from raretokens.pipeline.jobs import train_job
+from raretokens.pipeline.jobs import jobs_of_run, run_sheet, train_job
 from raretokens.pipeline.machine.cards import card
 from raretokens.pipeline.machine.settings import Cluster
 from raretokens.pipeline.planning import data
 from raretokens.pipeline.planning.plan import plan
-from raretokens.pipeline.targets import SHARED_STAGES, run_targets
 from raretokens.tasks.parameters import Parameters
 
+SHARED_STAGES = ("jobs", "prepare", "encode", "align", "baseline", "similarity")
 FOLDER = SCRATCH / "cluster"  # lists of targets, and output of the jobs
 WARNING = 120  # seconds before the time limit at which a job is requeued
 MARGIN, SPARE = 1.25, 2.0  # factor on the planned memory; GB of memory for DVC
 SLOWER, OTHERS = 1.5, 1.0  # factor on the planned training hours; hours for predictions, translations and scores
 SMALL = 8.0  # GB of memory for the reports
 WORKERS = 2  # CPU cores per GPU for the data loader, in addition to the training process
+
+
+def run_targets(
+    parameters: Parameters, continued: bool = False, only: Collection[tuple[str, str]] | None = None
+) -> list[str]:
+    """Return the DVC targets of each run as one string, in order: train-lm@mle predict-lm@mle score-lm@mle.
+
+    Args:
+        continued: select the runs that start from the weights of another run; False selects the other runs.
+        only: (task, name) of the selected runs; None: all.
+    """
+    end = "-continued" if continued else ""
+    runs = [run for run in parameters.every_run() if bool(run.init_from) == continued]
+    runs = [run for run in runs if only is None or (run.task, run.name) in only]
+    return [" ".join(f"{stage}{end}@{run.name}" for stage, _ in jobs_of_run(parameters, run)) for run in runs]
+
+
+def main_runs(parameters: Parameters, declarations: Declarations, folder: Path) -> set[tuple[str, str]]:
+    """Return (task, name) of the runs of the main claims, with all seeds and the runs that they start from.
+
+    A claim with a run that is not on the run sheet is skipped.
+
+    Args:
+        folder: folder of the score files.
+    """
+    scores = AllScores(run_sheet(parameters), folder)
+    needed: set[tuple[str, str]] = set()
+    for claim in (claim for claim in declarations.claims.values() if claim.main):
+        part = scores[claim.task]
+        found = Comparison.of_claim(claim, part).runs
+        runs = [found[name] for name, side in claim.all_sides.items() if not side.data]
+        if None not in runs:
+            names = [name for run in runs for name in part.repeats(run)]
+            names += filter(None, [part.lines[name].init_from for name in names])
+            needed |= {(claim.task, name) for name in names}
+    return needed
+
+
+def first_seeds(parameters: Parameters, folder: Path) -> set[tuple[str, str]]:
+    """Return (task, name) of the first seed of each run. `folder` contains the score files."""
+    return {
+        (task, run) for task, scores in AllScores(run_sheet(parameters), folder).items() for run in scores.repetitions
+    }
 
 
 @dataclass(frozen=True)
@@ -36,23 +86,19 @@ class SlurmJob:
     gpus: int = 0  # per node
     nodes: int = 1
     array: str = ""  # value of sbatch --array; empty: a single job
-    flags: list[str] = field(default_factory=list)  # options of dvc repro
 
 
 def jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
     """Return the Slurm jobs of a scale in order. Raises UserError if a plan is needed and cannot be made."""
-    gigabytes, hours = _largest(parameters, settings)
+    gigabytes, hours = _sufficient(parameters, settings)
     runs = {"runs": run_targets(parameters), "continued": run_targets(parameters, continued=True)}
-    before = list(data.needs(parameters))
-    shared = SPARE + MARGIN * max(_known(need.memory, 0.0) for need in before) / 1e9
+    shared = SPARE + MARGIN * _largest_known(need.memory for need in data.needs(parameters)) / 1e9
     cpus = settings.cpus or max(settings.gpus, 1) * (parameters.threads + WORKERS * bool(settings.gpus))
     most = f"%{settings.at_once}" if settings.at_once else ""
     return [
         SlurmJob("shared", [" ".join(SHARED_STAGES)], cpus, settings.memory or shared, None),
         *(
-            SlurmJob(
-                name, targets, cpus, gigabytes, hours, settings.gpus, settings.nodes, f"1-{len(targets)}{most}", ["-s"]
-            )
+            SlurmJob(name, targets, cpus, gigabytes, hours, settings.gpus, settings.nodes, f"1-{len(targets)}{most}")
             for name, targets in runs.items()
             if targets
         ),
@@ -60,7 +106,7 @@ def jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
     ]
 
 
-def _largest(parameters: Parameters, settings: Cluster) -> tuple[float | None, float | None]:
+def _sufficient(parameters: Parameters, settings: Cluster) -> tuple[float | None, float | None]:
     """Return the memory of a node in GB and the hours that suffice for every run. Hours on a CPU are unknown (None)."""
     if settings.memory and (settings.hours or not settings.gpus):
         return settings.memory, settings.hours
@@ -70,18 +116,17 @@ def _largest(parameters: Parameters, settings: Cluster) -> tuple[float | None, f
     except UserError as error:
         raise UserError(f"{MACHINE}: cluster.memory: required, since there is no plan yet ({error})") from None
     device = "cuda" if settings.gpus else "cpu"
-    planned = [
-        plan(train_job(parameters, run), known, device, processes) for run, known in zip(every, texts, strict=True)
-    ]
-    needed = max(_known(one.step.host_bytes, 0.0) for one in planned) * max(settings.gpus, 1)
+    pairs = zip(every, texts, strict=True)
+    planned = [plan(train_job(parameters, run), known, device, processes) for run, known in pairs]
+    needed = _largest_known(one.host_bytes for one in planned) * max(settings.gpus, 1)
     hours = None
     if settings.gpus:
-        hours = OTHERS + SLOWER * max(_known(one.hours(card(settings.gpu)), 0.0) for one in planned)
+        hours = OTHERS + SLOWER * _largest_known(one.hours(card(settings.gpu)) for one in planned)
     return settings.memory or SPARE + MARGIN * needed / 1e9, settings.hours or hours
 
 
-def _known(value: float, otherwise: float) -> float:
-    return value if value == value else otherwise
+def _largest_known(values: Iterable[float]) -> float:
+    return max((value for value in values if not math.isnan(value)), default=0.0)
 
 
 def commands(jobs: list[SlurmJob], settings: Cluster, root: Path) -> Iterator[list[str]]:
@@ -97,7 +142,7 @@ def commands(jobs: list[SlurmJob], settings: Cluster, root: Path) -> Iterator[li
             *_option("gpus-per-node", job.gpus), *_option("array", job.array),
             *(["--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"] if number else []),
             *settings.options, str(root / "stages/task"), str(FOLDER / job.name), str(settings.retries), settings.setup or "true",
-            *job.flags,
+            *(["-s"] if job.array else []),
         ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Context of the stages that does not affect results: machine settings, progress, resource checks, and sources of files."""
 
 import os
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +15,26 @@ if TYPE_CHECKING:
     from raretokens.training.config import Execution, TrainJob
     from raretokens.training.observer import Observer
 
+CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # git paths that a run depends on, without the reports
+
 
 def root() -> Path:
     """Return the root of the repository."""
     return Path(__file__).parents[3]
+
+
+def revision() -> str | None:
+    """Return the commit, with suffix -dirty if code or parameters of a run are modified; None outside a git repository."""
+    commit = _git("describe", "--always")
+    return commit and commit + ("-dirty" if _git("status", "--porcelain", "--", *CODE) else "")
+
+
+def _git(*command: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def mirror() -> Path | None:

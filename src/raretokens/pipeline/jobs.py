@@ -58,9 +58,9 @@ def all_jobs(parameters: Parameters) -> Iterator[tuple[str, str, Section]]:
 
 def jobs_of_run(parameters: Parameters, run: Run) -> Iterator[tuple[str, Section]]:
     """Yield stage and job of all stages of a run, training first."""
-    jobs = list(_of_run(parameters, run))
-    parts = [*_of_text(parameters, run.tokens), *(job for _, job in jobs)]
-    parameters_hash = params_hash(parts)
+    jobs, corpus = list(_of_run(parameters, run)), parameters.tokens[run.tokens].corpus
+    before_training = _prepare(parameters, corpus), _encode(parameters, run.tokens)
+    parameters_hash = params_hash([*before_training, *(job for _, job in jobs)])
     about = {"parameters_hash": parameters_hash, "clouds": _clouds(parameters, run)}
     yield from ((stage, job.replaced(**about) if isinstance(job, ScoreJob) else job) for stage, job in jobs)
     if more := getattr(tasks.load(run.task), "further_jobs", None):
@@ -77,12 +77,6 @@ def _clouds(parameters: Parameters, run: Run) -> list[str]:
 @cache
 def _figures() -> dict[str, Figure]:
     return load_figures(root() / paths.PRINTED)
-
-
-def _of_text(parameters: Parameters, tokens: str) -> Iterator[Section]:
-    """Yield the jobs of the stages before training."""
-    corpus = parameters.tokens[tokens].corpus
-    yield from (_prepare(parameters, corpus), _encode(parameters, tokens))
 
 
 def _prepare(parameters: Parameters, name: str) -> PrepareJob:
@@ -127,23 +121,19 @@ def job_files(parameters: Parameters) -> dict[Path, str]:
 
 def run_sheet(parameters: Parameters) -> Sheet:
     """Build the run sheet that the reports are made from. The first corpus of each task is the corpus of the scale."""
-    corpora = list(parameters.corpora.values())
-    by_task = {task: [corpus for corpus in corpora if corpus.task == task] for task in tasks.names()}
-    runs = {task: {name: parameters.run(task, name) for name in parameters.lines(task)} for task in tasks.names()}
+    corpora = {task: [] for task in tasks.names()}
+    for name, corpus in parameters.corpora.items():
+        corpora[corpus.task].append((name, corpus))
     return Sheet(
         scale=parameters.scale,
-        corpora={task: declared[0].corpus for task, declared in by_task.items() if declared},
-        baselines={
-            task: {one.baseline: name for name, one in parameters.corpora.items() if one.task == task}
-            for task in tasks.names()
-        },
-        runs={
-            task: {name: _sheet_line(parameters, run) for name, run in lines.items()} for task, lines in runs.items()
-        },
+        corpora={task: named[0][1].corpus for task, named in corpora.items() if named},
+        baselines={task: {corpus.baseline: name for name, corpus in named} for task, named in corpora.items()},
+        runs={task: {name: _sheet_line(parameters, task, name) for name in parameters.lines(task)} for task in corpora},
     )
 
 
-def _sheet_line(parameters: Parameters, run: Run) -> SheetLine:
+def _sheet_line(parameters: Parameters, task: str, name: str) -> SheetLine:
+    run = parameters.run(task, name)
     current = next(job.parameters_hash for _, job in jobs_of_run(parameters, run) if isinstance(job, ScoreJob))
     return SheetLine(**run.model_dump(include=set(SheetLine.model_fields)), parameters_hash=current)
 

@@ -1,18 +1,19 @@
-"""Stages of a dvc.lock, with the jobs that the former and the present code generate for them."""
+"""dvc.lock: its stages with the jobs that the former and the present code generate for them, and whether they are current."""
 
 import hashlib
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from raretokens import paths
 from raretokens.pipeline import renames
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import job_files
 from raretokens.yaml_files import read_yaml
-
-LOCK = Path("dvc.lock")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Stage:
     deps: Mapping[str, str]  # path of another dependency -> md5
     outs: Mapping[str, str] = field(default_factory=dict)  # path of an output -> md5
     old: bytes = b""  # job file that the former code writes
-    new: str | None = None  # job file that the present code writes; None: params.yaml no longer has the stage
+    new: bytes | None = None  # job file that the present code writes; None: params.yaml no longer has the stage
 
     @property
     def kind(self) -> str:
@@ -38,28 +39,13 @@ class Stage:
 
     @property
     def arguments(self) -> list[str]:
-        """Words of the former command after stages/run: threads, stage, and arguments of the stage."""
-        return shlex.split(self.command)[1:]
-
-    @property
-    def new_arguments(self) -> list[str]:
-        return shlex.split(self.new_command)[1:]
-
-    @property
-    def new_name(self) -> str:
-        return renames.stage(self.name)
-
-    @property
-    def new_job(self) -> str:
-        return renames.path(self.job)
-
-    @property
-    def new_command(self) -> str:
-        return renames.command(self.command)
+        """Words of the command after stages/run, under present names: threads, stage, and arguments of the stage."""
+        return shlex.split(renames.present(self.command))[1:]
 
     def is_current(self) -> bool:
-        same_names = (self.new_name, self.new_job, self.new_command) == (self.name, self.job, self.command)
-        return same_names and self.new is not None and md5(self.new.encode()) == self.md5
+        """Return whether dvc.lock records the job that the present code writes, under present names."""
+        names = f"{self.name} {self.job} {self.command}"
+        return self.new is not None and md5(self.new) == self.md5 and renames.present(names) == names
 
     def is_former(self) -> bool:
         """Return whether dvc.lock records the job that the former code writes."""
@@ -67,37 +53,81 @@ class Stage:
 
     def changed(self) -> str | None:
         """Describe the first parameter that differs between the former and the present job; None if none differs."""
-        old, new = renames.job(json.loads(self.old)["job"]), json.loads(self.new or "{}")["job"]
-        new = renames.without_added(new, old)
-        return next(_changes(renames.without_hashes(old), renames.without_hashes(new)), None)
+        old, new = (renames.parsed(job)["job"] for job in (renames.present_content(self.job, self.old), self.new or b""))
+        return next(_changes(old, new), None)
 
+    @property
+    def old_job(self) -> dict[str, Any]:
+        """Content of the former job file under present names."""
+        return json.loads(renames.present_content(self.job, self.old))
 
-def read_stages(lock: Path, then: Path, now: Mapping[str, str]) -> list[Stage]:
-    """Read all stages of a dvc.lock that have a job.
-
-    Args:
-        then: folder with the job files of the former code.
-        now: path of a job file -> its present content.
-    """
-    found = []
-    for name, stage in read_yaml(lock)["stages"].items():
-        for dep in stage.get("deps", []):
-            if Path(dep["path"]).is_relative_to(paths.JOBS):
-                file = then / dep["path"]
-                old = file.read_bytes() if file.is_file() else b""
-                deps = {other["path"]: other["md5"] for other in stage["deps"] if other is not dep}
-                outs = {out["path"]: out["md5"] for out in stage.get("outs", [])}
-                new = now.get(renames.path(dep["path"]))
-                found.append(Stage(name, stage["cmd"], dep["path"], dep["md5"], deps, outs, old, new))
-    return found
+    def recipe(self, job: dict[str, Any]) -> str:
+        """Return kind and parameters without name, seed and hash, for stages whose runs differ in these alone."""
+        run = {name: value for name, value in job.get("run", {}).items() if name not in ("name", "seed")}
+        return self.kind + json.dumps({**job, "run": run, "parameters_hash": None}, sort_keys=True)
 
 
 def _changes(old: Any, new: Any, prefix: str = "") -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
-            yield from _changes(old.get(key), new.get(key), f"{prefix}.{key}".lstrip("."))
+        for key in dict.fromkeys([*old, *new]):
+            if key not in renames.OPTIONAL or (key in old and key in new):
+                yield from _changes(old.get(key), new.get(key), f"{prefix}.{key}".lstrip("."))
     elif old != new or type(old) is not type(new):
         yield f"{prefix}: {old} became {new}"
+
+
+def present_jobs() -> dict[str, bytes]:
+    """Return path -> content of the job files of the scale in the working folder."""
+    return {str(paths.JOBS / file): content.encode() for file, content in job_files(load()).items()}
+
+
+def read_stages(lock: Path, now: Mapping[str, bytes], then: Path | None = None) -> list[Stage]:
+    """Read all stages of a dvc.lock that have a job.
+
+    Args:
+        now: path of a job file -> its present content.
+        then: folder with the job files of the former code.
+    """
+    found = []
+    for name, stage in read_yaml(lock)["stages"].items():
+        deps = {dep["path"]: dep["md5"] for dep in stage.get("deps", [])}
+        if job := next((path for path in deps if Path(path).is_relative_to(paths.JOBS)), None):
+            recorded, outs = deps.pop(job), {out["path"]: out["md5"] for out in stage.get("outs", [])}
+            old = (then / job).read_bytes() if then and (then / job).is_file() else b""
+            found.append(Stage(name, stage["cmd"], job, recorded, deps, outs, old, now.get(renames.present(job))))
+    return found
+
+
+class Verification(NamedTuple):
+    """Whether committed reports match the committed code and parameters."""
+
+    stages: int  # number of stages that were run
+    outdated: list[str]  # names of stages whose present jobs differ from dvc.lock
+    changed: list[str]  # report files that differ from dvc.lock: edited later, or not committed with their dvc.lock
+
+    def __str__(self) -> str:
+        if self.changed:
+            return f"not what dvc.lock says: {', '.join(self.changed)}"
+        if not self.stages:
+            return "never run"
+        if not self.outdated:
+            return f"the outputs of {self.stages} stages belong to this code and these parameters"
+        kinds = Counter(name.partition("@")[0] for name in self.outdated)
+        stages = ", ".join(f"{kind} ({count})" for kind, count in kinds.items())
+        return f"newer than the reports: {stages}; dvc repro runs them"
+
+
+def verify() -> Verification:
+    """Compare dvc.lock of the scale in the working folder with its jobs and reports, without running a stage.
+
+    A scale that never ran has 0 stages. Stages that params.yaml no longer declares, but dvc.lock keeps, are left out.
+    """
+    stages = read_stages(paths.LOCK, present_jobs()) if paths.LOCK.is_file() else []
+    stages = [stage for stage in stages if stage.new is not None]
+    outs = ((Path(path), own) for stage in stages for path, own in stage.outs.items() if not own.endswith(".dir"))
+    reports = {path: own for path, own in outs if path.is_relative_to(paths.REPORTS)}
+    changed = [str(path) for path, own in reports.items() if not path.is_file() or md5(path.read_bytes()) != own]
+    return Verification(len(stages), [stage.name for stage in stages if md5(stage.new) != stage.md5], changed)
 
 
 def md5(content: bytes) -> str:

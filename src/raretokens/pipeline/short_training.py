@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +30,14 @@ STEPS = (20, 8, 4)  # steps of a trial; the next smaller number is tried if a st
 SLOW = 10.0  # CPU seconds per step
 VALIDATION_TOKENS = {"classify": 65536}  # task -> tokens; more than FEWEST, since documents are not cut
 FEWEST = 2048  # validation tokens of all other tasks
-LATE = ("until", "start")  # options of objectives that are numbers of steps
 FORMAT = 1  # version of the kept outcome of a trial
-SAVE_EVERY = "save_updates"  # key of machine.yaml
 POLL = 0.01  # seconds
 STATE = "state after step"  # prefix of the name of a saved state in an outcome
 OUTPUT = "output.txt"
 
 
 @dataclass(frozen=True)
-class Code:
+class Version:
     """A version of the code. `root` is the folder with src and stages."""
 
     root: Path
@@ -52,7 +50,7 @@ class Code:
             output: name of the file to which stdout and stderr are appended.
         """
         path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", "")))
-        unset = ("PYTHONPATH", "RARETOKENS_WARM", "OMP_NUM_THREADS")
+        unset = ("PYTHONPATH", "OMP_NUM_THREADS")
         environment = {name: value for name, value in os.environ.items() if name not in unset} | {"PATH": path}
         words = [str(self.root.absolute() / "stages/run"), *command]
         with open(folder / output, "a", encoding="utf-8") as file:
@@ -66,75 +64,60 @@ class Code:
 def check(code: int, output: Path) -> None:
     """Raise UserError if the exit code of a stage is not zero."""
     if code:
-        last = output.read_text(encoding="utf-8").strip().splitlines()[-1:]
-        raise UserError(f"{output}: the stage exited with {code}: {''.join(last)}")
+        raise UserError(f"{output}: the stage exited with {code}: {last_line(output)}")
+
+
+def last_line(output: Path) -> str:
+    """Return the last line that is not blank, or an empty string."""
+    return "".join(output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:])
 
 
 def shortened(job: dict[str, Any], steps: int) -> dict[str, Any]:
     """Shorten the parameters of a training to `steps` steps that still exercise every save, schedule and option."""
     job = json.loads(json.dumps(job))
-    training, run = _part(job, "training"), _part(job, "run")
-    quarter = steps // 4
-    few = {"steps": steps, "warmup": steps // 2, "validate_every": quarter, "snapshot_every": steps // 3}
-    validated = VALIDATION_TOKENS.get(run["task"], FEWEST)
-    for name, value in {**few, "validation_tokens": validated}.items():
-        _put(training, name, value)
-    _at_most(training, "stop_window", 2)
-    _at_most(training, "keep", 2)
-    _at_most(_part(training, "rule"), "window", 1)
-    for name in LATE:
-        _at_most(_part(run, "options"), name, steps // 2)
+    training, run = job["training"], job["run"]
+    few = {"steps": steps, "warmup": steps // 2, "validate_every": steps // 4, "snapshot_every": steps // 3}
+    few["validation_tokens"] = VALIDATION_TOKENS.get(run["task"], FEWEST)
+    training |= {name: value for name, value in few.items() if name in training}  # an earlier version may lack a key
+    limits = (
+        (training, {"stop_window": 2, "keep": 2}),
+        (training.get("rule", {}), {"window": 1}),
+        (run.get("options", {}), {"until": steps // 2, "start": steps // 2}),
+    )
+    for section, most in limits:
+        for name in most.keys() & section.keys():
+            if isinstance(section[name], int):
+                section[name] = min(section[name], most[name])
     return job
-
-
-def key(job: dict[str, Any]) -> str:
-    """Hash of a shortened training. Trainings that differ only in name and seed have the same hash."""
-    job = json.loads(json.dumps(job))
-    run = _part(job, "run")
-    for name in ("name", "seed"):
-        for known in renames.former(name):
-            run.pop(known, None)
-    return hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _part(tree: dict[str, Any], name: str) -> dict[str, Any]:
-    return next((tree[known] for known in renames.former(name) if known in tree), {})
-
-
-def _put(tree: dict[str, Any], name: str, value: Any) -> None:
-    for known in renames.former(name) & tree.keys():
-        tree[known] = value
-
-
-def _at_most(tree: dict[str, Any], name: str, value: int) -> None:
-    for known in renames.former(name) & tree.keys():
-        if isinstance(tree[known], int) and tree[known] > value:
-            tree[known] = value
 
 
 @dataclass
 class TrialRun:
     """Run of a trial by one version of the code, in a separate folder with the layout of a scale."""
 
-    code: Code
+    version: Version
+    is_old: bool  # the version is the former code, which uses former names
+    # Under present names:
     command: list[str]  # threads, train, task, name
     folder: Path
     job: dict[str, Any]  # content of the job file, not shortened
     path: str  # of the job file, below the folder
-    is_old: bool  # run by the former code, which uses former names
-    links: dict[str, Path] = field(default_factory=dict)  # path of a link below the folder -> its target
+    links: dict[str, Path]  # path of a link below the folder -> its target
 
-    def locate(self, present: Path) -> Path:
+    def named(self, name: str) -> str:
+        """Return the name that this version of the code uses for a present name."""
+        return renames.former(name) if self.is_old else name
+
+    def locate(self, present: str | Path) -> Path:
         """Return the path that this version of the code uses for a file or folder."""
-        return self.folder / (renames.former_path(str(present)) if self.is_old else present)
+        return self.folder / self.named(str(present))
 
     def prepare(self, steps: int) -> None:
         job = {**self.job, "job": shortened(self.job["job"], steps)}
-        write_text(self.folder / self.path, json.dumps(job, indent=1, ensure_ascii=False) + "\n")
-        key = renames.former_key(SAVE_EVERY) if self.is_old else SAVE_EVERY
-        write_text(self.locate(paths.MACHINE), yaml.safe_dump({key: saved_every(steps)}))
+        write_text(self.locate(self.path), self.named(json.dumps(job, indent=1, ensure_ascii=False)) + "\n")
+        write_text(self.locate(paths.MACHINE), yaml.safe_dump({self.named("save_updates"): saved_every(steps)}))
         for name, target in self.links.items():
-            link = self.folder / name
+            link = self.locate(name)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(target.absolute())
@@ -149,7 +132,7 @@ class TrialRun:
         Returns:
             False if the process was killed because of `seconds`.
         """
-        process = self.code.start(self.command, self.folder)
+        process = self.version.start([self.named(word) for word in self.command], self.folder)
         try:
             while process.poll() is None:
                 self._set_states_aside()
@@ -227,7 +210,9 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
             if not renames.same_content(name, value.encode(), new[name].encode()):
                 return f"{name}: {_first_line(value, new[name])}"
             continue
-        then, now = (renames.state(part) if name.startswith(STATE) else part for part in (value, new[name]))
+        now, then = new[name], value
+        if name.startswith(STATE):  # weights and snapshots keep their names
+            then = {renames.present(key): tensor for key, tensor in value.items()}
         for key in [*then, *now]:
             if then.get(key) != now.get(key):
                 return f"{name}: {key}"

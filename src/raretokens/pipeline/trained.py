@@ -8,13 +8,11 @@ import json
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import pandas as pd
 
 from raretokens import csv_files, paths
 from raretokens.files import write_text
-from raretokens.pipeline.lock_file import LOCK
 from raretokens.run import Run
 from raretokens.yaml_files import read_yaml
 
@@ -51,18 +49,14 @@ def hours(runs: list[Run], file: Path = FILE) -> list[float | None]:
     alike = defaultdict[tuple, list[float]](list)
     for run in runs:
         if (run.task, run.name) in took:
-            alike[_model(run)].append(took[run.task, run.name])
+            alike[run.task, run.model, run.tokens].append(took[run.task, run.name])
     usual = {model: mean(values) for model, values in alike.items()}
-    return [took.get((run.task, run.name), usual.get(_model(run))) for run in runs]
-
-
-def _model(run: Run) -> tuple[str, str, str]:
-    return run.task, run.model, run.tokens
+    return [took.get((run.task, run.name), usual.get((run.task, run.model, run.tokens))) for run in runs]
 
 
 def weights() -> dict[tuple[str, str], str]:
     """Return (task, run) -> md5 of the run's files, for all runs in dvc.lock."""
-    stages = read_yaml(LOCK)["stages"].values() if LOCK.is_file() else []
+    stages = read_yaml(paths.LOCK)["stages"].values() if paths.LOCK.is_file() else []
     outs = [out for stage in stages for out in stage.get("outs", []) if Path(out["path"]).is_relative_to(paths.RUNS)]
     return {(Path(out["path"]).parent.name, Path(out["path"]).name): out["md5"].removesuffix(".dir") for out in outs}
 
@@ -70,14 +64,11 @@ def weights() -> dict[tuple[str, str], str]:
 def _line(run: tuple[str, str], md5: str, known: dict[tuple[str, str, str], dict[str, str]]) -> dict[str, str]:
     timing, facts = paths.TIMING / f"{'-'.join(run)}.json", known.get((*run, md5), {})
     if not facts.get("hours") and timing.is_file() and paths.trained(*run).is_dir():
-        facts = _facts(json.loads(timing.read_text(encoding="utf-8")))
+        took = json.loads(timing.read_text(encoding="utf-8"))
+        facts = {
+            "hours": f"{took['seconds'] / 3600:.3f}",
+            "machine": took["machine"],
+            "peak_gb": f"{took['peak_memory_bytes'] / 1e9:.1f}",
+            "revision": took["revision"] or "",
+        }
     return {**dict.fromkeys(FACTS, ""), **facts, "task": run[0], "run": run[1], "weights": md5}
-
-
-def _facts(timing: dict[str, Any]) -> dict[str, str]:
-    return {
-        "hours": f"{timing['seconds'] / 3600:.3f}",
-        "machine": timing["machine"],
-        "peak_gb": f"{timing['peak_memory_bytes'] / 1e9:.1f}",
-        "revision": timing["revision"] or "",
-    }

@@ -1,11 +1,18 @@
-"""Trials: short trainings of each distinct run by the former code, whose outcome is kept, and by the present code."""
+"""Comparisons of the former and the present code of a scale: trials of trainings, and replays of other stages.
+
+A trial trains a distinct run for a few steps with both versions. A replay runs another stage with the present code on inputs that
+the former code made.
+"""
 
 import hashlib
 import json
 import shutil
 import threading
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +20,8 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames, short_training
-from raretokens.pipeline.lock_file import Stage, md5_of
-from raretokens.pipeline.short_training import Code, TrialRun
+from raretokens.pipeline.lock_file import Stage, files_of, md5_of
+from raretokens.pipeline.short_training import TrialRun, Version
 
 CACHE = paths.SCRATCH / "adopt"
 
@@ -39,23 +46,22 @@ class Trial:
 class Trials:
     """All trials of a scale. Outcomes of the old code are kept, and outcomes of the new code are compared with them."""
 
-    def __init__(self, revision: str, old: Code, new: Code, stages: list[Stage]) -> None:
+    def __init__(self, revision: str, old: Version, new: Version, stages: list[Stage]) -> None:
         self.revision, self.old, self.new = revision, old, new
-        self.lock, self.md5s = threading.Lock(), dict[Path, str]()  # md5s of input files
+        self.md5_of = cache(md5_of)  # of input files
         trials_of: dict[str, Trial] = {}
-        named: dict[str, Trial] = {}  # path of a job file -> trial
+        named: dict[str, Trial] = {}  # path of the run that a trial represents -> trial
         for stage in (stage for stage in stages if stage.is_training and stage.is_former()):
-            job = short_training.shortened(json.loads(stage.old)["job"], short_training.STEPS[0])
-            trial = trials_of.setdefault(stage.kind + short_training.key(job), Trial([]))
+            job = short_training.shortened(stage.old_job["job"], short_training.STEPS[0])
+            trial = trials_of.setdefault(stage.recipe(job), Trial([]))
             trial.stages.append(stage)
-            named[stage.job] = trial
+            named[_run_in(stage.outs)] = trial
         self.all = list(trials_of.values())
         for trial in self.all:
-            if parent := _parent(trial.stage):
-                job = f"{paths.JOBS}/{trial.stage.kind}/{Path(parent).name}.json"
-                if job not in named:
+            if parent := _run_in(trial.stage.deps):
+                if parent not in named:
                     raise UserError(f"{trial.stage.name}: starts from {parent}, which dvc.lock does not have")
-                trial.parent = named[job]
+                trial.parent = named[parent]
 
     def old_outcome(self, trial: Trial) -> dict[str, Any]:
         """Return the outcome of the old code from the cache, or train if it is missing or the parent's weights changed."""
@@ -70,42 +76,33 @@ class Trials:
             write_text(done, json.dumps(outcome, indent=1) + "\n")
             return outcome
 
-    def steps(self, trial: Trial) -> int:
-        """Return the number of steps of a trial."""
-        return self.old_outcome(trial)["steps"]
-
     def _folder(self, trial: Trial) -> Path:
         key = f"{short_training.FORMAT} {self.revision}".encode() + trial.stage.old
         return CACHE / hashlib.sha256(key).hexdigest()[:16]
 
-    def _trial_run(self, trial: Trial, code: Code, folder: Path, is_new: bool) -> TrialRun:
-        stage = trial.stage
-        links = {path: Path(renames.path(path)) for path in stage.deps if not _is_run(path)}
-        if trial.parent:
-            self.old_outcome(trial.parent)
-            links[_parent(stage)] = self._folder(trial.parent) / _out(trial.parent.stage)
-        for path, target in links.items():
-            if not target.exists():
+    def _trial_run(self, trial: Trial, is_old: bool, folder: Path) -> TrialRun:
+        """Return the trial as one version of the code runs it, after checking its inputs."""
+        stage, parent = trial.stage, _run_in(trial.stage.deps)
+        links = {}
+        for path in stage.deps:
+            target = Path(renames.present(path))
+            if path == parent:
+                self.old_outcome(trial.parent)
+                target = self._folder(trial.parent) / _run_in(trial.parent.stage.outs)
+            elif not target.exists():
                 raise UserError(f"{target}: missing, and {stage.name} reads it; dvc repro -s makes it")
-            if not _is_run(path) and self._md5_of(target) != stage.deps[path]:
+            elif self.md5_of(target) != stage.deps[path]:
                 raise UserError(f"{target}: not what dvc.lock says that {stage.name} read; dvc repro -s makes it")
-        command = stage.new_arguments if is_new else stage.arguments
-        job, path = (stage.new or "", stage.new_job) if is_new else (stage.old.decode(), stage.job)
+            links[renames.present(path)] = target
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        names = {renames.path(name) if is_new else name: target for name, target in links.items()}
-        return TrialRun(code, command, folder, json.loads(job), path, not is_new, names)
-
-    def _md5_of(self, target: Path) -> str:
-        with self.lock:
-            if target not in self.md5s:
-                self.md5s[target] = md5_of(target)
-            return self.md5s[target]
+        version, job = (self.old, stage.old_job) if is_old else (self.new, json.loads(stage.new))
+        return TrialRun(version, is_old, stage.arguments, folder, job, renames.present(stage.job), links)
 
     def _train_old(self, trial: Trial) -> dict[str, Any]:
         began = time.monotonic()
         for steps in short_training.STEPS:
-            run = self._trial_run(trial, self.old, self._folder(trial), False)
+            run = self._trial_run(trial, True, self._folder(trial))
             run.prepare(steps)
             if run.train(short_training.seconds_to_first_save(steps)):
                 break
@@ -120,7 +117,7 @@ class Trials:
         folder = CACHE / "new" / self._folder(trial).name
         try:
             old = self.old_outcome(trial)
-            run, steps, then = self._trial_run(trial, self.new, folder, True), old["steps"], old["outcome"]
+            run, steps, then = self._trial_run(trial, False, folder), old["steps"], old["outcome"]
             run.prepare(steps)
             run.train(is_killed=True)
             if found := short_training.difference(then, run.states_outcome(steps)):
@@ -133,15 +130,77 @@ class Trials:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _parent(stage: Stage) -> str | None:
-    """Return the path of the run whose weights a stage starts from, or None."""
-    return next(filter(_is_run, stage.deps), None)
+def _run_in(listed: Iterable[str]) -> str | None:
+    """Return the path of a trained run among the dependencies or outputs of a stage, or None."""
+    return next((path for path in listed if Path(path).is_relative_to(paths.RUNS)), None)
 
 
-def _out(stage: Stage) -> str:
-    """Return the path of the run that a stage trains."""
-    return next(filter(_is_run, stage.outs))
+@dataclass
+class Replay:
+    """Replay of the selected stages of a scale in a separate folder, with links to inputs that no selected stage writes."""
 
+    version: Version
+    source: Path  # folder of the scale with the outputs of the former code
+    stages: list[Stage]  # all stages of its dvc.lock
+    selected: list[Stage]  # stages that run again
+    folder: Path  # folder of the replay
+    found: dict[str, str | None] = field(default_factory=dict)  # stage -> difference
 
-def _is_run(path: str) -> bool:
-    return Path(path).is_relative_to(paths.RUNS)
+    def __post_init__(self) -> None:
+        self.locks = {stage.name: threading.Lock() for stage in self.selected}
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for stage in self.stages:
+            if stage.new is not None:
+                write_text(self.folder / renames.present(stage.job), stage.new.decode())
+
+    def difference(self, stage: Stage) -> str | None:
+        """Run a stage after the stages that write its inputs. Return how its outputs differ, or None if they are equal."""
+        with self.locks[stage.name]:
+            if stage.name not in self.found:
+                try:
+                    for path in stage.deps:
+                        self._provide(path)
+                    self.version.run(stage.arguments, self.folder, f"{stage.name}.txt")
+                    differences = (why for path, md5 in stage.outs.items() for why in self._compare(path, md5))
+                    self.found[stage.name] = next(differences, None)
+                except UserError as error:
+                    self.found[stage.name] = str(error)
+            return self.found[stage.name]
+
+    def _provide(self, path: str) -> None:
+        """Make an input available in the folder: run the stage that writes it if selected, else link to its output."""
+        for stage in self.stages:
+            for out in stage.outs:
+                if Path(out).is_relative_to(path) or Path(path).is_relative_to(out):
+                    if stage.name in self.locks:
+                        self.difference(stage)
+                    elif (self.source / out).exists():
+                        self._link((self.source / out).absolute(), self.folder / renames.present(out))
+
+    def _link(self, target: Path, link: Path) -> None:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            if renames.NAMES and link.is_relative_to(self.folder / paths.RUNS):  # log.tsv has columns that may be renamed
+                shutil.copytree(target, link)
+                for file in link.iterdir():
+                    file.write_bytes(renames.present_content(file.name, file.read_bytes()))
+            else:
+                link.symlink_to(target)
+
+    def _compare(self, path: str, md5: str) -> Iterator[str]:
+        """Yield how an output differs from the md5 in dvc.lock."""
+        old, new = self.source / path, self.folder / renames.present(path)
+        committed = self.source / renames.present(path)  # a report, which may have been made anew under present names
+        if not new.exists():
+            yield f"{path}: the new code does not write it"
+        elif md5_of(new) == md5 or (committed.is_file() and committed.read_bytes() == new.read_bytes()):
+            return
+        elif not old.exists() or md5_of(old) != md5:
+            yield f"{path}: not the md5 in dvc.lock, {md5}"
+        else:
+            names = {renames.present(file): file for file in files_of(old)}
+            for name, file in names.items():
+                made = new / name
+                if not made.is_file() or not renames.same_content(made.name, (old / file).read_bytes(), made.read_bytes()):
+                    yield f"{Path(path) / file}"
+            yield from (f"{Path(path) / file}: only the new code writes it" for file in files_of(new) if file not in names)

@@ -11,10 +11,10 @@ from typing import Any
 from raretokens import paths
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline import cluster, trained
+from raretokens.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
 from raretokens.pipeline.machine import settings
-from raretokens.pipeline.targets import SHARED_STAGES, first_seeds, main_runs, run_targets
 from raretokens.run import Run
 from raretokens.tools.cli import argument, command
 from raretokens.yaml_files import read_yaml

@@ -3,7 +3,7 @@
 import argparse
 import math
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +101,7 @@ def try_runs(arguments: argparse.Namespace) -> None:
     device, rows, failed = own_device(), [], []
     for job in _select_jobs(parameters, arguments.runs):
         planned = trial.shrunk(_plan(parameters, job, device), arguments.tokens)
-        name, need = planned.step.name, planned.step.device_bytes
+        name, need = planned.name, planned.device_bytes
         free = refusal.available()
         limit = free.device or min(arguments.memory * 1e9, free.host)
         if need > limit:
@@ -113,7 +113,7 @@ def try_runs(arguments: argparse.Namespace) -> None:
             failed.append(str(error))
             print(f"failed: {error}", flush=True)
             continue
-        rows.append(asdict(measured))
+        rows.append(measured)
         print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
         if arguments.csv:
             write_text(arguments.csv, table.to_csv(rows))

@@ -15,7 +15,7 @@ from raretokens.pipeline import trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import run_sheet, train_job
-from raretokens.pipeline.verify import verify
+from raretokens.pipeline.lock_file import verify
 from raretokens.report import build, checklist, claims, include, scales
 from raretokens.report.diff import compare, to_markdown
 from raretokens.report.revision import Revision

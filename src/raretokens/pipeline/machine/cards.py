@@ -1,7 +1,8 @@
 """GPUs for which a run can be planned: those in cards.yaml, and the GPU that torch detects."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ DEFAULT = "h200"
 @dataclass(frozen=True)
 class Card:
     name: str
+    device: str  # pattern of torch's names for the card
     memory: float  # bytes
     flops: float  # peak dense bfloat16 operations per second
     float32: float  # peak float32 operations per second, without TF32
@@ -32,39 +34,27 @@ def card(name: str | None = None) -> Card:
     Raises:
         UserError: the name is unknown, or cards.yaml has no row for the detected GPU. The message lists the known cards.
     """
-    rows = _rows()
+    known = _cards()
     if name is None and torch.cuda.is_available():
         device = torch.cuda.get_device_name()
-        if (name := _seen(rows, device)) is None:
-            raise UserError(f"GPU {device!r} is not known; choose one with --gpu: {', '.join(rows)}")
-        return _made(name, rows[name], torch.cuda.get_device_properties(0).total_memory)
+        if (found := find_card(device)) is None:
+            raise UserError(f"GPU {device!r} is not known; choose one with --gpu: {', '.join(known)}")
+        return replace(found, memory=torch.cuda.get_device_properties(0).total_memory)
     name = (name or DEFAULT).lower()
-    if name not in rows:
-        raise UserError(f"--gpu: {name!r} is not known; allowed: {', '.join(rows)}")
-    return _made(name, rows[name], rows[name]["memory"] * 1e9)
+    if name not in known:
+        raise UserError(f"--gpu: {name!r} is not known; allowed: {', '.join(known)}")
+    return known[name]
 
 
 def find_card(device: str) -> Card | None:
     """Return the card with this torch name, or None if cards.yaml lacks it."""
-    rows = _rows()
-    name = _seen(rows, device)
-    return None if name is None else _made(name, rows[name], rows[name]["memory"] * 1e9)
+    fitting = [card for card in _cards().values() if fnmatchcase(device, card.device)]
+    return max(fitting, key=lambda card: len(card.device), default=None)
 
 
-def peak_flops(device: str) -> float | None:
-    """Return the peak dense bfloat16 operations per second of a GPU by its torch name; None if cards.yaml lacks it."""
-    found = find_card(device)
-    return None if found is None else found.flops
-
-
-def _rows() -> dict[str, dict]:
-    return read_yaml(TABLE)
-
-
-def _made(name: str, row: dict, memory: float) -> Card:
-    return Card(name, memory, row["tflops"] * 1e12, row["float32"] * 1e12, row["bandwidth"] * 1e9)
-
-
-def _seen(rows: dict[str, dict], device: str) -> str | None:
-    fitting = [name for name, row in rows.items() if fnmatchcase(device, row["torch"])]
-    return max(fitting, key=lambda name: len(rows[name]["torch"]), default=None)
+@cache
+def _cards() -> dict[str, Card]:
+    return {
+        name: Card(name, row["torch"], row["memory"] * 1e9, row["tflops"] * 1e12, row["float32"] * 1e12, row["bandwidth"] * 1e9)
+        for name, row in read_yaml(TABLE).items()
+    }

@@ -2,6 +2,8 @@
 
 import json
 import os
+import platform
+import resource
 import shutil
 import time
 from collections.abc import Sequence
@@ -15,30 +17,70 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.models.registry import flops_per_token
-from raretokens.paths import MACHINE, TRACKED, tokens
-from raretokens.pipeline.machine import timing
+from raretokens.paths import MACHINE, TIMING, TRACKED, tokens
+from raretokens.pipeline.context import revision
+from raretokens.pipeline.machine.cards import find_card
 from raretokens.pipeline.machine.settings import Machine
-from raretokens.pipeline.machine.timing import Speed, peak_memory
 from raretokens.tasks import describe
 from raretokens.tokenization.token_files import read_meta
 from raretokens.training.config import TrainJob
 from raretokens.training.observer import Observer, Observers
 
+STATUS = Path("/proc/self/status")
+
+
+def peak_memory() -> int:
+    """Return the peak memory of this process in bytes: of tensors on the GPU, or resident memory without a GPU."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    if STATUS.exists():  # On Linux, getrusage includes the memory of the parent at the fork.
+        return next(int(line.split()[1]) * 1024 for line in STATUS.read_text().split("\n") if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
+
+
+class Speed:
+    """Training speed of a run since it started or resumed."""
+
+    def __init__(self, flops_per_token: float, processes: int) -> None:
+        card = find_card(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
+        self.flops_per_token, self.processes, self.peak = flops_per_token, processes, card and card.flops
+        self.begin()
+
+    def begin(self) -> None:
+        self.start, self.tokens = time.monotonic(), 0
+
+    def facts(self) -> dict[str, float | None]:
+        """Return the speed of all processes together and the peak memory of this process.
+
+        model_flop_utilisation is None if the GPU's peak is unknown.
+        """
+        rate = self.tokens / max(time.monotonic() - self.start, 1e-9)
+        share = None if self.peak is None else rate * self.flops_per_token / (self.peak * self.processes)
+        return {
+            "processes": self.processes,
+            "tokens_per_second": round(rate, 1),
+            "model_flops_per_token": self.flops_per_token,
+            "model_flop_utilisation": None if share is None else round(share, 4),
+            "peak_memory_bytes": peak_memory(),
+        }
+
 
 class Monitor:
-    """Context manager that yields the observer of a training and records its time at the end.
+    """Context manager that yields the observer of a training, and writes data/scratch/timing/<task>-<run>.json at its end.
+
+    The reports show this record of time and machine. It is no output of the pipeline, so equal runs have equal outputs.
 
     Raises:
         UserError: the GPU ran out of memory.
     """
 
     def __init__(self, job: TrainJob, settings: Machine) -> None:
-        run, self.job, self.settings = job.run, job, settings
+        run, self.settings = job.run, settings
         self.is_main = os.environ.get("RANK", "0") == "0"
         self.speed = Speed(_flops_per_token(job), int(os.environ.get("WORLD_SIZE", "1")))
         progress = Progress(f"{run.task}/{run.name}", settings.report_seconds, self.speed, self.is_main)
         self.trackers = Trackers(settings.trackers if self.is_main else (), f"{run.task}-{run.name}", TRACKED)
-        self.usage = ResourceUsage(timing.unfinished(run.task, run.name), settings.save_seconds, self.is_main)
+        self.usage = ResourceUsage(TIMING / f"{run.task}-{run.name}.unfinished", settings.save_seconds, self.is_main)
         self.observer = Observers(self.usage, progress, self.trackers)
 
     def __enter__(self) -> Observer:
@@ -50,7 +92,9 @@ class Monitor:
             limit = f"{self.settings.micro_batch} tokens do not fit into the GPU's memory; allowed: fewer"
             raise UserError(f"{MACHINE}: micro_batch: {limit}") from None
         if kind is None and self.is_main:
-            timing.record(self.job.run.task, self.job.run.name, self.usage.facts(), self.speed.facts())
+            facts = {"machine": _machine(), "revision": revision(), **self.speed.facts(), **self.usage.facts()}
+            write_text(self.usage.file.with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
+            self.usage.file.unlink(missing_ok=True)
 
 
 class Progress(Observer):
@@ -150,6 +194,22 @@ class Trackers(Observer):
         """Flush and close the trackers."""
         for tracker in self.trackers:
             tracker.finish()
+
+
+def _machine() -> str:
+    """Return the name of the GPU, or of the processor with the number of threads in use."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    threads = torch.get_num_threads()
+    return f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def _processor() -> str:
+    """Return the processor's model name from /proc/cpuinfo, else its architecture."""
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def _flops_per_token(job: TrainJob) -> float:

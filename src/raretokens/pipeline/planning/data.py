@@ -1,4 +1,4 @@
-"""Expected vocabulary and tokens of a scale's text before it is prepared, and needs of the stages before training.
+"""The text of a scale before it is prepared: expected vocabulary and tokens, needs of its stages, and random text in its place.
 
 Hours follow from the speeds in benchmarks/data-cpu.csv and alignment-cpu.csv. Memory is the largest peak measured there.
 Downloads are not counted. A need is NaN if the size of the text is unknown.
@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from raretokens.errors import UserError
 from raretokens.paths import TOKENS
 from raretokens.tasks import describe
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.alignment import ITERATIONS, expected_cooccurrences, expected_memory, expected_positions
 from raretokens.tokenization.config import Subword, WordVocabulary
-from raretokens.tokenization.token_files import META, read_meta, token_dtype
-from raretokens.tokenization.vocabulary import SPECIALS
+from raretokens.tokenization.token_files import IMAGES, LABELS, META, read_meta, token_dtype, write_meta
+from raretokens.tokenization.token_files import tokens as read_tokens
+from raretokens.tokenization.vocabulary import EOS, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.yaml_files import read_yaml
 
 EXPECTED = Path(__file__).parent / "corpora.yaml"
@@ -26,6 +29,7 @@ ENCODED = {"text": 5e6, "words": 6e6, "bitext": 2.3e6}  # bytes of text per seco
 # Bytes of memory, independent of the size of the text: blocks of text, and the data from which merges are learnt.
 PEAK = {"text": 0.3e9, "words": 0.3e9, "bitext": 1.5e9}
 LEARNT = 10.0  # bytes of memory that SentencePiece needs per byte of its training text
+SEED, OCCURRENCES = 1, 1e8  # of random text: the total count in its vocabulary is of the order of the full corpora
 SECONDS = 0.25e-6  # seconds per pair of positions, in each iteration of the alignment and in the linking pass
 
 
@@ -39,20 +43,20 @@ class Text(NamedTuple):
         return float(token_dtype(self.rows).itemsize * (self.tokens or 0))
 
 
-def text(parameters: Parameters, name: str, data: Path = TOKENS) -> Text:
+def text(parameters: Parameters, name: str) -> Text:
     """Return vocabulary and tokens of the token files `name`, or the values expected by corpora.yaml or the vocabulary size.
 
     Raises:
         UserError: the vocabulary is not known before encoding, as for the full word vocabulary of a custom corpus.
     """
-    return encoded(name, data) or _expected(parameters, name)
+    return encoded(name) or _expected(parameters, name)
 
 
-def encoded(name: str, data: Path = TOKENS) -> Text | None:
+def encoded(name: str) -> Text | None:
     """Return vocabulary and tokens of existing token files; None if there are none."""
-    if not (data / name / META).exists():
+    if not (TOKENS / name / META).exists():
         return None
-    meta = read_meta(data / name)
+    meta = read_meta(TOKENS / name)
     return Text(meta["vocabulary"], meta["splits"].get("train", {}).get("tokens"))
 
 
@@ -139,3 +143,56 @@ def _text_or_none(parameters: Parameters, name: str) -> Text | None:
         return text(parameters, name)
     except UserError:  # unknown before encoding
         return None
+
+
+def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest: int | None = None) -> None:
+    """Write vocabulary.tsv, meta.json and <split>.bin with random token ids, whose frequencies follow Zipf's law.
+
+    Args:
+        rows: number of token types, including special tokens.
+        splits: split -> number of tokens.
+        longest: maximum tokens per side of a sentence pair; None: one stream without pairs.
+    """
+    folder.mkdir(parents=True)
+    random, share = np.random.default_rng(SEED), 1.0 / np.arange(1, rows - len(SPECIALS) + 1)
+    share /= share.sum()
+    counts = np.concatenate((np.zeros(len(SPECIALS)), share * OCCURRENCES)).astype(np.int64)
+    counts[EOS] = OCCURRENCES / 25
+    markers = (*SPECIALS, *(f"type{number}" for number in range(len(SPECIALS), rows)))
+    Vocabulary(markers, counts * (1 if longest is None else 2), counts, 0).write(folder / VOCABULARY)
+    dtype = token_dtype(rows)
+    for split, tokens in splits.items():
+        ids = len(SPECIALS) + np.searchsorted(share.cumsum(), random.random(tokens)).clip(max=len(share) - 1)
+        if longest is not None:
+            ids = _paired(ids, longest, random)
+        ids.astype(dtype).tofile(folder / f"{split}.bin")
+    meta = {"dtype": dtype.str, "vocabulary": rows, "fillers": 0}
+    write_meta(folder, meta | {"splits": {name: {"tokens": count} for name, count in splits.items()}})
+
+
+def add_labels(folder: Path, kind: str, classes: int, pixels: int) -> None:
+    """Add random classes to documents, or turn random token files into images. Other kinds are left unchanged."""
+    random, meta = np.random.default_rng(SEED), read_meta(folder)
+    for split in meta["splits"] if kind in ("documents", "images") else ():
+        ids = np.array(read_tokens(folder, split))
+        if kind == "documents":
+            labels = random.integers(0, classes, np.count_nonzero(ids == EOS))
+            labels.astype(meta["dtype"]).tofile(folder / f"{split}{LABELS}.bin")
+            continue
+        of_images = ids[: max(len(ids) // pixels, 1)]
+        np.stack((of_images, np.full_like(of_images, EOS)), 1).tofile(folder / f"{split}.bin")
+        random.integers(0, 256, (len(of_images), pixels)).astype(np.uint8).tofile(folder / f"{split}{IMAGES}.bin")
+    names = [f"class{number}" for number in range(classes)]
+    write_meta(folder, meta | {"classes": names, "pixels": pixels})
+
+
+def _paired(ids: np.ndarray, longest: int, random: np.random.Generator) -> np.ndarray:
+    """Split ids into sentence pairs of 2 to `longest` ids a side, including EOS. Both sides have equal length."""
+    ids, start = ids.copy(), 0
+    while start < len(ids):
+        length = int(random.integers(2, longest + 1))
+        if start + 2 * length > len(ids):
+            return ids[:start]
+        ids[[start + length - 1, start + 2 * length - 1]] = EOS
+        start += 2 * length
+    return ids

@@ -20,9 +20,9 @@ from pathlib import Path
 from raretokens import tasks
 from raretokens.errors import UserError
 from raretokens.pipeline.machine.cards import Card
+from raretokens.pipeline.planning.data import add_labels, write_random_tokens
 from raretokens.pipeline.planning.memory import FLOAT
 from raretokens.pipeline.planning.operations import Counts, count_batch
-from raretokens.pipeline.planning.random_text import add_labels, write_random_tokens
 from raretokens.tasks import describe
 from raretokens.training.batches import Batch, PreparedSteps
 from raretokens.training.config import TrainJob

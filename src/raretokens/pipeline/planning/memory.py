@@ -22,6 +22,8 @@ from raretokens.loss import gated_cross_entropy
 from raretokens.loss.objective import Objective
 from raretokens.models.registry import build
 from raretokens.objectives.registry import declared
+from raretokens.pipeline.planning.data import Text
+from raretokens.training.config import Training, TrainJob
 
 FLOAT = 4  # bytes
 CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions per chunk of the loss
@@ -52,20 +54,23 @@ class ForwardPass:
 class Step:
     """The properties that determine the memory of a training step in one process."""
 
-    name: str  # task/run
+    job: TrainJob
+    text: Text
     forward: ForwardPass
-    vocabulary: int  # N
-    micro_batch: int  # positions of one forward and backward pass, padding included
-    is_accumulated: bool  # gradients are accumulated over several micro-batches
-    half: bool  # bfloat16
     device: str  # cpu or cuda
-    has_penalty: bool = False  # the objective adds a penalty on the embedding matrix
-    snapshots: float = 0.0  # bytes of the embedding snapshots, which are loaded at the end of training
-    processes: int = 1
+    processes: int
+    micro_batch: int  # positions of one forward and backward pass, padding included
+    snapshots: float  # bytes of the embedding snapshots, which are loaded at the end of training
 
     @property
-    def embedding(self) -> int:
-        return FLOAT * self.vocabulary * self.forward.width
+    def name(self) -> str:
+        return f"{self.job.run.task}/{self.job.run.name}"
+
+    @property
+    def has_penalty(self) -> bool:
+        """Whether the objective adds a penalty on the embedding matrix to the loss."""
+        module = import_module(f"raretokens.objectives.{declared(self.job.run.objective).module}")
+        return module.Objective.penalty is not Objective.penalty
 
     @property
     def activations(self) -> float:
@@ -101,13 +106,16 @@ class Step:
 
     def _fullest_moment(self) -> float:
         """Return the peak bytes over the phases of a step, without weights and Adam's moments."""
-        embedding = self.embedding
+        training = self.job.training
+        is_accumulated = self.micro_batch < share_of_process(training, self.processes)
+        is_half = training.precision == "bfloat16"
+        embedding = FLOAT * self.text.rows * self.forward.width
         grown = self.activations + FLOAT * self.micro_batch * self.forward.width  # with the gradient of the final hidden states
-        logits = 2 * FLOAT * min(CHUNK[self.device], self.micro_batch) * self.vocabulary  # with their exponentials
-        gradients = self._model if self.is_accumulated else 0
+        logits = 2 * FLOAT * min(CHUNK[self.device], self.micro_batch) * self.text.rows  # with their exponentials
+        gradients = self._model if is_accumulated else 0
         penalty = PENALTY_COPIES * embedding if self.has_penalty else 0
         moments = {
-            "loss": grown + logits + embedding * (1.5 if self.half else 1) + gradients,
+            "loss": grown + logits + embedding * (1.5 if is_half else 1) + gradients,
             "backward": grown + 2 * embedding + penalty + gradients,
             "first layer": self._model + 3 * embedding,  # all gradients; the embedding also has that of the look-up
             "end": self._model + self.snapshots if self.device == "cpu" else 0.0,  # mean of the checkpoints
@@ -115,10 +123,9 @@ class Step:
         return max(moments.values(), key=lambda size: (math.isnan(size), size))
 
 
-def has_penalty(objective: str) -> bool:
-    """Return whether an objective adds a penalty on the embedding matrix to the loss."""
-    module = import_module(f"raretokens.objectives.{declared(objective).module}")
-    return module.Objective.penalty is not Objective.penalty
+def share_of_process(training: Training, processes: int) -> int:
+    """Return the tokens of a training step that one process computes."""
+    return max(training.tokens_per_step // processes, training.block)
 
 
 @cache

@@ -12,7 +12,7 @@ from raretokens.pipeline.machine import settings
 from raretokens.pipeline.machine.cards import Card
 from raretokens.pipeline.planning.data import Text
 from raretokens.pipeline.planning.duration import rates_of, step_seconds
-from raretokens.pipeline.planning.memory import FLOAT, ForwardPass, Step, has_penalty, measure_forward
+from raretokens.pipeline.planning.memory import FLOAT, ForwardPass, Step, measure_forward, share_of_process
 from raretokens.run import Run
 from raretokens.tasks import describe
 from raretokens.training.config import Training, TrainJob
@@ -23,12 +23,8 @@ LOG_LINE = 100  # bytes of log.tsv per step; data/scratch has a second copy
 
 
 @dataclass(frozen=True)
-class Planned:
+class Planned(Step):
     """Needs of a run; memory and disk are in bytes."""
-
-    job: TrainJob
-    text: Text
-    step: Step
 
     @property
     def run(self) -> Run:
@@ -41,7 +37,7 @@ class Planned:
     @property
     def parameters(self) -> int:
         """Number of trained parameters."""
-        return self.step.forward.parameters
+        return self.forward.parameters
 
     @property
     def sides(self) -> int:
@@ -69,27 +65,26 @@ class Planned:
 
     def seconds(self, card: Card) -> dict[str, float]:
         """Seconds of a training step by kind of operation, on as many cards as the run has processes (duration.py)."""
-        step = self.step
         return step_seconds(
-            self.job, self.text.rows, self.parameters, step.micro_batch, step.device, rates_of(card), step.processes,
-            step.has_penalty,
+            self.job, self.text.rows, self.parameters, self.micro_batch, self.device, rates_of(card), self.processes,
+            self.has_penalty,
         )  # fmt: skip
 
     def hours(self, card: Card, utilisation: float | None = None) -> float:
         """Training hours, estimated from counted operations, or from a given share of the peak of the run's precision."""
         if utilisation is None:
             return self.training.steps * sum(self.seconds(card).values()) / 3600
-        return self.flops / (self.step.processes * card.peak(self.training.precision) * utilisation) / 3600
+        return self.flops / (self.processes * card.peak(self.training.precision) * utilisation) / 3600
 
     def utilisation(self, card: Card) -> float:
         """Share of the peak of the run's precision in the estimated hours."""
-        peak = self.step.processes * card.peak(self.training.precision)
+        peak = self.processes * card.peak(self.training.precision)
         return self.flops / (3600 * self.hours(card) * peak) if self.flops else math.nan
 
     @property
     def disk_left(self) -> float:
         """Bytes of the run's outputs in data/runs: weights, embedding snapshots and log."""
-        return self.step.snapshots + FLOAT * self.parameters + LOG_LINE * self.training.steps
+        return self.snapshots + FLOAT * self.parameters + LOG_LINE * self.training.steps
 
     @property
     def disk_while_training(self) -> float:
@@ -101,7 +96,7 @@ class Planned:
         training, weights = self.training, FLOAT * self.parameters
         kept = 1 if training.keep == "best" else training.keep
         states, log = 3 * 3 * weights, LOG_LINE * training.steps
-        snapshots = snapshot_bytes(training, self.step.forward.width, self.text.rows)
+        snapshots = snapshot_bytes(training, self.forward.width, self.text.rows)
         return snapshots + (3 * kept + 1) * weights + states + log
 
 
@@ -127,25 +122,15 @@ def select(jobs: Iterable[TrainJob], names: list[str]) -> list[TrainJob]:
 
 def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     """Estimate the needs of a run on `device` (cpu or cuda) with data parallelism over `processes`."""
-    run, training = job.run, job.training
-    share = max(training.tokens_per_step // processes, training.block)
-    micro = share if describe(run.task).whole_steps else min(micro_batch(device), share)
-    if describe(run.task).kind == "bitext":  # a micro-batch of translation has pairs of one length bucket
-        micro = min(micro, max(training.tokens_per_step // BUCKETS, SMALLEST_BUCKET, training.block))
-    model = forward_of(job, text.rows, device)
-    step = Step(
-        name=f"{run.task}/{run.name}",
-        forward=model,
-        vocabulary=text.rows,
-        micro_batch=max(micro, training.block),
-        is_accumulated=micro < share,
-        half=training.precision == "bfloat16",
-        device=device,
-        has_penalty=has_penalty(run.objective),
-        snapshots=snapshot_bytes(training, model.width, text.rows),
-        processes=processes,
-    )
-    return Planned(job, text, step)
+    task, training = describe(job.run.task), job.training
+    micro = share = share_of_process(training, processes)
+    if not task.whole_steps:
+        micro = min(settings.read().micro_batch if MACHINE.exists() else settings.MICRO_BATCH[device], share)
+    if task.kind == "bitext":  # a micro-batch of translation has pairs of one length bucket
+        micro = min(micro, max(training.tokens_per_step // BUCKETS, SMALLEST_BUCKET))
+    forward = forward_of(job, text.rows, device)
+    snapshots = snapshot_bytes(training, forward.width, text.rows)
+    return Planned(job, text, forward, device, processes, max(micro, training.block), snapshots)
 
 
 def forward_of(job: TrainJob, rows: int, device: str) -> ForwardPass:
@@ -153,7 +138,3 @@ def forward_of(job: TrainJob, rows: int, device: str) -> ForwardPass:
     run, training = job.run, job.training
     sides, is_half = len(describe(run.task).sides), training.precision == "bfloat16"
     return measure_forward(run.architecture, json.dumps(run.shape), rows, training.block, sides, is_half, device)
-
-
-def micro_batch(device: str) -> int:
-    return settings.read().micro_batch if MACHINE.exists() else settings.MICRO_BATCH[device]

@@ -38,29 +38,30 @@ class Resources:
 
 def available(run: Run | None = None) -> Resources:
     """Return the free resources. The run's own resumable state counts as free space, since it is overwritten."""
-    host, (disk, outputs) = psutil.virtual_memory().available, free_disks(STATES, RUNS)
-    own = 0 if run is None else sum(path.stat().st_size for path in _state(run) if path.is_file())
+    host, (disk, outputs) = psutil.virtual_memory().available, free_disks()
+    state = STATES.glob(f"{run.task}-{run.name}-{'[0-9a-f]' * 24}/*") if run else ()
+    own = sum(path.stat().st_size for path in state if path.is_file())
     # Each process queries only its own GPU, since the query allocates memory on that GPU.
     number = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.cuda.mem_get_info(number)[0] if torch.cuda.is_available() else None
-    return Resources(host, disk + own, device, outputs, copies(RUNS, cache()))
+    return Resources(host, disk + own, device, outputs, copies())
 
 
-def free_disks(training: Path, outputs: Path) -> tuple[int, int | None]:
+def free_disks() -> tuple[int, int | None]:
     """Return the free bytes on the disk where runs train, and on the disk of their outputs (None if it is the same)."""
-    folders = [_existing(path) for path in (training, outputs)]
+    folders = [_existing(path) for path in (STATES, RUNS)]
     scratch, left = (shutil.disk_usage(folder).free for folder in folders)
     return scratch, None if folders[0].stat().st_dev == folders[1].stat().st_dev else left
 
 
-def copies(outputs: Path, cache: Path) -> int:
+def copies() -> int:
     """Return the copies of each output on its disk: 2 if DVC's cache is on the same file system, else 1."""
-    return 1 + (_existing(outputs).stat().st_dev == _existing(cache).stat().st_dev)
+    return 1 + (_existing(RUNS).stat().st_dev == _existing(cache()).stat().st_dev)
 
 
-def cache(config: Path = Path(".dvc")) -> Path:
+def cache() -> Path:
     """Return the path of this scale's DVC cache, from its DVC configuration."""
-    parser = configparser.ConfigParser(interpolation=None)
+    parser, config = configparser.ConfigParser(interpolation=None), Path(".dvc")
     parser.read([config / "config", config / "config.local"])
     return config / parser.get("cache", "dir", fallback="cache")
 
@@ -68,11 +69,6 @@ def cache(config: Path = Path(".dvc")) -> Path:
 def _existing(path: Path) -> Path:
     """Return the folder, or its nearest existing parent, in which it will be created."""
     return next(folder for folder in (path, *path.parents) if folder.exists())
-
-
-def _state(run: Run) -> Iterator[Path]:
-    fingerprint = "[0-9a-f]" * 24
-    return STATES.glob(f"{run.task}-{run.name}-{fingerprint}/*")
 
 
 def check(job: TrainJob) -> None:
@@ -90,14 +86,13 @@ def shortfalls(planned: Planned, free: Resources, processes: int = 1) -> Iterato
     Args:
         processes: processes of the run that share the memory of one machine.
     """
-    name, step = f"{planned.run.task}/{planned.run.name}", planned.step
     if free.device is not None:
-        yield from _memory(name, step, lambda step: step.device_bytes, free.device, "GPU memory")
-    yield from _memory(name, step, lambda step: processes * step.host_bytes, free.host, "memory")
+        yield from _memory(planned, lambda step: step.device_bytes, free.device, "GPU memory")
+    yield from _memory(planned, lambda step: processes * step.host_bytes, free.host, "memory")
     for needed, there, folder in _disk_needs(planned.disk_left, planned.disk_while_training, free):
         if needed > there:
             key = f"{planned.run.task}.training.snapshot_every"
-            yield f"{name}: needs {_gb(needed)} of disk in {folder}, {_gb(there)} are free; free some or raise {key}"
+            yield f"{planned.name}: needs {_gb(needed)} of disk in {folder}, {_gb(there)} are free; free some or raise {key}"
 
 
 def _disk_needs(left: float, while_training: float, free: Resources) -> list[tuple[float, float, Path]]:
@@ -134,26 +129,21 @@ def _is_done(stage: str) -> bool:
     return {"prepare": corpus, "encode": tokens, "align": alignment}[kind](name).exists()
 
 
-def _memory(name: str, step: Step, need: Callable[[Step], float], free: float, what: str) -> Iterator[str]:
+def _memory(step: Step, need: Callable[[Step], float], free: float, what: str) -> Iterator[str]:
     """Yield a line if the memory does not suffice, with a remedy. An unknown need (NaN) yields nothing."""
     if math.isnan(need(step)) or CERTAIN * need(step) <= free:
         return
-    needs = f"{name}: needs about {_gb(need(step))} of {what}, {_gb(free)} are free"
-    micro, length = step.micro_batch, step.forward.positions
-    while micro > length and need(_with_micro_batch(step, micro)) > free:
-        micro //= 2
-    smallest = _with_micro_batch(step, max(micro, length))
+    needs = f"{step.name}: needs about {_gb(need(step))} of {what}, {_gb(free)} are free"
+    smallest, length = step, step.forward.positions
+    while smallest.micro_batch > length and need(smallest) > free:
+        smallest = replace(smallest, micro_batch=max(smallest.micro_batch // 2, length))
     if need(smallest) <= free:
         yield f"{needs}; set micro_batch to {smallest.micro_batch} in {MACHINE}, or take another GPU or machine"
     elif need(replace(smallest, snapshots=0.0)) <= free:
-        key = f"{step.name.split('/')[0]}.training.snapshot_every"
+        key = f"{step.job.run.task}.training.snapshot_every"
         yield f"{needs}; raise {key}: copies of the embedding matrix fill {_gb(step.snapshots)}"
     else:
         yield f"{needs}; no micro_batch is small enough, take another GPU or machine"
-
-
-def _with_micro_batch(step: Step, micro: int) -> Step:
-    return replace(step, micro_batch=micro, is_accumulated=step.is_accumulated or micro < step.micro_batch)
 
 
 def _gb(value: float) -> str:

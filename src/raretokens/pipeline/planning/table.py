@@ -23,11 +23,11 @@ def row(planned: Planned, card: Card, utilisation: float | None = None) -> dict[
 
     utilisation: share of the peak that is assumed instead of the estimate from counted operations.
     """
-    need, hours = planned.step.device_bytes, planned.hours(card, utilisation)
+    need, hours = planned.device_bytes, planned.hours(card, utilisation)
     parts = planned.seconds(card)
     products = (parts.get("product", 0.0) + parts.get("attention", 0.0)) / sum(parts.values())
     return {
-        "run": f"{planned.run.task}/{planned.run.name}",
+        "run": planned.name,
         "model": planned.run.model,
         "objective": planned.run.objective,
         "parameters": planned.parameters,
@@ -38,14 +38,14 @@ def row(planned: Planned, card: Card, utilisation: float | None = None) -> dict[
         "flops": f"{planned.flops:.3e}",
         "attention_flops": f"{planned.attention_flops:.3e}",
         "gpu": card.name,
-        "gpus": planned.step.processes,
+        "gpus": planned.processes,
         "hours": f"{hours:.4g}",
         "step_seconds": f"{3600 * hours / planned.training.steps:.4g}",
         "utilisation": f"{utilisation or planned.utilisation(card):.3f}",
         "products_share": f"{products:.3f}",
-        "micro_batch": planned.step.micro_batch,
+        "micro_batch": planned.micro_batch,
         "gpu_gb": f"{need / 1e9:.1f}",
-        "host_gb": f"{planned.step.host_bytes / 1e9:.1f}",
+        "host_gb": f"{planned.host_bytes / 1e9:.1f}",
         "disk_gb": f"{planned.disk_left / 1e9:.2f}",
         "disk_while_training_gb": f"{planned.disk_while_training / 1e9:.2f}",
         "fits": _fits(need, card.memory),
@@ -79,7 +79,7 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, utilisati
     console = Console(width=WIDTH, highlight=False)  # fixed, since a pipe has no width
     console.print(table)
     hours = sum(one.hours(card, utilisation) for one in planned)
-    cards = planned[0].step.processes
+    cards = planned[0].processes
     how = "estimated from counted operations and the data sheet's peaks and bandwidth; no card was measured"
     if utilisation:
         how = f"for {utilisation:.0%} of the peak"

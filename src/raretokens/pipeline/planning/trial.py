@@ -3,12 +3,11 @@
 import csv
 import json
 import math
-import os
-import subprocess
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from raretokens.errors import UserError
 from raretokens.files import write_text
@@ -16,29 +15,15 @@ from raretokens.paths import MACHINE, TIMING, trained
 from raretokens.paths import job as job_file
 from raretokens.paths import tokens as tokens_folder
 from raretokens.pipeline.job_file import job_text
+from raretokens.pipeline.planning.data import add_labels, write_random_tokens
 from raretokens.pipeline.planning.plan import Planned, forward_of
-from raretokens.pipeline.planning.random_text import add_labels, write_random_tokens
-from raretokens.run import Run
+from raretokens.pipeline.short_training import OUTPUT, Version, last_line
 from raretokens.tasks import describe
 from raretokens.training.config import TrainJob
 from raretokens.training.document_batches import SMALLEST_BUCKET
 
 STEPS = 2
 SPARE = 4  # length of the random training text, in steps
-
-
-@dataclass(frozen=True)
-class Trial:
-    run: str
-    device: str
-    parameters: int
-    tokens_per_step: int
-    peak_mb: int
-    planned_mb: int | None  # None if the forward pass depends on the values of its tensors
-    loss_1: float
-    loss_2: float
-    evaluation: float
-    seconds: float
 
 
 def shrunk(planned: Planned, tokens: int | None) -> Planned:
@@ -51,19 +36,20 @@ def shrunk(planned: Planned, tokens: int | None) -> Planned:
         tokens = max(tokens, training.block)  # an image is not cut
     block = min(training.block, tokens)
     training = training.replaced(tokens_per_step=tokens, block=block)
-    micro = max(min(planned.step.micro_batch, tokens), block)
     job = planned.job.replaced(training=training)
-    model = forward_of(job, planned.text.rows, planned.step.device)
-    step = replace(planned.step, forward=model, micro_batch=micro, is_accumulated=micro < tokens, snapshots=0.0)
-    return replace(planned, job=job, step=step)
+    forward = forward_of(job, planned.text.rows, planned.device)
+    return replace(planned, job=job, forward=forward, micro_batch=max(min(planned.micro_batch, tokens), block), snapshots=0.0)
 
 
-def attempt(root: Path, threads: int, planned: Planned) -> Trial:
+def attempt(root: Path, threads: int, planned: Planned) -> dict[str, Any]:
     """Run the train stage in a separate process and a temporary folder.
 
     Args:
         root: root of the repository.
         threads: CPU threads of the stage.
+
+    Returns:
+        CSV row of the trial. planned_mb is None if the forward pass depends on the values of its tensors.
 
     Raises:
         UserError: the stage failed; the message is its last line of output.
@@ -72,44 +58,42 @@ def attempt(root: Path, threads: int, planned: Planned) -> Trial:
     with tempfile.TemporaryDirectory(prefix="raretokens-") as name:
         folder = Path(name)
         _prepare(folder, planned)
-        command = [str(root / "stages/run"), str(threads), "train", run.task, run.name]
         start = time.monotonic()
-        with open(folder / "output", "w+", encoding="utf-8") as output:
-            process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
-            _, status, usage = os.wait4(process.pid, 0)
+        if Version(root).start([str(threads), "train", run.task, run.name], folder).wait():
+            last = last_line(folder / OUTPUT) or "the train stage printed nothing"
+            raise UserError(f"{planned.name}: {last}")
         seconds = time.monotonic() - start
-        if os.waitstatus_to_exitcode(status):
-            raise UserError(f"{run.task}/{run.name}: {_last_line(folder / 'output')}")
-        losses, evaluation = results(folder / trained(run.task, run.name))
-        need = planned.step.on_device()
-        if planned.step.device == "cuda":
-            need.pop("program")  # the measured peak covers tensors only
-        planned_bytes = sum(need.values())
-        return Trial(
-            run=f"{run.task}/{run.name}",
-            device=planned.step.device,
-            parameters=planned.parameters,
-            tokens_per_step=planned.training.tokens_per_step,
-            peak_mb=round(_peak(folder, run, usage.ru_maxrss) / 1e6),
-            planned_mb=None if math.isnan(planned_bytes) else round(planned_bytes / 1e6),
-            loss_1=losses[0],
-            loss_2=losses[1],
-            evaluation=evaluation,
-            seconds=round(seconds, 1),
-        )
+        (loss_1, loss_2), evaluation = results(folder / trained(run.task, run.name))
+        recorded = json.loads((folder / TIMING / f"{run.task}-{run.name}.json").read_text(encoding="utf-8"))
+    need = planned.on_device()
+    if planned.device == "cuda":
+        need.pop("program")  # the measured peak covers tensors only
+    planned_bytes = sum(need.values())
+    return {
+        "run": planned.name,
+        "device": planned.device,
+        "parameters": planned.parameters,
+        "tokens_per_step": planned.training.tokens_per_step,
+        "peak_mb": round(recorded["peak_memory_bytes"] / 1e6),
+        "planned_mb": None if math.isnan(planned_bytes) else round(planned_bytes / 1e6),
+        "loss_1": loss_1,
+        "loss_2": loss_2,
+        "evaluation": evaluation,
+        "seconds": round(seconds, 1),
+    }
 
 
 def _prepare(folder: Path, planned: Planned) -> None:
     """Write the job of this run, machine.yaml, and random token files."""
-    run, training, step = planned.run, planned.training, planned.step
+    run, training = planned.run, planned.training
     kind = describe(run.task).kind
     longest = training.block if kind in ("bitext", "documents") else None
-    splits = {"train": planned.sides * SPARE * training.tokens_per_step, "valid": planned.sides * step.micro_batch}
+    splits = {"train": planned.sides * SPARE * training.tokens_per_step, "valid": planned.sides * planned.micro_batch}
     write_random_tokens(folder / tokens_folder(run.tokens), planned.text.rows, splits, longest)
     classes = run.shape.get("classes", 0)
     add_labels(folder / tokens_folder(run.tokens), kind, classes, training.block)
     write_text(folder / job_file(f"train-{run.task}", run.name), job_text(shortened(planned), {}))
-    write_text(folder / MACHINE, f"micro_batch: {step.micro_batch}\n")
+    write_text(folder / MACHINE, f"micro_batch: {planned.micro_batch}\n")
 
 
 def shortened(planned: Planned) -> TrainJob:
@@ -133,14 +117,3 @@ def results(folder: Path) -> tuple[list[float], float]:
         losses = [float(row["loss"]) for row in csv.DictReader(file, delimiter="\t")]
     summary = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     return losses, summary["kept"]["valid_nll"]
-
-
-def _peak(folder: Path, run: Run, resident: int) -> float:
-    """Return the peak memory in bytes that the stage recorded, else the peak resident memory `resident` (given in kB)."""
-    recorded = json.loads((folder / TIMING / f"{run.task}-{run.name}.json").read_text(encoding="utf-8"))
-    return recorded.get("peak_memory_bytes") or resident * 1024
-
-
-def _last_line(output: Path) -> str:
-    lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line for line in reversed(lines) if line.strip()), "the train stage printed nothing")
