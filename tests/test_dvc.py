@@ -209,7 +209,6 @@ RUNNING = {
     "evaluation/metrics/predictions.py:perplexity": {"score-lm", "decompose-lm", "score-recurrent"},
     "evaluation/metrics/predictions.py:uniq": {"score-lm", "score-recurrent", "baseline@lm"},
     "evaluation/metrics/spectrum.py:all_but_top": SCORE,
-    "evaluation/metrics/spectrum.py:indicators": set(),
     "evaluation/metrics/word_recall.py:matches": {"recall-nmt"},
     "evaluation/language_model.py:write_predictions": {"predict-lm"},
     "evaluation/recurrent.py:choose_cache": {"predict-recurrent"},

@@ -164,7 +164,6 @@ def measured(new: np.ndarray) -> dict:
         "curve": [point[:2] for point in neighbours.similarity_curve(embedding, vocabulary, groups, "w20")],
         "neighbours": [near[1] for near in neighbours.neighbours(embedding, tokens, groups, QUERIES)[0]["w9"]],
         "named": [rank for _, rank in neighbours.named_ranks(embedding, tokens, groups, {"w9": QUERIES[1:]})["w9"]],
-        "untrained": spectrum.indicators(embedding, groups, new[[50, 51]], "x").centred,
         "all_but_top": spectrum.all_but_top(embedding, groups)[0][new],
     }
     one_argument = (isotropy.mean_cosine, isotropy.rare_freq_cosine, isotropy.group_cosine, isotropy.mean_inner_product,

@@ -1,10 +1,9 @@
-"""Rows of an embedding matrix by how often they are trained: whitening by frequency, length, under-trained rows."""
+"""Rows of an embedding matrix by how often they are trained: whitening by frequency, length."""
 
 import numpy as np
 import pytest
 
 from raretokens.evaluation.metrics.frequency import norm_by_frequency, whitened
-from raretokens.evaluation.metrics.spectrum import indicators
 from raretokens.tokenization.vocabulary import FILLER
 
 RNG = np.random.default_rng(0)
@@ -56,26 +55,3 @@ def test_length_against_log_frequency():
     assert value["rare"] == pytest.approx(length[40:58].mean())
     assert value["freq"] == pytest.approx(np.delete(length[:20], 1).mean())  # <pad> is no row
     assert norm_by_frequency(1e-3 * table, counts, groups)[0]["pearson"] == pytest.approx(value["pearson"])
-
-
-def test_under_trained_rows_are_those_near_the_unused_ones():
-    table, _, groups = example()
-    table[17] = 1.5 * table[58:].mean(0)
-    found = indicators(table, groups, np.array([58, 59]), "unused")
-    used = np.delete(np.arange(58), 1)
-    mean, first = table[used].mean(0), np.linalg.svd(table[used])[2][0]
-
-    def distance(change) -> dict[int, float]:
-        rows, centre = change(table), change(table[58:].mean(0)[None])[0]
-        return {i: 1 - rows[i] @ centre / np.linalg.norm(rows[i]) / np.linalg.norm(centre) for i in used}
-
-    changes = {
-        "raw": lambda rows: rows,
-        "centred": lambda rows: rows - mean,
-        "turned": lambda rows: rows - np.outer(rows @ first, first),
-    }
-    for name, change in changes.items():
-        expected = distance(change)
-        assert getattr(found, name) == pytest.approx([expected[i] for i in found.ids], abs=1e-9)
-    assert found.ids[0] == 17 and found.candidates == 1
-    assert indicators(table, groups, np.array([], int), "unused") is None  # nothing is known to be near to

@@ -96,10 +96,6 @@ def test_progress_is_a_line_every_few_seconds_and_one_for_each_validation(folder
     assert printed[4][4:] == ["384 tokens/s", "3.0 GB", "0:00 left"]
 
 
-def test_only_the_first_process_prints(folder, capsys, monkeypatch):
-    assert lines(folder, capsys, monkeypatch, seconds=0.0, is_main=False) == []
-
-
 class Stub:
     """A tracker of accelerate, as it is called: made, started, told, finished."""
 
@@ -226,11 +222,12 @@ def test_what_a_run_took_is_counted_over_its_stops(watched, tmp_path, done, leas
     assert not kept.exists()
 
 
-def test_other_processes_neither_track_nor_write(watched, tmp_path, monkeypatch):
+def test_other_processes_neither_track_nor_write_nor_print(watched, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RANK", "1")
     with watched() as observer:
         observer.begins(0, 1)
-    assert not Stub.made and not (tmp_path / "data/scratch").exists()
+        observer.after_step({"update": 1, "loss": 1.0, "nll": 1.0, "valid_nll": 2.0}, 8)
+    assert not Stub.made and not (tmp_path / "data/scratch").exists() and not capsys.readouterr().out
 
 
 def test_a_gpu_that_is_too_small_names_the_setting(watched):

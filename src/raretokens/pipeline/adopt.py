@@ -29,8 +29,6 @@ from raretokens.pipeline.trials import CACHE, Replay, Trial, Trials
 from raretokens.report.revision import Revision
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
-LEFT = ("jobs", "report")  # stages that are never adopted, since `dvc repro` runs them in seconds
-PRESENT = Version(context.root())
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Adoption:
     def keep_old(self) -> None:
         """Run all trials with the old code and keep the outcomes."""
         with checkout(self.revision) as old:
-            found = Trials(self.revision, Version(old), PRESENT, self._stages(old))
+            found = Trials(self.revision, Version(old), self._stages(old))
 
             def keep(trial: Trial) -> None:
                 try:
@@ -55,19 +53,20 @@ class Adoption:
             self._each(keep, found.all)
 
     def adopt(self) -> bool:
-        """Adopt all candidates, or change nothing if one is refused. Return whether they were adopted."""
+        """Adopt all candidates, or change nothing if one is refused. Return whether they were adopted.
+
+        The stage `report` is no candidate, since `dvc repro` runs it in seconds.
+        """
         with checkout(self.revision) as old:
             stages = self._stages(old)
-            candidates = [stage for stage in stages if stage.new is not None and not stage.is_current()]
-            candidates = [stage for stage in candidates if stage.kind not in LEFT]
+            candidates = [stage for stage in stages if stage.new and not stage.is_current() and stage.kind != "report"]
             if not candidates:
                 print(f"every stage of {LOCK} has the job that this code and these parameters make")
                 return True
-            outs = {}
-            refused = [why for stage in candidates if (why := self._refusal(stage))]
+            outs, refused = {}, []
             for stage in candidates:
                 try:
-                    outs |= migrated(stage, self.revision)
+                    outs |= self._checked(stage)
                 except UserError as error:
                     refused.append(f"{stage.name}: {error}")
             if not refused:
@@ -86,16 +85,17 @@ class Adoption:
         Version(old).run(["1", "jobs"], folder)
         return read_stages(LOCK, present_jobs(), folder)
 
-    def _refusal(self, stage: Stage) -> str | None:
-        """Return why a stage cannot be adopted before any comparison, or None if it may be."""
+    def _checked(self, stage: Stage) -> dict[str, dict[str, Any]]:
+        """Check what a stage can be refused for before any comparison, and return the result of migrated()."""
         if not stage.is_former():
-            return f"{stage.name}: {self.revision} makes another job than that in {LOCK}; allowed: the revision that ran it"
-        changed = stage.changed()
-        return changed and f"{stage.name}: its parameters differ: {changed}"
+            raise UserError(f"{self.revision} makes another job than that in {LOCK}; allowed: the revision that ran it")
+        if changed := stage.changed():
+            raise UserError(f"its parameters differ: {changed}")
+        return migrated(stage, self.revision)
 
     def _train(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Compare the training of candidate runs, and return one refusal for each stage that differs."""
-        found, names = Trials(self.revision, Version(old), PRESENT, stages), {stage.name for stage in candidates}
+        found, names = Trials(self.revision, Version(old), stages), {stage.name for stage in candidates}
         refused = []
 
         def compare(trial: Trial) -> None:
@@ -111,36 +111,27 @@ class Adoption:
     def _replay(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Run other candidates again and return the refusals. Data stages run on this scale, model stages on the demo."""
         data = [stage for stage in candidates if stage.kind in DATA]
-        differs = self._compare(Replay(PRESENT, Path(), stages, data, CACHE / "replay"))
-        refused = [f"{name}: {why}" for name, why in differs.items()]
+        differing = self._compare(Replay(Path(), stages, data, CACHE / "replay"))
+        refused = [f"{stage.name}: {why}" for stage, why in differing]
         kinds = {stage.kind for stage in candidates if stage.kind not in DATA and not stage.is_training}
         if not kinds:
             return refused
-        demo = self._demo(old)
+        Version(old).run(["1", "jobs"], old)
+        demo = read_stages(self.demo / LOCK, present_jobs(context.root() / paths.PARAMETERS), old)
+        demo = [stage for stage in demo if stage.new and stage.is_former() and not stage.changed()]
         distinct = {stage.recipe(stage.old_job["job"]): stage for stage in reversed(demo) if stage.kind in kinds}
         selected = [*distinct.values()][::-1]
-        differs = self._compare(Replay(PRESENT, self.demo, demo, selected, CACHE / "demo"))
-        bad = {name.partition("@")[0].removesuffix("-continued"): f"{name}: {why}" for name, why in differs.items()}
-        bad |= {kind: f"{self.demo}: no {kind} that {self.revision} ran" for kind in kinds - {s.kind for s in selected}}
+        differing = self._compare(Replay(self.demo, demo, selected, CACHE / "demo"))
+        missing = kinds - {stage.kind for stage in selected}
+        bad = {kind: f"{self.demo}: no {kind} that {self.revision} ran" for kind in missing}
+        bad |= {stage.kind: f"{stage.name}: {why}" for stage, why in differing}
         return refused + [f"{stage.name}: in the demo, {bad[stage.kind]}" for stage in candidates if stage.kind in bad]
 
-    def _compare(self, replay: Replay) -> dict[str, str]:
-        """Run the selected stages again and return stage name -> difference, for the stages that differ."""
+    def _compare(self, replay: Replay) -> list[tuple[Stage, str]]:
+        """Run the selected stages again and return those that differ, and how."""
         self._each(lambda stage: print(f"{stage.name}: {replay.difference(stage) or 'equal'}"), replay.selected)
         shutil.rmtree(replay.folder, ignore_errors=True)
-        return {stage.name: why for stage in replay.selected if (why := replay.found[stage.name])}
-
-    def _demo(self, old: Path) -> list[Stage]:
-        """Return the stages of the demo that the revision ran with the parameters of the top-level params.yaml."""
-        Version(old).run(["1", "jobs"], old)
-        folder = CACHE / "jobs"
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(context.root() / paths.PARAMETERS, folder)
-        PRESENT.run(["1", "jobs"], folder)
-        now = {str(path.relative_to(folder)): path.read_bytes() for path in (folder / paths.JOBS).glob("*/*.json")}
-        stages = read_stages(self.demo / LOCK, now, old)
-        shutil.rmtree(folder)
-        return [stage for stage in stages if stage.new and stage.is_former() and not stage.changed()]
+        return [(stage, why) for stage in replay.selected if (why := replay.found[stage.name])]
 
     def _each(self, function: Callable[[Any], None], selected: list[Any]) -> None:
         with ThreadPoolExecutor(self.jobs) as pool:

@@ -4,6 +4,7 @@ Each check yields one line per mistake with key, value and allowed values.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from raretokens.tokenization.config import Groups, Subword
 from raretokens.tokenization.vocabulary import SPECIALS
 from raretokens.training.config import RuleChoice, Training, known_rules
 
-SPLITS = ("train", "valid", "test")
 # Key of a training recipe -> key whose value it must not exceed.
 LIMITS = {"warmup": "steps", "block": "tokens_per_step", "validate_every": "steps"}
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
@@ -29,10 +29,10 @@ Lines = Iterator[str]
 
 
 def mistakes(parameters: Parameters) -> Lines:
-    for name in parameters.sources:
+    for name, count in Counter(parameters.sources).items():
         yield from _missing("sources", name, known_sources(), "known")
-    if repeated := sorted({name for name in parameters.sources if parameters.sources.count(name) > 1}):
-        yield f"sources: {', '.join(repeated)} stands there twice"
+        if count > 1:
+            yield f"sources: {name} stands there twice"
     for name, file in parameters.own.items():
         yield from _own_file(f"own.{name}", file)
     for name, corpus in parameters.corpora.items():
@@ -111,7 +111,7 @@ def _bleu_tokenizer(key: str, language: str) -> Lines:
 
 def _extra_tests(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Lines:
     own = {name.removeprefix("nmt-").removesuffix("-source") for name in parameters.own if name.endswith("-source")}
-    known = [*borrowable_tests(), *sorted(own - {*SPLITS})]
+    known = [*borrowable_tests(), *sorted(own - {"train", "valid", "test"})]
     for test in corpus.extra_tests:
         if test not in known:
             yield f"{key}: {test!r} is not known; allowed: {', '.join(known)}"
@@ -121,9 +121,7 @@ def _extra_tests(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Li
 
 def _tokens(key: str, name: str, parameters: Parameters) -> Lines:
     declared = parameters.tokens[name]
-    if declared.corpus not in parameters.corpora:
-        yield from _missing(f"{key}.corpus", declared.corpus, parameters.corpora, "one of corpora")
-        return
+    yield from _missing(f"{key}.corpus", declared.corpus, parameters.corpora, "one of corpora")
     yield from _frequency_groups(f"{key}.groups", declared.groups)
     if isinstance(declared.vocabulary, Subword):
         yield from _subword(f"{key}.vocabulary", declared.vocabulary, parameters, name)

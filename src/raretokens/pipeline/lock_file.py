@@ -76,9 +76,9 @@ def _changes(old: Any, new: Any, prefix: str = "") -> Iterator[str]:
         yield f"{prefix}: {old} became {new}"
 
 
-def present_jobs() -> dict[str, bytes]:
-    """Return path -> content of the job files of the scale in the working folder."""
-    return {str(paths.JOBS / file): content.encode() for file, content in job_files(load()).items()}
+def present_jobs(parameters: Path = paths.PARAMETERS) -> dict[str, bytes]:
+    """Return path -> content of the job files that the present code makes from params.yaml."""
+    return {str(paths.JOBS / file): content.encode() for file, content in job_files(load(parameters)).items()}
 
 
 def read_stages(lock: Path, now: Mapping[str, bytes], then: Path | None = None) -> list[Stage]:

@@ -101,7 +101,6 @@ class TrialRun:
     command: list[str]  # threads, train, task, name
     folder: Path
     job: dict[str, Any]  # content of the job file, not shortened
-    path: str  # of the job file, below the folder
     links: dict[str, Path]  # path of a link below the folder -> its target
 
     def named(self, name: str) -> str:
@@ -113,11 +112,12 @@ class TrialRun:
         return self.folder / self.named(str(present))
 
     def prepare(self, steps: int) -> None:
-        job = {**self.job, "job": shortened(self.job["job"], steps)}
-        write_text(self.locate(self.path), self.named(json.dumps(job, indent=1, ensure_ascii=False)) + "\n")
+        _, stage, task, name = self.command
+        job = json.dumps({**self.job, "job": shortened(self.job["job"], steps)}, indent=1, ensure_ascii=False)
+        write_text(self.locate(paths.job(f"{stage}-{task}", name)), self.named(job) + "\n")
         write_text(self.locate(paths.MACHINE), yaml.safe_dump({self.named("save_updates"): saved_every(steps)}))
-        for name, target in self.links.items():
-            link = self.locate(name)
+        for path, target in self.links.items():
+            link = self.locate(path)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(target.absolute())

@@ -20,10 +20,12 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames, short_training
+from raretokens.pipeline.context import root
 from raretokens.pipeline.lock_file import Stage, files_of, md5_of
 from raretokens.pipeline.short_training import TrialRun, Version
 
 CACHE = paths.SCRATCH / "adopt"
+PRESENT = Version(root())
 
 
 @dataclass
@@ -46,8 +48,8 @@ class Trial:
 class Trials:
     """All trials of a scale. Outcomes of the old code are kept, and outcomes of the new code are compared with them."""
 
-    def __init__(self, revision: str, old: Version, new: Version, stages: list[Stage]) -> None:
-        self.revision, self.old, self.new = revision, old, new
+    def __init__(self, revision: str, old: Version, stages: list[Stage]) -> None:
+        self.revision, self.old = revision, old
         self.md5_of = cache(md5_of)  # of input files
         trials_of: dict[str, Trial] = {}
         named: dict[str, Trial] = {}  # path of the run that a trial represents -> trial
@@ -96,8 +98,8 @@ class Trials:
             links[renames.present(path)] = target
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        version, job = (self.old, stage.old_job) if is_old else (self.new, json.loads(stage.new))
-        return TrialRun(version, is_old, stage.arguments, folder, job, renames.present(stage.job), links)
+        version, job = (self.old, stage.old_job) if is_old else (PRESENT, json.loads(stage.new))
+        return TrialRun(version, is_old, stage.arguments, folder, job, links)
 
     def _train_old(self, trial: Trial) -> dict[str, Any]:
         began = time.monotonic()
@@ -139,7 +141,6 @@ def _run_in(listed: Iterable[str]) -> str | None:
 class Replay:
     """Replay of the selected stages of a scale in a separate folder, with links to inputs that no selected stage writes."""
 
-    version: Version
     source: Path  # folder of the scale with the outputs of the former code
     stages: list[Stage]  # all stages of its dvc.lock
     selected: list[Stage]  # stages that run again
@@ -160,7 +161,7 @@ class Replay:
                 try:
                     for path in stage.deps:
                         self._provide(path)
-                    self.version.run(stage.arguments, self.folder, f"{stage.name}.txt")
+                    PRESENT.run(stage.arguments, self.folder, f"{stage.name}.txt")
                     differences = (why for path, md5 in stage.outs.items() for why in self._compare(path, md5))
                     self.found[stage.name] = next(differences, None)
                 except UserError as error:

@@ -1,13 +1,10 @@
-"""Compute metrics from the eigenvectors of W^T W: singular values, effective rank, IsoScore, projections, all-but-the-top,
-and indicators of under-trained rows (Land and Bartolo 2024)."""
+"""Compute metrics from the eigenvectors of W^T W: singular values, effective rank, IsoScore, projections, all-but-the-top."""
 
-from collections.abc import Callable
 from functools import singledispatch
-from typing import NamedTuple
 
 import numpy as np
 
-from raretokens.evaluation.metrics.rows import BLOCK, GROUPS, blocks, members, unit
+from raretokens.evaluation.metrics.rows import BLOCK, GROUPS, blocks, members
 
 
 @singledispatch
@@ -108,55 +105,3 @@ def all_but_top(embedding: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, 
         rows = np.asarray(embedding[start : start + BLOCK], dtype=np.float64) - mean
         processed[start : start + BLOCK] = rows - (rows @ top) @ top.T
     return processed, f"without:mean+{components}-directions"
-
-
-SHARE = 0.02  # share of the types that are candidates for under-trained types
-
-
-class Indicators(NamedTuple):
-    """Cosine distances (0 to 2) of rows to the mean of known untrained rows; small distances indicate under-training."""
-
-    ids: np.ndarray  # n, by rising raw distance, so that candidates come first
-    raw: np.ndarray  # n, distances of the raw rows
-    centred: np.ndarray  # n, distances after the mean row is subtracted
-    turned: np.ndarray  # n, distances after the first direction is projected out
-    signature: str
-
-    @property
-    def candidates(self) -> int:
-        return max(1, round(SHARE * len(self.ids)))
-
-
-def indicators(embedding: np.ndarray, groups: np.ndarray, known: np.ndarray, which: str) -> Indicators | None:
-    """Compute Indicators of the used rows; None where `known` or the remaining rows are empty.
-
-    The first direction is the first right singular vector of the uncentred matrix.
-
-    Args:
-        known: Ids of rows that are known to be untrained.
-        which: Name of these rows for the signature. `least-count` keeps them among the measured rows.
-    """
-    ids = np.setdiff1d(members(groups)["total"], known) if which != "least-count" else members(groups)["total"]
-    if not len(known) or not len(ids):
-        return None
-    every = members(groups)["total"]
-    mean, first = mean_row(embedding, every), eigenvectors(embedding, every)[1][:, 0]
-    centre = mean_row(embedding, known)
-
-    def turned(rows: np.ndarray) -> np.ndarray:
-        return rows - np.outer(rows @ first, first)
-
-    distances = [
-        _distances(embedding, ids, centre, change) for change in (lambda rows: rows, lambda rows: rows - mean, turned)
-    ]
-    order = np.argsort(distances[0], kind="stable")
-    signature = f"distance:cosine|to:mean-of-{len(known)}-{which}|candidates:lowest-{SHARE:g}"
-    raw, centred, without = (found[order] for found in distances)
-    return Indicators(ids[order], raw, centred, without, signature)
-
-
-def _distances(
-    embedding: np.ndarray, ids: np.ndarray, centre: np.ndarray, change: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
-    towards = unit(change(centre[None]))[0]
-    return np.concatenate([1 - unit(change(block)) @ towards for block in blocks(embedding, ids)])

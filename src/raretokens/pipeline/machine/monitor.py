@@ -68,7 +68,8 @@ class Speed:
 class Monitor:
     """Context manager that yields the observer of a training, and writes data/scratch/timing/<task>-<run>.json at its end.
 
-    The reports show this record of time and machine. It is no output of the pipeline, so equal runs have equal outputs.
+    The reports show this record of time and machine. It is no output of the pipeline, so equal runs have equal outputs. Only the
+    first of several processes observes anything.
 
     Raises:
         UserError: the GPU ran out of memory.
@@ -78,10 +79,10 @@ class Monitor:
         run, self.settings = job.run, settings
         self.is_main = os.environ.get("RANK", "0") == "0"
         self.speed = Speed(_flops_per_token(job), int(os.environ.get("WORLD_SIZE", "1")))
-        progress = Progress(f"{run.task}/{run.name}", settings.report_seconds, self.speed, self.is_main)
-        self.trackers = Trackers(settings.trackers if self.is_main else (), f"{run.task}-{run.name}", TRACKED)
-        self.usage = ResourceUsage(TIMING / f"{run.task}-{run.name}.unfinished", settings.save_seconds, self.is_main)
-        self.observer = Observers(self.usage, progress, self.trackers)
+        self.trackers = Trackers(settings.trackers, f"{run.task}-{run.name}", TRACKED)
+        self.usage = ResourceUsage(TIMING / f"{run.task}-{run.name}.unfinished", settings.save_seconds)
+        progress = Progress(f"{run.task}/{run.name}", settings.report_seconds, self.speed)
+        self.observer = Observers(*(self.usage, progress, self.trackers) if self.is_main else ())
 
     def __enter__(self) -> Observer:
         return self.observer
@@ -100,8 +101,8 @@ class Monitor:
 class Progress(Observer):
     """Prints at most one line every `seconds` seconds and a line for each validation, and counts tokens for the speed."""
 
-    def __init__(self, name: str, seconds: float, speed: Speed, is_main: bool = True) -> None:
-        self.name, self.seconds, self.speed, self.is_main = name, seconds, speed, is_main
+    def __init__(self, name: str, seconds: float, speed: Speed) -> None:
+        self.name, self.seconds, self.speed = name, seconds, speed
 
     def begins(self, done: int, steps: int) -> None:
         self.done, self.steps = done, steps
@@ -126,8 +127,7 @@ class Progress(Observer):
         )
 
     def _print(self, text: str) -> None:
-        if self.is_main:
-            print(f"{self.name}  {text}", flush=True)
+        print(f"{self.name}  {text}", flush=True)
 
 
 class ResourceUsage(Observer):
@@ -138,8 +138,8 @@ class ResourceUsage(Observer):
         every: seconds between two saves.
     """
 
-    def __init__(self, file: Path, every: float, is_main: bool = True) -> None:
-        self.file, self.every, self.is_main = file, every, is_main
+    def __init__(self, file: Path, every: float) -> None:
+        self.file, self.every = file, every
         self.seconds, self.peak = 0.0, 0
         self.start = self.saved = time.monotonic()
 
@@ -150,7 +150,7 @@ class ResourceUsage(Observer):
             self.seconds, self.peak = kept["seconds"], kept["peak_memory_bytes"]
 
     def after_step(self, row: dict, tokens: int) -> None:
-        if self.is_main and time.monotonic() - self.saved > self.every:
+        if time.monotonic() - self.saved > self.every:
             write_text(self.file, json.dumps(self.facts()) + "\n")
             self.saved = time.monotonic()
 
