@@ -28,10 +28,10 @@ def architectures() -> list[str]:
 
 
 def shape_of(architecture: str, values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the validated shape of an architecture; `place` is the location in the file, for errors.
+    """Return the validated shape of an architecture; `where` is the location in the file, for errors.
 
     Raises:
-        UserError: if a key or value is not allowed, with place, key, value and the allowed values.
+        UserError: if a key or value is not allowed, with location, key, value and the allowed values.
     """
     if architecture not in architectures():
         raise UserError(f"{where}.architecture: {architecture!r} has no file; {nearest(architecture, architectures())}")
