@@ -43,20 +43,20 @@ class Text(NamedTuple):
         return float(token_dtype(self.rows).itemsize * (self.tokens or 0))
 
 
-def text(parameters: Parameters, name: str) -> Text:
+def text(parameters: Parameters, name: str, data: Path = TOKENS) -> Text:
     """Return vocabulary and tokens of the token files `name`, or the values expected by corpora.yaml or the vocabulary size.
 
     Raises:
         UserError: the vocabulary is not known before encoding, as for the full word vocabulary of a custom corpus.
     """
-    return encoded(name) or _expected(parameters, name)
+    return encoded(name, data) or _expected(parameters, name)
 
 
-def encoded(name: str) -> Text | None:
+def encoded(name: str, data: Path = TOKENS) -> Text | None:
     """Return vocabulary and tokens of existing token files; None if there are none."""
-    if not (TOKENS / name / META).exists():
+    if not (data / name / META).exists():
         return None
-    meta = read_meta(TOKENS / name)
+    meta = read_meta(data / name)
     return Text(meta["vocabulary"], meta["splits"].get("train", {}).get("tokens"))
 
 
