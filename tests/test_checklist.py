@@ -9,7 +9,7 @@ from raretokens.evidence.run_sheet import SheetLine
 from raretokens.papers.declarations import Search
 from raretokens.papers.load import load_declarations, load_searches
 from raretokens.report import checklist
-from raretokens.tools.report_commands import CHECKLIST, checklist_facts
+from raretokens.tools.scale_commands import CHECKLIST, checklist_facts
 
 ROOT = Path(__file__).parents[1]
 SEARCHES = load_searches(ROOT / "data/paper")

@@ -32,7 +32,7 @@ from raretokens.tools.export import export_run
 from raretokens.tools.measure import streaming
 from raretokens.tools.measure.comparison import signed_numbers
 from raretokens.tools.measure.formats import read_npy
-from raretokens.tools.measure.measurement import Measurement, measure_embedding
+from raretokens.tools.measure.measurement import Measurement, Options, measure_embedding
 from raretokens.tools.measure.model import load_model
 from raretokens.tools.measure.row_order import arrange_rows
 from raretokens.tools.measure.word_similarity import read_similarity_sets
@@ -45,7 +45,7 @@ def measure(name: Path | str, counts: np.ndarray | None = None, is_sorted: bool 
     """Measure every embedding of a model."""
     model = load_model(str(name))
     return [
-        measure_embedding(model, kind, arrange_rows(model, kind, counts, is_sorted=is_sorted), print)
+        measure_embedding(model, kind, arrange_rows(model, kind, counts, is_sorted=is_sorted), Options(), print)
         for kind in model.embeddings
     ]
 
@@ -199,7 +199,7 @@ def test_word_similarity_is_gensim_s_and_that_of_the_whitened_rows(tmp_path):
     for is_large in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(streaming, "MAX_WORK", 0 if is_large else streaming.MAX_WORK)
-            one = measure_embedding(model, "matrix", arrange_rows(model, "matrix", counts), print, sets)
+            one = measure_embedding(model, "matrix", arrange_rows(model, "matrix", counts), Options(similarity_sets=sets), print)
         share = counts / counts.sum()
         centred = rows - share @ rows
         _, singular, right = np.linalg.svd(np.sqrt(share)[:, None] * centred, full_matrices=False)

@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 os.environ["HF_HUB_OFFLINE"] = "1"
 hf = pytest.importorskip("transformers")
 
+from tiny.measured import remove_transformers  # noqa: E402
+
 from raretokens.errors import UserError  # noqa: E402
-from raretokens.tools.measure import transformers_models  # noqa: E402
 from raretokens.tools.measure.model import Model, load_model  # noqa: E402
 from raretokens.tools.measure.predictions import Reading, continue_greedily, load_causal_model  # noqa: E402
 
@@ -211,10 +212,7 @@ def test_stray_weights_are_not_read(models, tmp_path):
 
 @pytest.mark.parametrize("name", ["llama", "llama-tied", "gpt2", "bert-encoder", "opt"])
 def test_without_transformers_names_are_assumed_and_that_is_noted(models, name, monkeypatch):
-    def missing():
-        raise ModuleNotFoundError("transformers", name="transformers")
-
-    monkeypatch.setattr(transformers_models, "import_transformers", missing)
+    remove_transformers(monkeypatch)
     settings = json.loads((models / name / "config.json").read_text())
     found = load_model(str(models / name))
     assert list(found.embeddings) == list(embeddings_of(getattr(hf, settings["architectures"][0]).from_pretrained(models / name)))

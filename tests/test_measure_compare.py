@@ -12,7 +12,7 @@ from raretokens.evaluation.metrics.spectrum import effective_rank, singular_valu
 from raretokens.tokenization.vocabulary import PAD
 from raretokens.tools.measure import row_bootstrap
 from raretokens.tools.measure.comparison import compare
-from raretokens.tools.measure.measurement import measure_embedding
+from raretokens.tools.measure.measurement import Options, measure_embedding
 from raretokens.tools.measure.model import load_model
 from raretokens.tools.measure.notes import progress
 from raretokens.tools.measure.output import summary
@@ -25,7 +25,8 @@ def measured(folder, name: str, table: np.ndarray, words: np.ndarray):
     np.savez(folder / f"{name}.npz", table=table.astype(np.float32), words=words)
     model = load_model(str(folder / f"{name}.npz"))
     (role,) = model.embeddings
-    return measure_embedding(model, role, arrange_rows(model, role, is_sorted=True), lambda note: None)
+    arrangement = arrange_rows(model, role, is_sorted=True)
+    return measure_embedding(model, role, arrangement, Options(has_intervals=True), lambda note: None)
 
 
 def test_cosines_have_paired_intervals_and_a_verdict(tmp_path):

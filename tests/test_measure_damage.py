@@ -10,13 +10,15 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-hf = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
+from tiny import measured as tiny  # noqa: E402
+from tiny.measured import notes  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 
 from raretokens.errors import UserError  # noqa: E402
 from raretokens.tools.measure import output, streaming  # noqa: E402
-from raretokens.tools.measure.measurement import Measurement, Options, measure_model  # noqa: E402
+from raretokens.tools.measure.measurement import Measurement, Options  # noqa: E402
 from raretokens.tools.measure.model import load_model  # noqa: E402
 from raretokens.tools.measure.texts import Texts  # noqa: E402
 
@@ -31,9 +33,7 @@ def folder(tmp_path_factory) -> Path:
     """An intact model with a tokenizer, and a text."""
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("model")
-    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8, "vocab_size": ROWS}
-    config = hf.LlamaConfig(**shape, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0)
-    hf.LlamaForCausalLM(config).save_pretrained(path)
+    tiny.write_llama(path, ROWS, bos_token_id=1, eos_token_id=2, pad_token_id=0)
     tokenizer = Tokenizer(models.WordLevel({f"w{place}": place for place in range(ROWS)}, unk_token="w3"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.save(str(path / "tokenizer.json"))
@@ -51,11 +51,7 @@ def copy(folder: Path, into: Path) -> Path:
 
 def measured(folder: Path) -> list[Measurement]:
     text = folder / "text.txt"
-    return measure_model(load_model(str(folder)), Options(Texts(text, text)), print)
-
-
-def notes(found: list[Measurement]) -> str:
-    return "\n".join(note for one in found for note in one.notes)
+    return tiny.measured(folder, Options(Texts(text, text)))
 
 
 def geometry(found: list[Measurement]) -> dict[str, float]:
@@ -126,11 +122,11 @@ def test_rows_with_nan_or_inf_are_left_out_and_the_others_measured(folder, tmp_p
     monkeypatch.setattr(streaming, "MAX_WORK", 0 if is_streamed else streaming.MAX_WORK)
     table = RANDOM.normal(0.3, 1, (200, 8)).astype(np.float32)
     save_file({"table": table[20:]}, tmp_path / "kept.safetensors")
-    (right,) = measure_model(load_model(str(tmp_path / "kept.safetensors")), Options(), print)
+    (right,) = tiny.measured(tmp_path / "kept.safetensors")
     table[:10, 3], table[10:20, 1] = np.nan, -np.inf
     order = RANDOM.permutation(200)
     save_file({"table": table[order]}, tmp_path / "damaged.safetensors")
-    (one,) = measure_model(load_model(str(tmp_path / "damaged.safetensors")), Options(), print)
+    (one,) = tiny.measured(tmp_path / "damaged.safetensors")
     assert one.facts["measured rows"] == 180 and "rows with NaN or Inf are left out: 20 (ids " in notes([one])
     for metric in ("isotropy", "mean_cosine", "effective_rank", "iso_score"):
         assert one.metrics[metric][0] == pytest.approx(right.metrics[metric][0], rel=1e-4), metric
@@ -142,7 +138,7 @@ def test_rows_with_nan_or_inf_are_left_out_and_the_others_measured(folder, tmp_p
 ], ids=["zeros", "ones", "one row", "two rows", "width 1", "all NaN", "large"])  # fmt: skip
 def test_a_degenerate_matrix_has_the_metrics_that_exist_and_json_that_others_read(tmp_path, table):
     save_file({"table": table.astype(np.float32)}, tmp_path / "table.safetensors")
-    found = measure_model(load_model(str(tmp_path / "table.safetensors")), Options(is_sorted=True), print)
+    found = tiny.measured(tmp_path / "table.safetensors", Options(is_sorted=True))
     output.write(found, tmp_path / "page", is_compared=False)
 
     def refuse(constant):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tiny.measured import measured
 
 from raretokens.errors import UserError
 from raretokens.tools.measure.measurement import Options, measure_model
@@ -23,17 +24,11 @@ def ctranslate2_folder(folder: Path, quantization: str | None, is_tied: bool = T
     """Let CTranslate2 write a translation model without layers. Its embeddings are TABLE, and 2 TABLE if untied."""
     specs = pytest.importorskip("ctranslate2.specs")
     spec = specs.TransformerSpec.from_config(0, 2)
-    for part, factor in (
-        (spec.encoder.embeddings[0], 1),
-        (spec.decoder.embeddings, 1),
-        (spec.decoder.projection, 1 if is_tied else 2),
-    ):
-        part.weight = TABLE * factor
-    for part in (spec.encoder.layer_norm, spec.decoder.layer_norm):
-        part.gamma, part.beta = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
-    spec.encoder.position_encodings.encodings = spec.decoder.position_encodings.encodings = np.ones(
-        (9, WIDTH), np.float32
-    )
+    spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = TABLE
+    spec.decoder.projection.weight = TABLE * (1 if is_tied else 2)
+    for part in (spec.encoder, spec.decoder):
+        part.layer_norm.gamma, part.layer_norm.beta = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
+        part.position_encodings.encodings = np.ones((9, WIDTH), np.float32)
     spec.register_source_vocabulary(TOKENS)
     spec.register_target_vocabulary(TOKENS)
     spec.validate()
@@ -51,9 +46,8 @@ def marian(path: Path, tensors: dict[str, tuple[int, tuple[int, ...], bytes]]) -
         content += struct.pack("<4Q", len(name), dtype, len(shape), len(data))
     content += b"".join(names) + b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, shape, _ in tensors.values())
     padding = -(len(content) + 8) % 256
-    path.write_bytes(
-        content + struct.pack("<Q", padding) + bytes(padding) + b"".join(data for *_, data in tensors.values())
-    )
+    content += struct.pack("<Q", padding) + bytes(padding)
+    path.write_bytes(content + b"".join(data for *_, data in tensors.values()))
 
 
 def quantised(scale: float) -> bytes:
@@ -71,24 +65,17 @@ def read(path: Path, **options) -> dict[str, np.ndarray]:
 def test_tables_of_ctranslate2_are_those_that_its_library_wrote(tmp_path, quantization):
     model = load_model(str(ctranslate2_folder(tmp_path / "model", quantization)))
     (found,) = model.embeddings.values()
-    assert (
-        [*model.embeddings] == ["input and output (tied)"]
-        and model.row_names == TOKENS
-        and model.has_output_bias is False
-    )
+    assert [*model.embeddings] == ["input and output (tied)"] and model.has_output_bias is False
+    assert model.row_names == TOKENS and model.special_ids == [0, None, 1, 2]
     exact = {None: 0, "float16": 1e-3, "bfloat16": 1e-2, "int16": 4e-3}.get(quantization, 1 / 250)
-    assert np.abs(found.read(np.arange(ROWS)) - TABLE).max() <= exact * np.abs(TABLE).max()
-    assert np.array_equal(
-        found.read(np.array([3, 7, 30])), found.read(np.arange(ROWS))[[3, 7, 30]]
-    )  # the scales of these rows
+    rows = found.read(np.arange(ROWS))
+    assert np.abs(rows - TABLE).max() <= exact * np.abs(TABLE).max()
+    assert np.array_equal(found.read(np.array([3, 7, 30])), rows[[3, 7, 30]])  # the scales of these rows
     (one,) = measure_model(model, Options(), print)
-    scale = {"int16": "int16-over-", "int8": "int8-over-scale-per-row", "int8_float16": "int8-over-scale-per-row"}.get(
-        quantization
-    )
+    scales = {"int16": "int16-over-", "int8": "int8-over-scale-per-row", "int8_float16": "int8-over-scale-per-row"}
+    scale = scales.get(quantization)
     assert all((f"|dequantised:{scale}" in how) == (scale is not None) for _, how in one.metrics.values())
-    assert model.special_ids == [0, None, 1, 2] and np.isclose(
-        one.metrics["mean_cosine"][0], mean_cosine(found.read(np.arange(ROWS))), rtol=1e-5
-    )
+    assert one.metrics["mean_cosine"][0] == pytest.approx(mean_cosine(rows), rel=1e-5)
 
 
 def mean_cosine(rows: np.ndarray) -> float:
@@ -103,14 +90,8 @@ def test_untied_tables_of_ctranslate2_have_their_roles(tmp_path):
 
 
 def test_the_scale_behind_a_table_of_marian_turns_it_into_floats(tmp_path):
-    path = tmp_path / "model.bin"
-    marian(
-        path,
-        {
-            "Wemb": (0x4101, TABLE.shape, quantised(40.0)),
-            "decoder_ff_logit_out_b": (0x0404, (1, ROWS), bytes(4 * ROWS)),
-        },
-    )
+    path, bias = tmp_path / "model.bin", (0x0404, (1, ROWS), bytes(4 * ROWS))
+    marian(path, {"Wemb": (0x4101, TABLE.shape, quantised(40.0)), "decoder_ff_logit_out_b": bias})
     model = load_model(str(tmp_path))
     assert [*model.embeddings] == ["input and output (tied)"] and model.has_output_bias
     (found,) = read(path).values()
@@ -119,9 +100,7 @@ def test_the_scale_behind_a_table_of_marian_turns_it_into_floats(tmp_path):
     assert one.facts["dtype"] == "int8 with one scale of 40"
     assert all(how.endswith("|dequantised:int8-over-40") for _, how in one.metrics.values())
     names = ("encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_Wt")
-    marian(
-        path, {name: (0x0404, TABLE.shape, (TABLE * factor).tobytes()) for factor, name in enumerate(names, start=1)}
-    )
+    marian(path, {name: (0x0404, TABLE.shape, (TABLE * factor).tobytes()) for factor, name in enumerate(names, start=1)})
     assert {role: float(rows[0, 0] / TABLE[0, 0]) for role, rows in read(path).items()} == {
         "encoder input": 1, "decoder input": 2, "output": 3
     }  # fmt: skip
@@ -129,14 +108,11 @@ def test_the_scale_behind_a_table_of_marian_turns_it_into_floats(tmp_path):
 
 def test_arrays_of_marian_have_their_roles(tmp_path):
     settings = np.frombuffer(b"type: transformer\0", np.int8)
-    np.savez(
-        tmp_path / "model.npz",
-        **{"decoder_Wemb": TABLE, "encoder_Wemb": 2 * TABLE, "special:model.yml": settings, "b": TABLE[:1]},
-    )
+    arrays = {"decoder_Wemb": TABLE, "encoder_Wemb": 2 * TABLE, "special:model.yml": settings, "b": TABLE[:1]}
+    np.savez(tmp_path / "model.npz", **arrays)
     found = read(tmp_path / "model.npz")
-    assert [*found] == ["encoder input", "decoder input and output (tied)"] and np.array_equal(
-        found["encoder input"], 2 * TABLE
-    )
+    assert [*found] == ["encoder input", "decoder input and output (tied)"]
+    assert np.array_equal(found["encoder input"], 2 * TABLE)
 
 
 def test_the_tokens_of_marian_are_those_of_its_sentencepiece_model(tmp_path):
@@ -147,7 +123,7 @@ def test_the_tokens_of_marian_are_those_of_its_sentencepiece_model(tmp_path):
     (tmp_path / "vocab.model").rename(tmp_path / "vocab.spm")
     marian(tmp_path / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
     model = load_model(str(tmp_path))
-    assert model.special_ids == [None, None, 0, 1] and model.token(0) == "</s>" and model.tokenizer.encode(["words"])
+    assert model.special_ids == [None, None, 0, 1] and model.tokens[0] == "</s>" and model.tokenizer.encode(["words"])
 
 
 def written(tmp_path: Path) -> dict[str, Path]:
@@ -183,10 +159,8 @@ def test_a_zipped_folder_is_the_folder(tmp_path):
         packed.writestr("../outside", b"")
         for path in folder.iterdir():
             packed.write(path, f"inner/{path.name}")
-    assert (
-        np.array_equal(read(tmp_path / "named.zip")["input"], TABLE)
-        and load_model(str(tmp_path / "named.zip")).name == "named"
-    )
+    assert np.array_equal(read(tmp_path / "named.zip")["input"], TABLE)
+    assert load_model(str(tmp_path / "named.zip")).name == "named"
     assert not (tmp_path.parent / "outside").exists()
     whole = (tmp_path / "named.zip").read_bytes()
     for length in range(1, len(whole), 19):
@@ -195,24 +169,15 @@ def test_a_zipped_folder_is_the_folder(tmp_path):
             load_model(str(tmp_path / "cut.zip"))
 
 
-def vocabularies(tmp_path: Path) -> list[Path]:
-    (tmp_path / "words.txt").write_text("\n".join(TOKENS) + "\n")
-    (tmp_path / "list.json").write_text(json.dumps(TOKENS))
-    (tmp_path / "ids.json").write_text(json.dumps({token: row for row, token in reversed([*enumerate(TOKENS)])}))
-    return [tmp_path / name for name in ("words.txt", "list.json", "ids.json")]
-
-
 def test_a_vocabulary_names_the_rows_of_an_array(tmp_path):
     np.save(tmp_path / "rows.npy", np.asfortranarray(TABLE))
-    for path in vocabularies(tmp_path):
-        assert load_model(str(tmp_path / "rows.npy"), path).row_names == TOKENS
-    for name, content in {
-        "few.txt": b"a\nb",
-        "none.json": b"3",
-        "cut.json": b'["a',
-        "latin.txt": b"\xe9",
-        "x.parquet": b"PAR1",
-    }.items():
+    ids = {token: row for row, token in reversed([*enumerate(TOKENS)])}
+    texts = {"words.txt": "\n".join(TOKENS) + "\n", "list.json": json.dumps(TOKENS), "ids.json": json.dumps(ids)}
+    for name, content in texts.items():
+        (tmp_path / name).write_text(content)
+        assert load_model(str(tmp_path / "rows.npy"), tmp_path / name).row_names == TOKENS
+    damaged = {"few.txt": b"a\nb", "none.json": b"3", "cut.json": b'["a', "latin.txt": b"\xe9", "x.parquet": b"PAR1"}
+    for name, content in damaged.items():
         (tmp_path / name).write_bytes(content)
         if name == "x.parquet":
             pytest.importorskip("pyarrow")
@@ -231,24 +196,17 @@ def test_a_parquet_file_names_the_rows_of_an_array(tmp_path):
 
 def test_estimated_frequencies_are_named_as_an_estimate(tmp_path, monkeypatch):
     """A stand-in for wordfreq, whose words have known frequencies."""
-    words = ["the", "of", "zebra"]
-    monkeypatch.setattr(
-        "raretokens.tools.measure.frequencies._read_frequencies",
-        lambda _: ({w: 10.0**-k for k, w in enumerate(words, 1)}, "0"),
-    )
+    frequencies = {"the": 1e-1, "of": 1e-2, "zebra": 1e-3}
+    monkeypatch.setattr("raretokens.tools.measure.texts._read_frequencies", lambda _: (frequencies, "0"))
     np.save(tmp_path / "rows.npy", TABLE)
     names = ["zebra", "Of", *(f"x{place}" for place in range(ROWS - 3)), "the"]
     (tmp_path / "words.txt").write_text("\n".join(names))
-    (one,) = measure_model(
-        load_model(str(tmp_path / "rows.npy"), tmp_path / "words.txt"), Options(languages="en"), print
-    )
+    (one,) = measure_model(load_model(str(tmp_path / "rows.npy"), tmp_path / "words.txt"), Options(languages="en"), print)
     assert one.facts["token types that occur"] == 3 and "estimate" in one.facts["frequencies"]
     assert all(how.endswith("|frequencies:estimate-wordfreq-0-en") for _, how in one.metrics.values())
     assert any("estimate" in note for note in one.notes)
-    assert [*np.argsort(one.row_groups, kind="stable")[:3]] == [0, 1, 2] and one.row_groups[
-        [0, 1, ROWS - 1]
-    ].tolist() == [0, 0, 0]
-    (proxy,) = measure_model(load_model(str(tmp_path / "rows.npy")), Options(is_sorted=True), print)
-    assert "only a proxy" in " ".join(proxy.notes) and all(
-        how.endswith("order-of-ids") for _, how in proxy.metrics.values()
-    )
+    assert [*np.argsort(one.row_groups, kind="stable")[:3]] == [0, 1, 2]
+    assert one.row_groups[[0, 1, ROWS - 1]].tolist() == [0, 0, 0]
+    (proxy,) = measured(tmp_path / "rows.npy", Options(is_sorted=True))
+    assert "only a proxy" in " ".join(proxy.notes)
+    assert all(how.endswith("order-of-ids") for _, how in proxy.metrics.values())

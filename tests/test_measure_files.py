@@ -133,11 +133,11 @@ def test_the_tensor_of_model2vec_is_known_and_shared_rows_have_no_tokens(tmp_pat
     for path in (tmp_path, tmp_path / "model.safetensors"):
         (stored,) = load_model(str(path)).embeddings.values()
         assert np.array_equal(stored.read(np.arange(30)), rows)
-    assert load_model(str(tmp_path)).token(3) == "w3"
+    assert load_model(str(tmp_path)).tokens[3] == "w3"
     shared = {"embeddings": rows, "weights": np.ones(40), "mapping": np.arange(40) % 30}
     save_file(shared, tmp_path / "model.safetensors")
     found = load_model(str(tmp_path))
-    assert found.token(3) is None and "several share a row" in "".join(found.notes)
+    assert found.tokens == {} and "several share a row" in "".join(found.notes)
 
 
 REFUSED = {

@@ -11,9 +11,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 hf = pytest.importorskip("transformers")
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer  # noqa: E402
+from tiny import measured as tiny  # noqa: E402
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers  # noqa: E402
 
-from raretokens.tools.measure import texts, transformers_models  # noqa: E402
+from raretokens.tools.measure import texts  # noqa: E402
 from raretokens.tools.measure.measurement import Options, measure_model  # noqa: E402
 from raretokens.tools.measure.model import load_model  # noqa: E402
 from raretokens.tools.measure.texts import Texts, count_tokens, read_ids  # noqa: E402
@@ -70,8 +71,7 @@ FAST = {"byte-level": byte_level, "metaspace": metaspace, "word-piece": word_pie
 @pytest.fixture
 def folder(tmp_path) -> Path:
     """A model without a tokenizer."""
-    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8, "vocab_size": 600}
-    hf.LlamaForCausalLM(hf.LlamaConfig(**shape, max_position_embeddings=64)).save_pretrained(tmp_path)
+    tiny.write_llama(tmp_path, 600)
     return tmp_path
 
 
@@ -151,9 +151,7 @@ def sentence_piece(folder) -> Path:
     size = SentencePieceProcessor(model_file=str(folder / "tokenizer.model")).get_piece_size()
     added = ["<|im_start|>", "<|im_end|>", "<tool>", "</tool>"]
     (folder / "added_tokens.json").write_text(json.dumps({token: size + place for place, token in enumerate(added)}))
-    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
-    special = {"bos_token_id": 1, "eos_token_id": 2}
-    hf.LlamaForCausalLM(hf.LlamaConfig(vocab_size=size + 4, **shape, **special)).save_pretrained(folder)
+    tiny.write_llama(folder, size + 4, bos_token_id=1, eos_token_id=2)
     return folder
 
 
@@ -200,7 +198,7 @@ def test_a_folder_whose_tokenizer_cannot_be_read_is_measured_without_text(folder
     (folder / name).write_bytes(content)
     path = write(folder, text(50))
     for options in (Options(), Options(Texts(path, path))):
-        measured = measure_model(load_model(str(folder)), options, print)
+        measured = tiny.measured(folder, options)
         assert [one.embedding for one in measured] == ["input", "output"]
         assert all("isotropy" in one.metrics and "ppl" not in one.metrics for one in measured)
     assert "frequencies, perplexity, Uniq and continuations left out: no tokenizer" in capsys.readouterr().out
@@ -211,7 +209,7 @@ def test_a_text_that_is_not_utf_8_costs_the_counts_alone(folder):
     reasons = {"latin-1": "line 1 is not UTF-8", "utf-16": "is UTF-16; convert it first"}
     for encoding, reason in reasons.items():
         path = write(folder, "crème caf\xe9\n".encode(encoding) * 9)
-        measured = measure_model(load_model(str(folder)), Options(Texts(path, path)), print)
+        measured = tiny.measured(folder, Options(Texts(path, path)))
         assert all("isotropy" in one.metrics and any(reason in note for note in one.notes) for one in measured)
 
 
@@ -236,7 +234,7 @@ def test_the_decoder_of_two_vocabularies_gets_no_counts_of_the_encoder(tmp_path)
     )  # fmt: skip
     hf.MarianMTModel(config).save_pretrained(tmp_path)
     path = write(tmp_path, "the fox\n" * 30)
-    encoder, decoder = measure_model(load_model(str(tmp_path)), Options(Texts(path, path)), print)
+    encoder, decoder = tiny.measured(tmp_path, Options(Texts(path, path)))
     assert (encoder.embedding, decoder.embedding) == ("encoder input", "decoder input and output (tied)")
     assert encoder.facts["token types that occur"] and decoder.facts["token types that occur"] is None
     assert "no frequencies, since it has a vocabulary of its own" in "".join(decoder.notes)
@@ -251,18 +249,14 @@ def test_tokens_beyond_the_rows_and_unknown_words_are_noted_and_not_measured(fol
     path = write(folder, "w1 w2 w650 w3 w699 " * 9)
     pairs = [("w1", "w2", 1.0), ("w3", "w4", 2.0), ("w5", "w7", 3.0), ("w1", "unseen", 4.0), ("w2", "w650", 5.0)]
     sets = {"known": pairs, "unknown": [("one", "two", 1.0), ("w1", "three", 2.0)]}
-    one, _ = measure_model(load_model(str(folder)), Options(Texts(path, path), similarity_sets=sets), print)
+    one, _ = tiny.measured(folder, Options(Texts(path, path), similarity_sets=sets))
     assert "18 of the counted tokens have ids beyond its 600 rows" in "".join(one.notes)
     assert one.metrics["similarity_pairs"][0] == {"known": 3 / 5}
     assert "word similarity of unknown: no pair has rows" in "".join(one.notes)
 
 
 def test_without_transformers_the_files_are_read_by_name_and_that_is_noted(sentence_piece, monkeypatch):
-    def missing():
-        raise ModuleNotFoundError("transformers", name="transformers")
-
-    for module in (transformers_models, __import__("raretokens.tools.measure.tokenizers", fromlist=["_"])):
-        monkeypatch.setattr(module, "import_transformers", missing)
+    tiny.remove_transformers(monkeypatch)
     model = load_model(str(sentence_piece))
     assert "tokenizer.model is read by SentencePiece, since transformers is not installed" in "".join(model.notes)
     assert model.tokenizer.size == len(json.loads((sentence_piece / "added_tokens.json").read_text())) + len(

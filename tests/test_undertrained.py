@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
+from tiny.measured import measured
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from raretokens.evaluation.metrics.neighbour_forest import LEAF, nearest_neighbours
 from raretokens.evaluation.metrics.undertrained import INDICATORS, adjusted, find_undertrained
 from raretokens.tools.measure.candidates import explain
-from raretokens.tools.measure.measurement import Options, measure_model
-from raretokens.tools.measure.model import load_model
-from raretokens.tools.measure.tokenizers import can_reach
+from raretokens.tools.measure.tokenizers import FastTokenizer, can_reach
 
 ROWS, WIDTH, PLANTED = 4000, 96, 20
 
@@ -105,29 +104,13 @@ def test_q_values_are_those_of_scipy():
 
 
 def test_explanations():
-    vocabulary = {
-        "[UNK]": 0,
-        "the": 1,
-        "##ing": 2,
-        "##。": 3,
-        "[unused7]": 4,
-        "walk": 5,
-        "RandomUser": 6,
-        "q": 7,
-        "##z": 8,
-        "。": 9,
-    }
-    model = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokens = ["[UNK]", "the", "##ing", "##。", "[unused7]", "walk", "RandomUser", "q", "##z", "。"]
+    model = Tokenizer(models.WordPiece({token: id for id, token in enumerate(tokens)}, unk_token="[UNK]"))
     model.pre_tokenizer, model.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
-    from raretokens.tools.measure.tokenizers import FastTokenizer
-
-    tokenizer = FastTokenizer.__new__(FastTokenizer)
-    tokenizer.model, tokenizer.size = model, len(vocabulary)
-    ids = [1, 2, 3, 4, 6]
-    tokens = [tokenizer.token(id) for id in ids]
+    tokenizer, ids = FastTokenizer(model), [1, 2, 3, 4, 6]
     reachable = can_reach(tokenizer, ids, [False] * len(ids))
     assert reachable == [True, True, False, False, True]  # a CJK full stop is always a token of its own
-    assert [explain(tokenizer, *row) for row in zip(ids, tokens, reachable, strict=True)] == [
+    assert [explain(tokenizer, *row) for row in zip(ids, (tokens[id] for id in ids), reachable, strict=True)] == [
         "none found", "none found", "never produced", "reserved", "data artefact",
     ]  # fmt: skip
     others = ["<0xA3>", "\ufffd", "<|fr|>", '":""},{"', "ÃÂÃÂ", None, "k978-1", "house", "O'Neill"]
@@ -141,7 +124,7 @@ def test_measure_lists_the_candidates_with_their_reasons(tmp_path):
     table, rows = planted("output", 5)
     names = np.array([f"word{chr(97 + id % 26)}" if id not in rows else f"<extra_id_{id}>" for id in range(ROWS)])
     np.savez(tmp_path / "vectors.npz", table=table, words=names)
-    (one,) = measure_model(load_model(str(tmp_path / "vectors.npz")), Options(), print)
+    (one,) = measured(tmp_path / "vectors.npz")
     value, signature = one.metrics["undertrained"]
     assert (
         PLANTED <= value["candidates"] <= PLANTED + 3 and value["below"] < value["median"] and "fdr:0.05" in signature

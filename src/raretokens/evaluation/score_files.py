@@ -50,6 +50,12 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + name, value
 
 
+def signature_of(path: str, signatures: Mapping[str, str]) -> str:
+    """Return the signature of the longest prefix of a metric's path that has one, else an empty string."""
+    prefixes = (path.rsplit(".", cut)[0] for cut in range(path.count(".") + 1))
+    return next((signatures[prefix] for prefix in prefixes if prefix in signatures), "")
+
+
 BOOTSTRAP_DIGITS = 5
 POINT_DIGITS = 4  # significant digits that a figure can show
 Point = tuple[str, str, float, float]  # series, group, x, y

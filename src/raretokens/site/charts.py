@@ -1,13 +1,14 @@
 """Interactive charts of the site as Vega-Lite specifications: the loss of a run, and the curves of a task over seeds."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import altair as alt
 
+from raretokens import csv_files
+
 PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"]  # Okabe and Ito
-
-
 TITLES = {  # column of reports/plots/<task>.csv -> title of its curves
     "nll": "Training loss (nats per token)",
     "valid_nll": "Validation loss (nats per token)",
@@ -31,6 +32,31 @@ def loss_chart(points: list[dict[str, Any]]) -> dict[str, Any]:
         ),
         height=220,
     )
+
+
+def curves_of(file: Path, models: dict[str, str]) -> tuple[list[dict[str, Any]], list[str]] | None:
+    """Return the points of all curves of a task in long form, and the names of the metrics.
+
+    `models` maps each run to its run of the first seed. Metrics are columns of the file, except those that name a point.
+    """
+    if not file.is_file() or not file.stat().st_size:
+        return None
+    rows = csv_files.read_csv(file)
+    metrics = [name for name in rows if name not in ("run", "update", "family") and (rows[name] != "").any()]
+    points = [
+        {
+            "run": row["run"],
+            "model": models.get(row["run"], row["run"]),
+            "family": row["family"],
+            "metric": metric,
+            "step": int(row["update"]),
+            "value": float(f"{float(row[metric]):.4g}"),
+        }
+        for row in rows.to_dict("records")
+        for metric in metrics
+        if row[metric]
+    ]
+    return points, metrics
 
 
 def curves_chart(rows: list[dict[str, Any]], metrics: list[str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from raretokens.papers.load import load_declarations
 from raretokens.paths import PRINTED
 from raretokens.report.effect_text import table
 from raretokens.report.tables import escaped
-from raretokens.site.pages import Pages
+from raretokens.site.pages import Pages, write_changed
 from raretokens.site.scale import Scale
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -73,12 +73,8 @@ def write_pages(app: Sphinx) -> None:
 
 def write_references(app: Sphinx) -> None:
     """Write the tables of docs/_generated, which the reference pages include."""
-    folder = Path(app.srcdir) / "_generated"
-    folder.mkdir(exist_ok=True)
     for name, text in {"objectives": objectives_text(), "metrics": metrics_text(ROOT / PRINTED)}.items():
-        page = folder / f"{name}.md"
-        if not page.is_file() or page.read_text(encoding="utf-8") != text:
-            write_text(page, text)
+        write_changed(Path(app.srcdir) / f"_generated/{name}.md", text)
 
 
 def objectives_text() -> str:
@@ -95,10 +91,7 @@ def objectives_text() -> str:
 def metrics_text(folder: Path) -> str:
     """Return all declared metrics as a Markdown table. `folder`: data/paper."""
     metrics = load_declarations(folder).metrics.items()
-    rows = [
-        (f"`{path}`", escaped(metric.title), escaped(metric.unit), metric.better)
-        for path, metric in metrics
-    ]
+    rows = [(f"`{path}`", escaped(one.title), escaped(one.unit), one.better) for path, one in metrics]
     return "\n".join([*table(("path", "title", "unit", "better"), rows), ""])
 
 

@@ -3,9 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,20 @@ from raretokens.report.cells import Cell
 from raretokens.report.figures import picture_kind
 from raretokens.report.summary import environment, reported_counts
 from raretokens.report.tables import WAYS, Grid, Marks, marked, remarks
-from raretokens.site.charts import curves_chart, loss_chart
-from raretokens.site.claims import ClaimView
-from raretokens.site.runs import RunView, common_signatures, run_views
+from raretokens.site.charts import curves_chart, curves_of, loss_chart
 from raretokens.site.scale import PaperItem, Scale
+from raretokens.site.views import ClaimView, RunView, common_signatures, run_views
 
 MARKS = Marks(
     escape, "—", "≠ ", WAYS, quoted="†", suspicious="‡", spread=" ± ", italic="<em>%s</em>", bold="<strong>%s</strong>"
 )
 LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")  # a relative link target in Markdown
+
+
+def write_changed(page: Path, text: str) -> None:
+    """Write a page unless it has this text, so that Sphinx reads only changed pages again."""
+    if not page.is_file() or page.read_text(encoding="utf-8") != text:
+        write_text(page, text)
 
 
 @dataclass
@@ -42,7 +46,7 @@ class Pages:
     is_first: bool = True  # list the papers in the contents of the site instead of below the overview
 
     def write(self) -> None:
-        """Write all pages that changed, so that Sphinx reads only these again, and delete obsolete pages."""
+        """Write all pages that changed, and delete obsolete pages."""
         self._overview()
         for paper, items in self.scale.papers.items():
             self._paper(paper, items)
@@ -53,30 +57,27 @@ class Pages:
         self._methods()
         self._runs()
         for page, text in self.written.items():
-            if not page.is_file() or page.read_text(encoding="utf-8") != text:
-                page.parent.mkdir(parents=True, exist_ok=True)
-                write_text(page, text)
+            write_changed(page, text)
         for page in set(self.folder.rglob("*.md")) - set(self.written):
             page.unlink()
-
-    @property
-    def _reports(self) -> Path:
-        return self.scale.reports
 
     def _add(self, page: str, template: str, **values: Any) -> None:
         """Render a page with these values. Links in the values are relative to the page."""
         path = self.folder / f"{page}.md"
         top = "../" * page.count("/")
         below = "../" * (page.count("/") + 2) if "://" not in self.files else ""
-        jinja = _environment()
-        jinja.globals |= {"top": top, "reports": os.path.relpath(self._reports, path.parent), "scale": self.scale.name}
-        jinja.globals["files"] = f"{below}{self.files}{self._reports.relative_to(self.root)}/"
-        jinja.globals["run_link"] = lambda task, run: run_link(task, run, top)
-        self.written[path] = jinja.get_template(f"{template}.md").render(**values)
+        self.written[path] = _environment().get_template(f"{template}.md").render(
+            top=top,
+            scale=self.scale.name,
+            reports=os.path.relpath(self.scale.reports, path.parent),
+            files=f"{below}{self.files}{self.scale.reports.relative_to(self.root)}/",
+            run_link=partial(run_link, top=top),
+            **values,
+        )
 
     def _own_text(self, name: str, page: str) -> str:
         """Return Markdown of the reports with its links adjusted to a page. Empty if there is no such file."""
-        source = self._reports / name
+        source = self.scale.reports / name
         if not source.is_file():
             return ""
         text = source.read_text(encoding="utf-8")
@@ -87,12 +88,12 @@ class Pages:
         """Return a link from a folder of the site to a file of the reports, or to the page that shows the file."""
         path = Path(os.path.normpath(target))
         for item in (item for items in self.scale.papers.values() for item in items):
-            if path in (self._reports / f"tables/{item.name}.md", self._reports / f"figures/{item.name}.md"):
+            if path in (self.scale.reports / f"tables/{item.name}.md", self.scale.reports / f"figures/{item.name}.md"):
                 return os.path.relpath(self.folder / item.paper.lower() / f"{item.page}.md", here)
         own = ("methods.md", "decomposition.md", "reproducibility.md", "index.md")
         known = {name: name for name in own} | {"papers/later.md": "later.md"}
         known |= {f"papers/{paper.lower()}.md": f"{paper.lower()}/index.md" for paper in self.scale.papers}
-        inside = str(path.relative_to(self._reports)) if path.is_relative_to(self._reports) else ""
+        inside = str(path.relative_to(self.scale.reports)) if path.is_relative_to(self.scale.reports) else ""
         return os.path.relpath(self.folder / known[inside] if inside in known else path, here)
 
     @cached_property
@@ -107,17 +108,20 @@ class Pages:
         return [view for view in self._claim_views.values() if view.claim.paper == paper]
 
     def _of_item(self, item: PaperItem) -> list[ClaimView]:
-        return [self._claim_views[one.name] for one in self.scale.claims_of(item)]
+        return [view for name, view in self._claim_views.items() if self._homes[name] == item]
+
+    @cached_property
+    def _homes(self) -> dict[str, PaperItem | None]:
+        return {name: self.scale.home(verdict) for name, verdict in self.scale.verdicts.items()}
 
     @cached_property
     def _claim_pages(self) -> dict[str, str]:
         """Claim -> its page, relative to the folder of the scale."""
-        homes = {name: self.scale.home(verdict) for name, verdict in self.scale.verdicts.items()}
-        return {name: f"{home.paper.lower()}/{home.page}" if home else "later" for name, home in homes.items()}
+        return {name: f"{home.paper.lower()}/{home.page}" if home else "later" for name, home in self._homes.items()}
 
     def _overview(self) -> None:
         scale, declared = self.scale, self.scale.declared
-        counts = [self._reports / "verdicts.csv", self._reports / "other-verdicts.csv"]
+        counts = [self.scale.reports / "verdicts.csv", self.scale.reports / "other-verdicts.csv"]
         cells = {name: scale.cells(name) for name in declared.tables}
         own = {name: figure for name, figure in declared.figures.items() if figure.paper not in scale.papers}
         self._add(
@@ -132,7 +136,7 @@ class Pages:
             runs=self._run_views,
             tasks=TASKS,
             figures={name: (figure, picture_kind(figure.panels)) for name, figure in own.items()},
-            forest=(self._reports / "forest.svg").is_file(),
+            forest=(self.scale.reports / "forest.svg").is_file(),
             missing=[
                 f"{task}/{run}" for task, part in scale.scores.items() for run in part.lines if not part.read(run)
             ],
@@ -198,7 +202,7 @@ class Pages:
         self._add("numbers", "numbers", rows=rows)
 
     def _methods(self) -> None:
-        rows = csv_files.read_csv(self._reports / "methods.csv").to_dict("records")
+        rows = csv_files.read_csv(self.scale.reports / "methods.csv").to_dict("records")
         self._add("methods", "methods", text=self._own_text("methods.md", "methods.md"), rows=rows)
         for name in ("decomposition", "reproducibility"):
             self._add(name, name, text=self._own_text(f"{name}.md", f"{name}.md"))
@@ -208,7 +212,7 @@ class Pages:
         for task, runs in self._run_views.items():
             charts = {run.name: json.dumps(loss_chart(run.loss)) for run in runs if run.loss}
             metrics = common_signatures(runs)
-            curves = _curves(self._reports / f"plots/{task}.csv", runs)
+            curves = curves_of(self.scale.reports / f"plots/{task}.csv", {name: run.name for run in runs for name in run.runs})
             self._add(
                 f"runs/{task}",
                 "task",
@@ -228,39 +232,10 @@ def run_link(task: str, run: str, top: str) -> str:
     return f'<a href="{top}runs/{own or task}.html#run-{name}">{escape(run)}</a>'
 
 
-def order(cell: Cell) -> str:
-    """Return the sort key of a cell: the measured number without its spread."""
-    return cell.measured.replace(",", "") if cell else ""
-
-
 def _head_note(metric: Any, token: str) -> str:
     if metric is None:
         return ""
     return f"{metric.title} ({metric.unit_of(token)}); {metric.better} is better"
-
-
-NOT_METRICS = {"run", "update", "step", "family"}
-
-
-def _curves(file: Path, views: list[RunView]) -> tuple[list[dict[str, Any]], list[str]] | None:
-    """Return the points of all curves of a task in long form, and the names of the metrics."""
-    if not file.is_file() or not file.stat().st_size:
-        return None
-    rows = csv_files.read_csv(file)
-    metrics = [name for name in rows if name not in NOT_METRICS and (rows[name] != "").any()]
-    models = {run: view.name for view in views for run in view.runs}
-    return list(_points(rows.to_dict("records"), metrics, models)), metrics
-
-
-def _points(rows: list[dict[str, str]], metrics: list[str], models: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield a point for each run, step and metric. `models`: run -> its run of the first seed."""
-    for row in rows:
-        model = models.get(row["run"], row["run"])
-        step = int(row.get("step") or row["update"])
-        for metric in (metric for metric in metrics if row[metric]):
-            value = float(f"{float(row[metric]):.4g}")
-            point = {"run": row["run"], "model": model, "family": row["family"]}
-            yield point | {"metric": metric, "step": step, "value": value}
 
 
 def shown(cell: Cell | None) -> str:
@@ -272,7 +247,8 @@ def shown(cell: Cell | None) -> str:
     return f'{number} <span class="reported">({reported}</span>'
 
 
+@cache
 def _environment() -> jinja2.Environment:
     jinja = environment("raretokens.site", lstrip_blocks=True)
-    jinja.filters |= {"shown": shown, "order": order, "e": lambda text: escape(str(text))}
+    jinja.filters |= {"shown": shown, "e": lambda text: escape(str(text))}
     return jinja

@@ -11,7 +11,6 @@ from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.verdict import Verdict
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations
-from raretokens.papers.table import Table
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet
 from raretokens.report import claims
@@ -71,20 +70,15 @@ class Scale:
     @cached_property
     def papers(self) -> dict[str, list[PaperItem]]:
         """Paper with tables of its own -> its items in this order: tables, figures, running text."""
-        tables = self.declared.tables
-        found = {paper: [] for paper in dict.fromkeys(table.paper for table in tables.values())}
-        texts = [_table_item(name, table) for name, table in tables.items()]
-        for item in sorted(texts, key=lambda item: item.kind == "text"):
-            found[item.paper].append(item)
-        for name, figure in self.declared.figures.items():
-            if figure.paper in found:
-                at = sum(item.kind != "text" for item in found[figure.paper])
-                found[figure.paper].insert(at, PaperItem(figure.paper, "figure", name, figure.title, figure.place))
-        return found
-
-    def claims_of(self, item: PaperItem) -> list[Verdict]:
-        """Return the verdicts on the claims whose page is that of the item."""
-        return [one for one in self.verdicts.values() if one.claim.paper == item.paper and self.home(one) == item]
+        tables, figures = self.declared.tables, self.declared.figures
+        items = [
+            PaperItem(one.paper, "text" if one.is_of_text else "table", name, one.title, one.place)
+            for name, one in tables.items()
+        ]
+        items += [PaperItem(one.paper, "figure", name, one.title, one.place) for name, one in figures.items()]
+        items.sort(key=lambda item: ("table", "figure", "text").index(item.kind))
+        papers = dict.fromkeys(table.paper for table in tables.values())
+        return {paper: [item for item in items if item.paper == paper] for paper in papers}
 
     def home(self, verdict: Verdict) -> PaperItem | None:
         """Return the item whose page shows a claim, or None if the paper has no item.
@@ -96,10 +90,6 @@ class Scale:
         named = [f"{start}-{number}" for number in verdict.claim.tables]
         named += [f"{start}-figure-{number}" for number in verdict.claim.figures] + [f"{start}-text"]
         return next((items[name] for name in named if name in items), next(iter(items.values()), None))
-
-
-def _table_item(name: str, table: Table) -> PaperItem:
-    return PaperItem(table.paper, "text" if table.is_of_text else "table", name, table.title, table.place)
 
 
 def _as_scored(sheet: Sheet, scores: Path) -> Sheet:

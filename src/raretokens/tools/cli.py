@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 from typing import Any
 
@@ -20,17 +20,17 @@ COMMANDS = {
     "plan": ("plan_commands.show_plan", "Estimate parameters, tokens, FLOPs, hours, memory and disk of every run"),
     "check": ("plan_commands.try_runs", "Try two training steps and an evaluation of each run at full size, on random ids"),
     "alpha": ("plan_commands.show_alpha", "Print the share of types and target tokens that each alpha of AGG makes rare"),
-    "stages": ("pipeline_commands.show_stages", "Print the stages of dvc.yaml, a line for all runs of each"),
-    "runs": ("pipeline_commands.show_runs", "Print the DVC targets of each run, a line for each run"),
-    "cluster": ("pipeline_commands.submit", "Submit the scale to Slurm: what runs share, an array of runs, the reports"),
-    "table": ("report_commands.show_table", "Write one report table and print it"),
-    "needs": ("report_commands.show_needs", "Print the DVC targets that a table needs"),
-    "readme": ("report_commands.refresh", "Refresh the tables that a text includes from the reports"),
-    "verify": ("report_commands.show_verification", "Check that code and parameters made the reports; exit 1 if not"),
-    "adopt": ("report_commands.adopt_code", "Accept changed code that is shown to do the same; exit 1 if it does not"),
-    "trained": ("report_commands.write_trained", "Write hours, machine and weights of each run to trained.csv"),
-    "scales": ("report_commands.compare_scales", "Write every claim at every scale to a folder"),
-    "diff": ("report_commands.show_diff", "Compare the reports with a git revision; exit 1 if a cell left its tolerance"),
+    "stages": ("scale_commands.show_stages", "Print the stages of dvc.yaml, a line for all runs of each"),
+    "runs": ("scale_commands.show_runs", "Print the DVC targets of each run, a line for each run"),
+    "cluster": ("scale_commands.submit", "Submit the scale to Slurm: what runs share, an array of runs, the reports"),
+    "table": ("scale_commands.show_table", "Write one report table and print it"),
+    "needs": ("scale_commands.show_needs", "Print the DVC targets that a table needs"),
+    "readme": ("scale_commands.refresh", "Refresh the tables that a text includes from the reports"),
+    "verify": ("scale_commands.show_verification", "Check that code and parameters made the reports; exit 1 if not"),
+    "adopt": ("scale_commands.adopt_code", "Accept changed code that is shown to do the same; exit 1 if it does not"),
+    "trained": ("scale_commands.write_trained", "Write hours, machine and weights of each run to trained.csv"),
+    "scales": ("scale_commands.compare_scales", "Write every claim at every scale to a folder"),
+    "diff": ("scale_commands.show_diff", "Compare the reports with a git revision; exit 1 if a cell left its tolerance"),
 }
 EXTRA = "pip install 'raretokens[pipeline]'"
 
@@ -48,7 +48,7 @@ def main() -> None:
         sys.exit(f"error: {error.name} is not installed: {EXTRA}")
 
 
-def build_parser(names: list[str]) -> argparse.ArgumentParser:
+def build_parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
     """Build the parser of all commands, with the arguments of the commands `names`."""
     parser = argparse.ArgumentParser(
         prog="raretokens",
@@ -66,11 +66,6 @@ def build_parser(names: list[str]) -> argparse.ArgumentParser:
             for flags, settings in getattr(function, "arguments", ()):
                 one.add_argument(*flags, **settings)
     return parser
-
-
-def every_command() -> argparse.ArgumentParser:
-    """Build the parser of all commands with all arguments, for the reference page of the site."""
-    return build_parser(list(COMMANDS))
 
 
 def argument(*flags: str, **settings: Any) -> Argument:

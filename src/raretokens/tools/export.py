@@ -20,14 +20,14 @@ from torch import nn
 from raretokens.errors import UserError
 from raretokens.evaluation.ctranslate2_models import export as export_translator
 from raretokens.evaluation.ctranslate2_models import export_language_model
-from raretokens.evaluation.score_files import flatten
+from raretokens.evaluation.score_files import flatten, signature_of
 from raretokens.files import atomic_write, write_text
 from raretokens.models.decoder import Decoder
 from raretokens.models.registry import build, load_weights
-from raretokens.paths import PARAMETERS
+from raretokens.paths import PARAMETERS, job
 from raretokens.tokenization.subword_models import BPE, GPT2, SentencePiece
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, UNK, VOCABULARY, Vocabulary
-from raretokens.tools.export_architectures import ARCHITECTURES
+from raretokens.tools.export_architectures import ARCHITECTURES, common_config
 from raretokens.tools.trained_run import TrainedRun
 from raretokens.yaml_files import parsed_yaml, read_yaml
 
@@ -43,12 +43,7 @@ WORD_SPLITS = {
 
 
 def export_run(run: TrainedRun, folder: Path, to: str = "transformers") -> None:
-    """Export a run to a folder.
-
-    Args:
-        run: the trained run.
-        folder: a folder that is empty or does not exist.
-        to: transformers or ctranslate2.
+    """Export a run to an empty or new folder, in the format `to`: transformers or ctranslate2.
 
     Raises:
         UserError: if the folder is not empty, or the format has no such architecture.
@@ -79,15 +74,14 @@ def _write_transformers(
         "architectures": [architecture.model_class],
         "model_type": architecture.model_type,
         "dtype": "float32",
-        "tie_word_embeddings": True,
-        **architecture.config(run.run["shape"], len(vocabulary), positions),
+        **common_config(len(vocabulary), positions),
+        **architecture.config(run.run["shape"]),
         "raretokens": _measurement_facts(run),
     }
     _write_json(folder / "config.json", config)
     _write_json(folder / "generation_config.json", architecture.generation | _beam_search(run))
     with atomic_write(folder / "model.safetensors") as part:
-        weights = architecture.weights(model, positions)
-        tensors = {name: tensor.detach().contiguous().clone() for name, tensor in weights}
+        tensors = {name: tensor.detach().contiguous().clone() for name, tensor in architecture.weights(model, positions)}
         save_file(tensors, part, metadata={"format": "pt"})
         part.chmod(0o644)
     tokenizer = _write_tokenizer(run, vocabulary, positions, folder)
@@ -96,14 +90,13 @@ def _write_transformers(
 
 def _beam_search(run: TrainedRun) -> dict[str, Any]:
     """Return the settings of the run's own beam search, or an empty dictionary if the run does not translate."""
-    if run.task != "nmt" or not (run.scale / "data/jobs/translate" / f"{run.name}.json").is_file():
+    if run.task != "nmt" or not (run.scale / job("translate", run.name)).is_file():
         return {}
-    job = run.job("translate")
-    decoding = job["decoding"]
-    settings = {"num_beams": decoding["beam"], "early_stopping": True, "max_new_tokens": job["longest"]}
-    if decoding["length_penalty_form"] == "fairseq":
-        settings["length_penalty"] = decoding["length_penalty"]
-    return settings
+    declared = run.job("translate")
+    decoding = declared["decoding"]
+    settings = {"num_beams": decoding["beam"], "early_stopping": True, "max_new_tokens": declared["longest"]}
+    is_fairseq = decoding["length_penalty_form"] == "fairseq"
+    return settings | ({"length_penalty": decoding["length_penalty"]} if is_fairseq else {})
 
 
 def _measurement_facts(run: TrainedRun) -> dict[str, Any]:
@@ -120,25 +113,25 @@ def _write_json(path: Path, tree: dict[str, Any]) -> None:
 
 
 def _write_tokenizer(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
-    if (run.tokens / SentencePiece.FILE).exists():
-        return _write_sentence_piece(run.tokens / SentencePiece.FILE, vocabulary, positions, folder)
     if any((run.tokens / kind.FILE).exists() for kind in (GPT2, BPE)):
         return _copy_merges(run.tokens, folder)
-    return _write_words(run, vocabulary, positions, folder)
+    ids = {token: id for id, token in enumerate(vocabulary.tokens[: vocabulary.types])}
+    settings = {"model_max_length": positions, **SPECIAL_TOKENS}
+    if (run.tokens / SentencePiece.FILE).exists():
+        return _write_sentence_piece(run.tokens / SentencePiece.FILE, ids, settings, folder)
+    return _write_words(run.job("encode", run.run["tokens"])["vocabulary"]["tokenise"], ids, settings, folder)
 
 
-def _write_sentence_piece(model: Path, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
+def _write_sentence_piece(model: Path, ids: dict[str, int], settings: dict[str, Any], folder: Path) -> str:
     for side in ("source.spm", "target.spm"):
         shutil.copyfile(model, folder / side)
-    _write_json(folder / "vocab.json", {token: id for id, token in enumerate(vocabulary.tokens[: vocabulary.types])})
-    further = {"separate_vocabs": False, "source_lang": None, "target_lang": None}
-    _write_tokenizer_config(folder, "MarianTokenizer", positions, further)
+    _write_json(folder / "vocab.json", ids)
+    settings |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": False, "source_lang": None, "target_lang": None}
+    _write_json(folder / "tokenizer_config.json", settings)
     return "Text is cut by SentencePiece (`MarianTokenizer`), and `</s>` ends each line."
 
 
-def _write_words(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder: Path) -> str:
-    tokenise = run.job("encode", run.run["tokens"])["vocabulary"]["tokenise"]
-    ids = {word: id for id, word in enumerate(vocabulary.tokens[: vocabulary.types])}
+def _write_words(tokenise: bool | str, ids: dict[str, int], settings: dict[str, Any], folder: Path) -> str:
     tokenizer = Tokenizer(models.WordLevel(ids, unk_token=SPECIALS[UNK]))
     tokenizer.pre_tokenizer, description = WORD_SPLITS[tokenise]
     if tokenise == "letters":
@@ -149,7 +142,7 @@ def _write_words(run: TrainedRun, vocabulary: Vocabulary, positions: int, folder
     )
     tokenizer.add_special_tokens([token for token in SPECIALS if token in ids])
     tokenizer.save(str(folder / "tokenizer.json"))
-    _write_tokenizer_config(folder, "PreTrainedTokenizerFast", positions, {})
+    _write_json(folder / "tokenizer_config.json", settings | {"tokenizer_class": "PreTrainedTokenizerFast"})
     return f"Text is cut into {description}, and `</s>` ends each line."
 
 
@@ -163,11 +156,6 @@ def _copy_merges(tokens: Path, folder: Path) -> str:
         f"`raretokens.tokenization.tokenizer.Tokenizer` reads its files in this folder; `{VOCABULARY}` names the row of each "
         "token."
     )
-
-
-def _write_tokenizer_config(folder: Path, kind: str, positions: int, further: dict[str, Any]) -> None:
-    settings = {"tokenizer_class": kind, "model_max_length": positions, **SPECIAL_TOKENS, **further}
-    _write_json(folder / "tokenizer_config.json", settings)
 
 
 # The model card.
@@ -191,9 +179,9 @@ def _card(run: TrainedRun, model_class: str, tokenizer: str) -> Iterator[str]:
     yield from (f"* {name.replace('_', ' ')} (of the objective): {value}" for name, value in score["options"])
     yield "\n## Scores\n\n| metric | value | how it was measured |\n|---|---|---|"
     signatures = dict(map(tuple, score["signatures"]))
-    numbers = ((path, value) for path, value in flatten(score["metrics"]) if isinstance(value, int | float))
-    for path, value in numbers:
-        yield f"| {path} | {value:g} | {_signature_of(path, signatures).replace('|', ', ')} |"
+    for path, value in flatten(score["metrics"]):
+        if isinstance(value, int | float):
+            yield f"| {path} | {value:g} | {signature_of(path, signatures).replace('|', ', ')} |"
     yield f"\n## Licence\n\nThe weights: {LICENCE}, as the software that made them. The text has its own, above."
 
 
@@ -206,10 +194,3 @@ def _licences(run: TrainedRun) -> Iterator[str]:
         if source.startswith(corpus) or corpus.startswith(source):
             declared = parsed_yaml(entry.read_bytes(), entry.name)
             yield f"* {source}: {declared['licence']}. {declared.get('note', '')}".rstrip()
-
-
-def _signature_of(path: str, signatures: dict[str, str]) -> str:
-    """Return the signature of the longest prefix of the path that has one."""
-    parts = path.split(".")
-    prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
-    return next((signatures[prefix] for prefix in prefixes if prefix in signatures), "")

@@ -19,6 +19,12 @@ from raretokens.tokenization.vocabulary import BOS, EOS, PAD
 
 NamedWeights = Iterator[tuple[str, Tensor]]
 UNUSED_POSITIONS = 2  # first rows of BioGPT's position embedding, which it never reads
+# Modules of torch's Transformer layers -> their names in BioGPT and Marian, which name them alike.
+SELF_ATTENTION = {"self_attn": "self_attn", "norm1": "self_attn_layer_norm", "linear1": "fc1", "linear2": "fc2"}
+ENCODER_LAYER = SELF_ATTENTION | {"norm2": "final_layer_norm"}
+DECODER_LAYER = SELF_ATTENTION | {
+    "multihead_attn": "encoder_attn", "norm2": "encoder_attn_layer_norm", "norm3": "final_layer_norm"
+}  # fmt: skip
 
 
 class Architecture(NamedTuple):
@@ -26,15 +32,27 @@ class Architecture(NamedTuple):
 
     model_class: str
     model_type: str
-    config: Callable[[dict[str, Any], int, int], dict[str, Any]]  # arguments: model config, types, positions
+    config: Callable[[dict[str, Any]], dict[str, Any]]  # argument: model config
     generation: dict[str, Any]  # settings of generate()
     weights: Callable[[Any, int], NamedWeights]  # arguments: model, positions
 
 
-def _biogpt_config(shape: dict[str, Any], types: int, positions: int) -> dict[str, Any]:
-    """Return a config: pre-norm, input embedding scaled by sqrt(width), final norm, tied softmax."""
+def common_config(types: int, positions: int) -> dict[str, Any]:
+    """Return what the configs of all architectures contain: a scaled embedding tied to the softmax, and special tokens."""
     return {
         "vocab_size": types,
+        "max_position_embeddings": positions,
+        "scale_embedding": True,
+        "tie_word_embeddings": True,
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+    }
+
+
+def _biogpt_config(shape: dict[str, Any]) -> dict[str, Any]:
+    """Return a config: pre-norm, final norm."""
+    return {
         "hidden_size": shape["width"],
         "num_hidden_layers": shape["layers"],
         "num_attention_heads": shape["heads"],
@@ -42,12 +60,7 @@ def _biogpt_config(shape: dict[str, Any], types: int, positions: int) -> dict[st
         "hidden_act": shape["activation"],
         "hidden_dropout_prob": shape["dropout"],
         "attention_probs_dropout_prob": shape["attention_dropout"],
-        "max_position_embeddings": positions,
         "layer_norm_eps": 1e-5,
-        "scale_embedding": True,
-        "pad_token_id": PAD,
-        "bos_token_id": BOS,
-        "eos_token_id": EOS,
     }
 
 
@@ -55,34 +68,24 @@ def _biogpt_weights(model: Decoder, positions: int) -> NamedWeights:
     yield "biogpt.embed_tokens.weight", model.embedding
     encoded = sinusoids(positions, model.embedding.shape[1])
     yield "biogpt.embed_positions.weight", pad(encoded, (0, 0, UNUSED_POSITIONS, 0))
-    for number, layer in enumerate(model.layers.layers):
-        yield from _layer(f"biogpt.layers.{number}", layer)
-    norm = model.layers.norm
-    assert isinstance(norm, nn.LayerNorm)
-    yield from _weight_and_bias("biogpt.layer_norm", norm)
+    yield from _layers("biogpt.layers", model.layers.layers)
+    yield from ((f"biogpt.layer_norm.{name}", weight) for name, weight in model.layers.norm.named_parameters())
 
 
-def _marian_config(shape: dict[str, Any], types: int, positions: int) -> dict[str, Any]:
-    """Return a config: post-norm, one scaled embedding for source, target and softmax, no output bias."""
+def _marian_config(shape: dict[str, Any]) -> dict[str, Any]:
+    """Return a config: post-norm, one embedding for source, target and softmax, no output bias."""
     sides = {
         f"{side}_{what}": shape[key]
         for side in ("encoder", "decoder")
         for what, key in (("layers", "layers"), ("attention_heads", "heads"), ("ffn_dim", "feedforward"))
     }
     return sides | {
-        "vocab_size": types,
-        "decoder_vocab_size": types,
         "d_model": shape["width"],
         "activation_function": shape["activation"],
         "dropout": shape["dropout"],
         "attention_dropout": shape["attention_dropout"],
-        "max_position_embeddings": positions,
-        "scale_embedding": True,
         "share_encoder_decoder_embeddings": True,
         "is_encoder_decoder": True,
-        "pad_token_id": PAD,
-        "eos_token_id": EOS,
-        "bos_token_id": BOS,
         "decoder_start_token_id": EOS,
         "forced_eos_token_id": None,
     }
@@ -94,35 +97,21 @@ def _marian_weights(model: EncoderDecoder, positions: int) -> NamedWeights:
     encoded = sinusoids(positions, model.embedding.shape[1])
     for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
         yield f"model.{side}.embed_positions.weight", encoded.clone()
-        for number, layer in enumerate(stack.layers):
-            yield from _layer(f"model.{side}.layers.{number}", layer)
+        yield from _layers(f"model.{side}.layers", stack.layers)
 
 
-def _layer(name: str, layer: nn.Module) -> NamedWeights:
-    """Yield the weights of a Transformer layer. BioGPT and Marian name them alike."""
-    last = layer.norm2
-    yield from _attention(f"{name}.self_attn", layer.self_attn)
-    yield from _weight_and_bias(f"{name}.self_attn_layer_norm", layer.norm1)
-    if isinstance(layer, nn.TransformerDecoderLayer):
-        yield from _attention(f"{name}.encoder_attn", layer.multihead_attn)
-        yield from _weight_and_bias(f"{name}.encoder_attn_layer_norm", layer.norm2)
-        last = layer.norm3
-    yield from _weight_and_bias(f"{name}.fc1", layer.linear1)
-    yield from _weight_and_bias(f"{name}.fc2", layer.linear2)
-    yield from _weight_and_bias(f"{name}.final_layer_norm", last)
-
-
-def _attention(name: str, source: nn.MultiheadAttention) -> NamedWeights:
-    """Yield the three projections, which torch concatenates in one matrix."""
-    for part, weight, bias in zip("qkv", source.in_proj_weight.chunk(3), source.in_proj_bias.chunk(3), strict=True):
-        yield f"{name}.{part}_proj.weight", weight
-        yield f"{name}.{part}_proj.bias", bias
-    yield from _weight_and_bias(f"{name}.out_proj", source.out_proj)
-
-
-def _weight_and_bias(name: str, source: nn.Linear | nn.LayerNorm) -> NamedWeights:
-    yield f"{name}.weight", source.weight
-    yield f"{name}.bias", source.bias
+def _layers(name: str, layers: nn.ModuleList) -> NamedWeights:
+    """Yield the weights of Transformer layers. Torch concatenates the three projections of an attention in one matrix."""
+    for number, layer in enumerate(layers):
+        renamed = DECODER_LAYER if isinstance(layer, nn.TransformerDecoderLayer) else ENCODER_LAYER
+        for path, weight in layer.named_parameters():
+            module, _, parameter = path.partition(".")
+            target = f"{name}.{number}.{renamed[module]}"
+            if parameter.startswith("in_proj_"):
+                for part, third in zip("qkv", weight.chunk(3), strict=True):
+                    yield f"{target}.{part}_proj.{parameter.removeprefix('in_proj_')}", third
+            else:
+                yield f"{target}.{parameter}", weight
 
 
 ARCHITECTURES = {  # keys: architectures of the pipeline

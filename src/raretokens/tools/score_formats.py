@@ -32,7 +32,7 @@ def read(argument: str) -> list[tuple[str, RunScores]]:
         raise UserError(f"{argument}: {seed!r} is not allowed as a seed: should be a whole number")
     if file.is_dir():
         raise UserError(f"{file}: is a folder; give its score files")
-    changed: dict[str, Any] = {**({"system": system} if system else {}), **({"seed": int(seed)} if seed else {})}
+    changed = ({"system": system} if system else {}) | ({"seed": int(seed)} if seed else {})
     runs = list(_runs(file))
     if seed and len(runs) > 1:
         raise UserError(f"{file}: has {len(runs)} runs, which cannot all have the seed {seed}; leave out @{seed}")
@@ -75,14 +75,12 @@ def _harness(file: Path) -> RunScores:
             continue
         sample = _parsed(line, f"{file}: line {number}")
         if not isinstance(sample, dict) or "doc_id" not in sample or not isinstance(sample.get("metrics"), list):
-            raise UserError(
-                f"{file}: line {number}: has no `doc_id` and `metrics`; lm_eval --log_samples writes such lines"
-            )
+            raise UserError(f"{file}: line {number}: has no `doc_id` and `metrics`; lm_eval --log_samples writes such lines")
         used = sample.get("filter", NO_FILTER)
         for metric in sample["metrics"]:
             value = sample.get(metric)
             if isinstance(value, int | float) and math.isfinite(value):
-                name = ".".join([task, *([used] if used != NO_FILTER else []), metric])
+                name = f"{task}.{metric}" if used == NO_FILTER else f"{task}.{used}.{metric}"
                 metrics.setdefault(name, {})[str(sample["doc_id"])] = float(value)
     return _run(file, file.absolute().parent.name, None, metrics)
 
@@ -115,10 +113,7 @@ def _unpacked(file: Path) -> dict[str, Any]:
         with zipfile.ZipFile(file) as archive:
             names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
             header = _parsed(archive.read("header.json"), f"{file}: header.json")
-            return {
-                "eval": header["eval"],
-                "samples": [_parsed(archive.read(name), f"{file}: {name}") for name in names],
-            }
+            return {"eval": header["eval"], "samples": [_parsed(archive.read(name), f"{file}: {name}") for name in names]}
     except (zipfile.BadZipFile, KeyError, NotImplementedError) as error:  # the last: a compression that Python lacks
         raise UserError(
             f"{file}: cannot be read as a log of Inspect: {error}; `inspect log convert --to json` writes JSON"
@@ -132,8 +127,6 @@ def _run(file: Path, system: str, seed: int | None, metrics: dict[str, dict[str,
     items = sorted(set().union(*metrics.values()))
     for metric, scores in metrics.items():
         if missing := [item for item in items if item not in scores]:
-            raise UserError(
-                f"{file}: {metric}: {len(missing)} of {len(items)} items have no score, such as {missing[0]}"
-            )
+            raise UserError(f"{file}: {metric}: {len(missing)} of {len(items)} items have no score, such as {missing[0]}")
     columns = {metric: [scores[item] for item in items] for metric, scores in metrics.items()}
     return RunScores(system=system, seed=seed, items=items, metrics=columns)

@@ -61,13 +61,9 @@ def find(name: str) -> TrainedRun:
     found = matches(name)
     if not found:
         near = nearest_run(name)
-        raise UserError(
-            f"{name}: no trained run of that name; " + (f"the nearest is {near}" if near else "none is known")
-        )
+        raise UserError(f"{name}: no trained run of that name; {f'the nearest is {near}' if near else 'none is known'}")
     if len(found) > 1:
-        raise UserError(
-            f"{name}: several tasks have this run: {', '.join('/'.join(path.parts[-3:-1]) for path in found)}"
-        )
+        raise UserError(f"{name}: several tasks have this run: {', '.join('/'.join(path.parts[-3:-1]) for path in found)}")
     task = found[0].parts[-3]
     job = _read_json(scale / paths.job(f"train-{task}", run), JOBS_HINT)["job"]
     return TrainedRun(scale, task, run, job["run"], job["training"], job["groups"])

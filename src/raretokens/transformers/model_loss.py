@@ -41,12 +41,9 @@ class _Run(NamedTuple):
 
 
 def try_model(output: OutputEmbedding, inputs: Mapping[str, Any], labels: Tensor) -> ModelLoss:
-    """Return how the model computes its loss from its logits.
+    """Return how the model computes its loss from its logits, by a batch of inputs and labels (sequences x positions).
 
-    Args:
-        output: the output embedding of the model.
-        inputs: a batch without labels.
-        labels: labels of the batch (sequences x positions). If they contain too few targets, artificial labels are used.
+    If the labels contain too few targets, artificial labels are used.
 
     Raises:
         UserError: if the logits do not follow from `output.head`, or the loss has terms that the trainer cannot add.
@@ -138,7 +135,7 @@ def _check_logits(output: OutputEmbedding, run: _Run, labels: Tensor) -> None:
     given, expected = run.outputs.get("logits"), logits(output.head, run.states, output.weight).detach()
     if given is None or run.outputs.get("loss") is None or given.shape != expected.shape:
         raise UserError(f"{output.name}: should give logits of all positions and a loss of the labels")
-    is_half = min(map(_precision, (given.dtype, run.states.dtype, output.weight.dtype))) < 32
+    is_half = min(torch.finfo(one.dtype).bits for one in (given, run.states, output.weight)) < 32
     is_half |= torch.is_autocast_enabled(given.device.type)
     highest, difference = float(expected.abs().max()), float((given.detach().float() - expected).abs().max())
     if not difference <= (OF_LOGITS_HALF if is_half else OF_LOGITS) * max(highest, 1.0):
@@ -146,10 +143,6 @@ def _check_logits(output: OutputEmbedding, run: _Run, labels: Tensor) -> None:
             f"{output.name}: its logits are not those of its output embedding, {output.head._replace(bias=None)}: where the "
             f"highest is {highest:.3g} they differ by {difference:.3g}; only a bias, a scale and a soft-cap are supported"
         )
-
-
-def _precision(dtype: torch.dtype) -> int:
-    return torch.finfo(dtype).bits
 
 
 def _mean(run: _Run, how: ModelLoss, labels: Tensor, dtype: torch.dtype = torch.float32) -> float:

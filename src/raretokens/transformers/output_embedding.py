@@ -102,10 +102,8 @@ def logits(head: Head, hidden: Tensor, weight: Tensor) -> Tensor:
 def target_nll(head: Head, hidden: Tensor, weight: Tensor, targets: Tensor, ignored: int) -> Tensor:
     """Return -log p (natural logarithm) of each target, in the shape of `targets`; 0 where the target is `ignored`."""
     parts = zip(hidden.flatten(0, 1).split(MAX_POSITIONS), targets.flatten().split(MAX_POSITIONS), strict=True)
-    nll = [
-        cross_entropy(logits(head, states, weight), wanted, ignore_index=ignored, reduction="none")
-        for states, wanted in parts
-    ]
+    how = {"ignore_index": ignored, "reduction": "none"}
+    nll = [cross_entropy(logits(head, states, weight), wanted, **how) for states, wanted in parts]
     return torch.cat(nll).view(targets.shape)
 
 
@@ -124,11 +122,7 @@ def group_of_types(facts: Facts) -> Tensor:
 def sum_by_group(nll: Tensor, targets: Tensor, ignored: int, code: Tensor) -> Tensor:
     """Return sum of -log p and number of targets by group (sequences x groups x 2, float64).
 
-    Args:
-        nll: -log p of each target (sequences x positions).
-        targets: targets (sequences x positions).
-        ignored: target to leave out.
-        code: frequency group of each type (N).
+    `nll` and `targets` are sequences x positions. Targets equal to `ignored` are left out. `code` is the group of each type (N).
     """
     kept = targets != ignored
     group = code[targets.masked_fill(~kept, 0)]
@@ -139,8 +133,7 @@ def sum_by_group(nll: Tensor, targets: Tensor, ignored: int, code: Tensor) -> Te
 def group_metrics(total: Tensor) -> dict[str, float]:
     """Return the mean -log p of a target (loss) and its exponential by group (ppl_<group>). Empty without targets.
 
-    Args:
-        total: sum of -log p and number of targets (groups x 2).
+    `total` has the sum of -log p and the number of targets of each group (groups x 2).
     """
     both = dict(zip(GROUP_NAMES, total, strict=True)) | {"total": total.sum(0)}
     means = {name: nll / count for name, (nll, count) in both.items() if count}

@@ -62,7 +62,7 @@ class ObjectiveTrainer(Trainer):
         self._objective_step, self._is_whole = ExitStack(), False
         self._evaluation_sums: list[Tensor] = []  # one per batch
         self._batch_sums: Tensor | None = None
-        self.add_callback(_AfterStep(self))
+        self.add_callback(_AfterStep(self._objective_step))
         for remark in objective.remarks():
             (logger.warning if remark.startswith("warning") else logger.info)(remark)
 
@@ -84,10 +84,6 @@ class ObjectiveTrainer(Trainer):
         if not self.loop.left:  # before gradient clipping, so that gradients of frozen rows do not count
             self._objective_step.enter_context(self.loop.stepping())
         return loss
-
-    def end_step(self) -> None:
-        """End the step of the objective, after the optimizer's step."""
-        self._objective_step.close()
 
     def compute_loss(
         self,
@@ -120,9 +116,7 @@ class ObjectiveTrainer(Trainer):
         if getattr(self.output.model.config, "is_encoder_decoder", False) and "decoder_input_ids" not in given:
             prepare = getattr(self.output.model, "prepare_decoder_input_ids_from_labels", None)
             if prepare is None:
-                raise UserError(
-                    f"{self.output.name}: the batches need decoder_input_ids: the model cannot make them from labels"
-                )
+                raise UserError(f"{self.output.name}: the batches need decoder_input_ids: the model cannot make them from labels")
             given["decoder_input_ids"] = prepare(labels=labels)
         if self.model_loss is None:
             with self.accelerator.autocast():
@@ -181,10 +175,8 @@ class ObjectiveTrainer(Trainer):
                 {"params": [weight for name, weight in weights if (name in decaying) == decays], "weight_decay": rate}
                 for decays, rate in ((True, self.args.weight_decay), (False, 0.0))
             ]
-            betas = self.args.adam_beta1, self.args.adam_beta2
-            self.optimizer = self.loop.optimizer(
-                groups, lr=self.args.learning_rate, betas=betas, eps=self.args.adam_epsilon
-            )
+            betas, eps = (self.args.adam_beta1, self.args.adam_beta2), self.args.adam_epsilon
+            self.optimizer = self.loop.optimizer(groups, lr=self.args.learning_rate, betas=betas, eps=eps)
         return super().create_optimizer(*model)
 
     def _has_own_optimizer(self) -> bool:
@@ -209,13 +201,13 @@ class ObjectiveTrainer(Trainer):
 
 
 class _AfterStep(TrainerCallback):
-    """Call end_step() of the trainer after each optimizer step."""
+    """End the step of the objective after each optimizer step."""
 
-    def __init__(self, trainer: ObjectiveTrainer) -> None:
-        self.trainer = trainer
+    def __init__(self, objective_step: ExitStack) -> None:
+        self.objective_step = objective_step
 
     def on_optimizer_step(self, *_arguments: Any, **_settings: Any) -> None:
-        self.trainer.end_step()
+        self.objective_step.close()
 
 
 def _check_float16(model: nn.Module) -> None:

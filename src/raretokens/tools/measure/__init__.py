@@ -3,8 +3,7 @@
 model          a model folder, a file or a run of the pipeline; formats, word_vectors and inference_models read its files
 stored_matrix  rows of a matrix in a file, dequantised where they are integers; vocabularies names the rows
 embeddings     the embedding matrices of a folder: found by transformers_models on the meta device, or by name
-frequencies    token frequencies that are estimated where there is no text
-tokenizers     the tokenizer of a folder; texts encodes a text with it
+tokenizers     the tokenizer of a folder; texts encodes a text with it, or estimates frequencies where there is no text
 measurement    the metrics of each embedding; row_order arranges rows in the order that metrics expect
 predictions    perplexity, Uniq and continuations of causal models
 streaming      sums over embeddings that do not fit in memory

@@ -35,6 +35,7 @@ def find_candidates(
     found = find_undertrained(matrix, np.flatnonzero(rows >= 0))
     if found is None:
         return {}, []
+    places = found.candidates[:MAX_CANDIDATES]
     listed = [
         {
             "id": int(rows[index]),
@@ -47,8 +48,7 @@ def find_candidates(
             "reachable": None,
             "explanation": None,
         }
-        for place in found.candidates[:MAX_CANDIDATES]
-        for index in (found.ids[place],)
+        for place, index in zip(places, found.ids[places], strict=True)
     ]
     tokenizer = None if arrangement.is_foreign else model.tokenizer
     if tokenizer is not None:
@@ -71,13 +71,9 @@ def find_candidates(
 
 
 def explain(tokenizer: Tokenizer | None, id: int, token: str | None, is_reached: bool | None) -> str:
-    """Return the reason for a row, or "none found" for a token that looks like any other.
+    """Return the reason for a row of the file, or "none found" for a token that looks like any other.
 
-    Args:
-        tokenizer: the tokenizer, if there is one.
-        id: row in the file.
-        token: the token of the row.
-        is_reached: what can_reach() returns for the row.
+    `is_reached` is what can_reach() returns for the row.
     """
     if not token:
         return "no token"

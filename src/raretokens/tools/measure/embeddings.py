@@ -3,7 +3,8 @@
 Every assumption, and every matrix that is not measured, is noted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,32 +39,39 @@ class Embeddings(NamedTuple):
 def choose_embeddings(folder: Path, tensors: Mapping[str, StoredMatrix], config: Mapping[str, Any]) -> Embeddings:
     """Choose the embedding matrices of a model folder. Raise UserError if no tensor can be an embedding matrix."""
     notes: list[str] = []
-    found: tuple[dict[str, StoredMatrix], bool | None] | None = None
+    matrices: dict[str, StoredMatrix] = {}
     if config:
         try:
-            found = _by_roles(find_roles(folder, tensors), tensors, notes)
+            matrices, has_bias = _by_roles(find_roles(folder, tensors), tensors, notes)
         except ModuleNotFoundError:
             notes.append("transformers is not installed (pip install 'raretokens[transformers]')")
         except UserError as error:
             notes.append(str(error))
     else:
         notes.append("no config.json that says what the model is")
-    if not found or not found[0]:
-        found = _by_names(folder, tensors, config, notes)
-    matrices, has_bias = found
-    kept = dict(_readable(matrices, notes))
+    if not matrices:
+        matrices, has_bias = _by_names(folder, tensors, config, notes)
+    kept = {}
+    for role, matrix in matrices.items():
+        try:
+            kept[role] = matrix.checked()
+        except UserError as error:
+            notes.append(f"{role} embedding left out: {error}")
     if not kept:
         raise UserError(f"{folder}: {'; '.join(notes)}")
     notes += unmeasured(tensors, matrices)
     return Embeddings(kept, has_bias, notes)
 
 
-def _readable(matrices: Mapping[str, StoredMatrix], notes: list[str]) -> Iterator[tuple[str, StoredMatrix]]:
-    for role, matrix in matrices.items():
-        try:
-            yield role, matrix.checked()
-        except UserError as error:
-            notes.append(f"{role} embedding left out: {error}")
+def single_embedding(tensors: Mapping[str, StoredMatrix], path: Path) -> StoredMatrix:
+    """Return the matrix with the name of an input embedding, or the only matrix."""
+    found = tensor_named(tensors, INPUT_NAMES) or _only_matrix(tensors)
+    if found is None:
+        raise UserError(
+            f"{path}: which of {', '.join(sorted(tensors)[:8])} is the embedding? "
+            f"None has a known name, such as {', '.join(INPUT_NAMES[:4])}"
+        )
+    return found.checked()
 
 
 def unmeasured(tensors: Mapping[str, StoredMatrix], matrices: Mapping[str, StoredMatrix]) -> list[str]:
@@ -144,17 +152,14 @@ def _by_names(
     folder: Path, tensors: Mapping[str, StoredMatrix], config: Mapping[str, Any], notes: list[str]
 ) -> tuple[dict[str, StoredMatrix], bool | None]:
     rows = setting(config, "vocab_size")
-    rows = rows if isinstance(rows, int) else None
-    output = tensor_named(tensors, OUTPUT_NAMES, rows) or tensor_named(tensors, OUTPUT_NAMES)
-    given = tensor_named(tensors, INPUT_NAMES, rows) or tensor_named(tensors, INPUT_NAMES) or output
+    rows = rows if isinstance(rows, int) else 0
+    output = tensor_named(tensors, OUTPUT_NAMES, rows)
+    given = tensor_named(tensors, INPUT_NAMES, rows) or output or _only_matrix(tensors)
     if given is None:
-        matrices = [tensor for tensor in tensors.values() if len(tensor.shape) == 2]
-        if len(matrices) != 1:
-            raise UserError(
-                f"{folder}: no embedding with a name such as {', '.join(INPUT_NAMES[:4])} among {len(tensors)} tensors"
-                + "".join(f"; {note}" for note in notes)
-            )
-        given = matrices[0]
+        raise UserError(
+            f"{folder}: no embedding with a name such as {', '.join(INPUT_NAMES[:4])} among {len(tensors)} tensors"
+            + "".join(f"; {note}" for note in notes)
+        )
     has_bias = any(name.endswith(BIAS_NAMES) for name in tensors)
     if output is not None and output != given:
         is_tied = setting(config, "tie_word_embeddings") is True and _are_equal(output, given)
@@ -176,27 +181,29 @@ def _has_head(config: Mapping[str, Any]) -> bool:
 
 
 def tensor_named(
-    tensors: Mapping[str, StoredMatrix], endings: tuple[str, ...], rows: int | None = None
+    tensors: Mapping[str, StoredMatrix], endings: tuple[str, ...], rows: int = 0
 ) -> StoredMatrix | None:
     """Return the matrix with the first ending that any name has. Of several such matrices, the shortest name counts.
 
-    Args:
-        tensors: tensors by name.
-        endings: endings of names, in order of preference.
-        rows: smallest number of rows. Padding may add rows.
+    A matrix with at least `rows` rows is preferred. Padding may add rows.
     """
-    for ending in endings:
+    for least, ending in product((rows, 0), endings):
         fitting = [
             tensor
             for name, tensor in tensors.items()
-            if (name == ending or name.endswith(f".{ending}"))
+            if f".{name}".endswith(f".{ending}")
             and len(tensor.shape) == 2
+            and tensor.shape[0] >= least
             and "position" not in name
-            and (rows is None or tensor.shape[0] >= rows)
         ]
         if fitting:
             return min(fitting, key=lambda tensor: len(tensor.name))
     return None
+
+
+def _only_matrix(tensors: Mapping[str, StoredMatrix]) -> StoredMatrix | None:
+    matrices = [tensor for tensor in tensors.values() if len(tensor.shape) == 2]
+    return matrices[0] if len(matrices) == 1 else None
 
 
 def setting(config: Mapping[str, Any], key: str, default: Any = None) -> Any:

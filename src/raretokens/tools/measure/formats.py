@@ -19,11 +19,10 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.tools.measure import inference_models, word_vectors
-from raretokens.tools.measure.stored_matrix import DTYPES, FileContents, StoredMatrix
+from raretokens.tools.measure.stored_matrix import BLOCK, DTYPES, FileContents, StoredMatrix
 
 MAX_HEADER = 100 << 20  # bytes; the limit of safetensors
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")  # suffixes of weights that are not read
-COPIED = 4096  # rows per block when a matrix is copied
 # Exceptions of zipfile for files that are damaged, encrypted, or compressed in an unknown way.
 DAMAGED = (zipfile.BadZipFile, OSError, EOFError, zlib.error, RuntimeError, ValueError)
 
@@ -55,29 +54,23 @@ def read_npy(path: Path) -> FileContents:
         raise UserError(f"{path}: should be rows x width of float16, float32 or float64 ({error})") from None
     code = next((code for code, known in DTYPES.items() if known == array.dtype.newbyteorder("<") and code != "BF16"), None)
     if code is None or array.ndim != 2:
-        raise UserError(
-            f"{path}: {array.shape} of {array.dtype}: should be rows x width of float16, float32 or float64"
-        )
+        raise UserError(f"{path}: {array.shape} of {array.dtype}: should be rows x width of float16, float32 or float64")
     notes = []
     if array.shape[0] < array.shape[1]:
-        shape = f"{array.shape[0]} rows of width {array.shape[1]}"
+        shape = "{} rows of width {}".format(*array.shape)
         notes.append(f"{path.name} has {shape}; transpose it if its columns are the tokens")
     if array.flags.c_contiguous and array.dtype == DTYPES[code]:
         return FileContents({"": StoredMatrix(path, array.offset, array.shape, code)}, notes=notes)
     folder = tempfile.TemporaryDirectory()  # a matrix in column-major or big-endian order is copied, row by row
     with open(f"{folder.name}/rows", "wb") as rows:
-        for start in range(0, len(array), COPIED):
-            rows.write(np.ascontiguousarray(array[start : start + COPIED], DTYPES[code]).tobytes())
+        for start in range(0, len(array), BLOCK):
+            rows.write(np.ascontiguousarray(array[start : start + BLOCK], DTYPES[code]).tobytes())
     return FileContents({"": StoredMatrix(Path(folder.name) / "rows", 0, array.shape, code)}, None, folder, notes)
 
 
 def read_words(path: Path) -> FileContents:
     """Read word vectors in text or binary form."""
-    found = word_vectors.read_binary(path) if _is_word2vec(path) else word_vectors.read_text(path)
-    shape = len(found.words), found.width
-    return FileContents(
-        {"": StoredMatrix(Path(found.folder.name) / "rows", 0, shape, "F32")}, found.words, found.folder, found.notes
-    )
+    return word_vectors.read_binary(path) if _is_word2vec(path) else word_vectors.read_text(path)
 
 
 def _is_word2vec(path: Path) -> bool:

@@ -58,11 +58,7 @@ class Reader:
     def name(self, length: int) -> str:
         """Return a name that ends in a zero byte."""
         self.check(1 <= length <= MAX_NAME)
-        try:
-            return self.read(length).rstrip(b"\0").decode()
-        except UnicodeDecodeError:
-            self.check(False)
-            raise
+        return self.read(length).rstrip(b"\0").decode(errors="replace")
 
     def skip(self, length: int) -> int:
         """Skip a tensor. Return the byte where it starts."""
@@ -124,13 +120,13 @@ def read_ctranslate2(path: Path) -> FileContents:
         scale = aliases.get(f"{name}_scale", f"{name}_scale")
         if tensors[name].dtype in INTEGERS and scale in tensors:
             tensors[name] = replace(tensors[name], scales=_read_scales(tensors[scale]))
-    return FileContents(
-        tensors, roles={combined_role(of): name for name, of in roles.items()}, has_output_bias=has_bias
-    )
+    combined = {combined_role(of): name for name, of in roles.items()}
+    return FileContents(tensors, roles=combined, has_output_bias=has_bias)
 
 
 def _read_scales(tensor: StoredMatrix) -> np.ndarray:
-    return replace(tensor, shape=(math.prod(tensor.shape), 1)).checked().read(np.arange(math.prod(tensor.shape)))[:, 0]
+    size = math.prod(tensor.shape)
+    return replace(tensor, shape=(size, 1)).checked().read(np.arange(size))[:, 0]
 
 
 # Marian.
@@ -180,9 +176,5 @@ def marian_roles(names: Collection[str]) -> Mapping[str, Any]:
         last = next((name for name in ("decoder_Wemb", "Wemb") if name in found), None)
         if last:
             found[last].append("output")  # tied: no other tensor can be the output embedding
-    has_bias = any(name == "decoder_ff_logit_out_b" for name in names)
-    return {
-        "roles": {combined_role(roles): name for name, roles in found.items()},
-        "has_output_bias": has_bias,
-        "notes": notes,
-    }
+    combined = {combined_role(roles): name for name, roles in found.items()}
+    return {"roles": combined, "has_output_bias": "decoder_ff_logit_out_b" in names, "notes": notes}

@@ -14,16 +14,15 @@ from raretokens.evaluation.metrics.frequency import lengths, norm_by_frequency, 
 from raretokens.evaluation.metrics.rows import evenly, members
 from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.metrics.spectrum import projection, singular_values
-from raretokens.evaluation.score_files import Metrics
+from raretokens.evaluation.score_files import Metrics, Point
 from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES
 from raretokens.tools.measure import predictions, row_bootstrap, streaming
 from raretokens.tools.measure.candidates import find_candidates
 from raretokens.tools.measure.embeddings import MATRIX, TIED
-from raretokens.tools.measure.frequencies import estimate_counts
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Notes, Report
 from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows
-from raretokens.tools.measure.texts import Texts, count_tokens, read_ids
+from raretokens.tools.measure.texts import Texts, count_tokens, estimate_counts, read_ids
 from raretokens.tools.measure.word_similarity import measure_similarity
 
 MAX_POINTS = 400  # per group in a figure
@@ -51,10 +50,10 @@ class Measurement:
     embedding: str  # role of the embedding, a key of Model.embeddings
     facts: dict[str, Any]
     metrics: Metrics
-    candidates: list[dict[str, Any]]  # candidates for under-trained rows
-    points: list[tuple[str, str, float, float]]  # points of figures: series, group, x, y
     row_groups: np.ndarray  # frequency group of each row in the file
-    notes: Notes = field(default_factory=Notes)  # assumptions, and parts that were left out, with the reason
+    notes: Notes  # assumptions, and parts that were left out, with the reason
+    candidates: list[dict[str, Any]] = field(default_factory=list)  # candidates for under-trained rows
+    points: list[Point] = field(default_factory=list)  # of figures
     bootstrap: Replicates = field(default_factory=dict)  # metrics on bootstrapped texts or token types
 
     @property
@@ -64,19 +63,18 @@ class Measurement:
 
 def measure_model(model: Model, options: Options, report: Report) -> list[Measurement]:
     """Measure every embedding, and the predictions for the text if there is one. Note parts that fail, and leave them out."""
-    notes = Notes(report)
+    notes = Notes(report=report)
     for note in model.notes:
         notes.append(note)
     counts, origin = _find_counts(model, options, notes)
     measurements = []
     for role, stored in model.embeddings.items():
-        has_counts = counts is not None and not model.is_foreign(role)
-        known, rows, sets = counts if has_counts else None, stored.shape[0], options.similarity_sets
+        known, rows = None if model.is_foreign(role) else counts, stored.shape[0]
         arrangement = arrange_rows(model, role, known, options.fractions, options.is_sorted)
-        one = measure_embedding(model, role, arrangement, report, sets, origin, options.has_intervals)
-        if counts is not None and not has_counts:
+        one = measure_embedding(model, role, arrangement, options, report, origin)
+        if known is None and counts is not None:
             one.notes.append(f"{role} embedding: no frequencies, since it has a vocabulary of its own")
-        elif counts is not None and (beyond := int(counts[rows:].sum())):
+        elif known is not None and (beyond := int(known[rows:].sum())):
             one.notes.append(f"{role} embedding: {beyond} of the counted tokens have ids beyond its {rows} rows")
         measurements.append(one)
     if options.texts and model.tokenizer is not None:
@@ -99,9 +97,12 @@ def count_parts(model: Model, options: Options) -> int:
 
 def _find_counts(model: Model, options: Options, notes: Notes) -> tuple[np.ndarray | None, str]:
     """Return the count of each token, and the part of signatures that names frequencies which are not counted in a text."""
-    if options.texts:
-        return _count_text(model, options.texts, notes), ""
-    if options.languages:
+    if options.texts and model.tokenizer is None:
+        notes.append("frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read")
+    elif options.texts:
+        with notes.optional("frequencies"):
+            return count_tokens(model.tokenizer, options.texts.counted, model.line_end), ""
+    elif options.languages:
         with notes.optional("frequencies"):
             counts, origin = estimate_counts(model, options.languages)
             notes.append(f"frequencies are an estimate from the words of wordfreq ({options.languages}), not counts")
@@ -110,15 +111,6 @@ def _find_counts(model: Model, options: Options, notes: Notes) -> tuple[np.ndarr
         notes.append("frequency groups follow the order of ids; in vocabularies of BPE this order is only a proxy for frequency")
         return None, "frequencies:order-of-ids"
     return None, ""
-
-
-def _count_text(model: Model, texts: Texts, notes: Notes) -> np.ndarray | None:
-    if model.tokenizer is None:
-        notes.append("frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read")
-        return None
-    with notes.optional("frequencies"):
-        return count_tokens(model.tokenizer, texts.counted, model.line_end)
-    return None
 
 
 def _measure_text(model: Model, options: Options, one: Measurement) -> tuple[Metrics, Replicates]:
@@ -136,70 +128,51 @@ def _measure_text(model: Model, options: Options, one: Measurement) -> tuple[Met
     return predictions.measure_text(model, causal, ids, one.row_groups, reading)
 
 
+@np.errstate(all="ignore")  # values that are not finite are noted
 def measure_embedding(
-    model: Model,
-    role: str,
-    arrangement: Arrangement,
-    report: Report,
-    sets: Mapping[str, Sequence[Pair]] | None = None,
-    origin: str = "",
-    has_intervals: bool = True,
+    model: Model, role: str, arrangement: Arrangement, options: Options, report: Report, origin: str = ""
 ) -> Measurement:
-    """Compute all metrics of one embedding.
+    """Compute all metrics of the embedding with this role, whose rows are arranged in metric order.
 
-    Args:
-        model: the model.
-        role: role of the embedding, a key of model.embeddings.
-        arrangement: the rows of the embedding in metric order.
-        report: called with each part and note.
-        sets: word-similarity sets by name.
-        origin: part of signatures that says where frequencies are from; empty for counts of a text.
-        has_intervals: whether to compute bootstrap replicates of the geometry.
+    `origin` is the part of signatures that says where frequencies are from. It is empty for counts of a text.
     """
-    stored, groups = model.embeddings[role], arrangement.groups
-    streamed = OrderedRows(stored, arrangement.rows)
+    stored, groups, notes = model.embeddings[role], arrangement.groups, Notes(report=report)
+    matrix: OrderedRows | np.ndarray = OrderedRows(stored, arrangement.rows)
     work = stored.shape[0] * stored.shape[1] ** 2
     is_streamed = work > streaming.MAX_WORK
-    matrix = streamed if is_streamed else streamed.in_memory()
-    notes = Notes(report)
+    if not is_streamed:
+        matrix = matrix[:]
+    row_groups = np.full(stored.shape[0], FILLER, np.int8)
+    row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]
+    one = Measurement(model.name, role, _facts(model, role, arrangement, origin), {}, row_groups, notes)
     if len(arrangement.excluded):
         some = ", ".join(map(str, arrangement.excluded[:5]))
         notes.append(f"{role} embedding: rows with NaN or Inf are left out: {len(arrangement.excluded)} (ids {some})")
     metrics: Metrics = {}
-    for part, compute in _parts(model, matrix, arrangement, sets or {}).items():
+    for part, compute in _parts(model, matrix, arrangement, options.similarity_sets, notes).items():
         report(part)
-        with notes.optional(part), np.errstate(all="ignore"):  # values that are not finite are noted below
+        with notes.optional(part):
             metrics |= compute()
-    compared = metrics["similarity_pairs"][0] if "similarity_pairs" in metrics else sets or {}
-    for name in (name for name in sets or {} if name not in compared):
-        notes.append(f"word similarity of {name}: no pair has rows for both words")
     if is_streamed:
         size = stored.shape[1], len(members(groups)["total"])
-        metrics = {
-            path: (value, how + streaming.signature_suffix(*size, path)) for path, (value, how) in metrics.items()
-        }
+        metrics = {path: (value, how + streaming.signature_suffix(*size, path)) for path, (value, how) in metrics.items()}
     report("under-trained rows")
-    undertrained, candidates, points = {}, [], []
-    with notes.optional("under-trained rows"), np.errstate(all="ignore"):
-        undertrained, candidates = find_candidates(model, matrix, arrangement, notes)
-    with notes.optional("figures"), np.errstate(all="ignore"):
-        points = list(_figure_points(matrix, arrangement))
-    bootstrap: Replicates = {}
-    if has_intervals and work <= row_bootstrap.MAX_WORK:
+    with notes.optional("under-trained rows"):
+        undertrained, one.candidates = find_candidates(model, matrix, arrangement, notes)
+        metrics |= undertrained
+    with notes.optional("figures"):
+        one.points = list(_figure_points(matrix, arrangement))
+    if options.has_intervals and work <= row_bootstrap.MAX_WORK:
         report("intervals")
-        with notes.optional("intervals of the geometry"), np.errstate(all="ignore"):
-            bootstrap = row_bootstrap.row_replicates(matrix, groups, arrangement.vocabulary.tokens)
-    row_groups = np.full(stored.shape[0], FILLER, np.int8)
-    row_groups[arrangement.rows[arrangement.rows >= 0]] = groups[arrangement.rows >= 0]
-    how = (f"|{origin}" if origin else "") + stored.signature_suffix
-    metrics = {path: (value, f"{before}{how}") for path, (value, before) in (metrics | undertrained).items()}
-    metrics = _drop_missing(metrics, notes)
-    facts = _facts(model, role, arrangement, origin)
-    return Measurement(model.name, role, facts, metrics, candidates, points, row_groups, notes, bootstrap)
+        with notes.optional("intervals of the geometry"):
+            one.bootstrap = row_bootstrap.row_replicates(matrix, groups, arrangement.vocabulary.tokens)
+    suffix = (f"|{origin}" if origin else "") + stored.signature_suffix
+    one.metrics = _drop_missing({path: (value, how + suffix) for path, (value, how) in metrics.items()}, notes)
+    return one
 
 
 def _parts(
-    model: Model, matrix: Any, arrangement: Arrangement, sets: Mapping[str, Sequence[Pair]]
+    model: Model, matrix: Any, arrangement: Arrangement, sets: Mapping[str, Sequence[Pair]], notes: Notes
 ) -> dict[str, Callable[[], Metrics]]:
     """Return the metrics of an embedding by part, each of which can fail alone. `matrix`: the rows in metric order."""
     groups, counts = arrangement.groups, arrangement.counts
@@ -211,7 +184,7 @@ def _parts(
         parts["norms by frequency"] = lambda: {"norm_by_frequency": norm_by_frequency(matrix, counts, groups)}
         parts["Zipfian whitening"] = lambda: zipfian_whitening(matrix, counts, groups)
     if sets:
-        parts["word similarity"] = lambda: measure_similarity(model, matrix, arrangement, sets)
+        parts["word similarity"] = lambda: measure_similarity(model, matrix, arrangement, sets, notes)
     return parts
 
 
@@ -251,7 +224,7 @@ def _drop_missing(metrics: Metrics, notes: Notes) -> Metrics:
     return {path: (value, how) for path, (value, how) in kept.items() if value is not None}
 
 
-def _figure_points(matrix: Any, arrangement: Arrangement) -> Iterator[tuple[str, str, float, float]]:
+def _figure_points(matrix: Any, arrangement: Arrangement) -> Iterator[Point]:
     """Yield the points of the figures: spectrum, projection, and length by frequency."""
     groups, counts, kept = arrangement.groups, arrangement.counts, members(arrangement.groups)
     for rank, value in enumerate(singular_values(matrix, groups)[0], start=1):

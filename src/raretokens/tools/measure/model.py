@@ -11,26 +11,12 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import BOS, EOS, PAD, UNK
 from raretokens.tools import trained_run
-from raretokens.tools.measure.embeddings import (
-    INPUT_NAMES,
-    MATRIX,
-    TIED,
-    choose_embeddings,
-    setting,
-    tensor_named,
-    unmeasured,
-)
+from raretokens.tools.measure.embeddings import MATRIX, TIED, choose_embeddings, setting, single_embedding, unmeasured
 from raretokens.tools.measure.formats import PICKLED, SUFFIXES, read_file, read_json, refuse, unpack_folder
 from raretokens.tools.measure.inference_models import is_engine_file
 from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.stored_matrix import StoredMatrix
-from raretokens.tools.measure.tokenizers import (
-    SPECIAL_NAMES,
-    SentencePieceTokenizer,
-    Tokenizer,
-    load_tokenizer,
-    special_ids,
-)
+from raretokens.tools.measure.tokenizers import SentencePieceTokenizer, Tokenizer, load_tokenizer, special_ids
 from raretokens.tools.measure.vocabularies import find_tokens, read_vocabulary
 from raretokens.tools.trained_run import TrainedRun
 
@@ -60,11 +46,12 @@ class Model:
     run: TrainedRun | None = None
     folder: Any = None  # temporary folders of the embedding
 
-    def token(self, row: int) -> str | None:
-        """Return the token of a row, or None if it has none."""
+    @property
+    def tokens(self) -> Mapping[int, str]:
+        """The token of each row that has one. Empty if none are known."""
         if self.row_names is not None:
-            return self.row_names[row] if row < len(self.row_names) else None
-        return self.tokenizer.token(row) if self.tokenizer and row < self.tokenizer.size else None
+            return dict(enumerate(self.row_names))
+        return self.tokenizer.tokens if self.tokenizer else {}
 
     def is_foreign(self, role: str) -> bool:
         """Whether an embedding belongs to a decoder whose vocabulary differs from the tokenizer's."""
@@ -72,11 +59,9 @@ class Model:
 
 
 def load_model(name: str, vocabulary: Path | None = None) -> Model:
-    """Find the model of a path or run name.
+    """Load a model folder (also zipped), a file, or a run of the pipeline by its path or name.
 
-    Args:
-        name: a model folder, also zipped; a file; or a run.
-        vocabulary: file with the token of each row, for files that do not name their rows.
+    `vocabulary` is a file with the token of each row, for files that do not name their rows.
 
     Raises:
         UserError: if no such model can be measured, with the reason.
@@ -106,9 +91,8 @@ def _load_file(path: Path, name: str) -> Model:
     if contents.roles:
         matrices = {role: tensors[tensor].checked() for role, tensor in contents.roles.items()}
     else:
-        matrices = {MATRIX: _single_embedding(tensors, path)}
-    notes = Notes()
-    notes += [*contents.notes, *unmeasured(tensors, matrices)]
+        matrices = {MATRIX: single_embedding(tensors, path)}
+    notes = Notes([*contents.notes, *unmeasured(tensors, matrices)])
     tokens: dict[str, Any] = {"row_names": contents.words}
     if contents.roles:
         rows, config = next(iter(matrices.values())).shape[0], _read_settings(path.parent / "config.json", notes)
@@ -128,18 +112,6 @@ def _engine_file(folder: Path) -> Path | None:
     return files[0] if files else None
 
 
-def _single_embedding(tensors: Mapping[str, StoredMatrix], path: Path) -> StoredMatrix:
-    """Return the matrix with the name of an input embedding, or the only matrix."""
-    matrices = [tensor for tensor in tensors.values() if len(tensor.shape) == 2]
-    found = tensor_named(tensors, INPUT_NAMES) or (matrices[0] if len(matrices) == 1 else None)
-    if found is None:
-        raise UserError(
-            f"{path}: which of {', '.join(sorted(tensors)[:8])} is the embedding? "
-            f"None has a known name, such as {', '.join(INPUT_NAMES[:4])}"
-        )
-    return found.checked()
-
-
 # Runs of the pipeline.
 
 
@@ -150,7 +122,7 @@ def _load_run(run: TrainedRun) -> Model:
     return Model(
         f"{run.task}/{run.name}",
         run.folder,
-        {TIED: _single_embedding(read_file(run.model).tensors, run.model)},
+        {TIED: single_embedding(read_file(run.model).tensors, run.model)},
         [BOS, PAD, EOS, UNK],
         SentencePieceTokenizer(spm, ids) if spm.is_file() else None,
         row_names=list(vocabulary.tokens[: vocabulary.types]),
@@ -165,11 +137,8 @@ def _load_run(run: TrainedRun) -> Model:
 
 def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
     """Return all lengths of the pipeline's evaluation in one flat dictionary."""
-    return {
-        key: value
-        for key, value in {**evaluation, **evaluation.get("continuation", {})}.items()
-        if isinstance(value, int)
-    }
+    lengths = evaluation | evaluation.get("continuation", {})
+    return {key: value for key, value in lengths.items() if isinstance(value, int)}
 
 
 # Model folders of transformers.
@@ -186,7 +155,8 @@ def _load_folder(folder: Path) -> Model:
     else:
         with notes.optional("tokens"):
             tokenizer = load_tokenizer(folder, config, notes)
-    specials = special_ids(config, _read_settings(folder / "tokenizer_config.json", notes), tokenizer)
+    settings = _read_settings(folder / "tokenizer_config.json", notes)
+    specials = special_ids(config, settings, tokenizer.tokens if tokenizer else {})
     rows = min(matrix.shape[0] for matrix in found.matrices.values())
     for name, id in specials.items():
         if id is not None and id >= rows:
@@ -201,7 +171,7 @@ def _load_folder(folder: Path) -> Model:
         folder.resolve().name,
         folder,
         found.matrices,
-        [specials[name] for name in SPECIAL_NAMES],
+        [*specials.values()],
         tokenizer,
         groups=own.get("groups"),
         reading=_flatten_reading(own.get("evaluation") or {}),
@@ -257,18 +227,15 @@ def _read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
         raise UserError(f"{folder}: several models; name one of the files {', '.join(path.name for path in others[:8])}")
     else:
         files = others
-    ignored = [path.name for path in others if path not in files]
-    if ignored and files:
+    if not files:
+        if pickled := next((path for suffix in PICKLED for path in folder.glob(f"*{suffix}")), None):
+            refuse(pickled)
+        raise UserError(f"{folder}: contains no *.safetensors file")
+    if (folder / "adapter_config.json").is_file() and not single.is_file():
+        raise UserError(f"{folder}: contains only an adapter; merge it into its model first (merge_and_unload() of peft)")
+    if ignored := [path.name for path in others if path not in files]:
         notes.append(f"not read, as transformers would not: {', '.join(ignored[:8])}")
-    if files and (folder / "adapter_config.json").is_file() and not single.is_file():
-        raise UserError(
-            f"{folder}: contains only an adapter; merge it into its model first (merge_and_unload() of peft)"
-        )
-    if files:
-        return {name: tensor for path in files for name, tensor in read_file(path).tensors.items()}
-    if pickled := next((path for suffix in PICKLED for path in folder.glob(f"*{suffix}")), None):
-        refuse(pickled)
-    raise UserError(f"{folder}: contains no *.safetensors file")
+    return {name: tensor for path in files for name, tensor in read_file(path).tensors.items()}
 
 
 def _read_shards(folder: Path, shards: dict[str, str], notes: list[str]) -> list[Path]:

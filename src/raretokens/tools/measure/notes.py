@@ -1,7 +1,7 @@
 """Notes of a measurement: assumptions, and the reasons why optional parts were left out; and its progress on standard error."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from tqdm import tqdm
@@ -25,8 +25,8 @@ def first_line(error: BaseException) -> str:
 class Notes(list[str]):
     """A list of notes. `report` is called with each part that begins, and with each note that is appended."""
 
-    def __init__(self, report: Report = lambda line: None) -> None:
-        super().__init__()
+    def __init__(self, notes: Iterable[str] = (), report: Report = lambda line: None) -> None:
+        super().__init__(notes)
         self.report = report
 
     def append(self, note: str) -> None:

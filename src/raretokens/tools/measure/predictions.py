@@ -4,7 +4,7 @@ No perplexity is reported for a model whose file lacks parameters, or whose logi
 meaningless.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from raretokens.evaluation.metrics.predictions import (
     uniq,
 )
 from raretokens.evaluation.score_files import Metrics
+from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.vocabulary import PAD
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.transformers_models import TransformersModel, choose_device
@@ -45,32 +46,36 @@ class Reading(NamedTuple):
         """Return the same lengths, limited to the model's number of positions."""
         if max_positions is None or max(self.window, self.block) <= max_positions:
             return self
-        window = min(self.window, max_positions)
-        return self._replace(
-            window=window, context=min(self.context, window // 2), block=min(self.block, max_positions)
-        )
+        window, block = min(self.window, max_positions), min(self.block, max_positions)
+        return self._replace(window=window, context=min(self.context, window // 2), block=block)
 
 
-class CausalModel(Protocol):
-    """A model that predicts the next token."""
+class PipelineModel:
+    """A language model of the pipeline."""
 
-    vocab_size: int  # width of the logits
-    dtype: torch.dtype  # data type of its computations
+    def __init__(self, model: Model, reading: Reading) -> None:
+        assert model.run is not None
+        run, self.vocab_size = model.run.run, next(iter(model.embeddings.values())).shape[0]
+        longest = max(reading.window, reading.block, 1 + reading.prefix + reading.length)
+        self.device, self.dtype = choose_device(), torch.float32
+        self.model: nn.Module = build(run["architecture"], run["shape"], self.vocab_size, longest)
+        load_weights(self.model, model.run.model)
+        self.model.to(self.device).eval()
 
-    def logits(self, ids: Tensor, first: int) -> Tensor: ...
+    def logits(self, ids: Tensor, first: int) -> Tensor:
+        """Return the logits of the positions from `first` on (sequences x positions x N, float32)."""
+        return (self.model(ids.to(self.device))[:, first:] @ self.model.embedding.T).float()
+
+
+CausalModel = PipelineModel | TransformersModel
 
 
 def measure_text(
     model: Model, causal: CausalModel, text: np.ndarray, groups: np.ndarray, reading: Reading
 ) -> tuple[Metrics, Replicates]:
-    """Return the metrics of a text, and their values on bootstrapped texts.
+    """Return the metrics of a text of token ids, and their values on bootstrapped texts.
 
-    Args:
-        model: the model.
-        causal: the same model with its logits.
-        text: token ids.
-        groups: frequency group of each id.
-        reading: lengths for reading the text.
+    `causal` is the model with its logits, and `groups` the frequency group of each id.
     """
     rows = min(len(groups), causal.vocab_size)
     if len(text) and text.max() >= rows:
@@ -90,8 +95,8 @@ def measure_text(
 
 
 def _read_text(model: Model, causal: CausalModel, text: np.ndarray, reading: Reading) -> Predictions:
-    begin = model.begin if model.begin is not None else 0
-    ends = Ends(begin, model.line_end if model.line_end is not None else begin, model.special_ids[PAD])
+    begin = model.begin or 0
+    ends = Ends(begin, begin if model.line_end is None else model.line_end, model.special_ids[PAD])
     total = sum(sequence.length * len(starts) for sequence, starts in windows(len(text), reading).items())
     at_once = max(1, min(4096, MAX_LOGITS // causal.vocab_size))
     with tqdm(total=total, unit=" tokens", unit_scale=True, desc=f"{model.name}: reading", mininterval=1) as bar:
@@ -104,8 +109,8 @@ def _measure_continuations(model: Model, causal: CausalModel, text: np.ndarray, 
     stride = (len(text) - needed) // reading.samples
     if stride < 1 or (model.max_positions or needed + 1) < needed + 1:
         return {}
-    begin = model.begin if model.begin is not None else 0
-    prefixes = [[begin, *text[start * stride : start * stride + reading.prefix]] for start in range(reading.samples)]
+    starts = (stride * number for number in range(reading.samples))
+    prefixes = [[model.begin or 0, *text[start : start + reading.prefix]] for start in starts]
     made = continue_greedily(causal, torch.tensor(np.array(prefixes, np.int64)), reading.length, model.special_ids[PAD])
     written = reference_continuations(text, samples=reading.samples, prefix=reading.prefix, length=reading.length)
     return {
@@ -128,24 +133,6 @@ def continue_greedily(causal: CausalModel, ids: Tensor, length: int, never: int 
 def _sign_as_text(signed: tuple[Any, str]) -> tuple[Any, str]:
     """Replace the test split in a signature, because the text is the user's."""
     return signed[0], signed[1].replace("split:test", "split:text")
-
-
-class PipelineModel:
-    """A language model of the pipeline."""
-
-    def __init__(self, model: Model, reading: Reading) -> None:
-        from raretokens.models.registry import build, load_weights
-
-        assert model.run is not None
-        run, self.vocab_size = model.run.run, next(iter(model.embeddings.values())).shape[0]
-        longest = max(reading.window, reading.block, 1 + reading.prefix + reading.length)
-        self.device, self.dtype = choose_device(), torch.float32
-        self.model: nn.Module = build(run["architecture"], run["shape"], self.vocab_size, longest)
-        load_weights(self.model, model.run.model)
-        self.model.to(self.device).eval()
-
-    def logits(self, ids: Tensor, first: int) -> Tensor:
-        return (self.model(ids.to(self.device))[:, first:] @ self.model.embedding.T).float()
 
 
 def load_causal_model(model: Model, reading: Reading) -> CausalModel:

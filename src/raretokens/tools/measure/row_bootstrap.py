@@ -35,12 +35,8 @@ class BlockSums(NamedTuple):
 def row_replicates(matrix: Any, groups: np.ndarray, tokens: Sequence[str]) -> Replicates:
     """Return replicates of cosines, I(W), mean norms, effective rank and singular values.
 
-    The copies of a resampled type make no pairs with each other, because their cosine is 1 in every model.
-
-    Args:
-        matrix: N x d.
-        groups: frequency group of each row (N).
-        tokens: token of each row (N); an empty one stands for the row's index.
+    The copies of a resampled type make no pairs with each other, because their cosine is 1 in every model. The matrix is N x d.
+    Each row has a frequency group and a token. An empty token stands for the row's index.
     """
     block = np.array([crc32((token or str(index)).encode("utf-8", "replace")) % BLOCKS for index, token in enumerate(tokens)])
     weights = np.stack([np.bincount(row, minlength=BLOCKS) for row in resample(BLOCKS)]).astype(float)  # REPLICATES x BLOCKS

@@ -15,7 +15,6 @@ from raretokens.tools.measure.stored_matrix import StoredMatrix
 
 FRACTIONS = {"fractions": [0.3, 0.5, 0.2], "boundaries": None}  # shares of the token types: AGG's groups
 UNGROUPED = 3  # code of used rows without frequency groups
-BLOCK = 4096  # rows per block
 
 
 @dataclass(eq=False)
@@ -35,21 +34,8 @@ class OrderedRows:
 
     def __getitem__(self, positions: np.ndarray | slice) -> np.ndarray:
         rows = np.atleast_1d(self.rows[positions])
-        wanted, inverse = np.unique(rows[rows >= 0], return_inverse=True)
-        read = self.stored.read(wanted)
-        if len(wanted) == len(rows) and (inverse[1:] > inverse[:-1]).all():
-            return read
-        result = np.zeros((len(rows), read.shape[1]), read.dtype)
-        result[rows >= 0] = read[inverse]
-        return result
-
-    def in_memory(self) -> np.ndarray:
-        """Read the whole matrix in the order of the file."""
-        result = np.zeros(self.shape, np.float64 if self.stored.dtype == "F64" else np.float32)
-        positions = np.argsort(self.rows, kind="stable")
-        for start in range(0, len(positions), BLOCK):
-            part = positions[start : start + BLOCK]
-            result[part] = self[part]
+        result = self.stored.read(np.maximum(rows, 0))
+        result[rows < 0] = 0
         return result
 
 
@@ -72,11 +58,9 @@ def arrange_rows(
     fractions: list[float] | None = None,
     is_sorted: bool = False,
 ) -> Arrangement:
-    """Order the rows of one of the model's embeddings, without those that contain NaN or Inf.
+    """Order the rows of the model's embedding with this role, without those that contain NaN or Inf.
 
     Args:
-        model: the model.
-        role: role of the embedding, a key of model.embeddings.
         counts: count of each id in a text. Default: the counts of the model's training text, if they are known.
         fractions: shares of the token types that are frequent, medium and rare. Default: the model's groups, else FRACTIONS.
         is_sorted: ids are sorted by falling frequency, so that groups are known without counts.
@@ -84,9 +68,9 @@ def arrange_rows(
     stored, is_foreign = model.embeddings[role], model.is_foreign(role)
     size = stored.shape[0]
     excluded = np.concatenate([ids[~np.isfinite(rows).all(axis=1)] for ids, rows in stored.blocks()])
-    has_tokens = (model.row_names is not None or model.tokenizer is not None) and not is_foreign
-    tokens = [model.token(row) if has_tokens else None for row in range(size)]
-    is_used = np.array([token is not None for token in tokens]) if has_tokens else np.ones(size, bool)
+    known = {} if is_foreign else model.tokens
+    tokens = [known.get(row) for row in range(size)]
+    is_used = np.array([token is not None for token in tokens]) if known else np.ones(size, bool)
     counts = model.counts if counts is None else counts
     if counts is not None:
         counts = np.pad(counts[:size], (0, max(0, size - len(counts))))

@@ -16,7 +16,6 @@ DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bf
 INTEGERS = {"I8": np.dtype("<i1"), "I16": np.dtype("<i2")}  # of quantised matrices, which are readable with their scales
 STORED = DTYPES | INTEGERS
 BLOCK = 4096  # rows per block
-MAX_GAP = 8  # rows; smaller gaps between ids are read and discarded
 
 
 @dataclass(frozen=True)
@@ -47,31 +46,19 @@ class StoredMatrix:
         return f"|dequantised:int{8 * INTEGERS[self.dtype].itemsize}-over-{scale}"
 
     def read(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows by ascending ids, as float32 (float64 if stored as float64). Neighbouring rows are read together."""
-        dtype = STORED[self.dtype]
-        size = self.shape[1] * dtype.itemsize
-        parts = []
-        with open(self.path, "rb", buffering=0) as file:
-            for ids in _split_at_gaps(rows):
-                file.seek(self.start + int(ids[0]) * size)
-                raw = np.fromfile(file, dtype, (int(ids[-1]) - int(ids[0]) + 1) * self.shape[1])
-                if len(raw) % self.shape[1] or not len(raw):
-                    raise UserError(f"{self.path}: ends before row {ids[-1]} of {self.name or 'the matrix'}")
-                parts.append(raw.reshape(-1, self.shape[1])[ids - ids[0]])
-        return self._to_float(np.concatenate(parts), rows) if parts else np.empty((0, self.shape[1]), np.float32)
+        """Return rows by ids, as float32 (float64 if stored as float64)."""
+        raw = np.memmap(self.path, STORED[self.dtype], "r", self.start, self.shape)[rows]
+        if self.scales is not None:
+            return raw / (self.scales if len(self.scales) == 1 else self.scales[rows, None])
+        if self.dtype == "BF16":  # bfloat16 is the upper half of float32
+            return (raw.astype(np.uint32) << 16).view(np.float32)
+        return raw if self.dtype == "F64" else raw.astype(np.float32, copy=False)
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the ids and the numbers of all rows, block by block."""
         for start in range(0, self.shape[0], BLOCK):
             ids = np.arange(start, min(start + BLOCK, self.shape[0]))
             yield ids, self.read(ids)
-
-    def _to_float(self, raw: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        if self.scales is not None:
-            return raw / (self.scales if len(self.scales) == 1 else self.scales[rows, None])
-        if self.dtype == "BF16":  # bfloat16 is the upper half of float32
-            return (raw.astype(np.uint32) << 16).view(np.float32)
-        return raw if self.dtype == "F64" else raw.astype(np.float32)
 
     def checked(self) -> "StoredMatrix":
         """Return the matrix. Raise UserError if it is not a readable matrix of floats, or the file is truncated."""
@@ -87,11 +74,6 @@ class StoredMatrix:
         ):
             raise UserError(f"{where}: should have a positive scale, or one for each of its {self.shape[0]} rows")
         return self
-
-
-def _split_at_gaps(rows: np.ndarray) -> Iterator[np.ndarray]:
-    cuts = np.flatnonzero(np.diff(rows) > MAX_GAP) + 1
-    return (part for part in np.split(rows, cuts) if len(part))
 
 
 class FileContents(NamedTuple):

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.linalg.blas import ssyrk
 
 from raretokens.evaluation.metrics import isotropy, spectrum
 from raretokens.evaluation.metrics.rows import evenly, members
 from raretokens.tools.measure.row_order import OrderedRows
 
 BLOCK = 4096  # rows per block
-PANELS = 4  # panels of columns. The Gram matrix is symmetric, so only panels up to the diagonal are computed.
 MAX_WORK = 1e10  # rows x width^2 above which an embedding is streamed; some seconds on one core
 PARTITION_ROWS = 65_536  # rows that represent all rows in I(W) at width 4096; narrower embeddings use more
 
@@ -55,9 +55,6 @@ class WithoutTopDirections:
     def shape(self) -> tuple[int, int]:
         return self.whole.shape
 
-    def __len__(self) -> int:
-        return len(self.whole)
-
     def __getitem__(self, ids: np.ndarray | slice) -> np.ndarray:
         rows = self.whole[ids] - self.mean.astype(np.float32)
         return rows - (rows @ self.top.astype(np.float32)) @ self.top.T.astype(np.float32)
@@ -73,7 +70,7 @@ def row_sums(matrix: OrderedRows, ids: np.ndarray) -> Sums:
 
 def _read_sums(matrix: OrderedRows, ids: np.ndarray) -> Sums:
     width = matrix.shape[1]
-    total, unit_total, gram = np.zeros(width), np.zeros(width), np.zeros((width, width))
+    total, unit_total, gram = np.zeros(width), np.zeros(width), np.zeros((width, width), order="F")
     squares = unit_squares = 0.0
     ids = ids[np.argsort(matrix.rows[ids])]  # in the order of the file
     for start in range(0, len(ids), BLOCK):
@@ -84,14 +81,8 @@ def _read_sums(matrix: OrderedRows, ids: np.ndarray) -> Sums:
         unit_total += (inverse.float() @ rows).double().numpy()
         squares += float((lengths**2).sum())
         unit_squares += float((lengths > 0).sum())
-        _add_upper_gram(gram, rows)
-    return Sums(total, squares, unit_total, unit_squares, np.triu(gram) + np.triu(gram, 1).T)
-
-
-def _add_upper_gram(gram: np.ndarray, rows: torch.Tensor) -> None:
-    edges = np.linspace(0, rows.shape[1], PANELS + 1).astype(int)
-    for left, right in zip(edges, edges[1:], strict=False):
-        gram[:right, left:right] += (rows[:, :right].T @ rows[:, left:right]).numpy()
+        gram += ssyrk(1.0, rows.numpy().T)  # the upper triangle
+    return Sums(total, squares, unit_total, unit_squares, gram + np.triu(gram, 1).T)
 
 
 @isotropy.unit_sum.register

@@ -1,7 +1,12 @@
-"""Encode texts block by block, with the same ids as the whole text would have, line feeds included."""
+"""Token ids and counts of a text, and estimated counts where there is no text.
+
+Texts are encoded block by block, with the same ids as the whole text would have, line feeds included.
+"""
 
 import codecs
 from collections.abc import Iterator
+from importlib import metadata
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,13 +14,17 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.tokenization.token_files import read_blocks
+from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.tokenizers import Tokenizer
+from raretokens.tools.measure.vocabularies import INSTALL
 
-READ = 1 << 20  # bytes per read
+READ = 1 << 20  # characters per read
 BLOCK = 1 << 16  # characters that are encoded as one text
 AT_ONCE = 16  # blocks that are encoded together, for tokenizers with threads
 CONTEXT = 400  # characters on each side that are encoded to test a cut
 TRIES = 64  # places where a cut is tested
+SCALE = 1e10  # counts per unit of frequency, so that the rarest word of wordfreq (1e-8) has 100
+WORDS = 10_000  # words that are encoded together
 
 
 class Texts(NamedTuple):
@@ -62,16 +71,12 @@ def read_ids(tokenizer: Tokenizer, path: Path, line_end: int | None, limit: int 
 
 
 def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Iterator[np.ndarray]:
-    """Yield the ids of a text, block by block.
-
-    Args:
-        tokenizer: the tokenizer.
-        path: a UTF-8 text.
-        line_end: id that replaces each line feed. None: encode the text as it is.
-    """
+    """Yield the ids of a UTF-8 text, block by block. `line_end` replaces each line feed; None: encode the text as it is."""
     try:
         if line_end is None:
-            yield from _encode_whole(tokenizer, path)
+            blocks = _split(tokenizer, path)
+            while texts := list(islice(blocks, AT_ONCE)):
+                yield _concatenate(tokenizer.encode(texts))
         else:
             for lines in read_blocks(path):
                 yield _concatenate([[*row, line_end] for row in tokenizer.encode(lines)])
@@ -79,42 +84,23 @@ def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Itera
         raise UserError(_describe_encoding(path)) from None
 
 
-def _encode_whole(tokenizer: Tokenizer, path: Path) -> Iterator[np.ndarray]:
-    waiting: list[str] = []
-    for block in _split(tokenizer, _characters(path)):
-        waiting.append(block)
-        if len(waiting) == AT_ONCE:
-            yield _concatenate(tokenizer.encode(waiting))
-            waiting = []
-    if waiting:
-        yield _concatenate(tokenizer.encode(waiting))
-
-
 def _concatenate(rows: list[list[int]]) -> np.ndarray:
-    return np.concatenate([np.array(row, np.int64) for row in rows])
+    return np.fromiter(chain.from_iterable(rows), np.int64)
 
 
-def _characters(path: Path) -> Iterator[str]:
-    """Yield the text of a file unchanged, without a byte order mark."""
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    with open(path, "rb") as file:
-        while part := file.read(READ):
-            yield decoder.decode(part)
-        yield decoder.decode(b"", final=True)
-
-
-def _split(tokenizer: Tokenizer, parts: Iterator[str]) -> Iterator[str]:
-    """Cut a text into blocks whose concatenated ids equal those of the whole text."""
+def _split(tokenizer: Tokenizer, path: Path) -> Iterator[str]:
+    """Cut a text into blocks whose concatenated ids equal those of the whole text, without a byte order mark."""
     text, wanted = "", BLOCK
-    for part in parts:
-        text += part
-        while len(text) >= wanted + CONTEXT:
-            cut = _find_cut(tokenizer, text, wanted)
-            if cut is None:  # no cut is possible here, so a longer block is encoded
-                wanted *= 2
-                continue
-            yield text[: cut[0]]
-            text, wanted = text[cut[1] :], BLOCK
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        while part := file.read(READ):
+            text += part
+            while len(text) >= wanted + CONTEXT:
+                cut = _find_cut(tokenizer, text, wanted)
+                if cut is None:  # no cut is possible here, so a longer block is encoded
+                    wanted *= 2
+                    continue
+                yield text[: cut[0]]
+                text, wanted = text[cut[1] :], BLOCK
     if text:
         yield text
 
@@ -146,3 +132,52 @@ def _describe_encoding(path: Path) -> str:
             except UnicodeDecodeError:
                 return f"{path}: line {number} is not UTF-8; convert the text first, such as by iconv -f LATIN1 -t UTF-8"
     return f"{path}: is not UTF-8"
+
+
+def estimate_counts(model: Model, languages: str) -> tuple[np.ndarray, str]:
+    """Estimate the count of each row's token in a text of 10^10 words, from the word frequencies of the library wordfreq.
+
+    Each word of the library is encoded after a blank, as within a text, and adds its frequency to each of its tokens. Rows
+    without a tokenizer are words, and have the frequency of the word in lower case. The library has no capitals and no
+    punctuation, so tokens with either have a count of 0. Return also how the counts were found, for signatures.
+
+    Args:
+        languages: language codes of wordfreq, joined by `+`, such as `en+pt`. Each language counts as much as the others.
+
+    Raises:
+        UserError: if the library is not installed or does not know the language, or the rows have no tokens.
+    """
+    frequencies, version = _read_frequencies(languages)
+    words, values = list(frequencies), np.rint(np.array([*frequencies.values()]) * SCALE).astype(np.int64)
+    if model.tokenizer is not None:
+        size = max(model.tokenizer.size, len(model.row_names or []))
+        counts = np.zeros(size, np.int64)
+        for start in range(0, len(words), WORDS):
+            encoded = model.tokenizer.encode([f" {word}" for word in words[start : start + WORDS]])
+            for ids, value in zip(encoded, values[start : start + WORDS], strict=True):
+                np.add.at(counts, ids, value)
+    elif model.row_names is not None:
+        known = dict(zip(words, values, strict=True))
+        counts = np.array([known.get((name or "").lower(), 0) for name in model.row_names], np.int64)
+    else:
+        raise UserError("rows have no tokens, so they have no frequencies (--vocabulary names them)")
+    return counts, f"frequencies:estimate-wordfreq-{version}-{languages}"
+
+
+def _read_frequencies(languages: str) -> tuple[dict[str, float], str]:
+    """Return the mean frequency of each word over languages, and the version of the library."""
+    try:
+        import wordfreq
+    except ModuleNotFoundError:
+        raise UserError(f"--frequencies needs wordfreq: {INSTALL}") from None
+    mean: dict[str, float] = {}
+    codes = languages.split("+")
+    for code in codes:
+        try:
+            found = wordfreq.get_frequency_dict(code)
+        except LookupError:
+            known = ", ".join(sorted(wordfreq.available_languages()))
+            raise UserError(f"--frequencies: {code} is not allowed: should be of {known}, or several joined by +") from None
+        for word, frequency in found.items():
+            mean[word] = mean.get(word, 0.0) + frequency / len(codes)
+    return mean, metadata.version("wordfreq")

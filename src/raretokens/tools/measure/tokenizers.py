@@ -2,9 +2,12 @@
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+import tokenizers
 
 from raretokens.errors import UserError
 from raretokens.tools.measure.embeddings import setting
@@ -21,86 +24,80 @@ FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.spm", "tekke
          "vocab-src.json", "vocab.bpe", "dict.txt", "tokenizer_config.json")  # fmt: skip
 
 
-class Tokenizer(Protocol):
+class Tokenizer(ABC):
     """A tokenizer that adds no special tokens around a text."""
 
-    size: int  # greater than every id; not all smaller ids need to be in use
+    def __init__(self, tokens: Mapping[int, str]) -> None:
+        self.tokens = tokens  # by id
+        self.size = max(tokens, default=-1) + 1  # greater than every id; not all smaller ids need to be in use
 
+    @abstractmethod
     def encode(self, texts: list[str]) -> list[list[int]]: ...
 
-    def token(self, id: int) -> str | None: ...
-
+    @abstractmethod
     def text(self, id: int) -> str: ...
 
 
-class FastTokenizer:
-    """tokenizer.json, loaded by the library tokenizers, with the tokens that other files of the folder add."""
+class FastTokenizer(Tokenizer):
+    """A tokenizer of the library tokenizers."""
 
-    def __init__(self, folder: Path) -> None:
-        from tokenizers import AddedToken, Tokenizer
-
-        self.model = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        known = self.model.get_vocab()
-        for token, id in sorted(added_tokens(folder).items(), key=lambda pair: pair[1]):
-            if token not in known and self.model.get_vocab_size() == id:  # the library numbers added tokens itself
-                self.model.add_special_tokens([AddedToken(token, normalized=False)])
-            if self.model.token_to_id(token) != id:
-                raise UserError(f"tokenizer.json does not give {token!r} the id {id} that other files of the folder do")
-        self.model.no_truncation()
-        self.model.no_padding()
-        self.size = max(self.model.get_vocab().values(), default=-1) + 1
+    def __init__(self, model: "tokenizers.Tokenizer") -> None:
+        super().__init__({id: token for token, id in model.get_vocab().items()})
+        self.model = model
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self.model.encode_batch_fast(texts, add_special_tokens=False)]
 
-    def token(self, id: int) -> str | None:
-        return self.model.id_to_token(id)
-
     def text(self, id: int) -> str:
-        token, prefix = self.model.id_to_token(id), getattr(self.model.model, "continuing_subword_prefix", None)
+        token, prefix = self.tokens[id], getattr(self.model.model, "continuing_subword_prefix", None)
         if prefix and token.startswith(prefix):  # WordPiece: the library would give the prefix as text
             return token.removeprefix(prefix)
         return self.model.decode([id], skip_special_tokens=False)
 
 
-class ByteLevelTokenizer(FastTokenizer):
-    """GPT-2's vocab.json and merges.txt, loaded by the library tokenizers."""
+def read_fast(folder: Path) -> FastTokenizer:
+    """Load tokenizer.json, with the tokens that other files of the folder add."""
+    model = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    known = model.get_vocab()
+    for token, id in sorted(added_tokens(folder).items(), key=lambda pair: pair[1]):
+        if token not in known and model.get_vocab_size() == id:  # the library numbers added tokens itself
+            model.add_special_tokens([tokenizers.AddedToken(token, normalized=False)])
+        if model.token_to_id(token) != id:
+            raise UserError(f"tokenizer.json does not give {token!r} the id {id} that other files of the folder do")
+    model.no_truncation()
+    model.no_padding()
+    return FastTokenizer(model)
 
-    def __init__(self, folder: Path) -> None:
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-        self.model = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
-        self.model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        self.model.decoder = decoders.ByteLevel()
-        self.size = max(self.model.get_vocab().values(), default=-1) + 1
+def read_byte_level(folder: Path) -> FastTokenizer:
+    """Load GPT-2's vocab.json and merges.txt."""
+    merges = tokenizers.models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    model = tokenizers.Tokenizer(merges)
+    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.decoder = tokenizers.decoders.ByteLevel()
+    return FastTokenizer(model)
 
 
-class TransformersTokenizer:
+class TransformersTokenizer(Tokenizer):
     """The tokenizer that transformers loads from a folder."""
 
     def __init__(self, folder: Path) -> None:
         transformers = import_transformers()
         with warnings.catch_warnings(action="ignore"):
             self.model = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
-        vocabulary = self.model.get_vocab()
-        self.tokens = {id: token for token, id in vocabulary.items()}
+        super().__init__({id: token for token, id in self.model.get_vocab().items()})
         if len(self.tokens) <= len({*self.model.all_special_ids}):
             raise UserError(f"{type(self.model).__name__} of transformers finds no tokens in it")
-        self.size = max(self.tokens) + 1
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        return self.model(
-            texts, add_special_tokens=False, return_attention_mask=False, return_token_type_ids=False, verbose=False
-        )["input_ids"]
-
-    def token(self, id: int) -> str | None:
-        return self.tokens.get(id)
+        settings = dict.fromkeys(("add_special_tokens", "return_attention_mask", "return_token_type_ids", "verbose"), False)
+        return self.model(texts, **settings)["input_ids"]
 
     def text(self, id: int) -> str:
         return self.model.decode([id], skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
-class SentencePieceTokenizer:
+class SentencePieceTokenizer(Tokenizer):
     """A SentencePiece model whose tokens may have other ids, as in Marian and the pipeline. Tokens without an id are unknown.
 
     Args:
@@ -115,8 +112,8 @@ class SentencePieceTokenizer:
         self.model = SentencePieceProcessor(model_file=str(path))
         self.ids = dict(ids or {self.model.id_to_piece(id): id for id in range(self.model.get_piece_size())})
         self.added = {token: id for token, id in (added or {}).items() if token not in self.ids}
-        self.tokens = {id: token for token, id in {**self.ids, **self.added}.items()}
-        self.size, self.unknown = max(self.tokens) + 1, self.ids.get("<unk>", 0)
+        super().__init__({id: token for token, id in {**self.ids, **self.added}.items()})
+        self.unknown = self.ids.get("<unk>", 0)
         longest_first = sorted(self.added, key=len, reverse=True)
         self.pattern = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if self.added else None
 
@@ -131,29 +128,22 @@ class SentencePieceTokenizer:
     def _ids(self, tokens: list[str]) -> list[int]:
         return [self.ids.get(token, self.unknown) for token in tokens]
 
-    def token(self, id: int) -> str | None:
-        return self.tokens.get(id)
-
     def text(self, id: int) -> str:
         token = self.tokens[id]
         return token if token in self.added else self.model.decode_pieces([token])
 
 
 def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) -> Tokenizer | None:
-    """Return the tokenizer of a folder, or None if it has no tokenizer file.
-
-    Args:
-        folder: the model folder.
-        config: contents of config.json.
-        notes: list that receives the assumptions.
+    """Return the tokenizer of a model folder, or None if it has no tokenizer file. Note assumptions.
 
     Raises:
         UserError: if the folder has a tokenizer that cannot be read.
     """
-    if not any(path.is_file() for pattern in FILES for path in folder.glob(pattern)):
+    files = {path.name for pattern in FILES for path in folder.glob(pattern) if path.is_file()}
+    if not files:
         return None
-    if (folder / "tokenizer.json").is_file():
-        return _read(FastTokenizer, folder)
+    if "tokenizer.json" in files:
+        return _read(read_fast, folder)
     if config.get("raretokens") and (folder / "source.spm").is_file():  # an exported run
         return _read(SentencePieceTokenizer, folder / "source.spm", read_json(folder / "vocab.json"))
     try:
@@ -162,22 +152,19 @@ def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) ->
         reason = f"{error.name} is not installed"
     except Exception as error:  # a tokenizer's own code may raise any exception
         reason = f"transformers cannot read it: {first_line(error)}"
-    is_there = any(path.name != "tokenizer_config.json" for pattern in FILES for path in folder.glob(pattern))
-    return _assume(folder, config, reason, notes) if is_there else None
+    return _assume(folder, config, reason, notes) if files != {"tokenizer_config.json"} else None
 
 
 def load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> Tokenizer | None:
     """Return the tokenizer beside weights of CTranslate2 or Marian, or None if there is none.
 
-    Args:
-        folder: the folder of the weights.
-        names: token of each row, if a vocabulary file says so. Tokens of a SentencePiece model then have the ids of these rows.
+    If a vocabulary file gives the name of each row, the tokens of a SentencePiece model have the ids of these rows.
 
     Raises:
         UserError: if the tokenizer cannot be read, or several files could be the tokenizer.
     """
     if (folder / "tokenizer.json").is_file():
-        return _read(FastTokenizer, folder)
+        return _read(read_fast, folder)
     models = sorted(path for pattern in ("*.spm", "*.model") for path in folder.glob(pattern))
     if len(models) > 1:
         raise UserError(f"which of {', '.join(path.name for path in models)} is that of the rows?")
@@ -189,21 +176,22 @@ def _assume(folder: Path, config: Mapping[str, Any], reason: str, notes: list[st
     """Return a tokenizer that is chosen by the names of its files, and note this assumption."""
     if (folder / "tokenizer.model").is_file():
         found = _read(SentencePieceTokenizer, folder / "tokenizer.model", None, added_tokens(folder))
-        notes.append(f"tokenizer: tokenizer.model is read by SentencePiece, since {reason}")
+        assumed = "tokenizer.model is read by SentencePiece"
     elif (folder / "source.spm").is_file():
         found = _read(SentencePieceTokenizer, folder / "source.spm", read_json(folder / "vocab.json"))
-        notes.append(f"tokenizer: source.spm and vocab.json are read as Marian's, since {reason}")
+        assumed = "source.spm and vocab.json are read as Marian's"
     elif (folder / "merges.txt").is_file() and config.get("model_type") in BYTE_LEVEL:
-        found = _read(ByteLevelTokenizer, folder)
-        notes.append(f"tokenizer: vocab.json and merges.txt are read as GPT-2's, since {reason}")
+        found = _read(read_byte_level, folder)
+        assumed = "vocab.json and merges.txt are read as GPT-2's"
     else:
         raise UserError(f"the tokenizer cannot be read: {reason}")
+    notes.append(f"tokenizer: {assumed}, since {reason}")
     return found
 
 
-def _read(kind: type, *arguments: Any) -> Tokenizer:
+def _read(reader: Callable[..., Tokenizer], *arguments: Any) -> Tokenizer:
     try:
-        return kind(*arguments)
+        return reader(*arguments)
     except ImportError as error:
         raise UserError(f"the tokenizer needs {error.name}: pip install {error.name}") from None
     except Exception as error:  # exceptions of the library for files that it cannot read
@@ -225,16 +213,13 @@ def _entries(value: Any) -> Any:
 
 
 def special_ids(
-    config: dict[str, Any], settings: dict[str, Any], tokenizer: Tokenizer | None
+    config: Mapping[str, Any], settings: Mapping[str, Any], tokens: Mapping[int, str]
 ) -> dict[str, int | None]:
     """Return the ids of the special tokens. A shared id belongs to the first of eos, bos, unk and pad.
 
-    Args:
-        config: contents of config.json.
-        settings: contents of tokenizer_config.json.
-        tokenizer: the tokenizer, if there is one.
+    The arguments are the contents of config.json and tokenizer_config.json, and the tokens by id.
     """
-    ids = {tokenizer.token(id): id for id in range(tokenizer.size)} if tokenizer else {}
+    ids = {token: id for id, token in tokens.items()}
     found: dict[str, int | None] = dict.fromkeys(SPECIAL_NAMES)
     for name in ("eos", "bos", "unk", "pad"):
         id = setting(config, f"{name}_token_id")

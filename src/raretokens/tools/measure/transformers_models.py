@@ -43,11 +43,7 @@ def import_transformers() -> ModuleType:
 
 
 def find_roles(folder: Path, names: Collection[str]) -> Roles:
-    """Find the embeddings among the tensors of a folder with transformers.
-
-    Args:
-        folder: the model folder.
-        names: names of the tensors.
+    """Find the embeddings among the named tensors of a model folder with transformers.
 
     Raises:
         ModuleNotFoundError: if transformers is not installed.
@@ -148,12 +144,9 @@ def _has_output_bias(model: Any, output: str) -> bool:
     """Whether logits have a bias: of the output module, of the head around it, or of the whole model (BART, Marian)."""
     module, rows = output.rpartition(".")[0], model.get_parameter(output).shape[0]
     heads = [model.get_submodule(module), model.get_submodule(module.rpartition(".")[0])]
-    own = [
-        pair for head in heads for pair in (*head.named_parameters(recurse=False), *head.named_buffers(recurse=False))
-    ]
-    return any(
-        "bias" in name and tensor.shape[-1:] == (rows,) for name, tensor in (*own, *model.named_buffers(recurse=False))
-    )
+    own = [pair for head in heads for pair in head.named_parameters(recurse=False)]
+    own += [pair for part in (*heads, model) for pair in part.named_buffers(recurse=False)]
+    return any("bias" in name and tensor.shape[-1:] == (rows,) for name, tensor in own)
 
 
 class TransformersModel:

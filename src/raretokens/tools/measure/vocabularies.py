@@ -3,29 +3,29 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from raretokens.errors import UserError
 from raretokens.tools.measure.notes import Notes
-from raretokens.tools.measure.tokenizers import SPECIAL_NAMES, Tokenizer, load_engine_tokenizer, special_ids
+from raretokens.tools.measure.tokenizers import Tokenizer, load_engine_tokenizer, special_ids
 
 INSTALL = "pip install 'raretokens[measure]'"
 
 
 def read_vocabulary(path: Path, rows: int) -> list[str]:
-    """Read the token of each row.
+    """Read the token of each row of a matrix.
 
-    Args:
-        path: a token per line; JSON, either a list or ids by token; or Parquet, whose first column of strings counts.
-        rows: number of rows of the matrix.
+    The file has a token per line; or it is JSON, either a list or ids by token; or Parquet, whose first column of strings counts.
 
     Raises:
-        UserError: if the file is malformed, or has another number of tokens.
+        UserError: if the file is malformed, or has another number of tokens than the matrix has rows.
     """
     try:
-        readers = {".parquet": _read_parquet, ".json": _read_json}
-        tokens = readers.get(path.suffix, _read_lines)(path)
+        if path.suffix == ".parquet":
+            tokens = _read_parquet(path)
+        else:
+            text = path.read_text(encoding="utf-8")
+            tokens = _parse_json(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:  # includes errors of UTF-8, JSON and pyarrow
         raise UserError(f"{path}: not a vocabulary ({str(error).splitlines()[0]})") from None
     if len(tokens) != rows:
@@ -33,12 +33,8 @@ def read_vocabulary(path: Path, rows: int) -> list[str]:
     return tokens
 
 
-def _read_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-
-
-def _read_json(path: Path) -> list[str]:
-    found: Any = json.loads(path.read_text(encoding="utf-8"))
+def _parse_json(text: str) -> list[str]:
+    found = json.loads(text)
     if isinstance(found, dict) and sorted(map(str, found.values())) == sorted(map(str, range(len(found)))):
         found = sorted(found, key=lambda token: int(found[token]))
     if not isinstance(found, list) or not all(isinstance(token, str) for token in found):
@@ -65,17 +61,7 @@ SPECIALS = {"eos_token": "</s>", "unk_token": "<unk>"}  # of Marian, and of CTra
 
 
 def find_tokens(folder: Path, rows: int, config: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
-    """Find the tokens of the rows of an engine's model. Note what cannot be read.
-
-    Args:
-        folder: the folder of the weights.
-        rows: number of rows of the input embedding.
-        config: contents of config.json.
-        notes: list that receives the notes.
-
-    Returns:
-        Fields of Model: tokenizer, row_names, special_ids, has_two_vocabularies.
-    """
+    """Return the fields of Model that tell the tokens of an engine's embedding with `rows` rows. Note what cannot be read."""
     names: list[str] | None = None
     tokenizer: Tokenizer | None = None
     paths = [folder / f"{name}{suffix}" for name in VOCABULARIES for suffix in (".json", ".txt")]
@@ -87,14 +73,13 @@ def find_tokens(folder: Path, rows: int, config: Mapping[str, Any], notes: Notes
         tokenizer = load_engine_tokenizer(folder, names)
     if names is None and tokenizer is None:
         notes.append("no vocabulary beside the weights is known: rows have no tokens (--vocabulary names one)")
-    if names and tokenizer and any(tokenizer.token(row) not in (None, name) for row, name in enumerate(names)):
-        notes.append(f"tokenizer left out: its ids are not those of {path.name if path else 'the vocabulary'}")
+    if path and names and tokenizer and any(tokenizer.tokens.get(row, name) != name for row, name in enumerate(names)):
+        notes.append(f"tokenizer left out: its ids are not those of {path.name}")
         tokenizer = None
-    known = SimpleNamespace(size=len(names), token=names.__getitem__) if names else tokenizer
-    specials = special_ids({}, SPECIALS | dict(config), known)
+    tokens = dict(enumerate(names)) if names else tokenizer.tokens if tokenizer else {}
     return {
         "tokenizer": tokenizer,
         "row_names": names,
-        "special_ids": [specials[name] for name in SPECIAL_NAMES],
+        "special_ids": [*special_ids({}, SPECIALS | dict(config), tokens).values()],
         "has_two_vocabularies": path is not None and path.stem == "source_vocabulary",
     }

@@ -15,6 +15,7 @@ from raretokens.evaluation.metrics.spectrum import all_but_top
 from raretokens.evaluation.score_files import Metrics
 from raretokens.tokenization.vocabulary import UNK
 from raretokens.tools.measure.model import Model
+from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.row_order import Arrangement
 
 SPACE = "Ġ"  # GPT-2's space; a token begins with it only if the text has a space there
@@ -42,27 +43,23 @@ def read_similarity_sets(paths: Sequence[Path]) -> dict[str, list[Pair]]:
 
 
 def measure_similarity(
-    model: Model, matrix: Any, arrangement: Arrangement, sets: Mapping[str, Sequence[Pair]]
+    model: Model, matrix: Any, arrangement: Arrangement, sets: Mapping[str, Sequence[Pair]], notes: Notes
 ) -> Metrics:
-    """Compute Spearman's correlation x 100 with human scores. Pairs with a word that has no row are left out.
+    """Compute Spearman's correlation x 100 with the human scores of each set of word pairs.
 
-    Args:
-        model: the model.
-        matrix: rows in the order of the arrangement (an array, or OrderedRows).
-        arrangement: the rows of the embedding in metric order.
-        sets: word pairs with human scores, by name.
-
-    Raises:
-        UserError: if no pair has rows for both words.
+    Pairs with a word that has no row are left out, and sets without other pairs are noted. The rows of the matrix, an array
+    or OrderedRows, are in the order of the arrangement. Raise UserError if no set has a pair with rows for both words.
     """
-    if arrangement.is_foreign or (model.tokenizer is None and model.row_names is None):
+    if arrangement.is_foreign or not model.tokens:
         raise UserError("the tokens of the rows are not known")
     words = {word for pairs in sets.values() for pair in pairs for word in pair[:2]}
     positions, form = _find_positions(model, arrangement.rows, sorted(words))
-    known = {name: [pair for pair in pairs if positions[pair[0]] and positions[pair[1]]] for name, pairs in sets.items()}
-    known = {name: pairs for name, pairs in known.items() if pairs}
+    placed = {name: [pair for pair in pairs if positions[pair[0]] and positions[pair[1]]] for name, pairs in sets.items()}
+    known = {name: pairs for name, pairs in placed.items() if pairs}
     if not known:
         raise UserError(f"no pair of {', '.join(sets)} has rows for both words")
+    for name in (name for name in sets if name not in known):
+        notes.append(f"word similarity of {name}: no pair has rows for both words")
     share = {name: len(pairs) / len(sets[name]) for name, pairs in known.items()}
     metrics: Metrics = {"similarity_pairs": (share, f"share-with-a-row|form:{form}")}
     for prefix, variant, how in _variants(matrix, arrangement):
@@ -90,11 +87,11 @@ def _find_positions(model: Model, rows: np.ndarray, words: list[str]) -> tuple[d
     position_of = {int(row): position for position, row in enumerate(rows) if row >= 0}
     if model.tokenizer is not None:
         first = model.tokenizer.encode([" a"])[0]
-        has_space = bool(first) and (model.tokenizer.token(first[0]) or "").startswith(SPACE)
+        has_space = bool(first) and model.tokenizer.tokens.get(first[0], "").startswith(SPACE)
         encoded = model.tokenizer.encode([f" {word}" if has_space else word for word in words])
         form = "leading-space"
     else:
-        row_of = {name: row for row, name in enumerate(model.row_names or [])}
+        row_of = {name: row for row, name in model.tokens.items()}
         encoded, form = [[row_of[word]] if word in row_of else [] for word in words], "word"
     position_of.pop(model.special_ids[UNK], None)
     placed = [[position_of.get(row, -1) for row in ids] for ids in encoded]

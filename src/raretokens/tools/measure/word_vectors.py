@@ -9,23 +9,15 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 
 from raretokens.errors import UserError
+from raretokens.tools.measure.stored_matrix import FileContents, StoredMatrix
 
 FIRST_LINES = 1000  # lines that determine the width
 MAX_WORD = 10_000  # bytes
-
-
-class WordVectors(NamedTuple):
-    """Words, and their vectors in a temporary file."""
-
-    words: list[str]
-    width: int
-    folder: tempfile.TemporaryDirectory  # its file `rows` contains the numbers, float32
-    notes: list[str]
 
 
 class Writer:
@@ -47,24 +39,23 @@ class Writer:
         self.words[name] = None
         self.rows.write(row.astype("<f4", copy=False).tobytes())
 
-    def finish(self, path: Path, width: int, declared: int | None) -> WordVectors:
-        """Close the file, and return its words. `declared`: the number of rows in the first line, if it has one."""
+    def finish(self, path: Path, width: int, declared: int | None) -> FileContents:
+        """Close the file, and return its contents. `declared`: the number of rows in the first line, if it has one."""
         self.rows.close()
         found, notes = len(self.words) + self.duplicates, []
         if not found:
             raise UserError(f"{path}: contains no word vectors")
         if declared not in (None, found):
-            notes.append(
-                f"the first line of {path.name} declares {declared} rows, but {found} follow: these are measured"
-            )
+            notes.append(f"the first line of {path.name} declares {declared} rows, but {found} follow: these are measured")
         if self.duplicates:
             notes.append(f"{self.duplicates} rows of words that stand twice are left out: the first row counts")
         if self.damaged:
             notes.append(f"{self.damaged} words are not UTF-8")
-        return WordVectors(list(self.words), width, self.folder, notes)
+        matrix = StoredMatrix(Path(self.rows.name), 0, (len(self.words), width), "F32")
+        return FileContents({"": matrix}, list(self.words), self.folder, notes)
 
 
-def read_text(path: Path) -> WordVectors:
+def read_text(path: Path) -> FileContents:
     """Read a word and its numbers from each line. A first line may contain rows and width.
 
     The last `width` fields are the row, so a word may contain blanks or be a blank. Blanks and tabs separate fields.
@@ -77,9 +68,7 @@ def read_text(path: Path) -> WordVectors:
                 continue
             parsed = parse_line(line, width)
             if parsed is None:
-                raise UserError(
-                    f"{path}: line {number}: should be a word and {width} numbers, separated by spaces or tabs"
-                )
+                raise UserError(f"{path}: line {number}: should be a word and {width} numbers, separated by spaces or tabs")
             writer.add(*parsed)
     return writer.finish(path, width, declared)
 
@@ -142,7 +131,7 @@ def _numbers(text: bytes) -> np.ndarray | None:
         return None
 
 
-def read_binary(path: Path) -> WordVectors:
+def read_binary(path: Path) -> FileContents:
     """Read word2vec's binary form: rows and width, then for each row the word, a blank and float32 numbers."""
     with open(path, "rb") as file:
         declared, width = map(int, file.readline().split())

@@ -1,9 +1,13 @@
-"""Commands for the reports of a scale: table, needs, readme, verify, adopt, trained, scales and diff."""
+"""Commands for a scale: its stages, the targets of each run, the scale as Slurm jobs, and its reports."""
 
 import argparse
 import os
+import re
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from raretokens import csv_files, paths
 from raretokens.errors import UserError
@@ -11,17 +15,104 @@ from raretokens.evidence.scores import AllScores
 from raretokens.files import failure, write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations, load_searches
-from raretokens.pipeline import trained
+from raretokens.pipeline import cluster, trained
+from raretokens.pipeline.cluster import SHARED_STAGES, first_seeds, main_runs, run_targets
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import run_sheet, train_job
 from raretokens.pipeline.lock_file import verify
+from raretokens.pipeline.machine import settings
 from raretokens.report import build, checklist, claims, include, scales
 from raretokens.report.diff import compare, to_markdown
 from raretokens.report.revision import Revision
 from raretokens.tools.cli import argument, command
+from raretokens.yaml_files import read_yaml
 
 CHECKLIST = "small"  # the scale whose trainings the checklist describes
+MAX_FILES = 6  # files per stage; a longer list is replaced by the common folder
+HEADER = ("stage", "how many", "reads", "writes")
+
+
+@command(
+    argument("--shared", action="store_true", help="print what the runs share instead"),
+    argument("--continued", action="store_true", help="print the runs that start from others instead"),
+    argument("--main", action="store_true", help="only runs that the main conclusions rest on (main.csv), every seed"),
+    argument("--one-seed", action="store_true", help="only the first seed of each"),
+    argument("--hours", action="store_true", help="print the training time instead, as far as trained.csv has it"),
+)  # fmt: skip
+def show_runs(arguments: argparse.Namespace) -> None:
+    if arguments.shared:
+        print(*SHARED_STAGES)
+        return
+    parameters = load()
+    selected = {(run.task, run.name) for run in parameters.every_run()}
+    if arguments.main:
+        selected &= main_runs(parameters, _declared(), paths.SCORES)
+    if arguments.one_seed:
+        selected &= first_seeds(parameters, paths.SCORES)
+    if arguments.hours:
+        hours = trained.hours([run for run in parameters.every_run() if (run.task, run.name) in selected])
+        known = [one for one in hours if one is not None]
+        unknown = f"; the time of {len(hours) - len(known)} is not known" if len(known) < len(hours) else ""
+        print(f"{len(hours)} runs, {sum(known):.1f} hours one after another{unknown}")
+        return
+    for line in run_targets(parameters, arguments.continued, selected):
+        print(line)
+
+
+@command(argument("--print", action="store_true", help="only show what would be submitted"))
+def submit(arguments: argparse.Namespace) -> None:
+    parameters, own = load(), settings.read().cluster
+    folder, jobs = Path(parameters.root).resolve(), cluster.jobs(parameters, own)
+    if arguments.print:
+        print("\n".join(map(shlex.join, cluster.commands(jobs, own, folder))))
+        return
+    numbers = cluster.submit(jobs, own, folder)
+    for job, number in zip(jobs, numbers, strict=True):
+        print(f"{number}  {job.name}" + f", {len(job.targets)} tasks" * bool(job.array))
+    print(f"watch   squeue -r -j {','.join(numbers)}; tail -f {cluster.FOLDER}/*.log")
+    print(f"cancel  scancel {' '.join(numbers)}; a scale that is submitted again continues")
+    print("Let no other DVC command run here until they have ended.")
+
+
+def show_stages(_: argparse.Namespace) -> None:
+    load()
+    lines = [HEADER, *list_stages(read_yaml(Path("dvc.yaml"))["stages"], read_yaml(paths.PARAMETERS))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
+    for line in lines:
+        print("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip())
+
+
+def list_stages(declared: dict[str, Any], parameters: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield name, number of runs, inputs and outputs of the stages that have runs at this scale, including continued runs."""
+    for name, stage in declared.items():
+        if name.endswith("-continued"):
+            continue
+        each = _foreach_keys(stage["foreach"], parameters) if "foreach" in stage else [""]
+        each = [*each, *_foreach_keys(declared.get(f"{name}-continued", {}).get("foreach", ""), parameters)]
+        if each:
+            body = stage.get("do", stage)
+            reads = [path for path in body.get("deps", []) if not path.startswith(("data/jobs/", "${root}"))]
+            writes = [*body.get("outs", []), *body.get("metrics", [])]
+            yield name, str(len(each)), _summarize(reads), _summarize(writes)
+
+
+def _foreach_keys(reference: str, parameters: dict[str, Any]) -> Any:
+    """Return the values that `foreach: ${runs.lm}` iterates over. Empty if this scale has no such key."""
+    values: Any = parameters
+    for key in reference.removeprefix("${").removesuffix("}").split("."):
+        values = (values or {}).get(key)
+    return values or []
+
+
+def _summarize(files: list[Any]) -> str:
+    """Return folders and files without the names of runs, or their common folder if there are many."""
+    plain = (path if isinstance(path, str) else next(iter(path)) for path in files)
+    folders = dict.fromkeys(re.sub(r"/?\$\{(key|item[.\w]*)\}.*", "", path) or "own files" for path in plain)
+    return ", ".join(folders) if len(folders) < MAX_FILES else os.path.commonpath(folders)
+
+
+# Reports.
 
 
 @command(argument("table", help="such as agg-3"))

@@ -1,0 +1,36 @@
+"""What the tests of measure share: a tiny Llama, the measurement of a path, and an environment without transformers."""
+
+from pathlib import Path
+
+import pytest
+
+from raretokens.tools.measure import tokenizers, transformers_models
+from raretokens.tools.measure.measurement import Measurement, Options, measure_model
+from raretokens.tools.measure.model import load_model
+
+
+def measured(path: Path, options: Options | None = None) -> list[Measurement]:
+    return measure_model(load_model(str(path)), options or Options(), print)
+
+
+def notes(found: list[Measurement]) -> str:
+    return "\n".join(note for one in found for note in one.notes)
+
+
+def write_llama(folder: Path, rows: int, **special: int) -> None:
+    """Write a model with one layer and random weights. `special`: ids of special tokens."""
+    import transformers
+
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    config = transformers.LlamaConfig(vocab_size=rows, **shape, max_position_embeddings=64, **special)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+
+
+def remove_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let measure find no transformers."""
+
+    def missing():
+        raise ModuleNotFoundError("transformers", name="transformers")
+
+    for module in (transformers_models, tokenizers):
+        monkeypatch.setattr(module, "import_transformers", missing)
