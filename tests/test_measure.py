@@ -114,16 +114,10 @@ def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported)
     known = Vocabulary.read(scale / "data/tokens/lm" / VOCABULARY)
     table, groups = tiny.table(scale, "lm", "pieces"), known.frequency_groups(Groups(**tiny.GROUPS))
     expected = geometry_metrics(table, groups, known.counts)
-    run, text, evaluation = (
-        trained_run.find(str(scale / "data/runs/lm/pieces")),
-        tokens(scale / "data/tokens/lm", "test"),
-        LanguageModelEvaluation(**tiny.EVALUATION),
-    )
+    run, text = trained_run.find(str(scale / "data/runs/lm/pieces")), tokens(scale / "data/tokens/lm", "test")
     trained = build("decoder", run.run["shape"], len(table), 64)
-    trained.load_state_dict({"embedding": torch.from_numpy(table)}, strict=False)
-
     load_weights(trained, run.model)
-    logprob, prediction, _ = teacher_forced(trained.eval(), text, evaluation)
+    logprob, prediction, _ = teacher_forced(trained.eval(), text, LanguageModelEvaluation(**tiny.EVALUATION))
     expected["ppl"] = perplexity(logprob, text, groups, window=32, context=16)
     expected["uniq"] = uniq(prediction, groups)
     sets, encode = read_similarity_sets([scale / "people.tsv"]), Tokenizer(scale / "data/tokens/lm").encode
@@ -234,11 +228,8 @@ class Program:
 def test_nothing_is_unpickled_or_executed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("pytorch_model.bin").write_bytes(pickle.dumps(Program()))
-    Path("config.json").write_text(
-        json.dumps(
-            {"auto_map": {"AutoConfig": "evil.Config"}, "model_type": "evil", "architectures": ["EvilForCausalLM"]}
-        )
-    )
+    settings = {"auto_map": {"AutoConfig": "evil.Config"}, "model_type": "evil", "architectures": ["EvilForCausalLM"]}
+    Path("config.json").write_text(json.dumps(settings))
     Path("evil.py").write_text("open('executed', 'w')")
     np.save("objects.npy", np.array([[Program()]], dtype=object), allow_pickle=True)
     reasons = {".": "a program that runs when it is opened; save the model as safetensors"}
@@ -255,19 +246,6 @@ def test_nothing_is_unpickled_or_executed(tmp_path, monkeypatch, capsys):
     main()
     assert "transformers cannot read config.json: it needs code of its own folder, which is not run" in capsys.readouterr().err
     assert not Path("executed").exists()
-
-
-def test_files_that_do_not_fit_are_refused_with_the_reason(tmp_path):
-    save_file({"a": np.ones((4, 2), np.float32), "b": np.ones((4, 2), np.float32)}, tmp_path / "two.safetensors")
-    with pytest.raises(UserError, match="which of a, b is the embedding"):
-        load_model(str(tmp_path / "two.safetensors"))
-    save_file({"table": np.ones((400, 2), np.float32)}, tmp_path / "whole.safetensors")
-    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "whole.safetensors").read_bytes()[:-100])
-    with pytest.raises(UserError, match="is cut off"):
-        load_model(str(tmp_path / "cut.safetensors"))
-    save_file({"table": np.ones((4, 2), np.int8)}, tmp_path / "quantised.safetensors")
-    with pytest.raises(UserError, match="stored as I8; allowed: float64, float32, float16, bfloat16"):
-        load_model(str(tmp_path / "quantised.safetensors"))
 
 
 def test_a_table_too_large_for_memory_has_the_same_numbers(tmp_path, monkeypatch):
@@ -308,7 +286,7 @@ def test_rows_are_read_from_the_file_in_any_order_and_in_pieces(tmp_path):
     table = RNG.normal(size=(500, 6)).astype(np.float16)
     np.save(tmp_path / "table.npy", table)
     (stored,) = read_npy(tmp_path / "table.npy").tensors.values()
-    for rows in (np.array([3]), np.arange(0, 500, 7), np.sort(RNG.choice(500, 90, replace=False))):
+    for rows in (np.array([3]), np.arange(0, 500, 7), RNG.choice(500, 90)):
         assert np.array_equal(stored.read(rows), table[rows].astype(np.float32))
 
 

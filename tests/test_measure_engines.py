@@ -24,8 +24,8 @@ def ctranslate2_folder(folder: Path, quantization: str | None, is_tied: bool = T
     """Let CTranslate2 write a translation model without layers. Its embeddings are TABLE, and 2 TABLE if untied."""
     specs = pytest.importorskip("ctranslate2.specs")
     spec = specs.TransformerSpec.from_config(0, 2)
-    spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = TABLE
-    spec.decoder.projection.weight = TABLE * (1 if is_tied else 2)
+    for part in (spec.encoder.embeddings[0], spec.decoder.embeddings, spec.decoder.projection):
+        part.weight = TABLE * (1 if is_tied or part is not spec.decoder.projection else 2)
     for part in (spec.encoder, spec.decoder):
         part.layer_norm.gamma, part.layer_norm.beta = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
         part.position_encodings.encodings = np.ones((9, WIDTH), np.float32)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import save, save_file
 
 from raretokens.errors import UserError
 from raretokens.tools.measure.measurement import Options, measure_model
@@ -140,6 +140,7 @@ def test_the_tensor_of_model2vec_is_known_and_shared_rows_have_no_tokens(tmp_pat
     assert found.tokens == {} and "several share a row" in "".join(found.notes)
 
 
+ONES = np.ones((400, 2), np.float32)
 REFUSED = {
     "model.gguf": (b"GGUF\3\0\0\0" + bytes(90), "GGUF file of llama.cpp; measure the safetensors folder"),
     "model.onnx": (b"\x08\x07\x12\x07pytorch" + bytes(90), "an ONNX file"),
@@ -155,6 +156,9 @@ REFUSED = {
     "short.vec": (b"2 5\na 1 2\nb 1 2\n", "line 2: should be a word and 5 numbers, as line 1 declares"),
     "prose.txt": (b"Once upon a time\nthere was\n", "line 1: should be a word and its numbers"),
     "blank.txt": (b"\n\n", "contains no word vectors"),
+    "two.safetensors": (save({"a": ONES, "b": ONES}), "which of a, b is the embedding"),
+    "cut.safetensors": (save({"table": ONES})[:-100], "is cut off"),
+    "int8.safetensors": (save({"table": ONES.astype(np.int8)}), "stored as I8; allowed: float64, float32, float16, bfloat16"),
     "cut.txt.gz": (gzip.compress(b"a 1 2\n" * 99)[:-12], "cannot be unpacked"),
 }  # fmt: skip
 

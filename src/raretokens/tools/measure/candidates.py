@@ -36,6 +36,14 @@ def find_candidates(
     if found is None:
         return {}, []
     places = found.candidates[:MAX_CANDIDATES]
+    indices = found.ids[places]
+    tokenizer = None if arrangement.is_foreign else model.tokenizer
+    reached: dict[int, bool | None] = {}
+    if tokenizer is not None:
+        named = [index for index in indices if names[index]]
+        occurring = [counts is not None and counts[index] > 0 for index in named]
+        reached = dict(zip(named, can_reach(tokenizer, rows[named].tolist(), occurring), strict=True))
+    has_tokens = any(names[len(SPECIALS) :])
     listed = [
         {
             "id": int(rows[index]),
@@ -45,19 +53,11 @@ def find_candidates(
             "indicator": INDICATORS[found.indicator[place]],
             "distance": None if found.distance is None else float(found.distance[place]),
             "length": float(found.length[place]),
-            "reachable": None,
-            "explanation": None,
+            "reachable": reached.get(index),
+            "explanation": explain(tokenizer, int(rows[index]), names[index], reached.get(index)) if has_tokens else None,
         }
-        for place, index in zip(places, found.ids[places], strict=True)
+        for place, index in zip(places, indices, strict=True)
     ]
-    tokenizer = None if arrangement.is_foreign else model.tokenizer
-    if tokenizer is not None:
-        named = [one for one in listed if one["token"]]
-        reached = can_reach(tokenizer, [one["id"] for one in named], [bool(one["count"]) for one in named])
-        for one, is_reached in zip(named, reached, strict=True):
-            one["reachable"] = is_reached
-    for one in listed if any(names[len(SPECIALS) :]) else ():
-        one["explanation"] = explain(tokenizer, one["id"], one["token"], one["reachable"])
     if sum(one["explanation"] == "none found" for one in listed) > len(listed) / 2:
         notes.append(
             "under-trained rows: most candidates look like ordinary tokens; they may be rare or alike rather than untrained"

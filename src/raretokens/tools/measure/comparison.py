@@ -8,6 +8,8 @@ import numpy as np
 from raretokens.evaluation.score_files import Metrics, flatten
 from raretokens.tools.measure.measurement import Measurement
 
+GROUPS = {"freq": "frequent", "med": "medium", "rare": "rare"}
+
 
 class Difference(NamedTuple):
     """A metric of two embeddings, with an interval of the difference."""
@@ -40,16 +42,13 @@ class Comparison(NamedTuple):
         if total.low <= 0 <= total.high:
             return f"{self.second} and {self.first} do not differ in mean cosine beyond chance."
         is_lower = total.high < 0
-        groups = {name: by_path.get(f"cosine.mean.{group}") for group, name in GROUPS.items()}
-        changes = {name: one.value for name, one in groups.items() if one is not None}
+        paths = {name: f"cosine.mean.{group}" for group, name in GROUPS.items()}
+        changes = {name: by_path[path].value for name, path in paths.items() if path in by_path}
         verdict = f"{self.second} is {'more' if is_lower else 'less'} isotropic than {self.first}"
         if not changes:
             return verdict + "."
         most = (min if is_lower else max)(changes, key=changes.__getitem__)
         return f"{verdict}; {most} rows {'gain' if is_lower else 'lose'} most."
-
-
-GROUPS = {"freq": "frequent", "med": "medium", "rare": "rare"}
 
 
 def compare(measurements: Sequence[Measurement]) -> list[Comparison]:

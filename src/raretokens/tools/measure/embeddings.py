@@ -6,7 +6,7 @@ Every assumption, and every matrix that is not measured, is noted.
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,17 +28,18 @@ BIAS_NAMES = ("lm_head.bias", "embed_out.bias", "output_projection.bias", "predi
 HEADS = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining")  # in class names
 
 
-class Embeddings(NamedTuple):
-    """The embedding matrices of a model."""
+def choose_embeddings(
+    folder: Path, tensors: Mapping[str, StoredMatrix], config: Mapping[str, Any], notes: list[str]
+) -> tuple[dict[str, StoredMatrix], bool | None]:
+    """Choose the embedding matrices of a model folder.
 
-    matrices: dict[str, StoredMatrix]  # keys: INPUT, OUTPUT, TIED, or other roles in encoders and decoders
-    has_output_bias: bool | None  # None: the model has no known output embedding
-    notes: list[str]
+    Returns:
+        Role -> matrix (INPUT, OUTPUT, TIED, or other roles in encoders and decoders), and whether the logits have a bias (None if
+        no output embedding is known).
 
-
-def choose_embeddings(folder: Path, tensors: Mapping[str, StoredMatrix], config: Mapping[str, Any]) -> Embeddings:
-    """Choose the embedding matrices of a model folder. Raise UserError if no tensor can be an embedding matrix."""
-    notes: list[str] = []
+    Raises:
+        UserError: if no tensor can be an embedding matrix.
+    """
     matrices: dict[str, StoredMatrix] = {}
     if config:
         try:
@@ -60,7 +61,7 @@ def choose_embeddings(folder: Path, tensors: Mapping[str, StoredMatrix], config:
     if not kept:
         raise UserError(f"{folder}: {'; '.join(notes)}")
     notes += unmeasured(tensors, matrices)
-    return Embeddings(kept, has_bias, notes)
+    return kept, has_bias
 
 
 def single_embedding(tensors: Mapping[str, StoredMatrix], path: Path) -> StoredMatrix:
@@ -110,7 +111,7 @@ def _by_roles(
         notes.append(f"config.json ties the embeddings, but the file holds a {output} that differs: transformers loads both")
     if "output" not in roles.parameters:
         notes.append(f"{roles.architecture} has no output embedding")
-    return {combined_role(of): tensors[name] for name, of in found.items()}, roles.has_output_bias
+    return {role: tensors[name] for role, name in combine_roles(found).items()}, roles.has_output_bias
 
 
 def _stored_name(roles: Roles, parameter: str, tensors: Mapping[str, StoredMatrix]) -> str | None:
@@ -127,11 +128,14 @@ def _stored_name(roles: Roles, parameter: str, tensors: Mapping[str, StoredMatri
     return first if _are_equal(tensors[own], tensors[first]) else own
 
 
-def combined_role(roles: Sequence[str]) -> str:
-    """Return one role for several, such as `input and output (tied)`."""
-    if {"encoder input", "decoder input"} <= {*roles}:
-        roles = [INPUT, *roles[2:]]
-    return roles[0] if len(roles) == 1 else f"{', '.join(roles[:-1])} and {roles[-1]} (tied)"
+def combine_roles(tensors: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return role -> tensor. Several roles of a tensor become one, such as `input and output (tied)`."""
+    combined = {}
+    for name, roles in tensors.items():
+        if {"encoder input", "decoder input"} <= {*roles}:
+            roles = [INPUT, *roles[2:]]
+        combined[roles[0] if len(roles) == 1 else f"{', '.join(roles[:-1])} and {roles[-1]} (tied)"] = name
+    return combined
 
 
 def _times(shape: Sequence[int]) -> str:

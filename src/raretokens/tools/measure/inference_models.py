@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.tools.measure.embeddings import combined_role
+from raretokens.tools.measure.embeddings import combine_roles
 from raretokens.tools.measure.stored_matrix import INTEGERS, FileContents, StoredMatrix
 
 CTRANSLATE2_VERSIONS = (4, 5, 6)  # of the binary form; before 4, tensors had no type
@@ -120,8 +120,7 @@ def read_ctranslate2(path: Path) -> FileContents:
         scale = aliases.get(f"{name}_scale", f"{name}_scale")
         if tensors[name].dtype in INTEGERS and scale in tensors:
             tensors[name] = replace(tensors[name], scales=_read_scales(tensors[scale]))
-    combined = {combined_role(of): name for name, of in roles.items()}
-    return FileContents(tensors, roles=combined, has_output_bias=has_bias)
+    return FileContents(tensors, roles=combine_roles(roles), has_output_bias=has_bias)
 
 
 def _read_scales(tensor: StoredMatrix) -> np.ndarray:
@@ -176,5 +175,4 @@ def marian_roles(names: Collection[str]) -> Mapping[str, Any]:
         last = next((name for name in ("decoder_Wemb", "Wemb") if name in found), None)
         if last:
             found[last].append("output")  # tied: no other tensor can be the output embedding
-    combined = {combined_role(roles): name for name, roles in found.items()}
-    return {"roles": combined, "has_output_bias": "decoder_ff_logit_out_b" in names, "notes": notes}
+    return {"roles": combine_roles(found), "has_output_bias": "decoder_ff_logit_out_b" in names, "notes": notes}

@@ -148,7 +148,7 @@ def _load_folder(folder: Path) -> Model:
     notes = Notes()
     config = _read_settings(folder / "config.json", notes)
     tensors = _read_tensors(folder, notes)
-    found = choose_embeddings(folder, tensors, config)
+    matrices, has_output_bias = choose_embeddings(folder, tensors, config, notes)
     tokenizer = None
     if _shares_rows(tensors):
         notes.append("tokens left out: several share a row (mapping), so rows have no token and no frequency")
@@ -157,7 +157,7 @@ def _load_folder(folder: Path) -> Model:
             tokenizer = load_tokenizer(folder, config, notes)
     settings = _read_settings(folder / "tokenizer_config.json", notes)
     specials = special_ids(config, settings, tokenizer.tokens if tokenizer else {})
-    rows = min(matrix.shape[0] for matrix in found.matrices.values())
+    rows = min(matrix.shape[0] for matrix in matrices.values())
     for name, id in specials.items():
         if id is not None and id >= rows:
             specials[name] = None
@@ -170,7 +170,7 @@ def _load_folder(folder: Path) -> Model:
     return Model(
         folder.resolve().name,
         folder,
-        found.matrices,
+        matrices,
         [*specials.values()],
         tokenizer,
         groups=own.get("groups"),
@@ -178,9 +178,9 @@ def _load_folder(folder: Path) -> Model:
         line_end=end,
         begin=begin,
         max_positions=next((length for length in lengths if isinstance(length, int) and length > 0), None),
-        has_output_bias=found.has_output_bias,
+        has_output_bias=has_output_bias,
         has_two_vocabularies=_has_two_vocabularies(folder, config),
-        notes=[*found.notes, *notes],
+        notes=notes,
     )
 
 

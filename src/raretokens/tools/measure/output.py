@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from raretokens.evaluation.score_files import layout
 from raretokens.files import atomic_write, write_text
 from raretokens.report.figure_styles import CURVES, GROUPS, STYLE
-from raretokens.tools.measure.comparison import compare, signed_numbers
+from raretokens.tools.measure import comparison
 from raretokens.tools.measure.measurement import Measurement
 
 MAX_ROWS = 50  # candidates on the page and in Markdown; the JSON has all
@@ -27,7 +27,7 @@ SUMMARY = {
     "isotropy": "I(W)", "cosine.mean": "mean cosine", "norm_by_frequency": "mean length", "effective_rank": "effective rank",
     "iso_score": "IsoScore", "frequency_probe.accuracy": "frequency probe, %", "ppl": "perplexity", "uniq": "Uniq",
 }  # fmt: skip
-COLUMN_NAMES = {"total": "all", "freq": "frequent", "med": "medium", "rare": "rare"}
+COLUMN_NAMES = {"total": "all", **comparison.GROUPS}
 TITLES = {
     "projection": "Rows along the first two right singular vectors",
     "singular_values": "Singular values over the largest",
@@ -53,7 +53,7 @@ def write(measurements: Sequence[Measurement], folder: Path, is_compared: bool) 
         "headlines": [row for path in HEADLINES for row in rows if row["path"] == path],
         "signatures": dict.fromkeys((path, how) for one in measurements for path, (_, how) in one.metrics.items()),
         "notes": [*dict.fromkeys((one.model, note) for one in measurements for note in one.notes)],
-        "differences": compare(measurements) if is_compared else [],
+        "differences": comparison.compare(measurements) if is_compared else [],
         "titles": TITLES,
         "shown": MAX_ROWS,
     }
@@ -68,19 +68,19 @@ def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Return the path of each metric, with the number of each embedding as text."""
     numbers: dict[str, list[str]] = {}
     for index, one in enumerate(measurements):
-        for path, number, _ in signed_numbers(one.metrics):
+        for path, number, _ in comparison.signed_numbers(one.metrics):
             numbers.setdefault(path, [""] * len(measurements))[index] = format_number(number)
     return [{"path": path, "numbers": texts} for path, texts in numbers.items()]
 
 
 def summary(one: Measurement) -> list[str]:
     """Return about ten lines on an embedding: its most important numbers by frequency group, and candidates."""
-    found = {path: number for path, number, _ in signed_numbers(one.metrics)}
+    found = {path: number for path, number, _ in comparison.signed_numbers(one.metrics)}
     lines = [f"{one.title}: {one.facts['rows']:,} rows x {one.facts['width']:,}, {one.facts['dtype']}"]
     lines.append(f"  {'':20}" + "".join(f"{name:>10}" for name in COLUMN_NAMES.values()))
     for path, label in SUMMARY.items():
         total = found.get(path, found.get(f"{path}.total"))
-        numbers = [total, *(found.get(f"{path}.{group}") for group in COLUMN_NAMES if group != "total")]
+        numbers = [total, *(found.get(f"{path}.{group}") for group in comparison.GROUPS)]
         if any(number is not None for number in numbers):
             lines.append(f"  {label:20}" + "".join(f"{format_number(number):>10}" for number in numbers).rstrip())
     if (number := found.get("undertrained.candidates")) is not None:
@@ -105,7 +105,8 @@ def _to_csv(measurements: Sequence[Measurement]) -> str:
     lines = ["model,embedding,metric,value,signature\n"]
     for one in measurements:
         name = '"' + one.model.replace('"', '""') + '"'
-        lines += [f'{name},"{one.embedding}",{path},{number!r},{how}\n' for path, number, how in signed_numbers(one.metrics)]
+        for path, number, how in comparison.signed_numbers(one.metrics):
+            lines.append(f'{name},"{one.embedding}",{path},{number!r},{how}\n')
     return "".join(lines)
 
 

@@ -60,7 +60,9 @@ def find_roles(folder: Path, names: Collection[str]) -> Roles:
         except Exception as error:  # a model's code may raise any exception for an unusual configuration
             raise UserError(f"transformers cannot build {model_class.__name__}: {first_line(error)}") from None
         files = _match_names(model, names)
-        fits.append((_missing(model, files), len(names) - len(files), len(fits), model, files))
+        tied = {name for pair in model.all_tied_weights_keys.items() for name in pair}
+        missing = sum(name not in files and name not in tied for name, _ in model.named_parameters())
+        fits.append((missing, len(names) - len(files), len(fits), model, files))
     *_, model, files = min(fits, key=lambda fit: fit[:3])
     parameters, shapes = {}, {}
     for role, module in _embedding_modules(model):
@@ -70,9 +72,8 @@ def find_roles(folder: Path, names: Collection[str]) -> Roles:
             parameters[role], shapes[f"{name}.weight"] = f"{name}.weight", tuple(weight.shape)
     has_bias = _has_output_bias(model, parameters["output"]) if "output" in parameters else None
     architecture, tied = type(model).__name__, dict(model.all_tied_weights_keys)
-    return Roles(
-        parameters, shapes, tied, files, has_bias, architecture, architecture not in (config.architectures or [])
-    )
+    is_assumed = architecture not in (config.architectures or [])
+    return Roles(parameters, shapes, tied, files, has_bias, architecture, is_assumed)
 
 
 def _load_config(folder: Path) -> tuple[Any, list[type[nn.Module]]]:
@@ -110,12 +111,6 @@ def _match_names(model: nn.Module, names: Collection[str]) -> dict[str, str]:
         if renamed in wanted:
             found.setdefault(renamed, name)
     return found
-
-
-def _missing(model: nn.Module, files: dict[str, str]) -> int:
-    """Count the parameters that neither the files nor a tied parameter provide."""
-    tied = {name for pair in model.all_tied_weights_keys.items() for name in pair}
-    return sum(name not in files and name not in tied for name, _ in model.named_parameters())
 
 
 def _embedding_modules(model: Any) -> Iterator[tuple[str, nn.Module | None]]:

@@ -20,41 +20,6 @@ FIRST_LINES = 1000  # lines that determine the width
 MAX_WORD = 10_000  # bytes
 
 
-class Writer:
-    """Writer of the rows of new words to a temporary file."""
-
-    def __init__(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        self.words: dict[str, None] = {}
-        self.duplicates = self.damaged = 0
-        self.rows = open(f"{self.folder.name}/rows", "wb")  # noqa: SIM115
-
-    def add(self, word: bytes, row: np.ndarray) -> None:
-        """Add a row, unless its word was added before."""
-        name = word.decode("utf-8", "replace")
-        self.damaged += "\ufffd" in name
-        if name in self.words:
-            self.duplicates += 1
-            return
-        self.words[name] = None
-        self.rows.write(row.astype("<f4", copy=False).tobytes())
-
-    def finish(self, path: Path, width: int, declared: int | None) -> FileContents:
-        """Close the file, and return its contents. `declared`: the number of rows in the first line, if it has one."""
-        self.rows.close()
-        found, notes = len(self.words) + self.duplicates, []
-        if not found:
-            raise UserError(f"{path}: contains no word vectors")
-        if declared not in (None, found):
-            notes.append(f"the first line of {path.name} declares {declared} rows, but {found} follow: these are measured")
-        if self.duplicates:
-            notes.append(f"{self.duplicates} rows of words that stand twice are left out: the first row counts")
-        if self.damaged:
-            notes.append(f"{self.damaged} words are not UTF-8")
-        matrix = StoredMatrix(Path(self.rows.name), 0, (len(self.words), width), "F32")
-        return FileContents({"": matrix}, list(self.words), self.folder, notes)
-
-
 def read_text(path: Path) -> FileContents:
     """Read a word and its numbers from each line. A first line may contain rows and width.
 
@@ -62,15 +27,40 @@ def read_text(path: Path) -> FileContents:
     """
     with open(path, "rb") as file:
         declared, width = _find_shape(path, file)
-        writer = Writer()
-        for number, line in _lines(file):
-            if number == 1 and declared is not None:
-                continue
-            parsed = parse_line(line, width)
-            if parsed is None:
-                raise UserError(f"{path}: line {number}: should be a word and {width} numbers, separated by spaces or tabs")
-            writer.add(*parsed)
-    return writer.finish(path, width, declared)
+
+        def rows() -> Iterator[tuple[bytes, np.ndarray]]:
+            for number, line in _lines(file):
+                if number == 1 and declared is not None:
+                    continue
+                parsed = parse_line(line, width)
+                if parsed is None:
+                    raise UserError(f"{path}: line {number}: should be a word and {width} numbers, separated by spaces or tabs")
+                yield parsed
+
+        return _store(path, rows(), width, declared)
+
+
+def _store(path: Path, rows: Iterator[tuple[bytes, np.ndarray]], width: int, declared: int | None) -> FileContents:
+    """Write the rows of new words to a temporary file. `declared`: the number of rows in the first line, if it has one."""
+    folder = tempfile.TemporaryDirectory()
+    stored, notes, found, damaged = Path(folder.name) / "rows", [], 0, 0
+    words: dict[str, None] = {}
+    with open(stored, "wb") as file:
+        for word, row in rows:
+            name = word.decode("utf-8", "replace")
+            found, damaged = found + 1, damaged + ("\ufffd" in name)
+            if name not in words:
+                words[name] = None
+                file.write(row.astype("<f4", copy=False).tobytes())
+    if not found:
+        raise UserError(f"{path}: contains no word vectors")
+    if declared not in (None, found):
+        notes.append(f"the first line of {path.name} declares {declared} rows, but {found} follow: these are measured")
+    if found > len(words):
+        notes.append(f"{found - len(words)} rows of words that stand twice are left out: the first row counts")
+    if damaged:
+        notes.append(f"{damaged} words are not UTF-8")
+    return FileContents({"": StoredMatrix(stored, 0, (len(words), width), "F32")}, list(words), folder, notes)
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -135,14 +125,16 @@ def read_binary(path: Path) -> FileContents:
     """Read word2vec's binary form: rows and width, then for each row the word, a blank and float32 numbers."""
     with open(path, "rb") as file:
         declared, width = map(int, file.readline().split())
-        writer = Writer()
-        for _ in range(declared):
-            word = _read_word(path, file)
-            row = file.read(4 * width)
-            if word is None or len(row) < 4 * width:
-                break  # the file is the beginning of a larger file
-            writer.add(word, np.frombuffer(row, "<f4"))
-    return writer.finish(path, width, declared)
+
+        def rows() -> Iterator[tuple[bytes, np.ndarray]]:
+            for _ in range(declared):
+                word = _read_word(path, file)
+                row = file.read(4 * width)
+                if word is None or len(row) < 4 * width:
+                    return  # the file is the beginning of a larger file
+                yield word, np.frombuffer(row, "<f4")
+
+        return _store(path, rows(), width, declared)
 
 
 def _read_word(path: Path, file: BinaryIO) -> bytes | None:
