@@ -10,8 +10,7 @@ from raretokens.evaluation.metrics.bootstrap import BLOCKS, REPLICATES, resample
 from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
 from raretokens.evaluation.metrics.spectrum import effective_rank, singular_values
 from raretokens.tokenization.vocabulary import PAD
-from raretokens.tools.measure import row_bootstrap
-from raretokens.tools.measure.comparison import compare
+from raretokens.tools.measure.comparison import compare, row_replicates
 from raretokens.tools.measure.measurement import Options, measure_embedding
 from raretokens.tools.measure.model import load_model
 from raretokens.tools.measure.notes import progress
@@ -66,7 +65,7 @@ def test_replicates_are_those_of_a_bootstrap_with_its_own_eigenvectors():
     groups = np.full(3000, 3, np.int8)
     tokens = [f"w{id}" for id in range(3000)]
     block = np.array([crc32(token.encode()) % BLOCKS for token in tokens])
-    found = row_bootstrap.row_replicates(matrix, groups, tokens)
+    found = row_replicates(matrix, groups, tokens)
     exact = []
     for drawn in resample(BLOCKS)[:: REPLICATES // 50]:
         first, *rows = np.concatenate([np.setdiff1d(np.flatnonzero(block == one), [PAD]) for one in drawn])
@@ -85,7 +84,7 @@ def test_replicates_are_those_of_a_bootstrap_with_its_own_eigenvectors():
 def test_mean_lengths_have_replicates():
     matrix = np.random.default_rng(3).standard_normal((500, 4)) * np.arange(1, 501)[:, None]
     groups = np.repeat(np.array([0, 1, 2], np.int8), [150, 250, 100])
-    found = row_bootstrap.row_replicates(matrix, groups, [""] * 500)
+    found = row_replicates(matrix, groups, [""] * 500)
     for code, name in enumerate(("freq", "med", "rare")):
         kept = np.setdiff1d(np.flatnonzero(groups == code), [1])
         length, values = np.linalg.norm(matrix[kept], axis=1).mean(), found[f"norm_by_frequency.{name}"]

@@ -62,11 +62,7 @@ def curves_of(file: Path, models: dict[str, str]) -> tuple[list[dict[str, Any]],
 def curves_chart(rows: list[dict[str, Any]], metrics: list[str]) -> dict[str, Any]:
     """Return a chart of the curves of all models of a task: the mean over seeds, and a band from the lowest to the highest seed.
 
-    A menu selects the metric. A click on the legend selects the family of objectives.
-
-    Args:
-        rows: points with run, model (the run of the first seed), family, metric, step and value.
-        metrics: columns of reports/plots/<task>.csv that have points.
+    A menu selects the metric. A click on the legend selects the family of objectives. Arguments are what curves_of() returns.
     """
     titles = [TITLES.get(name, name) for name in metrics]
     menu = alt.binding_select(options=metrics, labels=titles, name="curve ")

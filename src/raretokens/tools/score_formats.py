@@ -18,10 +18,9 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect
 
 
 def read(argument: str) -> list[tuple[str, RunScores]]:
-    """Return the runs of a file, each with the name of the file.
+    """Return the runs of FILE, SYSTEM=FILE or SYSTEM@SEED=FILE, each with the name of the file.
 
-    Args:
-        argument: FILE, SYSTEM=FILE or SYSTEM@SEED=FILE. The system and the seed replace those in the file.
+    The given system and seed replace those in the file.
 
     Raises:
         UserError: if the file cannot be read, or has no scores.

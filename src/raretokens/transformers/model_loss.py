@@ -93,8 +93,7 @@ def _enough(labels: Tensor, mask: Tensor | None, types: int) -> Tensor:
 def _run(output: OutputEmbedding, sample: Mapping[str, Any], labels: Tensor, large: float | None = None) -> _Run:
     """Run the model on a sample in evaluation mode. The recorded states have no gradient.
 
-    Args:
-        large: rescale the states so that the highest logit before bias, scale and soft-cap has this absolute value.
+    `large` rescales the states so that the highest logit before bias, scale and soft-cap has this absolute value.
     """
     seen: list[Tensor] = []
 

@@ -55,10 +55,8 @@ class OutputEmbedding:
     def states(self, forward: Callable[..., Any], inputs: Mapping[str, Any], *, is_whole: bool) -> tuple[Tensor, Any]:
         """Return the states (sequences x positions x d) that are multiplied with the embedding, and the model's outputs.
 
-        Args:
-            forward: the model, possibly wrapped for several processes.
-            inputs: inputs of the model, without labels.
-            is_whole: compute the logits of all positions. Otherwise compute only the last position, to save memory.
+        `forward` is the model, possibly wrapped for several processes. Its inputs have no labels. Unless `is_whole`, only the
+        logits of the last position are computed, to save memory.
         """
         seen: list[Tensor] = []
 

@@ -7,7 +7,8 @@ tokenizers     the tokenizer of a folder; texts encodes a text with it, or estim
 measurement    the metrics of each embedding; row_order arranges rows in the order that metrics expect
 predictions    perplexity, Uniq and continuations of causal models
 streaming      sums over embeddings that do not fit in memory
-output         the page, Markdown, CSV, JSON and figures; comparison computes the differences
+comparison     differences between models, with bootstrap replicates of the geometry
+output         the page, Markdown, CSV, JSON and figures
 notes          assumptions, and parts that were left out, with the reason; progress
 candidates     candidates for under-trained rows, with explanations
 """

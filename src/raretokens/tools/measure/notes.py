@@ -48,12 +48,7 @@ class Notes(list[str]):
 
 @contextmanager
 def progress(name: str, parts: int) -> Iterator[Report]:
-    """Give a function that shows a part which begins, or a note: a bar on a terminal, a line for each elsewhere.
-
-    Args:
-        name: name of the model.
-        parts: number of parts at most.
-    """
+    """Give a function that shows a part which begins, or a note: a bar of at most `parts` on a terminal, lines elsewhere."""
     if not sys.stderr.isatty():
         yield lambda line: print(f"{name}: {line}", file=sys.stderr, flush=True)
         return
