@@ -116,10 +116,13 @@ def statements(text: str, package: str) -> tuple[Statement, ...]:
 
 def _clean(tree: ast.AST) -> None:
     """Remove docstrings and `if TYPE_CHECKING` blocks from a tree."""
-    for node in ast.walk(tree):
-        for field, body in ast.iter_fields(node):
-            if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
-                setattr(node, field, list(_without_text(body)))
+    for field, body in ast.iter_fields(tree):
+        if isinstance(body, list) and body and isinstance(body[0], ast.stmt | ast.excepthandler | ast.match_case):
+            if isinstance(body[0], ast.stmt):
+                body = list(_without_text(body))
+                setattr(tree, field, body)
+            for node in body:
+                _clean(node)
 
 
 def _without_text(body: Iterable[Any]) -> Iterator[ast.stmt]:
