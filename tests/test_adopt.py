@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from dvc.utils.serialize import dump_yaml
+from tiny.served import THREADS
 from tiny.world import create, environment, parameters, run
 
 from raretokens.pipeline.lock_file import md5_of
@@ -60,9 +61,8 @@ def trained(tmp_path_factory) -> Path:
     tree["tokens"], tree["alignments"] = {"lm": tree["tokens"]["lm"]}, {}
     tree["own"] = {name: file for name, file in tree["own"].items() if name.startswith("lm")}
     (folder / "params.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
-    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "RAYON")}
     command = [sys.executable, "-c", ALL, *(" ".join(words) for words in STAGES.values())]
-    subprocess.run(command, cwd=folder, env={**environment(), **threads}, check=True, capture_output=True)
+    subprocess.run(command, cwd=folder, env={**environment(), **THREADS}, check=True, capture_output=True)
     stages = {name: entry(folder, name, words) for name, words in STAGES.items()}
     dump_yaml(folder / "dvc.lock", {"schema": "2.0", "stages": stages})
     run(folder, "git", "add", "-A")
@@ -88,7 +88,7 @@ def hashed(folder: Path, path: str) -> dict:
 
 
 def adopt(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, sys.executable, "-m", "raretokens", "adopt", "--jobs", "2", "--demo", ".", *options, check=False)
+    return run(folder, "python", "-m", "raretokens", "adopt", "--jobs", "2", "--demo", ".", *options, check=False)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_code_that_does_the_same_is_adopted(scale):
     done = adopt(scale)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "train-lm@cosreg: equal, 20 steps" in done.stdout and "1 stages adopted" in done.stdout
-    verified = run(scale, sys.executable, "-m", "raretokens", "verify").stdout
+    verified = run(scale, "python", "-m", "raretokens", "verify").stdout
     assert "belong to this code" in verified
     after = (scale / "dvc.lock").read_text().splitlines()
     differs = [line.strip().partition(":")[0] for line, was in zip(after, before, strict=True) if line != was]

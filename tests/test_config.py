@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
+from tiny.world import served_environment
 
 from raretokens import schema
 from raretokens.errors import UserError
@@ -236,7 +237,8 @@ def test_tables_are_projected_where_a_size_keeps_them(tmp_path):
 
 def test_a_mistake_stops_the_pipeline_before_any_work(tmp_path):
     edited(tmp_path, "alpah", 0.04)
-    done = subprocess.run([ROOT / "stages/run", "1", "jobs"], cwd=tmp_path, capture_output=True, text=True)
+    command = [ROOT / "stages/run", "1", "jobs"]
+    done = subprocess.run(command, cwd=tmp_path, env=served_environment(), capture_output=True, text=True)
     said = "error: params.yaml: alpah: unknown key (value 0.04); the nearest is alpha\n"
     assert (done.returncode, done.stderr) == (1, said)
     assert [path.name for path in tmp_path.iterdir()] == ["params.yaml"]

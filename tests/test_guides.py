@@ -9,11 +9,10 @@ import pytest
 import yaml
 from test_dvc import PACKAGE, arrows, reached
 from tiny.guide import ROOT, follow, steps
-from tiny.world import create, run
+from tiny.world import create, draw_only, run
 
 RUNNING = re.compile(r"Running stage '([^']+)'")
 PAGES = ("add-a-metric", "add-a-figure", "add-a-corpus", "add-an-architecture", "add-a-task")
-DRAWN = "agg-figure-3"  # drawing all figures would take most of the time
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +20,7 @@ def built(tmp_path_factory) -> Path:
     """One language model and one translation model, and a figure."""
     folder = create(tmp_path_factory.mktemp("world"))
     change(folder / "params.yaml", lambda tree: keep(tree["runs"]["lm"], "mle") | keep(tree["runs"]["nmt"], "base-mle"))
-    change(folder / "data/paper/figures.yaml", undrawn)
+    draw_only(folder, ("agg-figure-3",))
     run(folder, "dvc", "repro")
     run(folder, "git", "add", "-A")
     run(folder, "git", "commit", "-qm", "built")
@@ -42,15 +41,6 @@ def keep(tree: dict, *names: str) -> dict:
     for name in [name for name in tree if name not in names]:
         del tree[name]
     return tree
-
-
-def undrawn(figures: dict) -> None:
-    """Of other figures only the panels that wait for a model: claims may name their runs."""
-    for name, figure in figures.items():
-        if name != DRAWN:
-            waiting = [panel for panel in figure["panels"] if panel.get("kind") == "missing"]
-            figure["panels"] = waiting or [{"title": "not drawn", "kind": "missing", "reason": "takes long"}]
-            figure.pop("each", None)
 
 
 def repro(folder: Path) -> list[str]:

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -68,12 +67,13 @@ def test_the_launch_command_starts_a_run_on_two_processes(folder):
 
 
 def test_alpha_is_of_every_text_that_is_encoded(folder, tmp_path):
-    command = [sys.executable, "-m", "raretokens", "alpha", "--share", "0.2"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    command = ["python", "-m", "raretokens", "alpha", "--share", "0.2"]
+    environment = world.served_environment() | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "lm, steps of 128 tokens (lm, demo)" in done.stdout
     assert done.stderr.startswith("no tokens yet of ") and "encode@nmt" in done.stderr and "encode@lm" not in done.stderr
     shutil.copy(folder / "params.yaml", tmp_path)
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "encode@lm" in done.stderr
 

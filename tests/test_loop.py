@@ -1,12 +1,12 @@
 """What a loop of one's own calls: any number of micro-batches, Accelerate's own division, mistakes."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from accelerate import Accelerator
+from tiny import served
 from tiny.update import build, gradients, update, whole
 
 from raretokens import Loop
@@ -87,11 +87,10 @@ def test_its_state_is_the_objective_s_and_goes_through_accelerate(tmp_path):
 
 
 def test_two_processes_of_accelerate_take_the_steps_of_one(tmp_path):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {"PYTHONPATH": f"{HERE.parent / 'src'}:{HERE}", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
-    script = [str(HERE / "tiny/accelerated.py"), str(tmp_path / "both.pt")]
-    done = subprocess.run([*command, *script], env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    subprocess.run([sys.executable, script[0], str(tmp_path / "one.pt")], env=environment, check=True)
-    one, both = torch.load(tmp_path / "one.pt"), torch.load(tmp_path / "both.pt")
+    files = [str(tmp_path / f"{name}.pt") for name in ("one", "both")]
+    command = ["python", "-m", "tiny.accelerated", files[0]]
+    subprocess.run(command, env=served.environment(environment), check=True)
+    served.on_two_processes(environment, "tiny.accelerated", files[1])
+    one, both = map(torch.load, files)
     torch.testing.assert_close(both, one, atol=1e-10, rtol=1e-8)

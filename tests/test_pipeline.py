@@ -8,12 +8,12 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import yaml
+from tiny import served
 from tiny.world import ROOT, create, environment, run
 
 from raretokens.pipeline import jobs
@@ -73,9 +73,8 @@ def alone(built, tmp_path_factory) -> Path:
             (folder / name / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / name / path).symlink_to(built / path)
         asked.append([str(folder / name), *shlex.split(locked(built, name)["cmd"])[2:]])
-    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "RAYON")}
-    command = [sys.executable, ROOT / "tests/tiny/alone.py", built / "src"]
-    subprocess.run(command, input=json.dumps(asked), text=True, check=True, env={**environment(), **threads})
+    command, variables = ["python", "-m", "tiny.alone", built / "src"], {**environment(), "PYTHONPATH": str(ROOT / "tests")}
+    subprocess.run(command, input=json.dumps(asked), text=True, check=True, env=served.environment(variables))
     return folder
 
 

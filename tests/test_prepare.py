@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tiny.world import served_environment
 
 from raretokens.corpora import bible
 from raretokens.corpora.download import fetch
@@ -287,7 +288,7 @@ def test_the_stages():
     Path("text/mine.txt").write_text("mine\n")
 
     def stage(*words: str) -> subprocess.CompletedProcess:
-        return subprocess.run([ROOT / "stages/run", "1", *words], capture_output=True, text=True)
+        return subprocess.run([ROOT / "stages/run", "1", *words], env=served_environment(), capture_output=True, text=True)
 
     assert stage("own", "lm-train").returncode == 0 and Path("data/raw/own/lm-train").read_text() == "mine\n"
     untold = stage("prepare", "lm")

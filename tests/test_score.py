@@ -1,15 +1,14 @@
 """The stages score and baseline end to end, on artifacts of a tiny world: layout and numbers of docs/artifacts.md."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from tiny.scored import TEST, create, lines, put
+from tiny.world import served_environment
 
 from raretokens.evaluation.history import half_fall, largest_rise
 from raretokens.evaluation.metrics.frequency import norms
@@ -29,8 +28,8 @@ def world(tmp_path_factory):
 
 
 def stage(world, *arguments):
-    environment = os.environ | {"PYTHONPATH": str(CODE / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "raretokens.pipeline", *arguments]
+    environment = served_environment() | {"PYTHONPATH": str(CODE / "src"), "OMP_NUM_THREADS": "1"}
+    command = ["python", "-m", "raretokens.pipeline", *arguments]
     return subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
 
 

@@ -2,8 +2,6 @@
 
 import importlib
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import torch
 pytest.importorskip("transformers", reason="optional: pip install 'raretokens[transformers]'")
 
 from tiny import fine_tuning as tiny  # noqa: E402
+from tiny import served  # noqa: E402
 from torch.utils.data import IterableDataset  # noqa: E402
 
 from raretokens import Loop, UserError  # noqa: E402
@@ -208,11 +207,8 @@ def looped(name: str) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", ["agg", "coupled_adam", "freeze"])
 def test_two_processes_train_as_one(tmp_path, name):
     """Counts, targets and evaluation are those of both; the last batch of the evaluation is not whole."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    script = [str(HERE / "tiny/fine_tuning.py"), str(tmp_path), name]
     environment = {"PYTHONPATH": f"{HERE.parent / 'src'}:{HERE}", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([*command, *script], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    served.on_two_processes(environment, "tiny.fine_tuning", str(tmp_path), name)
     both, one = torch.load(tmp_path / f"{name}.pt"), tiny.trainer(tmp_path, "gpt2", name, micro_batches=1)
     one.train()
     found = one.evaluate()

@@ -1,6 +1,6 @@
 """Stages, each in a process of its own and in a folder with nothing but what dvc.yaml says that it reads.
 
-    python alone.py SOURCES < [[folder, stage, name ...], ...]
+    python -m tiny.alone SOURCES < [[folder, stage, name ...], ...]
 
 Each leaves seen.json in its folder: the modules of the package that it imported, the files of the package that it read, the
 functions of the package that it called (file and first line), and its last words if it failed. The machine's settings and what
@@ -18,15 +18,8 @@ from inspect import CO_NEWLOCALS
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 
-# What takes long to import and is not the project's: once for all stages.
-import accelerate  # noqa: F401
-import ctranslate2  # noqa: F401
-import sacrebleu  # noqa: F401
-import scipy.sparse  # noqa: F401
-import tokenizers  # noqa: F401
-import torch  # noqa: F401
-
 PACKAGE = Path(sys.argv[1]) / "raretokens"
+INSIDE = f"{PACKAGE}/"
 
 
 def files() -> set[str]:
@@ -63,10 +56,9 @@ def called() -> Iterator[set[tuple[str, int]]]:
     """File and first line of each function of the package that is called; but for comprehensions outside of functions."""
     found = set[tuple[str, int]]()
 
-    def trace(frame: FrameType, event: str, _: object) -> None:
+    def trace(frame: FrameType, *_: object) -> None:
         code, caller = frame.f_code, frame.f_back
-        inside = code.co_filename.startswith(f"{PACKAGE}/") and code.co_filename.endswith(".py")
-        if event == "call" and inside and _is_function(frame):
+        if code.co_filename.startswith(INSIDE) and code.co_filename.endswith(".py") and _is_function(frame):
             if code.co_name != "<lambda>" and code.co_name.startswith("<") and not (caller and _is_function(caller)):
                 return
             found.add((str(Path(code.co_filename).relative_to(PACKAGE)), code.co_firstlineno))
