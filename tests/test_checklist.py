@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raretokens.evidence.run_sheet import SheetLine
 from raretokens.papers.declarations import Search
 from raretokens.papers.load import load_declarations, load_searches
 from raretokens.report import checklist
+from raretokens.run import SheetLine
 from raretokens.tools.scale_commands import CHECKLIST, checklist_facts
 
 ROOT = Path(__file__).parents[1]

@@ -29,14 +29,13 @@ from raretokens.evaluation.decomposition import (
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evidence.decomposition import decompositions, implied
 from raretokens.evidence.logit_bias import choose, curves_of
-from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.evidence.scores import AllScores
 from raretokens.models.registry import build, load_weights
 from raretokens.objectives.rarity import rare_share
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.config import load
 from raretokens.report.decomposition import to_csv, to_markdown
-from raretokens.run import Run
+from raretokens.run import Run, Sheet, SheetLine
 from raretokens.tasks.lm import further_jobs
 from raretokens.tokenization.token_files import tokens
 from raretokens.tokenization.vocabulary import GROUP_NAMES, MED, RARE, SPECIALS, VOCABULARY, Vocabulary

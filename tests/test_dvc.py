@@ -214,7 +214,7 @@ RUNNING = {
     "evaluation/recurrent.py:choose_cache": {"predict-recurrent"},
     "evaluation/score_files.py:layout": SCORE | {"baseline", "decompose-lm", "recall-nmt"},
     "evaluation/translate.py:translate": {"translate"},
-    "evidence/run_sheet.py:Sheet": {"report"},
+    "run.py:Sheet": {"report"},
     "files.py:atomic_write": ALL,
     "loss/gated_cross_entropy.py:gated_linear_cross_entropy": TRAIN,
     "loss/terms.py:negative_sampling": {"train-skipgram"},

@@ -17,8 +17,8 @@ from raretokens.papers.declarations import ReportedTable, is_suspicious, number
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build
-from raretokens.report.cells import Cell, is_same
-from raretokens.report.summary import reported_counts
+from raretokens.report.cells import Cell, reported_counts
+from raretokens.report.fact_cells import is_same
 from raretokens.report.tables import table_cells, to_csv, to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]

@@ -7,13 +7,13 @@ import pytest
 from tiny.run_sheet import DECLARED, cells_of, line
 
 from raretokens.errors import UserError
-from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.papers.table import Table
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
-from raretokens.report import build, include
+from raretokens.report import build, markdown
 from raretokens.report.tables import ADDED, LEGEND, to_csv, to_markdown
+from raretokens.run import SheetLine
 
 ROOT = Path(__file__).parents[1]
 
@@ -145,22 +145,22 @@ def test_the_index_names_the_corpora_when_they_are_not_the_scale_s(tmp_path):
 
 def test_an_include_that_cannot_be_filled_is_one_line(tmp_path):
     with pytest.raises(UserError, match=r"gone.md: no such file"):
-        include.refresh("<!-- include gone.md -->\n<!-- end -->\n", tmp_path)
+        markdown.refresh("<!-- include gone.md -->\n<!-- end -->\n", tmp_path)
     with pytest.raises(UserError, match="has no `<!-- end -->`"):
-        include.refresh("<!-- include t.md -->\n", tmp_path)
+        markdown.refresh("<!-- include t.md -->\n", tmp_path)
 
 
 def test_rows_and_columns_of_a_csv_are_included_as_a_table(tmp_path):
     (tmp_path / "t.csv").write_text('size,name,time_to_mle\nbig,agg,1.01\nsmall,agg,0.99\nbig,"a, b",1.2\n')
     part = "<!-- include t.csv where size=big columns name, time_to_mle -->\n"
-    text = include.refresh(part + "stale\n<!-- end -->\n", tmp_path)
+    text = markdown.refresh(part + "stale\n<!-- end -->\n", tmp_path)
     assert text == part + "| name | time to mle |\n| --- | --- |\n| agg | 1.01 |\n| a, b | 1.2 |\n<!-- end -->\n"
-    assert include.refresh(text, tmp_path) == text
-    whole = include.refresh("<!-- include t.csv -->\n<!-- end -->\n", tmp_path)
+    assert markdown.refresh(text, tmp_path) == text
+    whole = markdown.refresh("<!-- include t.csv -->\n<!-- end -->\n", tmp_path)
     assert whole.count("|") == 5 * 4
     for part, reason in (
         ("columns nam", "no column 'nam'; the nearest is name"),
         ("where size=huge", "no row where size=huge"),
     ):
         with pytest.raises(UserError, match=reason):
-            include.refresh(f"<!-- include t.csv {part} -->\n<!-- end -->\n", tmp_path)
+            markdown.refresh(f"<!-- include t.csv {part} -->\n<!-- end -->\n", tmp_path)

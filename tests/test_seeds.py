@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tiny.run_sheet import line
 
-from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet
+from raretokens.run import SheetLine
 
 ROOT = Path(__file__).parents[1]
 AGG = line("agg", options={"alpha": 0.03})

@@ -9,14 +9,14 @@ import yaml
 from tiny.run_sheet import DECLARED, cells_of, line
 
 from raretokens.errors import UserError
-from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
-from raretokens.report import build, include
+from raretokens.report import build, markdown
 from raretokens.report.cells import Cell, significant
 from raretokens.report.tables import to_markdown
+from raretokens.run import SheetLine
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -189,7 +189,7 @@ def test_the_report_of_an_empty_world_says_not_run(tmp_path):
 def test_the_readme_takes_its_tables_from_the_reports(tmp_path):
     (tmp_path / "t.md").write_text("fresh\n")
     text = "a\n<!-- include t.md -->\nstale\n<!-- end -->\nb\n"
-    assert include.refresh(text, tmp_path) == "a\n<!-- include t.md -->\nfresh\n<!-- end -->\nb\n"
+    assert markdown.refresh(text, tmp_path) == "a\n<!-- include t.md -->\nfresh\n<!-- end -->\nb\n"
 
 
 def test_the_readme_shows_the_committed_tables():
@@ -203,7 +203,7 @@ def test_the_readme_shows_the_committed_tables():
     ):
         file = ROOT / name
         text = file.read_text(encoding="utf-8")
-        assert include.refresh(text, file.parent) == text, "run `make readme`"
+        assert markdown.refresh(text, file.parent) == text, "run `make readme`"
 
 
 def test_numbers_end_where_their_spread_begins():

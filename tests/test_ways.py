@@ -16,7 +16,6 @@ import yaml
 from tiny import world
 
 import raretokens
-from raretokens.evidence.run_sheet import Sheet
 from raretokens.evidence.scores import AllScores
 from raretokens.evidence.verdict import Outcome, judge
 from raretokens.papers import load
@@ -28,6 +27,7 @@ from raretokens.report import claims
 from raretokens.report.cells import Cell
 from raretokens.report.paper_pages import paper_page
 from raretokens.report.tables import table_cells
+from raretokens.run import Sheet
 from raretokens.training.config import Execution
 from raretokens.training.observer import Observer
 

@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations
 from raretokens.papers.table import Table
 from raretokens.report.cells import Cell
 from raretokens.report.tables import table_cells
+from raretokens.run import Sheet, SheetLine
 
 DECLARED = load_declarations(Path(__file__).parents[2] / "data/paper")
 CORPORA = {"lm": "bible", "nmt": "bible"}

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.special import fdtrc
 
-from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.claim import Claim, EffectKind, Side
 from raretokens.papers.declarations import Declarations
+from raretokens.run import SheetLine
 
 FEWEST_ROWS = 2  # of a family, with several seeds each; fewer cannot tell how alike variances are
 NEIGHBOURS = ("neighbours.rare", "neighbours.queries")  # computed from the nearest neighbours listed in a score file

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from raretokens.errors import UserError, nearest
 from raretokens.evaluation.metrics.bootstrap import SEED
-from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores
 from raretokens.papers.claim import Side
+from raretokens.run import SheetLine
 from raretokens.schema import Strict
 
 RESAMPLES = 10_000  # of the test items; the error of an interval's width is then below one percent

@@ -14,7 +14,7 @@ import pandas as pd
 
 from raretokens import csv_files
 from raretokens.evidence.intervals import paired_bootstrap
-from raretokens.evidence.run_sheet import Sheet, SheetLine
+from raretokens.run import Sheet, SheetLine
 
 POINTS = ["series", "group", "x", "y"]
 MLE = "mle"  # the objective that methods are compared with

@@ -7,7 +7,6 @@ from pathlib import Path
 from raretokens import paths, tasks
 from raretokens.corpora.registry import PrepareJob, borrowable_tests, known_corpora
 from raretokens.evaluation.config import ScoreJob
-from raretokens.evidence.run_sheet import Sheet, SheetLine
 from raretokens.files import write_text
 from raretokens.objectives.registry import declared
 from raretokens.papers.figure import Figure
@@ -15,7 +14,7 @@ from raretokens.papers.load import load_figures
 from raretokens.pipeline.code import Code
 from raretokens.pipeline.context import root
 from raretokens.pipeline.job_file import job_text, params_hash
-from raretokens.run import Run
+from raretokens.run import Run, Sheet, SheetLine
 from raretokens.schema import Section
 from raretokens.tasks import describe
 from raretokens.tasks.parameters import Parameters

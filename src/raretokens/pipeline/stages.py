@@ -157,9 +157,9 @@ def baseline(task: str, name: str) -> None:
 
 def report() -> None:
     """Write the report: tables, figures, verdicts on claims, and reports/index.md."""
-    from raretokens.evidence.run_sheet import Sheet
     from raretokens.papers.load import load_declarations
     from raretokens.report import build
+    from raretokens.run import Sheet
 
     printed = load_declarations(context.root() / paths.PRINTED)
     verdicts = build.write(load_job(Sheet, "report", "all"), printed, paths.REPORTS)

@@ -1,32 +1,42 @@
 """Write all reports of a scale, from its score files and the declarations."""
 
 import json
+import platform
 import shutil
+from collections import Counter
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+
+from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.evidence import methods
 from raretokens.evidence.decomposition import Decomposition, decompositions, implied
 from raretokens.evidence.reproducibility import powers
-from raretokens.evidence.run_sheet import Sheet
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.verdict import Verdict, conclusions, conclusions_of, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
+from raretokens.papers.task_names import TASKS
 from raretokens.report import claims, decomposition, forest, method_tables, paper_pages, reproducibility
-from raretokens.report.cells import Cell
+from raretokens.report.cells import Cell, reported_counts
 from raretokens.report.effect_text import change_text, finding_text
 from raretokens.report.figure_points import figure_points
-from raretokens.report.figures import write_figure
-from raretokens.report.summary import environment, summary
+from raretokens.report.figures import picture_kind, write_figure
+from raretokens.report.markdown import render
 from raretokens.report.tables import table_cells, write_table
+from raretokens.run import Sheet
+
+PACKAGES = ("torch", "sentencepiece", "ctranslate2", "sacrebleu", "scipy", "numpy")
 
 
 def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write tables, figures, claims, index and headline numbers. Return the verdict counts in words."""
-    scores = AllScores(sheet, reports / "runs")
+    scores, scale = AllScores(sheet, reports / "runs"), sheet.scale
     for folder in ("tables", "latex", "figures", "plots", "papers", "charts"):
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
@@ -35,77 +45,55 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         write_table(name, table, cells[name], reports)
     for name, figure in declared.figures.items():
         write_figure(figure_points(figure, scores, declared), reports / "figures", name)
-    for task, part in scores.items():
-        write_text(reports / f"plots/{task}.csv", curves_of_all_runs(part, reports / "curves" / task))
-    verdicts = judge_all(declared, scores)
-    write_text(reports / "claims.csv", claims.to_csv(verdicts))
-    write_text(reports / "verdicts.csv", claims.verdict_counts(verdicts, declared))
-    write_text(reports / "other-verdicts.csv", claims.other_counts(verdicts, declared))
-    write_text(reports / "main.csv", claims.main_claims(verdicts))
-    compared = methods.changes(declared, scores)
-    write_text(reports / "methods.csv", method_tables.to_csv(compared))
-    write_text(reports / "methods.md", method_tables.to_markdown(compared, declared))
+    verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
+    counted, counts = conclusions(verdicts, declared), claims.in_words(verdicts, declared)
+    pairs, planned = reproducibility.scores_of(cells, declared, scores), powers(counted, scores, declared)
+    texts = {
+        "claims.csv": claims.to_csv(verdicts),
+        "verdicts.csv": claims.verdict_counts(verdicts, declared),
+        "other-verdicts.csv": claims.other_counts(verdicts, declared),
+        "main.csv": claims.main_claims(verdicts),
+        "headline.json": json.dumps(claims.headline(verdicts), indent=1) + "\n",
+        "methods.csv": method_tables.to_csv(compared),
+        "methods.md": method_tables.to_markdown(compared, declared),
+        "decomposition.csv": decomposition.to_csv(split),
+        "decomposition.md": decomposition.to_markdown(split, implied(declared), scale),
+        "reproducibility.csv": reproducibility.to_csv(pairs),
+        "power.csv": reproducibility.power_csv(planned),
+        "reproducibility.md": reproducibility.to_markdown(pairs, counted, planned, declared, scale),
+        "papers/later.md": paper_pages.later_page(verdicts, declared, scale),
+        "findings.md": _findings(verdicts, compared, split),
+        "index.md": render("index.md", verdicts=counts, **_overview(sheet, declared, cells, scores)),
+    }
+    texts |= {f"plots/{task}.csv": curves_of_all_runs(part, reports / "curves" / task) for task, part in scores.items()}
+    for paper in declared.papers:
+        texts[f"papers/{paper.lower()}.md"] = paper_pages.paper_page(paper, verdicts, declared, scale)
+    for name, text in texts.items():
+        write_text(reports / name, text)
+    _draw_forests(verdicts, declared, scale, reports)
     method_tables.write_charts(compared, reports / "charts")
-    split = decompositions(scores)
-    _write_decomposition(split, scores, declared, sheet.scale, reports)
-    _write_papers(verdicts, declared, sheet.scale, reports)
-    _write_reproducibility(cells, verdicts, scores, declared, sheet.scale, reports)
-    counts = claims.in_words(verdicts, declared)
-    write_text(reports / "findings.md", _findings(verdicts, compared, split))
-    overview = summary(sheet, declared, cells, scores, counts)
-    write_text(reports / "index.md", environment("raretokens.report").get_template("index.md").render(overview))
-    write_text(reports / "headline.json", json.dumps(claims.headline(verdicts), indent=1) + "\n")
+    decomposition.write_chart(split, scores, reports / "charts/logit-bias.svg")
     return counts
 
 
-def _write_decomposition(
-    found: list[Decomposition], scores: AllScores, declared: Declarations, scale: str, reports: Path
-) -> None:
-    """Write what lowers rare-token perplexity, as CSV, a page and a chart."""
-    write_text(reports / "decomposition.csv", decomposition.to_csv(found))
-    write_text(reports / "decomposition.md", decomposition.to_markdown(found, implied(declared), scale))
-    decomposition.write_chart(found, scores, reports / "charts/logit-bias.svg")
-
-
-def _write_reproducibility(
-    cells: dict[str, list[Cell]],
-    verdicts: list[Verdict],
-    scores: AllScores,
-    declared: Declarations,
-    scale: str,
-    reports: Path,
-) -> None:
-    """Write the measures of QRA++ and the power of claims, as CSV and a page."""
-    found, counted = reproducibility.scores_of(cells, declared, scores), conclusions(verdicts, declared)
-    planned = powers(counted, scores, declared)
-    write_text(reports / "reproducibility.csv", reproducibility.to_csv(found))
-    write_text(reports / "power.csv", reproducibility.power_csv(planned))
-    page = reproducibility.to_markdown(found, counted, planned, declared, scale)
-    write_text(reports / "reproducibility.md", page)
-
-
-def _write_papers(verdicts: list[Verdict], declared: Declarations, scale: str, reports: Path) -> None:
-    """Write the forest plot of the main claims, and the page and the forest plot of each paper."""
+def _draw_forests(verdicts: list[Verdict], declared: Declarations, scale: str, reports: Path) -> None:
+    """Draw the forest plots of the main claims and of each paper."""
     main = forest.fraction_rows(one for one in verdicts if one.claim.main)
     forest.write_forest(main, reports / "forest.svg", f"Main conclusions of the papers at the {scale} scale")
     for paper in declared.papers:
-        name = paper.lower()
         rows = forest.fraction_rows(conclusions_of(paper, verdicts, declared))
-        forest.write_forest(rows, reports / f"papers/{name}-forest.svg", f"Conclusions of {paper} at the {scale} scale")
-        page = paper_pages.paper_page(paper, verdicts, declared, scale)
-        write_text(reports / f"papers/{name}.md", page)
-    write_text(reports / "papers/later.md", paper_pages.later_page(verdicts, declared, scale))
+        path = reports / f"papers/{paper.lower()}-forest.svg"
+        forest.write_forest(rows, path, f"Conclusions of {paper} at the {scale} scale")
 
 
 def one_table(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> str:
     """Write the files of one table. Return its Markdown."""
     table = declared.table(name)
-    cells = _cells(table, sheet, declared, AllScores(sheet, reports / "runs"))
-    return write_table(name, table, cells, reports)
+    return write_table(name, table, _cells(table, sheet, declared, AllScores(sheet, reports / "runs")), reports)
 
 
 def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> list[str]:
-    """Return the DVC targets of a table.
+    """Return the DVC targets of a table. `reports` contains the score files below `runs`.
 
     Raises:
         UserError: if there are no targets. DVC would interpret an empty list as all targets.
@@ -114,20 +102,6 @@ def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> li
     if not targets:
         raise UserError(f"{name}: no run of this table is on the run sheet")
     return targets
-
-
-def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]) -> list[Cell]:
-    return table_cells(declared, table, scores, sheet.corpora, declared.is_paper_scale(sheet.scale, sheet.corpora))
-
-
-def _findings(verdicts: list[Verdict], compared: list[methods.Change], split: list[Decomposition]) -> str:
-    """Return the findings that README includes, with the numbers of the main claims."""
-    main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
-    bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
-    parts = {one.run: decomposition.in_words(one) for one in split}
-    return environment("raretokens.report").get_template("findings.md").render(
-        of=main.__getitem__, bias=lambda run: bounds.get(run, "an unknown amount"), split=lambda run: parts.get(run, "")
-    )
 
 
 def dvc_targets(table: Table, scores: dict[str, Scores]) -> list[str]:
@@ -156,18 +130,77 @@ def _dvc_target(task: str, names: list[str], data: bool, scores: dict[str, Score
     return f"score-{task}-continued@{run}" if scores[task].lines[run].init_from else f"score-{task}@{run}"
 
 
+def _cells(table: Table, sheet: Sheet, declared: Declarations, scores: dict[str, Scores]) -> list[Cell]:
+    return table_cells(declared, table, scores, sheet.corpora, declared.is_paper_scale(sheet.scale, sheet.corpora))
+
+
+def _findings(verdicts: list[Verdict], compared: list[methods.Change], split: list[Decomposition]) -> str:
+    """Return the findings that README includes, with the numbers of the main claims."""
+    main = {one.claim.main: finding_text(one) for one in verdicts if one.claim.main}
+    bounds = {change.run: change_text("ratio", change.logit_bias) for change in compared if change.logit_bias}
+    return render("findings.md", of=main, bounds=bounds, split={one.run: decomposition.in_words(one) for one in split})
+
+
 def curves_of_all_runs(scores: Scores, folder: Path) -> str:
     """Return the curves of all runs of a task (folder/<run>.csv) as one table with run and family, for `dvc plots`."""
-    lines: list[str] = []
+    objectives, parts = {line.objective for line in scores.lines.values()}, []
     for name, line in scores.lines.items():
         path = folder / f"{name}.csv"
         if path.is_file() and scores.read(name):
-            header, *rows = path.read_text(encoding="utf-8").splitlines()
-            family = _family(line.objective, {other.objective for other in scores.lines.values()})
-            lines += [*([] if lines else [f"run,{header},family"]), *(f"{name},{row},{family}" for row in rows)]
-    return "".join(f"{line}\n" for line in lines)
+            # The shortest objective that is a prefix: freeze_b belongs to the family freeze.
+            family = min(other for other in objectives if f"{line.objective}_".startswith(f"{other}_"))
+            rows = csv_files.read_csv(path)
+            parts.append(rows.assign(run=name, family=family)[["run", *rows, "family"]])
+    return pd.concat(parts).to_csv(index=False, lineterminator="\n") if parts else ""
 
 
-def _family(objective: str, objectives: set[str]) -> str:
-    """Return the shortest objective that is a prefix of this objective: freeze_b belongs to the family freeze."""
-    return min(name for name in objectives if f"{objective}_".startswith(f"{name}_"))
+def _overview(
+    sheet: Sheet, declared: Declarations, cells: dict[str, list[Cell]], scores: dict[str, Scores]
+) -> dict[str, Any]:
+    """Return the variables of the template index.md."""
+    about = declared.scales.get(sheet.scale)
+    return {
+        "scale": sheet.scale,
+        "reproduced": list(declared.papers),
+        "about": about,
+        "own_text": about and any(about.corpora.get(task, name) != name for task, name in sheet.corpora.items()),
+        "corpora": sheet.corpora,
+        "texts": _texts(scores),
+        "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **{name: _version(name) for name in PACKAGES}},
+        "reported": reported_counts(declared, cells),
+        "tables": [_line(name, declared, inside) for name, inside in cells.items()],
+        "figures": [
+            {"id": name, "picture": f"{name}.{picture_kind(figure.panels)}", **figure.model_dump()}
+            for name, figure in declared.figures.items()
+        ],
+        "missing": [f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
+        "runs": {task: list(part.names()) for task, part in scores.items()},
+    }
+
+
+def _texts(scores: dict[str, Scores]) -> dict[str, dict[str, int]]:
+    """Return text of a task -> split -> number of tokens, for texts whose tokens were counted."""
+    first = {task: next(iter(part.baselines), "") for task, part in scores.items()}
+    data = {task: (part.read(first[task]) or {}).get("metrics", {}) for task, part in scores.items()}
+    return {TASKS[task].text: metrics["tokens"] for task, metrics in data.items() if "tokens" in metrics}
+
+
+def _line(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, Any]:
+    table = declared.tables[name]
+    statuses = Counter(cell.status for cell in cells if cell.status)
+    return {
+        "id": name,
+        "title": table.title,
+        "paper": table.paper,
+        "place": table.place,
+        "rows": len({cell.row for cell in cells}),
+        "run": len({cell.row for cell in cells if cell.measured}),
+        "statuses": ", ".join(f"{count} {status}" for status, count in statuses.items()),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package).split("+")[0]
+    except PackageNotFoundError:
+        return "absent"

@@ -2,12 +2,13 @@
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import NUMBER, Declarations, ReportedTable, is_quoted, is_suspicious, number
-from raretokens.papers.table import Table
+from raretokens.papers.declarations import Declarations, ReportedTable, is_quoted, is_suspicious
+from raretokens.papers.table import TEXT, Table
 
 DIGITS = 4  # significant digits of a number whose spread is unknown
 PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -121,46 +122,40 @@ def direction(measured: float, reported: float) -> Direction:
     return "same" if measured * reported > 0 else "opposite"
 
 
-TWICE = re.compile(r"(?P<number>[\d.]+)\s*-\s*(?P<again>\d+)")
-BETWEEN = re.compile(r"\s*[;/]\s*")  # separators between several numbers in one reported cell
-ROUNDED = 0.03  # relative tolerance of a number reported with a unit such as k or M: 32k stands for 32,768
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of reported and measured cells."""
+
+    files: int
+    reported: int
+    dashes: int  # reported cells that are dashes
+    measured: int  # reported cells that have a measured number
+    statuses: Counter[str]
+    directions: Counter[str]
 
 
-def is_same(text: str, value: Any, within: float) -> bool:
-    """Whether a value equals the reported value.
-
-    Args:
-        text: the reported value as text.
-        value: the measured value.
-        within: absolute tolerance for numbers without a unit.
-    """
-    twice = TWICE.fullmatch(text)
-    if twice and twice["number"] == twice["again"]:
-        text = twice["number"]
-    reported, form = number(text), NUMBER.fullmatch(text)
-    if reported is None or not form or isinstance(value, str):
-        return text == str(value)
-    return abs(reported - value) <= max(within, ROUNDED * reported if form["unit"] else 1e-9)
+def reported_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dict[str, Counts]:
+    """Return the counts of `tables` and of `text` (numbers in the running text), without those of later papers."""
+    counted = {name: table.reported for name, table in declared.tables.items() if declared.is_counted(table)}
+    later = {table.reported for table in declared.tables.values()} - set(counted.values())
+    files = [path.stem for path in sorted(declared.folder.glob("*.csv")) if path.stem not in later]
+    first: dict[tuple[str, str], Cell] = {}  # reported file and cell -> the first cell that shows it
+    for name, file in counted.items():
+        for cell in cells.get(name, []):
+            if cell.reported_cell:
+                first.setdefault((file, cell.reported_cell), cell)
+    of_text = {file for file in files if file.endswith(TEXT)}
+    return {kind: _counts(declared, own, first) for kind, own in (("tables", set(files) - of_text), ("text", of_text))}
 
 
-def ways(text: str, values: list[Any]) -> Direction:
-    """Return "same" if all numbers of a cell have the reported signs, "opposite" if all have the other sign, else ""."""
-    reported = [number(part) for part in parts(text)]
-    if len(reported) != len(values) or None in (*reported, *values):
-        return ""
-    found = {direction(value, paper or 0.0) for value, paper in zip(values, reported, strict=True)}
-    return found.pop() if len(found) == 1 else ""
-
-
-def parts(text: str) -> list[str]:
-    """Split a reported cell into its numbers."""
-    return BETWEEN.split(text)
-
-
-def joined(numbers: list[str], like: str) -> str:
-    """Join numbers into one cell, with the separators of the reported cell."""
-    between = BETWEEN.findall(like)
-    missing = ["; "] * len(numbers)
-    return "".join(
-        part + mark for part, mark in zip(numbers, [*between, *missing][: len(numbers) - 1] + [""], strict=True)
+def _counts(declared: Declarations, files: set[str], first: dict[tuple[str, str], Cell]) -> Counts:
+    cells = [cell for (file, _), cell in first.items() if file in files]
+    reported = [cell for name in files for cell in declared.reported(name).cells.values()]
+    return Counts(
+        files=len(files),
+        reported=len(reported),
+        dashes=sum(not cell.text for cell in reported),
+        measured=sum(bool(cell.measured and cell.reported) for cell in cells),
+        statuses=Counter(cell.status for cell in cells if cell.status),
+        directions=Counter(cell.direction for cell in cells if cell.direction),
     )

@@ -7,42 +7,17 @@ from pathlib import Path
 from statistics import mean
 
 from raretokens import csv_files
-from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import MLE, Scores
 from raretokens.evidence.verdict import Verdict
 from raretokens.papers.declarations import Declarations, Search
 from raretokens.report.cells import Cell
-from raretokens.report.effect_text import number_text, table
+from raretokens.report.effect_text import number_text
+from raretokens.report.markdown import render
+from raretokens.run import SheetLine
 
 UNKNOWN, NO_SEARCH = "not recorded", "no search"
 Key = tuple[str, str]  # task and run
 WATTS = 10.0  # an assumption, stated on the page: a core with its share of memory and cooling
-ABOUT = f"""\
----
-hide-toc: true
----
-# Checklists of our runs for the papers' numbers
-
-Reproducibility tracks ask how each number was obtained. This page answers for our runs, not for those of the papers. It has every
-run behind a number that we measured at the {{scale}} scale, by paper. The [CSV file](checklist.csv) has the same rows. Rows that
-need no model are left out.
-
-* *Numbers* counts the cells of the paper's result tables that the run fills. *Claims* counts the claims that use the run.
-* *Validation loss* is the loss of the kept checkpoint, in nats per target, as a mean over the seeds ± half their range. A mean
-  of several checkpoints has no validation loss of its own. There the table shows the loss of the last checkpoint.
-* *Search*, *trials* and *rule* describe options of the method, and options of the evaluation.
-  [`searches.yaml`](../data/paper/searches.yaml) declares them with the page that documents each choice. A run line is the
-  line of a run under `runs` in `params.yaml`. A method without options on its run line uses the defaults. They
-  [follow its paper](objectives.md) with few exceptions.
-* *Hours* is the training time of one seed, as a mean. Several trainings shared a machine, so the time depends on its load.
-* *Energy* is the training energy of all seeds with known hours. It assumes {WATTS:g} W for each core, and nothing was metered.
-
-All methods share the settings of their model config. How the learning rates, dropout, model sizes and training steps of the
-{{scale}} scale were chosen is not recorded. Trainings that were repeated after a change of the code, and runs that were given
-up, are not recorded either. Time and energy of prediction and scoring are not measured.
-"""
-
-
 COLUMNS = ("paper", "task", "run", "seeds", "numbers", "claims", "validation_loss", "checkpoint", "search", "trials", "rule",
            "source", "hours", "machine", "kwh")  # fmt: skip
 NOT_SHOWN = ("paper", "task", "source")  # columns of the CSV file that the page leaves out
@@ -85,13 +60,16 @@ def to_csv(found: list[Row]) -> str:
 
 def to_markdown(found: list[Row], facts: Facts) -> str:
     """Return the page, with a table for each paper."""
-    lines, columns = [ABOUT.format(scale=facts.name)], [name for name in COLUMNS if name not in NOT_SHOWN]
-    head = [TITLES.get(name, name) for name in columns]
-    for paper in facts.declared.papers:
-        own = [row for row in found if row["paper"] == paper]
-        shown = [[_short(name, row[name]) for name in columns] for row in own]
-        lines += [f"## {paper}", "", _gaps(own), "", *table(head, shown), ""]
-    return "\n".join(lines)
+    columns = [name for name in COLUMNS if name not in NOT_SHOWN]
+    return render(
+        "checklist.md",
+        scale=facts.name,
+        watts=f"{WATTS:g}",
+        papers={paper: [row for row in found if row["paper"] == paper] for paper in facts.declared.papers},
+        gaps=_gaps,
+        head=[TITLES.get(name, name) for name in columns],
+        cells=lambda rows: [[_short(name, row[name]) for name in columns] for row in rows],
+    )
 
 
 def _short(name: str, text: str) -> str:

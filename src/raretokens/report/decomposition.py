@@ -12,47 +12,11 @@ from raretokens.evidence.comparison import Effect, Interval
 from raretokens.evidence.decomposition import TASK, Decomposition, Implied, MeasuredBaseline
 from raretokens.evidence.logit_bias import frontier_points, shared_seeds
 from raretokens.evidence.scores import AllScores
-from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, interval_text, number_text, table
+from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, interval_text, number_text
 from raretokens.report.figures import save
 from raretokens.report.forest import PLOT_STYLE
+from raretokens.report.markdown import render
 
-ABOUT = """\
-A language model gives a target the probability p(target) = P(group) x p(target | group), where the group is the frequency group
-of the target. So the perplexity of rare targets is the perplexity within the rare group, divided by P(rare). Both are geometric
-means over the rare targets of the test text. Training can lower rare-token perplexity in two ways. It can give all rare types
-more probability, or it can tell rare types apart better. A constant that is added to the logits of all rare types can do only
-the first. It leaves the perplexity within the group as it is.
-
-Numbers are ratios to maximum likelihood of the same seed, so x 1 means no change. The 95 % intervals cover seeds and the test
-set. The AUC says how well P(rare) ranks positions with a rare target above the others. Its change is a difference.
-
-AGG is adaptive gradient gating (Yu et al. 2022), and AGPS is adaptive gradient partial scaling (Yu et al. 2021). Runs are named
-after their methods: `agg`, `agps`, and `freeze-b` for Freeze (b).
-"""
-BASELINE = """\
-The *logit-bias baseline* needs no training. It adds a bias to the logits of a trained maximum-likelihood model. With one
-parameter, the bias is a constant on all rare types. With two, it is that constant and a slope in log frequency (logit
-adjustment). Its perplexities are those of the test text. The baseline is matched with a run on the validation text in two ways.
-*Mean P(rare)*: both give all rare types together the same probability, in the arithmetic mean over all positions. The P(rare) of
-the table above is another mean, the geometric mean over positions with a rare target. *Total perplexity*: both have the same
-total perplexity. With two parameters, the slope is the one with the lowest rare-token perplexity of the validation text, at any
-total. The table shows its mean over seeds. The last column divides the rare-token perplexity of the run by that of the baseline.
-Its interval is over seeds. A run is better than the baseline where the ratio is below 1. Where the total perplexity of the run
-is that of maximum likelihood within its interval, a match on total perplexity says little: the constant is then nearly
-arbitrary.
-"""
-OWN = """\
-AGG has a rare group of its own: the types whose mean count per training step is below its threshold. A fair baseline of AGG adds
-its constant to the logits of this group, up to 1 % of the types. *Mean P(rare)* is then the mean probability of the group that
-the constant acts on. The perplexities are those of the same targets as above.
-"""
-IMPLIED = """\
-The papers report no P(rare), but their perplexities constrain P(rare). AGG reports that 0.2 % of the test tokens are rare. The
-total perplexity then implies the perplexity of all other targets. The last column has the ratio of that perplexity if one
-constant on rare logits reached the same rare-token perplexity. A method whose own ratio is lower has gained more than a constant
-could. The column assumes that the mean P(rare) of maximum likelihood is the share of rare tokens. Its lower end assumes that
-P(rare) is negligible at rare targets, its upper end that P(rare) has its mean there.
-"""
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 
 
@@ -80,31 +44,15 @@ def to_csv(found: list[Decomposition]) -> str:
 
 def to_markdown(found: list[Decomposition], reported: list[Implied], scale: str) -> str:
     """Return the page."""
-    lines = [f"# What lowers rare-token perplexity at the {scale} scale?", "", ABOUT]
-    if found:
-        lines += _measured(found)
-    else:
-        lines += ["No run of this scale has these numbers."]
-    lines += ["", "## The papers", "", IMPLIED, *_implied(reported)]
-    return "\n".join([*lines, ""])
-
-
-def _measured(found: list[Decomposition]) -> list[str]:
-    lines = [*_answer(found), ""]
-    lines += ["![Rare-token and total perplexity of each run and of the logit-bias baseline](charts/logit-bias.svg)", ""]
-    lines += ["## P(rare) and perplexity within the rare group", ""]
-    head = ["run", "seeds", "perplexity of rare targets", "P(rare)", "perplexity within the rare group", "AUC"]
-    head += ["total perplexity"]
-    lines += table(head, [[f"`{one.run}`", str(one.effects["ppl.rare"].seeds), *map(_effect, one.effects.values())]
-                          for one in found])  # fmt: skip
-    lines += ["", "## The logit-bias baseline", "", BASELINE]
-    head = ["run", "matched on", "parameters", "slope", "rare: run", "rare: baseline", "total: run", "total: baseline"]
-    head += ["rare: run / baseline"]
-    lines += table(head, [row for one in found for row in _baselines(one)])
-    if own := [row for one in found for row in _own_baselines(one)]:
-        head = ["run", "types in the group", "matched on", *head[4:]]
-        lines += ["", "## The logit-bias baseline on the rare group of AGG", "", OWN, *table(head, own)]
-    return lines
+    return render(
+        "decomposition.md",
+        scale=scale,
+        answer=list(_answer(found)),
+        runs=[[f"`{one.run}`", str(one.effects["ppl.rare"].seeds), *map(_effect, one.effects.values())] for one in found],
+        baselines=[row for one in found for row in _baselines(one)],
+        own_baselines=[row for one in found for row in _own_baselines(one)],
+        implied=map(_implied, reported),
+    )
 
 
 def _answer(found: list[Decomposition]) -> Iterator[str]:
@@ -176,16 +124,10 @@ def _compared(one: Decomposition, baseline: MeasuredBaseline) -> list[str]:
     return [own[0], rare, own[1], total, advantage]
 
 
-def _implied(reported: list[Implied]) -> list[str]:
-    head = ["method", "source", "perplexity of rare targets", "total perplexity", "other targets"]
-    head += ["other targets under a constant"]
-    rows = [
-        [one.row, one.table.upper().replace("_TABLE", " table "),
-         *(effect_text("ratio", value) for value in (one.rare, one.total)),
-         f"x {one.others:.4f}", f"x {one.constant.low:.4f} to {one.constant.high:.4f}"]
-        for one in reported
-    ]  # fmt: skip
-    return table(head, rows)
+def _implied(one: Implied) -> list[str]:
+    rare, total = (effect_text("ratio", value) for value in (one.rare, one.total))
+    constant = f"x {one.constant.low:.4f} to {one.constant.high:.4f}"
+    return [one.row, one.table.upper().replace("_TABLE", " table "), rare, total, f"x {one.others:.4f}", constant]
 
 
 def write_chart(found: list[Decomposition], scores: AllScores, path: Path) -> None:

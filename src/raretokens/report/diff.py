@@ -12,9 +12,8 @@ from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.evidence.verdict import Outcome
 from raretokens.papers.declarations import ANY, EXACT, Declarations, Tolerance
-from raretokens.report.effect_text import table
+from raretokens.report.markdown import escaped, table
 from raretokens.report.revision import Revision
-from raretokens.report.tables import escaped
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 MERGE_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
@@ -66,10 +65,10 @@ def to_markdown(revision: Revision, moves: list[Move], changed: list[tuple[str, 
     ]
     if changed:
         rows = [(key, escaped(str(old)), escaped(str(new))) for key, old, new in changed]
-        lines += [*table(("parameter", "before", "now"), rows), ""]
+        lines += [table(("parameter", "before", "now"), rows), ""]
     if moves:
         head = ("report", "row", "column", "before", "now", "delta", "tolerance", "")
-        lines += table(head, [_cells(move) for move in sorted(moves, key=lambda move: not move.out)])
+        lines.append(table(head, map(_cells, sorted(moves, key=lambda move: not move.out))))
     return "\n".join([*lines, ""])
 
 

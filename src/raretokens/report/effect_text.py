@@ -1,6 +1,6 @@
 """Effects, their intervals and their seeds as text. Every number of a comparison is formatted here."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
@@ -86,8 +86,3 @@ def named_intervals(effect: Effect) -> dict[str, Interval]:
 def few_seeds_text(verdict: Verdict) -> str:
     """Return the number of seeds of a verdict that is decided with fewer than three seeds, else an empty text."""
     return FEW[verdict.effect.seeds] if verdict.is_of_few_seeds else ""
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table."""
-    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]

@@ -1,14 +1,19 @@
 """Cells of a table of facts, with a parameter or a count per row and a run or a corpus per column."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import NOTHING, Metric, Reported, ReportedTable
+from raretokens.papers.declarations import NOTHING, NUMBER, Metric, Reported, ReportedTable, number
 from raretokens.papers.table import LISTS, Fact, Part, Subject, Table
-from raretokens.report.cells import Cell, TableContext, compared, is_same, joined, parts, ways
+from raretokens.report.cells import Cell, Direction, TableContext, compared, direction
+
+TWICE = re.compile(r"([\d.]+)\s*-\s*\1")  # 6-6, as of an encoder and a decoder
+BETWEEN = re.compile(r"\s*[;/]\s*")  # separators between several numbers in one reported cell
+ROUNDED = 0.03  # relative tolerance of a number reported with a unit such as k or M: 32k stands for 32,768
 
 
 class Measured(NamedTuple):
@@ -130,22 +135,43 @@ def _cell(context: TableContext, fact: Fact, column: str, paper: Reported, found
     row = fact.title if fact.column in (None, "all") else f"{fact.title}, {fact.column}"
     cell = Cell(row, column, fact.metric, paper.text, "", note=paper.note, reported_cell=paper.key)
     if found.value is None:
-        return replace(cell, status="not run" if paper.text else "", reason=found.reason if paper.text else "")
+        return replace(cell, status="not run", reason=found.reason) if paper.text else cell
     metric = context.declared.metric(fact.metric)
     values = found.value if isinstance(found.value, list) else [found.value]
     texts = [_text(value, metric if fact.metric != "facts" else None) for value in values]
-    same = _is_same(paper.text, values, metric.match.abs or 0.0)
+    reported = BETWEEN.split(paper.text) if len(values) > 1 else [paper.text]
+    same = len(reported) == len(values) and None not in values
+    same = same and all(map(is_same, reported, values, repeat(metric.match.abs or 0.0)))
     # Settings are compared at every scale.
     status = compared(paper.text, same, context.at_paper_scale or not fact.is_measured)
-    way = ways(paper.text, values) if fact.is_difference else ""
-    about = {"runs": found.run, "status": status, "remark": found.remark, "direction": way}
-    return replace(cell, measured=joined(texts, paper.text), **about)
+    way = _direction(paper.text, values) if fact.is_difference else ""
+    marks = chain(BETWEEN.findall(paper.text), repeat("; "))  # the separators of the reported cell
+    measured = texts[0] + "".join(mark + text for text, mark in zip(texts[1:], marks, strict=False))
+    return replace(cell, measured=measured, runs=found.run, status=status, remark=found.remark, direction=way)
 
 
-def _is_same(paper: str, values: list[Any], within: float) -> bool:
-    """Whether all numbers of a cell equal the reported numbers."""
-    reported = parts(paper) if len(values) > 1 else [paper]
-    return len(reported) == len(values) and None not in values and all(map(is_same, reported, values, repeat(within)))
+def is_same(text: str, value: Any, within: float) -> bool:
+    """Whether a value equals the reported value.
+
+    Args:
+        text: the reported value as text.
+        value: the measured value.
+        within: absolute tolerance for numbers without a unit.
+    """
+    text = twice[1] if (twice := TWICE.fullmatch(text)) else text
+    reported, form = number(text), NUMBER.fullmatch(text)
+    if reported is None or not form or isinstance(value, str):
+        return text == str(value)
+    return abs(reported - value) <= max(within, ROUNDED * reported if form["unit"] else 1e-9)
+
+
+def _direction(text: str, values: list[Any]) -> Direction:
+    """Return "same" if all numbers of a cell have the reported signs, "opposite" if all have the other sign, else ""."""
+    reported = [number(part) for part in BETWEEN.split(text)]
+    if len(reported) != len(values) or None in (*reported, *values):
+        return ""
+    found = {direction(value, paper or 0.0) for value, paper in zip(values, reported, strict=True)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _text(value: Any, metric: Metric | None) -> str:

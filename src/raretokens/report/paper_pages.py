@@ -1,7 +1,8 @@
 """Results by paper: a summary of five sentences, a forest plot, and every claim with its verdict, reason and caveat."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from typing import Any
 
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
@@ -16,43 +17,51 @@ from raretokens.report.effect_text import (
     interval_text,
     named_intervals,
     number_text,
-    table,
 )
+from raretokens.report.markdown import render
 
 EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
-HEAD = ["claim", "threshold", "measured", "95 % interval", "q", "reported", "size", "seeds", "place"]
-ABOUT = """\
-A measured effect is the first run's metric divided by the second's (x), or minus the second's (+ or -), as a mean over seeds. The
-interval has the variance between seeds and the variance between test sets. Other runs of the same model and text help to
-estimate the seed variance, most of all with fewer than three seeds (*pooled seed variance*). q is the p value, corrected for the
-number of tested claims of the paper. The size compares the interval with the reported effect. A row is the embedding of a token
-type, and the glossary (`docs/glossary.md`) defines the other terms.
-
-The column *threshold* has the effect that the claim needs. Where it is empty, the threshold is no change: x 1 or 0. With fewer
-than three seeds, the column *seeds* says which variance the interval has. *Pooled* is the pooled seed variance.
-"""
 
 
 def paper_page(name: str, verdicts: list[Verdict], declared: Declarations, scale: str) -> str:
     """Return the page of a reproduced paper."""
     about, counted = declared.papers[name], conclusions_of(name, verdicts, declared)
-    own = [one for one in verdicts if one.claim.paper == name and one.claim.is_ours]
-    lines = [f"# {name}: results at the {scale} scale", "", f"[{about.title}]({about.url}) ({about.authors}).", ""]
-    lines += [f"* {sentence}" for sentence in summary(about, counted, scale)]
-    lines += ["", f"![Measured effects of {name} as a fraction of the reported ones]({name.lower()}-forest.svg)"]
-    lines += ["", "## Conclusions of the paper", "", ABOUT, *_by_verdict(counted, verdicts, declared, scale)]
-    if own:
-        lines += ["## Our interpretations, controls and experiments", "", *_by_verdict(own, verdicts, declared, scale)]
-    return "\n".join(lines)
+    return _page(
+        "paper.md",
+        verdicts,
+        declared,
+        scale,
+        name=name,
+        about=about,
+        summary=summary(about, counted, scale),
+        conclusions=_by_outcome(counted),
+        own=_by_outcome(one for one in verdicts if one.claim.paper == name and one.claim.is_ours),
+    )
 
 
 def later_page(verdicts: list[Verdict], declared: Declarations, scale: str) -> str:
     """Return the page of claims of papers that are not reproduced."""
-    lines = ["# Later papers", "", "These papers propose later methods. Their tables are not reproduced.", ""]
-    for paper in dict.fromkeys(one.claim.paper for one in verdicts if one.claim.paper not in declared.papers):
-        own = [one for one in verdicts if one.claim.paper == paper]
-        lines += [f"## {paper}", "", *_by_verdict(own, verdicts, declared, scale)]
-    return "\n".join(lines)
+    papers: dict[str, list[Verdict]] = {}
+    for one in verdicts:
+        if one.claim.paper not in declared.papers:
+            papers.setdefault(one.claim.paper, []).append(one)
+    return _page("later.md", verdicts, declared, scale, papers={paper: _by_outcome(own) for paper, own in papers.items()})
+
+
+def _page(template: str, verdicts: list[Verdict], declared: Declarations, scale: str, **values: Any) -> str:
+    """Return a page with tables of verdicts. Their explanations may contain the effect of any claim."""
+    effects = dict.fromkeys(declared.claims, "not measured")
+    effects |= {one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts if one.effect.value is not None}
+    prose = {one.name: " ".join(_prose(one, effects, scale)) for one in verdicts}
+    return render(template, scale=scale, meanings=MEANINGS, rows=lambda own: map(_cells, own), prose=prose, **values)
+
+
+def _by_outcome(verdicts: Iterable[Verdict]) -> dict[Outcome, list[Verdict]]:
+    """Return the verdicts by outcome, reproduced claims first."""
+    groups: dict[Outcome, list[Verdict]] = {outcome: [] for outcome in reversed(Outcome)}
+    for one in verdicts:
+        groups[one.outcome].append(one)
+    return {outcome: own for outcome, own in groups.items() if own}
 
 
 def summary(about: Paper, verdicts: list[Verdict], scale: str) -> list[str]:
@@ -88,24 +97,7 @@ def _why(verdicts: list[Verdict]) -> str:
     return f"The most frequent reasons why {len(undecided)} conclusions are neither reproduced nor contradicted: {shown}."
 
 
-def _by_verdict(own: list[Verdict], verdicts: list[Verdict], declared: Declarations, scale: str) -> Iterator[str]:
-    """Yield a table for each verdict, followed by the reasons and caveats."""
-    effects = dict.fromkeys(declared.claims, "not measured")
-    effects |= {
-        one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts if one.effect.value is not None
-    }
-    for outcome in reversed(Outcome):
-        found = [one for one in own if one.outcome == outcome]
-        if not found:
-            continue
-        yield f"### {str(outcome).capitalize()}: {len(found)}"
-        yield from ("", f"{MEANINGS[outcome].capitalize()}.", "", *table(HEAD, [_row(one) for one in found]), "")
-        for one in found:
-            if prose := " ".join(_prose(one, effects, scale)):
-                yield from (f"<details><summary>{one.claim.statement}</summary>", "", prose, "", "</details>", "")
-
-
-def _row(verdict: Verdict) -> list[str]:
+def _cells(verdict: Verdict) -> list[str]:
     claim, kind = verdict.claim, verdict.claim.effect
     measured, reported = (effect_text(kind, number) for number in (verdict.effect.value, verdict.reported))
     seeds = " ".join(filter(None, [few_seeds_text(verdict) or str(verdict.effect.seeds or ""), _variance(verdict.effect)]))

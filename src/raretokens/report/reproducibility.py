@@ -13,31 +13,10 @@ from raretokens.papers.table import Table
 from raretokens.papers.task_names import TASKS
 from raretokens.report.cells import Cell
 from raretokens.report.claims import TESTED
-from raretokens.report.effect_text import number_text, table
+from raretokens.report.effect_text import number_text
+from raretokens.report.markdown import render
 
 SETTINGS = ("parameters.", "token_share.")  # prefixes of metrics that do not depend on a training
-ABOUT = """\
-QRA++ (Belz 2025) measures how well the results of two experiments agree. Three of its types of results apply to these papers:
-
-* **Scores.** CV* is the coefficient of variation of the reported number and the measured mean, in percent. It is corrected for
-  few values, and 0 is full agreement. [The CSV file]({csv}) has each number, also with every seed as a value of its own.
-  [claims.csv](claims.csv) has CV* of both numbers of a claim, and whether its effect has the reported sign.
-* **Sets of scores.** Pearson's and Spearman's coefficients compare the reported and the measured scores of a column of a table.
-* **Findings.** The share of tested conclusions that are reproduced.
-
-Quoted numbers and p values have no CV*, nor has a number that is not positive. The texts and models of this scale are smaller
-than those of the papers. Scores therefore differ more than those of a repetition at the same scale would.
-"""
-SETS = """\
-A column of a table has coefficients if three or more of its numbers were measured. The table shows the median of these columns.
-The last column counts differences from the baseline that have the reported sign, over all columns.
-"""
-POWER = """\
-The power is the probability that the 95 % interval shows an effect, if the true effect is the reported one. It is computed from
-the moderated seed variance and the variance of the present test set. A low power means that an inconclusive verdict was to be
-expected. The table has the median over the conclusions of a paper on a metric, and how many have a power of 80 % or more.
-[The CSV file]({csv}) has each conclusion.
-"""
 
 
 @dataclass(frozen=True)
@@ -123,17 +102,15 @@ def to_markdown(
     found: dict[str, list[Score]], verdicts: Sequence[Verdict], planned: Sequence[Planned], declared: Declarations, scale: str
 ) -> str:
     """Return the page."""
-    lines = [f"# Reproducibility in numbers at the {scale} scale", "", ABOUT.format(csv="reproducibility.csv")]
-    head = ["metric", "numbers", "median CV* (%)", "lowest", "highest"]
-    lines += ["## Scores", "", *table(head, list(_of_metrics(found, declared))), ""]
-    head = ["table", "columns", "Pearson", "Spearman", "differences with the reported sign"]
-    lines += ["## Sets of scores", "", SETS, *table(head, list(_of_tables(found))), ""]
-    head = ["paper", "conclusions tested", "reproduced", "share"]
-    lines += ["## Findings", "", *table(head, list(_findings(verdicts))), ""]
-    head = ["paper", "task", "metric", "conclusions", *(f"power, {seeds} seeds" for seeds in PLANNED)]
-    head += [f"80 % or more, {seeds} seeds" for seeds in PLANNED]
-    lines += ["## Power", "", POWER.format(csv="power.csv"), *table(head, list(_powers(planned, declared)))]
-    return "\n".join([*lines, ""])
+    return render(
+        "reproducibility.md",
+        scale=scale,
+        titles=[f"{what}, {seeds} seeds" for what in ("power", "80 % or more") for seeds in PLANNED],
+        metrics=_of_metrics(found, declared),
+        tables=_of_tables(found),
+        findings=_findings(verdicts),
+        powers=_powers(planned, declared),
+    )
 
 
 def _of_metrics(found: dict[str, list[Score]], declared: Declarations) -> Iterator[list[str]]:

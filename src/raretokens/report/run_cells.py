@@ -7,11 +7,11 @@ from functools import cached_property
 
 from raretokens.evidence.logit_bias import baselines
 from raretokens.evidence.methods import EXPLAINED_BY_BIAS
-from raretokens.evidence.run_sheet import SheetLine
 from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.declarations import EXACT, NOTHING, Declarations, Metric, Reported, is_quoted
 from raretokens.papers.table import Column, RunRow, Table
 from raretokens.report.cells import Cell, Direction, Status, TableContext, compared, direction
+from raretokens.run import SheetLine
 
 
 def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRow]:

@@ -12,16 +12,9 @@ from raretokens import csv_files
 from raretokens.evidence.verdict import DECIDED, Verdict
 from raretokens.papers.declarations import Declarations
 from raretokens.report import claims as claims_of_scale
-from raretokens.report.claims import read_csv
-from raretokens.report.effect_text import effect_text, interval_text, table
+from raretokens.report.effect_text import effect_text, interval_text
+from raretokens.report.markdown import render
 
-ABOUT = """\
-# The evidence at every scale
-
-This page compares the scales that have been run. The results of each paper have pages of their own, with every conclusion, its
-reason and its caveat. The [studies](../studies) are scripts that look for reasons in the trained models. Conclusions overlap, so
-their counts are no sample.
-"""
 Claims = dict[str, dict[str, Verdict]]  # scale, the largest first -> verdicts of its claims.csv by claim
 
 
@@ -31,7 +24,7 @@ def read(root: Path, declared: Declarations) -> Claims:
     order = {name: rank for rank, name in enumerate(reversed(declared.scales))}
     names = sorted(folders, key=lambda name: order.get(name, len(order)))
     files = {name: folders[name] / "reports/claims.csv" for name in names}
-    return {name: read_csv(file, declared) for name, file in files.items() if file.is_file()}
+    return {name: claims_of_scale.read_csv(file, declared) for name, file in files.items() if file.is_file()}
 
 
 def spent(root: Path) -> list[str]:
@@ -43,23 +36,19 @@ def spent(root: Path) -> list[str]:
 def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str:
     """Return counts, pages and training cost of each scale, and the conclusions that two scales decide differently."""
     largest, *others = claims
-    lines = [ABOUT]
-    for scale, verdicts in claims.items():
-        folder = "../reports" if scale == "demo" else f"../scales/{scale}/reports"
-        pages = ", ".join(f"[{paper}]({folder}/papers/{paper.lower()}.md)" for paper in declared.papers)
-        words = claims_of_scale.in_words(list(verdicts.values()), declared)
-        pages += f", [later papers]({folder}/papers/later.md)"
-        lines += [f"## The {scale} scale", "", words, "", f"Results by paper: {pages}.", ""]
-    lines += ["## Training cost", "", *(line for text in spent for line in (text, ""))]
-    for other in others:
-        rows = list(_turned(claims[other], claims[largest]))
-        head = ["claim", "place", "reported", largest, "verdict", other, "verdict"]
-        shown = table(head, rows) if rows else ["None."]
-        lines += [f"## Different verdicts at the {other} and the {largest} scale", "", *shown, ""]
-    return "\n".join(lines)
+    return render(
+        "scales.md",
+        folders={scale: "../reports" if scale == "demo" else f"../scales/{scale}/reports" for scale in claims},
+        counts={scale: claims_of_scale.in_words(list(own.values()), declared) for scale, own in claims.items()},
+        papers=declared.papers,
+        cost=spent,
+        largest=largest,
+        different={other: list(_different(claims[other], claims[largest])) for other in others},
+    )
 
 
-def _turned(some: dict[str, Verdict], largest: dict[str, Verdict]) -> Iterator[list[str]]:
+def _different(some: dict[str, Verdict], largest: dict[str, Verdict]) -> Iterator[list[str]]:
+    """Yield the cells of each claim that is reproduced at one scale and contradicted at the other."""
     for name, other in some.items():
         one = largest.get(name)
         if one and {one.outcome, other.outcome} == set(DECIDED):

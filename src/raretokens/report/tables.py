@@ -1,6 +1,5 @@
 """Build a table's cells from its declaration and the scores, and write them as CSV, Markdown and LaTeX."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -13,9 +12,9 @@ from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
 from raretokens.report.cells import Cell, TableContext
 from raretokens.report.fact_cells import fact_cells
+from raretokens.report.markdown import environment, escaped
 from raretokens.report.neighbour_cells import neighbour_cells
 from raretokens.report.run_cells import run_cells
-from raretokens.report.summary import environment
 
 LEGEND = (
     "Each cell is the measured number, followed by the reported one in parentheses. ± is half the range over seeds. For "
@@ -157,11 +156,6 @@ def write_table(name: str, table: Table, cells: list[Cell], reports: Path) -> st
     write_text(reports / f"tables/{name}.md", markdown)
     write_text(reports / f"latex/{name}.tex", to_latex(table, cells, name))
     return markdown
-
-
-def escaped(text: str) -> str:
-    """Escape text for a Markdown table."""
-    return re.sub(r"([\\|*_`<])", r"\\\1", text)
 
 
 MARKS = Marks(escaped, "—", "≠ ", WAYS, quoted="†", suspicious=" ‡", spread=" ± ", italic="*%s*", bold="**%s**")

@@ -18,8 +18,7 @@ from raretokens.files import write_text
 from raretokens.objectives.listing import objectives
 from raretokens.papers.load import load_declarations
 from raretokens.paths import PRINTED
-from raretokens.report.effect_text import table
-from raretokens.report.tables import escaped
+from raretokens.report.markdown import escaped, table
 from raretokens.site.pages import Pages, write_changed
 from raretokens.site.scale import Scale
 
@@ -84,7 +83,7 @@ def objectives_text() -> str:
         parts += [f"## `{name}`", "", choice.summary, ""]
         rows = [(f"`{key}`", f"`{choice.defaults[key]}`", escaped(allowed)) for key, allowed in choice.allowed.items()]
         if rows:
-            parts += [*table(("option", "default", "allowed"), rows), ""]
+            parts += [table(("option", "default", "allowed"), rows), ""]
     return "\n".join(parts)
 
 
@@ -92,7 +91,7 @@ def metrics_text(folder: Path) -> str:
     """Return all declared metrics as a Markdown table. `folder`: data/paper."""
     metrics = load_declarations(folder).metrics.items()
     rows = [(f"`{path}`", escaped(one.title), escaped(one.unit), one.better) for path, one in metrics]
-    return "\n".join([*table(("path", "title", "unit", "better"), rows), ""])
+    return table(("path", "title", "unit", "better"), rows) + "\n"
 
 
 def write_libraries(app: Sphinx, error: Exception | None) -> None:

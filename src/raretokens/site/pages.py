@@ -14,9 +14,9 @@ import jinja2
 from raretokens import csv_files
 from raretokens.files import write_text
 from raretokens.papers.task_names import TASKS
-from raretokens.report.cells import Cell
+from raretokens.report.cells import Cell, reported_counts
 from raretokens.report.figures import picture_kind
-from raretokens.report.summary import environment, reported_counts
+from raretokens.report.markdown import environment
 from raretokens.report.tables import WAYS, Grid, Marks, marked, remarks
 from raretokens.site.charts import curves_chart, curves_of, loss_chart
 from raretokens.site.scale import PaperItem, Scale

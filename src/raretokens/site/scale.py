@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 
 from raretokens import csv_files, paths
-from raretokens.evidence.run_sheet import Sheet
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.verdict import Verdict
 from raretokens.papers.declarations import Declarations
@@ -15,6 +14,7 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet
 from raretokens.report import claims
 from raretokens.report.cells import Cell
+from raretokens.run import Sheet
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import run_sheet, train_job
 from raretokens.pipeline.lock_file import verify
 from raretokens.pipeline.machine import settings
-from raretokens.report import build, checklist, claims, include, scales
+from raretokens.report import build, checklist, claims, markdown, scales
 from raretokens.report.diff import compare, to_markdown
 from raretokens.report.revision import Revision
 from raretokens.tools.cli import argument, command
@@ -130,7 +130,7 @@ def refresh(arguments: argparse.Namespace) -> None:
     text: Path = arguments.file
     if not text.is_file():
         raise UserError(f"{text}: no such file")
-    write_text(text, include.refresh(text.read_text(encoding="utf-8"), text.parent))
+    write_text(text, markdown.refresh(text.read_text(encoding="utf-8"), text.parent))
 
 
 def show_verification(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Include files of the repository in a text: generated tables as they are, CSV files as Markdown tables.
+"""Markdown of the reports: pages from templates, tables, and files of the repository that a text includes.
 
     <!-- include reports/tables/agg-3.md -->
     <!-- include benchmarks/loss-cpu.csv where width=512 columns method, time_to_plain -->
@@ -8,19 +8,45 @@ their cells (separate several conditions with blanks), and `columns` selects col
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+import jinja2
 import pandas as pd
 
 from raretokens import csv_files
 from raretokens.errors import UserError, nearest
-from raretokens.report.effect_text import table
+from raretokens.papers.task_names import TASKS
 
 INCLUDE = re.compile(
     r"(?P<line><!-- include (?P<file>\S+)(?: where (?P<where>[^\n]+?))?(?: columns (?P<columns>[^\n]+?))? -->\n)"
     r"(?:.*?)(?P<end><!-- end -->)",
     re.DOTALL,
 )
+
+
+def environment(package: str, **options: Any) -> jinja2.Environment:
+    """Return a Jinja environment with the templates of a package's folder `templates`, which are not HTML."""
+    plain = {"autoescape": False, "keep_trailing_newline": True, "trim_blocks": True, "undefined": jinja2.StrictUndefined}
+    return jinja2.Environment(loader=jinja2.PackageLoader(package), **plain | options)
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a page of the reports. Its template can use `table` and `tasks`."""
+    jinja = environment("raretokens.report")
+    jinja.globals |= {"table": table, "tasks": TASKS}
+    return jinja.get_template(template).render(values)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table, without a line end after the last row."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
+
+
+def escaped(text: str) -> str:
+    """Escape text for a Markdown table."""
+    return re.sub(r"([\\|*_`<])", r"\\\1", text)
 
 
 def refresh(text: str, folder: Path) -> str:
@@ -38,9 +64,11 @@ def _content(part: re.Match[str], folder: Path) -> str:
     path = folder / part["file"]
     if not path.is_file():
         raise UserError(f"{path}: no such file; an include names it")
-    if path.suffix == ".csv":
-        return _to_markdown(_rows(path, part["where"] or "", part["columns"] or ""))
-    return path.read_text(encoding="utf-8")
+    if path.suffix != ".csv":
+        return path.read_text(encoding="utf-8")
+    rows = _rows(path, part["where"] or "", part["columns"] or "")
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows.itertuples(index=False, name=None)]
+    return table([name.replace("_", " ") for name in rows], cells)
 
 
 def _rows(path: Path, where: str, columns: str) -> pd.DataFrame:
@@ -56,8 +84,3 @@ def _rows(path: Path, where: str, columns: str) -> pd.DataFrame:
     if rows.empty:
         raise UserError(f"{path}: no row where {where}; an include names it")
     return rows[shown]
-
-
-def _to_markdown(rows: pd.DataFrame) -> str:
-    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows.itertuples(index=False, name=None)]
-    return "\n".join(table([name.replace("_", " ") for name in rows], cells))
