@@ -23,7 +23,7 @@ from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.effects import to_additive
 from raretokens.evidence.intervals import FEWEST_SEEDS, LEVEL
 from raretokens.evidence.scores import MLE, AllScores, Scores
-from raretokens.evidence.verdict import DECIDED, Outcome, judge
+from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, judge
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.load import load_declarations
@@ -31,7 +31,6 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import run_sheet
 
-OUTCOMES = (*DECIDED, Outcome.INCONCLUSIVE)
 COLUMNS = ["seeds kept", "verdict of three", "judged again", "the same", "inconclusive instead", "decided differently",
            "means covered"]  # fmt: skip
 
@@ -72,13 +71,13 @@ def _covers(claim: Claim, effects: dict[int, float], kept: tuple[int, ...], fewe
 
 def main() -> None:
     parameters = load()
-    declared = load_declarations(root() / paths.PRINTED)
+    declared = load_declarations(root() / paths.PAPERS)
     scores = AllScores(run_sheet(parameters), paths.REPORTS / "runs")
     verdicts: Counter[tuple[int, Outcome, Outcome]] = Counter()
     covered: Counter[tuple[int, Outcome, bool]] = Counter()
     for name, claim in declared.claims.items():
         of_three = judge(name, claim, scores[claim.task], declared).outcome
-        if of_three not in OUTCOMES:
+        if of_three not in TESTED:
             continue
         for size, verdict, covers in again(name, declared, scores[claim.task]):
             verdicts[size, of_three, verdict] += 1
@@ -94,8 +93,8 @@ def _rows(
     verdicts: Counter[tuple[int, Outcome, Outcome]], covered: Counter[tuple[int, Outcome, bool]]
 ) -> Iterator[list]:
     for size in range(1, FEWEST_SEEDS):
-        for three in OUTCOMES:
-            found = {verdict: verdicts[size, three, verdict] for verdict in OUTCOMES}
+        for three in TESTED:
+            found = {verdict: verdicts[size, three, verdict] for verdict in TESTED}
             nothing = found[Outcome.INCONCLUSIVE] if three in DECIDED else 0
             inside, outside = (covered[size, three, covers] for covers in (True, False))
             share = f"{100 * inside / (inside + outside):.1f} %" if inside + outside else ""

@@ -195,7 +195,7 @@ def test_the_effect_of_a_claim_is_followed_over_the_updates_of_all_its_curves(tm
     assert found["seed"] == pytest.approx(first + second, rel=1e-5)
     assert found[""] == pytest.approx([1, math.exp((2 + 1) / 2)], rel=1e-5)
     assert points[points.group == ""].x.tolist() == ["0", "20"]
-    assert found["turn"] == [1, 1] and found["print"] == pytest.approx([15.51 / 15.51] * 2, abs=0.01)
+    assert found["threshold"] == [1, 1] and found["reported"] == pytest.approx([15.51 / 15.51] * 2, abs=0.01)
 
 
 def test_a_panel_without_what_its_kind_needs_is_refused():

@@ -12,8 +12,8 @@ import pytest
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.evidence import methods
-from raretokens.evidence.decomposition import MeasuredBaseline
 from raretokens.evidence.intervals import Interval
+from raretokens.evidence.logit_bias import Baseline
 from raretokens.evidence.scores import Scores
 from raretokens.papers.task_names import TASKS
 from raretokens.report import method_tables
@@ -128,7 +128,7 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     assert f"The logit-bias baseline reaches x {bound:.3g} or lower. The run is not better." in text
     assert text.splitlines()[2].startswith("In rare-token perplexity, 0 of 2 runs are certainly better")
     for ends, versus in (((0.8, 0.95), "better"), ((0.9, 1.05), "inconclusive"), ((1.1, 1.2), "not better")):
-        baseline = MeasuredBaseline("rare", "mean P(rare)", 1, 0.0, 1.0, 0.6, 1.0, 0.9, Interval(*ends))
+        baseline = Baseline("rare", "mean P(rare)", 1, {}, rare=0.6, total=1.0, advantage=0.9, interval=Interval(*ends))
         measured = replace(changes["frage-1"], measured_baseline=baseline)
         assert (measured.compared_with_bias, measured.improves) == (versus, versus == "better")
 

@@ -98,7 +98,7 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
 
     monkeypatch.chdir(request.config.rootpath / "scales/small")
     declared, scores = (
-        load_declarations(root() / paths.PRINTED),
+        load_declarations(root() / paths.PAPERS),
         AllScores(run_sheet(load()), paths.REPORTS / "runs")["lm"],
     )
     claim = declared.claims["agg-lowers-rare-perplexity"]

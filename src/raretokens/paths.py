@@ -9,7 +9,7 @@ PARAMETERS, LOCK = Path("params.yaml"), Path("dvc.lock")
 DATA, SCRATCH, REPORTS = Path("data"), Path("data/scratch"), Path("reports")
 RAW, OWN = DATA / "raw", DATA / "raw/own"
 JOBS, CORPORA, TOKENS, RUNS = (DATA / name for name in ("jobs", "corpus", "tokens", "runs"))
-PRINTED = DATA / "paper"  # values reported in the papers; relative to the repository root, not to a scale
+PAPERS = DATA / "paper"  # declarations and reported numbers of the papers; relative to the repository root, not to a scale
 MACHINE, TIMING, STATES, DOWNLOADS, TRACKED = (
     SCRATCH / name for name in ("machine.yaml", "timing", "runs", "downloads", "trackers")
 )

@@ -13,7 +13,6 @@ from raretokens.evidence.effects import (
     combined_effect,
     family_rows,
     from_additive,
-    run_of,
     to_additive,
     value_of,
 )
@@ -31,12 +30,7 @@ from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.claim import EffectKind, Expectation, Side
 
 Direction = Literal["lower", "higher", "same"]
-SIGNS = {
-    "left": 1,
-    "right": -1,
-    "control.left": -1,
-    "control.right": 1,
-}  # of the sides in an effect on the additive scale
+SIGNS = {"left": 1, "right": -1, "control.left": -1, "control.right": 1}  # of the sides in an effect on the additive scale
 
 
 @dataclass(frozen=True)
@@ -99,7 +93,7 @@ class Comparison:
     @cached_property
     def runs(self) -> dict[str, str | None]:
         """Side -> its run."""
-        return {name: run_of(side, self.scores) for name, side in self.all_sides.items()}
+        return {name: self.scores.choose(side.runs, data=side.data) for name, side in self.all_sides.items()}
 
     @property
     def thaw_step(self) -> float | None:
@@ -254,7 +248,7 @@ class Comparison:
     @cached_property
     def seed_interval(self) -> Interval | None:
         """The interval over seeds alone, on the additive scale."""
-        return self._interval_of(self.seed_posterior)
+        return self.seed_posterior and self.seed_posterior.interval(self._centre)
 
     @cached_property
     def test_interval(self) -> Interval | None:
@@ -266,17 +260,11 @@ class Comparison:
     @cached_property
     def interval(self) -> Interval | None:
         """The interval of the total variance, on the additive scale."""
-        return self._interval_of(self.posterior)
+        return self.posterior and self.posterior.interval(self._centre)
 
     @property
     def _centre(self) -> float:
         return float(np.mean(self.additive_effects))
-
-    def _interval_of(self, posterior: Posterior | None) -> Interval | None:
-        if posterior is None:
-            return None
-        reach = posterior.reach(LEVEL)
-        return Interval(self._centre - reach, self._centre + reach)
 
     @property
     def effect(self) -> Effect:
@@ -324,8 +312,7 @@ class Comparison:
 
     def direction(self, low: float, high: float) -> Direction | None:
         """Return where the interval lies: below `low`, above `high`, between the two, or None if it contains a bound."""
-        found = self.p_values(low, high)
-        return next((direction for direction, p in found.items() if p < 1 - LEVEL), None)
+        return next((direction for direction, p in self.p_values(low, high).items() if p < 1 - LEVEL), None)
 
     @cached_property
     def _bootstrap(self) -> np.ndarray | None:

@@ -2,14 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from statistics import geometric_mean
-
-import numpy as np
 
 from raretokens.evidence.comparison import Comparison, Effect
-from raretokens.evidence.intervals import FEWEST_SEEDS, Interval, t_interval
-from raretokens.evidence.logit_bias import MAIN, Baseline, Equal, Group, baselines
-from raretokens.evidence.scores import AllScores, Scores
+from raretokens.evidence.intervals import Interval
+from raretokens.evidence.logit_bias import Baseline, baselines
+from raretokens.evidence.scores import AllScores
 from raretokens.papers.claim import EffectKind
 from raretokens.papers.declarations import Declarations
 
@@ -26,34 +23,18 @@ REPORTED = ("agg_table1", "agg_table2", "agg_table3")  # tables of AGG with perp
 
 
 @dataclass(frozen=True)
-class MeasuredBaseline:
-    """The logit-bias baseline of a run: ratios to maximum likelihood, as geometric means over seeds."""
-
-    group: Group  # that the constant acts on
-    equal: Equal
-    parameters: int
-    slope: float  # mean over seeds
-    constant: float  # mean over seeds, in nats
-    rare: float
-    total: float
-    advantage: float  # rare-token perplexity of the run divided by that of the baseline
-    interval: Interval | None  # of the advantage, over seeds; None with fewer than three
-
-
-@dataclass(frozen=True)
 class Decomposition:
     """A run of a method compared with maximum likelihood on the same model, text and seeds."""
 
     run: str
     objective: str
     effects: dict[str, Effect]  # by metric of PARTS
-    baselines: list[MeasuredBaseline]
+    baselines: list[Baseline]
     own_share: float | None = None  # share of the types in the rare group of the objective, if it has one of its own
 
     @property
-    def main_baseline(self) -> MeasuredBaseline | None:
-        """The baseline with one constant on rare types that has the mean P(rare) of the run."""
-        return next((one for one in self.baselines if (one.group, one.equal, one.parameters) == MAIN), None)
+    def main_baseline(self) -> Baseline | None:
+        return next((one for one in self.baselines if one.is_main), None)
 
 
 def decompositions(scores: AllScores) -> list[Decomposition]:
@@ -66,31 +47,9 @@ def decompositions(scores: AllScores) -> list[Decomposition]:
             continue
         shared = part.with_seeds([run, mle], seeds)  # for all metrics, so that the product of the parts is the whole
         effects = {metric: Comparison.of_runs(kind, metric, run, mle, shared).effect for metric, kind in PARTS.items()}
-        measured = [measured_baseline(one, part) for one in baselines(run, part)]
         own = part.value(run, "own_group.share")
-        found.append(Decomposition(run, part.lines[run].objective, effects, measured, own and own.mean))
+        found.append(Decomposition(run, part.lines[run].objective, effects, baselines(run, part), own and own.mean))
     return found
-
-
-def measured_baseline(one: Baseline, scores: Scores) -> MeasuredBaseline:
-    """Return the logit-bias baseline of a run as means over seeds, and the run compared with it."""
-    own = scores.value(one.run, "ppl.rare", one.biases)
-    assert own is not None
-    advantages = np.array([math.log(own.by_seed[seed] / bias.rare) for seed, bias in one.biases.items()])
-    interval, count = None, len(advantages)
-    if count >= FEWEST_SEEDS:
-        interval = t_interval(float(advantages.mean()), float(advantages.std(ddof=1)), count - 1, count)
-    return MeasuredBaseline(
-        group=one.group,
-        equal=one.equal,
-        parameters=one.parameters,
-        slope=float(np.mean([bias.slope for bias in one.biases.values()])),
-        constant=float(np.mean([bias.constant for bias in one.biases.values()])),
-        rare=geometric_mean(one.ratios(scores, "rare").values()),
-        total=geometric_mean(one.ratios(scores, "total").values()),
-        advantage=math.exp(advantages.mean()),
-        interval=interval and Interval(*map(math.exp, interval)),
-    )
 
 
 @dataclass(frozen=True)

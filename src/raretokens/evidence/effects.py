@@ -67,11 +67,6 @@ def reported_effect(claim: Claim, declared: Declarations) -> float | None:
     return None if None in numbers else float(combined_effect(claim.effect, numbers))
 
 
-def run_of(side: Side, scores: Scores) -> str | None:
-    """Return the first of the side's runs that is on the run sheet."""
-    return scores.choose(side.runs, data=side.data)
-
-
 def value_of(side: Side, scores: Scores, thaw: float | None) -> Value | None:
     """Return the side's metric over seeds.
 
@@ -80,7 +75,7 @@ def value_of(side: Side, scores: Scores, thaw: float | None) -> Value | None:
         scores: scores of the task.
         thaw: the step that `at: until` means for a run without that option.
     """
-    run = run_of(side, scores)
+    run = scores.choose(side.runs, data=side.data)
     if run is None:
         return None
     if side.at is not None:

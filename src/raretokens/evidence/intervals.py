@@ -40,12 +40,6 @@ class Interval(NamedTuple):
         return self.low > bound
 
 
-def t_interval(centre: float, deviation: float, freedom: float, seeds: float) -> Interval:
-    """Return Student's t interval of a mean over seeds, from the standard deviation between them."""
-    reach = student(deviation / seeds**0.5, freedom).reach(LEVEL)
-    return Interval(centre - reach, centre + reach)
-
-
 def bootstrap_interval(effect: float, bootstrap: np.ndarray) -> Interval:
     """Return the percentile interval of an effect, from its values on resampled test sets.
 
@@ -175,6 +169,11 @@ class Posterior:
         while self.p(high) > 1 - level:
             high *= 4
         return float(brentq(lambda x: float(self.p(x)) - (1 - level), 0.0, high, xtol=1e-12 * unit, rtol=1e-12))
+
+    def interval(self, centre: float) -> Interval:
+        """Return the 95 % interval of an effect; for the shape (nodes,)."""
+        reach = self.reach(LEVEL)
+        return Interval(centre - reach, centre + reach)
 
 
 def student(deviation: float, freedom: float) -> Posterior:

@@ -9,9 +9,11 @@ A method may have a rare group of its own, as AGG has. Another baseline then add
 without a slope. Its P(rare) is the mean probability of that group.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from statistics import geometric_mean
 from typing import Literal
 
 import numpy as np
@@ -19,6 +21,7 @@ import pandas as pd
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq, minimize_scalar
 
+from raretokens.evidence.intervals import FEWEST_SEEDS, Interval, student
 from raretokens.evidence.scores import Scores
 
 Equal = Literal["mean P(rare)", "total perplexity"]
@@ -27,7 +30,6 @@ AIMS: dict[Group, dict[Equal, str]] = {  # group that the constant acts on -> me
     "rare": {"mean P(rare)": "valid_rare_mass.total", "total perplexity": "valid_ppl.total"},
     "own": {"mean P(rare)": "own_group.valid_mass", "total perplexity": "valid_ppl.total"},
 }
-MAIN: tuple[Group, Equal, int] = ("rare", "mean P(rare)", 1)  # the baseline that findings name: group, equal, parameters
 BIAS_PARAMETERS: dict[Group, tuple[int, ...]] = {"rare": (1, 2), "own": (1,)}
 COLUMNS: dict[Equal, str] = {"mean P(rare)": "valid_mass", "total perplexity": "valid_total"}
 
@@ -47,38 +49,70 @@ class Bias:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The baseline of one run, for the seeds that the run shares with maximum likelihood."""
+    """The baseline of one run, for the seeds that the run shares with maximum likelihood.
 
-    run: str
+    Ratios are geometric means over these seeds.
+    """
+
     group: Group  # that the constant acts on
     equal: Equal
     parameters: int  # 1 or 2
     biases: dict[int | None, Bias]  # seed -> bias
+    rare: float  # perplexity of rare targets divided by that of maximum likelihood
+    total: float  # perplexity of all targets divided by that of maximum likelihood
+    advantage: float  # rare-token perplexity of the run divided by that of the baseline
+    interval: Interval | None  # of the advantage, over seeds; None with fewer than three
 
-    def ratios(self, scores: Scores, kind: Literal["rare", "total"]) -> dict[int | None, float]:
-        """Return seed -> perplexity of the test text, divided by that of maximum likelihood."""
-        return {
-            seed: getattr(self.biases[seed], kind) / scores.number(mle, f"ppl.{kind}")
-            for _, seed, mle in shared_seeds(self.run, scores)
-            if seed in self.biases
-        }
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the baseline that findings name: a constant on rare types that gives them the run's mean P(rare)."""
+        return (self.group, self.equal, self.parameters) == ("rare", "mean P(rare)", 1)
+
+    @property
+    def slope(self) -> float:
+        """The mean slope over seeds, per nat."""
+        return float(np.mean([bias.slope for bias in self.biases.values()]))
+
+    @property
+    def constant(self) -> float:
+        """The mean constant over seeds, in nats."""
+        return float(np.mean([bias.constant for bias in self.biases.values()]))
 
 
 def baselines(run: str, scores: Scores) -> list[Baseline]:
     """Return the baselines of a run of a method, or [] if no seed of it has the scores that they need."""
     found = []
+    shared = list(shared_seeds(run, scores))
     for group, aims in AIMS.items():
-        shared = shared_seeds(run, scores)
-        known = [(name, seed, curves) for name, seed, mle in shared if (curves := _curves(name, mle, group, scores))]
+        known = [(name, seed, mle, curves) for name, seed, mle in shared if (curves := _curves(name, mle, group, scores))]
         for (equal, metric), parameters in product(aims.items(), BIAS_PARAMETERS[group]):
-            biases = {
-                seed: bias
-                for name, seed, curves in known
+            chosen = [
+                (name, seed, mle, bias)
+                for name, seed, mle, curves in known
                 if (aim := scores.number(name, metric)) is not None and (bias := choose(curves, aim, equal, parameters))
-            }
-            if biases:
-                found.append(Baseline(run, group, equal, parameters, biases))
+            ]
+            if chosen:
+                found.append(_baseline(group, equal, parameters, chosen, scores))
     return found
+
+
+def _baseline(
+    group: Group, equal: Equal, parameters: int, chosen: list[tuple[str, int, str, Bias]], scores: Scores
+) -> Baseline:
+    """Return a baseline. `chosen`: run, seed, run of maximum likelihood and bias, for each seed."""
+    logs, interval = np.array([math.log(scores.number(name, "ppl.rare") / bias.rare) for name, _, _, bias in chosen]), None
+    if len(logs) >= FEWEST_SEEDS:
+        interval = student(float(logs.std(ddof=1)) / len(logs) ** 0.5, len(logs) - 1).interval(float(logs.mean()))
+    return Baseline(
+        group=group,
+        equal=equal,
+        parameters=parameters,
+        biases={seed: bias for _, seed, _, bias in chosen},
+        rare=geometric_mean(bias.rare / scores.number(mle, "ppl.rare") for _, _, mle, bias in chosen),
+        total=geometric_mean(bias.total / scores.number(mle, "ppl.total") for _, _, mle, bias in chosen),
+        advantage=math.exp(logs.mean()),
+        interval=interval and Interval(*map(math.exp, interval)),
+    )
 
 
 def _curves(name: str, mle: str, group: Group, scores: Scores) -> "list[Curve]":

@@ -10,8 +10,7 @@ from statistics import geometric_mean
 from typing import Literal
 
 from raretokens.evidence.comparison import Comparison, Effect
-from raretokens.evidence.decomposition import MeasuredBaseline, measured_baseline
-from raretokens.evidence.logit_bias import MAIN, baselines
+from raretokens.evidence.logit_bias import Baseline, baselines
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Outcome, decide, unmet
 from raretokens.papers.declarations import Declarations
@@ -40,7 +39,7 @@ class Change:
     effect: Effect
     outcome: Outcome  # of the expectation that the method improves the metric
     logit_bias: float | None  # ratio of the logit-bias baseline, or an upper bound on it; rare-token perplexity only
-    measured_baseline: MeasuredBaseline | None = None  # without it, logit_bias is a bound
+    measured_baseline: Baseline | None = None  # without it, logit_bias is a bound
 
     @property
     def verdict(self) -> str:
@@ -102,7 +101,10 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
         shown = declared.metric(metric)
         obstacle = unmet([declared.preconditions[need] for need in needs], comparison)
         neutral = 1.0 if kind == "ratio" else 0.0
-        bias, measured = _logit_bias(run, baseline, scores) if metric == EXPLAINED_BY_BIAS else (None, None)
+        bias, measured = None, None
+        if metric == EXPLAINED_BY_BIAS:
+            measured = next((one for one in baselines(run, scores) if one.is_main), None)
+            bias = measured.rare if measured else logit_bias_bound(run, baseline, scores)
         yield Change(
             task=scores.task,
             run=run,
@@ -115,18 +117,6 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
             logit_bias=bias,
             measured_baseline=measured,
         )
-
-
-def _logit_bias(run: str, baseline: str, scores: Scores) -> tuple[float | None, MeasuredBaseline | None]:
-    """Return the rare-token ratio of the logit-bias baseline with the measured baseline, or an upper bound with None.
-
-    The measured baseline has one constant and the mean P(rare) of the run.
-    """
-    for one in baselines(run, scores):
-        if (one.group, one.equal, one.parameters) == MAIN:
-            found = measured_baseline(one, scores)
-            return found.rare, found
-    return logit_bias_bound(run, baseline, scores), None
 
 
 def logit_bias_bound(run: str, baseline: str, scores: Scores) -> float | None:

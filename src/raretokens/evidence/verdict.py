@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import ge, gt, le, lt
 from typing import Generic, TypeVar
 
 from raretokens.evidence.comparison import Comparison, Effect
@@ -33,6 +34,7 @@ class Outcome(StrEnum):
 
 NO_POOL = "no other runs of this model have a seed variance to pool"
 DECIDED = (Outcome.REPRODUCED, Outcome.CONTRADICTED)
+TESTED = (*DECIDED, Outcome.INCONCLUSIVE)
 COVERED = "the interval contains the threshold"
 SMALLER = f"{COVERED}; the interval does not reach the reported effect"
 UNCHANGED = "the effect is exactly no change on every seed and resampled test set"
@@ -85,10 +87,6 @@ class Verdict(Generic[AnyClaim]):
         return own / whole if whole and math.isfinite(own) else None
 
     @property
-    def main_interval(self) -> Interval | None:
-        return self.effect.main_interval
-
-    @property
     def size(self) -> Size | None:
         """The interval compared with the reported effect; None if the effect was not measured."""
         if self.fraction(self.effect.value) is None:
@@ -103,7 +101,7 @@ class Verdict(Generic[AnyClaim]):
     @property
     def fraction_interval(self) -> Interval | None:
         """The interval as fractions of the reported effect, or None without an interval or a reported effect."""
-        ends = [self.fraction(end) for end in self.main_interval or (None,)]
+        ends = [self.fraction(end) for end in self.effect.main_interval or (None,)]
         return None if None in ends else Interval(*sorted(ends))
 
 
@@ -184,15 +182,8 @@ def verdict_on(
         effect=comparison.effect,
         reported=reported,
         runs=tuple(dict.fromkeys(runs)),
-        p=_p(comparison, claim) if outcome in (*DECIDED, Outcome.INCONCLUSIVE) else None,
+        p=min(comparison.p_values(*claim.margins).values()) if outcome in TESTED and comparison.posterior else None,
     )
-
-
-def _p(comparison: Comparison, claim: Expectation) -> float | None:
-    """Return the smallest p of the outcomes that a claim can have, or None without a variance."""
-    if comparison.posterior is None:
-        return None
-    return min(comparison.p_values(*claim.margins).values())
 
 
 def decide(
@@ -236,9 +227,7 @@ def _is_smaller(claim: Expectation, comparison: Comparison, reported: float) -> 
     False for a claim of no change, and if the paper does not report the control.
     """
     interval = comparison.interval
-    if claim.margin is not None or interval is None:
-        return False
-    if claim.lacks_control:
+    if claim.margin is not None or claim.lacks_control or interval is None:
         return False
     far, turn = (float(to_additive(claim.effect, number)) for number in (reported, claim.threshold))
     return interval.is_below(far) if far > turn else interval.is_above(far)
@@ -252,30 +241,20 @@ def unmet(preconditions: Iterable[Precondition], comparison: Comparison) -> str 
 
 def _reasons(precondition: Precondition, comparison: Comparison) -> Iterator[str]:
     """Yield a reason for each run that fails the precondition, or that has scores but lacks the metric."""
-    scores = comparison.scores
-    for run in _runs(precondition, comparison):
+    scores, own = comparison.scores, precondition.of
+    runs = [comparison.runs[side] for side in comparison.sides if own in (side, "both")]
+    for run in filter(None, runs if own else [_choose(precondition.run, scores)]):
         number = _number_of(run, precondition.metric, scores)
-        if number is not None and not all(_is_met(precondition, number, scores)):
-            yield precondition.reason
-        elif number is None and run in scores.lines and scores.scored(run):
+        if number is None and run in scores.lines and scores.scored(run):
             yield f"{run} has no {precondition.metric}"
+        elif number is not None and not _is_met(precondition, number, scores):
+            yield precondition.reason
 
 
-def _runs(precondition: Precondition, comparison: Comparison) -> Iterator[str]:
-    if precondition.run:
-        run = _choose(precondition.run, comparison.scores)
-        yield from [run] if run else []
-        return
-    for name in comparison.sides:
-        if precondition.of in (name, "both") and (run := comparison.runs[name]):
-            yield run
-
-
-def _is_met(precondition: Precondition, number: float, scores: Scores) -> Iterator[bool]:
-    yield precondition.least is None or number >= precondition.least
-    yield precondition.most is None or number <= precondition.most
-    yield (other := _reference(precondition.above, scores)) is None or number > other
-    yield (other := _reference(precondition.below, scores)) is None or number < other
+def _is_met(precondition: Precondition, number: float, scores: Scores) -> bool:
+    above, below = (_reference(bound, scores) for bound in (precondition.above, precondition.below))
+    bounds = ((ge, precondition.least), (le, precondition.most), (gt, above), (lt, below))
+    return all(bound is None or is_on_side(number, bound) for is_on_side, bound in bounds)
 
 
 def _reference(reference: Reference | None, scores: Scores) -> float | None:

@@ -75,7 +75,7 @@ def _clouds(parameters: Parameters, run: Run) -> list[str]:
 
 @cache
 def _figures() -> dict[str, Figure]:
-    return load_figures(root() / paths.PRINTED)
+    return load_figures(root() / paths.PAPERS)
 
 
 def _prepare(parameters: Parameters, name: str) -> PrepareJob:

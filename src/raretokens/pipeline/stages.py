@@ -161,6 +161,6 @@ def report() -> None:
     from raretokens.report import build
     from raretokens.run import Sheet
 
-    printed = load_declarations(context.root() / paths.PRINTED)
-    verdicts = build.write(load_job(Sheet, "report", "all"), printed, paths.REPORTS)
+    declared = load_declarations(context.root() / paths.PAPERS)
+    verdicts = build.write(load_job(Sheet, "report", "all"), declared, paths.REPORTS)
     print(f"report: {paths.REPORTS}/index.md; claims: {verdicts}")

@@ -12,7 +12,7 @@ from raretokens import csv_files
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.reproducibility import cv_star
-from raretokens.evidence.verdict import DECIDED, Outcome, Size, Verdict, conclusions
+from raretokens.evidence.verdict import TESTED, Outcome, Size, Verdict, conclusions
 from raretokens.files import round_digits
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, few_seeds_text, number_text
@@ -31,7 +31,6 @@ PLURALS = {
     Outcome.NOT_TESTABLE: ("is not testable", "are not testable"),
     Outcome.NOT_RUN: ("was not run", "were not run"),
 }
-TESTED = (*DECIDED, Outcome.INCONCLUSIVE)
 OURS = "of our own interpretations, controls and experiments"
 SIDE_DIGITS = 6  # significant digits of the numbers of the two sides
 
@@ -192,7 +191,7 @@ def _main_cells(verdict: Verdict) -> tuple[str, ...]:
     def change(value: float | None) -> str:
         return change_text(kind, value) if kind == "ratio" and value is not None else effect_text(kind, value)
 
-    interval = " to ".join(map(change, verdict.main_interval or ()))
+    interval = " to ".join(map(change, verdict.effect.main_interval or ()))
     outcome = ", ".join(filter(None, [verdict.outcome, few_seeds_text(verdict)]))
     numbers = (change(verdict.reported), change(verdict.effect.value), interval, number_text(verdict.q, 2))
     return claim.statement, f"{claim.paper} {claim.place}", *numbers, outcome, size_text(verdict)

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure as Canvas
 
 from raretokens import csv_files
 from raretokens.evidence.comparison import Effect, Interval
-from raretokens.evidence.decomposition import TASK, Decomposition, Implied, MeasuredBaseline
-from raretokens.evidence.logit_bias import frontier_points, shared_seeds
+from raretokens.evidence.decomposition import TASK, Decomposition, Implied
+from raretokens.evidence.logit_bias import Baseline, frontier_points, shared_seeds
 from raretokens.evidence.scores import AllScores
 from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, interval_text, number_text
 from raretokens.report.figures import save
@@ -116,7 +116,7 @@ def _own_baselines(one: Decomposition) -> Iterator[list[str]]:
     return ([f"`{one.run}`", share, baseline.equal, *_compared(one, baseline)] for baseline in own)
 
 
-def _compared(one: Decomposition, baseline: MeasuredBaseline) -> list[str]:
+def _compared(one: Decomposition, baseline: Baseline) -> list[str]:
     """Return rare-token and total perplexity of a run and of its baseline, and the ratio of the two rare-token perplexities."""
     own = [effect_text("ratio", one.effects[metric].value) for metric in ("ppl.rare", "ppl.total")]
     rare, total = (effect_text("ratio", number) for number in (baseline.rare, baseline.total))

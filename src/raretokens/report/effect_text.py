@@ -51,7 +51,7 @@ def change_text(kind: EffectKind, value: float) -> str:
 
 def finding_text(verdict: Verdict) -> str:
     """Format a measured effect as -68 % (95 % CI -71 % to -65 %; paper: -83 %)."""
-    kind, interval = verdict.claim.effect, verdict.main_interval
+    kind, interval = verdict.claim.effect, verdict.effect.main_interval
     if verdict.effect.value is None:
         return "an unknown amount (not measured)"
     inside = [f"95 % CI {' to '.join(change_text(kind, end) for end in interval)}"] if interval else []

@@ -1,19 +1,19 @@
 """Points of the panels of a figure: a series of runs, a sweep over an option of runs, or the effect of a claim."""
 
-import math
 from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
 import pandas as pd
 
-from raretokens.evidence.effects import combined_effect, from_additive, reported_effect, run_of, to_additive
+from raretokens.evidence.effects import combined_effect, from_additive, reported_effect, to_additive
 from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.claim import Claim, Side
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.figure import Figure, Panel
 
 ON_CURVES = {"ppl.total": "nll.valid"}  # test metrics are measured once, validation metrics during training
-MEAN, SEED, PRINT, TURN = "", "seed", "print", "turn"  # groups of the points
+MEAN, SEED, REPORTED, THRESHOLD = "", "seed", "reported", "threshold"  # groups of the points
 
 
 def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.DataFrame:
@@ -30,7 +30,7 @@ def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.Da
     common = pd.concat(each, axis=1, join="inner")
     means = from_additive(claim.effect, to_additive(claim.effect, common.to_numpy()).mean(axis=1))
     mean = pd.Series(means, index=common.index)
-    lines = {PRINT: reported_effect(claim, declared), TURN: claim.threshold}
+    lines = {REPORTED: reported_effect(claim, declared), THRESHOLD: claim.threshold}
     ends = [mean.index[0], mean.index[-1]]
     parts = [(MEAN, mean), *((SEED, effect) for effect in each if len(each) > 1)]
     parts += [(group, pd.Series(y, index=ends)) for group, y in lines.items() if y is not None]
@@ -41,14 +41,11 @@ def effect_points(claim: Claim, scores: Scores, declared: Declarations) -> pd.Da
 
 def _curves(side: Side, scores: Scores) -> dict[int, pd.Series]:
     """Return seed -> metric by training step, for seeds with a curve."""
-    series, _, group = ON_CURVES.get(side.metric, side.metric).partition(".")
-    found = {}
-    for name in scores.repetitions.get(run_of(side, scores) or "", []):
-        points = scores.points(name)
-        rows = points[(points.series == series) & (points.group == group)]
-        curve = rows.set_index(rows.x.astype(int)).y.astype(float)
-        if not curve.empty:
-            found[scores.lines[name].seed] = curve.map(math.exp) if side.metric in ON_CURVES else curve
+    found, run = {}, scores.choose(side.runs, data=side.data)
+    for name in scores.repetitions.get(run or "", []):
+        x, y = scores.curve(name, ON_CURVES.get(side.metric, side.metric))
+        if len(x):
+            found[scores.lines[name].seed] = pd.Series(np.exp(y) if side.metric in ON_CURVES else y, index=x.astype(int))
     return found
 
 

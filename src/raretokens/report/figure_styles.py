@@ -42,8 +42,8 @@ CURVES: list[tuple[str, Any]] = [
     ("#666666", (0, (5, 1, 1, 1, 1, 1))),
 ]
 EFFECT: dict[str, tuple[str, dict[str, Any]]] = {  # legend -> group of the points, style
-    "threshold": ("turn", {"color": "0.75", "linestyle": "solid", "linewidth": 0.8}),
-    "reported": ("print", {"color": "#D55E00", "linestyle": (0, (4, 2)), "linewidth": 1.1}),
+    "threshold": ("threshold", {"color": "0.75", "linestyle": "solid", "linewidth": 0.8}),
+    "reported": ("reported", {"color": "#D55E00", "linestyle": (0, (4, 2)), "linewidth": 1.1}),
     "one seed": ("seed", {"color": "0.55", "linestyle": "solid", "linewidth": 0.7}),
     "mean over seeds": ("", {"color": "#000000", "linestyle": "solid", "linewidth": 1.4}),
 }

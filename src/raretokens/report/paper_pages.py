@@ -6,10 +6,10 @@ from typing import Any
 
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
-from raretokens.evidence.verdict import DECIDED, Outcome, Verdict, conclusions_of
+from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, Verdict, conclusions_of
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations, Paper
-from raretokens.report.claims import MEANINGS, TESTED, count_text, size_text, sizes_in_words
+from raretokens.report.claims import MEANINGS, count_text, size_text, sizes_in_words
 from raretokens.report.effect_text import (
     effect_text,
     few_seeds_text,
@@ -101,7 +101,7 @@ def _cells(verdict: Verdict) -> list[str]:
     claim, kind = verdict.claim, verdict.claim.effect
     measured, reported = (effect_text(kind, number) for number in (verdict.effect.value, verdict.reported))
     seeds = " ".join(filter(None, [few_seeds_text(verdict) or str(verdict.effect.seeds or ""), _variance(verdict.effect)]))
-    interval, q = interval_text(kind, verdict.main_interval), number_text(verdict.q, 2)
+    interval, q = interval_text(kind, verdict.effect.main_interval), number_text(verdict.q, 2)
     return [claim.statement, _threshold(claim), measured, interval, q, reported, size_text(verdict), seeds, claim.place]
 
 

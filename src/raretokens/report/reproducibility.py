@@ -7,12 +7,11 @@ from statistics import median
 from raretokens import csv_files
 from raretokens.evidence.reproducibility import PLANNED, Planned, correlations, cv_star
 from raretokens.evidence.scores import Scores
-from raretokens.evidence.verdict import Outcome, Verdict
+from raretokens.evidence.verdict import TESTED, Outcome, Verdict
 from raretokens.papers.declarations import Declarations, number
 from raretokens.papers.table import Table
 from raretokens.papers.task_names import TASKS
 from raretokens.report.cells import Cell
-from raretokens.report.claims import TESTED
 from raretokens.report.effect_text import number_text
 from raretokens.report.markdown import render
 

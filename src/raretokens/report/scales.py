@@ -60,7 +60,7 @@ def _different(some: dict[str, Verdict], largest: dict[str, Verdict]) -> Iterato
 
 def _shown(verdict: Verdict) -> str:
     kind = verdict.claim.effect
-    interval = interval_text(kind, verdict.main_interval)
+    interval = interval_text(kind, verdict.effect.main_interval)
     return f"{effect_text(kind, verdict.effect.value)}{f' [{interval}]' if interval else ''}"
 
 

@@ -17,7 +17,7 @@ from sphinx.transforms import SphinxTransform
 from raretokens.files import write_text
 from raretokens.objectives.listing import objectives
 from raretokens.papers.load import load_declarations
-from raretokens.paths import PRINTED
+from raretokens.paths import PAPERS
 from raretokens.report.markdown import escaped, table
 from raretokens.site.pages import Pages, write_changed
 from raretokens.site.scale import Scale
@@ -72,7 +72,7 @@ def write_pages(app: Sphinx) -> None:
 
 def write_references(app: Sphinx) -> None:
     """Write the tables of docs/_generated, which the reference pages include."""
-    for name, text in {"objectives": objectives_text(), "metrics": metrics_text(ROOT / PRINTED)}.items():
+    for name, text in {"objectives": objectives_text(), "metrics": metrics_text(ROOT / PAPERS)}.items():
         write_changed(Path(app.srcdir) / f"_generated/{name}.md", text)
 
 

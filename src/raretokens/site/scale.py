@@ -47,7 +47,7 @@ class Scale:
     def read(cls, folder: Path, root: Path) -> "Scale":
         """Read the scale of a folder. `root`: the folder of the code."""
         sheet = _as_scored(run_sheet(load(folder / paths.PARAMETERS)), folder / paths.SCORES)
-        declared = load_declarations(root / paths.PRINTED)
+        declared = load_declarations(root / paths.PAPERS)
         return cls(folder, sheet, declared, AllScores(sheet, folder / paths.SCORES))
 
     @property

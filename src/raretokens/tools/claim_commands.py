@@ -100,7 +100,7 @@ def _show(verdicts: list[Verdict[OwnClaim]]) -> None:
         table.add_row(
             one.name,
             effect_text(kind, one.effect.value),
-            interval_text(kind, one.main_interval),
+            interval_text(kind, one.effect.main_interval),
             number_text(one.q, 2),
             effect_text(kind, one.reported),
             size_text(one) if one.fraction_interval else "",

@@ -208,4 +208,4 @@ def show_diff(arguments: argparse.Namespace) -> None:
 
 
 def _declared() -> Declarations:
-    return load_declarations(root() / paths.PRINTED)
+    return load_declarations(root() / paths.PAPERS)
