@@ -1,7 +1,6 @@
 """What methods improve and degrade, on scores made by hand."""
 
 import io
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -9,32 +8,42 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tiny.run_sheet import DECLARED, line
+from tiny.run_sheet import DECLARED, line, scored
 
 from raretokens.evidence import methods
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.logit_bias import Baseline
-from raretokens.evidence.scores import Scores
 from raretokens.papers.task_names import TASKS
 from raretokens.report import method_tables
+from raretokens.run import SheetLine
 
 PPL = {"mle": [50.0, 51.0, 49.0], "agg": [55.0, 56.5, 53.5]}  # over three seeds
 I_W = {"mle": [0.5, 0.51, 0.49], "agg": [0.8, 0.5, 0.3]}
 
 
-def world(folder: Path) -> dict[str, Scores]:
-    folder.mkdir()
-    names = {f"{run}-{seed}": line(run, seed=seed) for run in PPL for seed in (1, 2, 3)}
-    names |= {"other-size": line("agg", model="big"), "coupled": line("coupled_adam")}
-    for name, its in names.items():
-        run = its.objective if its.objective in PPL else "mle"
-        metrics = {"ppl": {"total": PPL[run][its.seed - 1]}, "isotropy": {"total": I_W[run][its.seed - 1]}}
-        (folder / f"{name}.json").write_text(json.dumps({"seed": its.seed, "metrics": metrics}))
-    return {"lm": Scores("lm", names, folder)}
+def changes_of(folder: Path, metrics: dict[str, dict], names: dict[str, SheetLine]) -> list[methods.Change]:
+    """The changes of runs with these metrics."""
+    files = {name: {"seed": names[name].seed, "metrics": its} for name, its in metrics.items()}
+    return methods.changes(DECLARED, {"lm": scored(folder, files, names)})
 
 
-def test_a_change_is_marked_where_the_seeds_agree_on_its_side(tmp_path):
-    changes = {(change.run, change.metric): change for change in methods.changes(DECLARED, world(tmp_path / "lm"))}
+def of_three_seeds(*objectives: str) -> dict[str, SheetLine]:
+    return {f"{name}-{seed}": line(name, seed=seed) for name in objectives for seed in (1, 2, 3)}
+
+
+@pytest.fixture
+def found(tmp_path) -> list[methods.Change]:
+    names = of_three_seeds(*PPL) | {"other-size": line("agg", model="big"), "coupled": line("coupled_adam")}
+    like = {name: one.objective if one.objective in PPL else "mle" for name, one in names.items()}
+    metrics = {
+        name: {"ppl": {"total": PPL[like[name]][one.seed - 1]}, "isotropy": {"total": I_W[like[name]][one.seed - 1]}}
+        for name, one in names.items()
+    }
+    return changes_of(tmp_path, metrics, names)
+
+
+def test_a_change_is_marked_where_the_seeds_agree_on_its_side(found):
+    changes = {(change.run, change.metric): change for change in found}
     assert {run for run, _ in changes} == {"agg-1", "coupled"}  # no maximum likelihood of the other size
     dearer, wide, same = (
         changes[key] for key in (("agg-1", "ppl.total"), ("agg-1", "isotropy.total"), ("coupled", "ppl.total"))
@@ -45,23 +54,23 @@ def test_a_change_is_marked_where_the_seeds_agree_on_its_side(tmp_path):
     assert (wide.verdict, same.verdict) == ("inconclusive", "inconclusive")
 
 
-def test_the_page_lists_what_is_certain_of_each_run(tmp_path):
-    changes = methods.changes(DECLARED, world(tmp_path / "lm"))
-    text = method_tables.to_markdown(changes, DECLARED)
+def test_the_page_lists_what_is_certain_of_each_run(found):
+    text = method_tables.to_markdown(found, DECLARED)
     assert "* `agg-1` (language models, 3 seeds)\n    * Improves: nothing certain.\n    * Degrades: perplexity x 1.1.\n" in text
     assert DECLARED.methods["agg"].choose in text and "charts/methods-lm.svg" in text
-    table = pd.read_csv(io.StringIO(method_tables.to_csv(changes)))
+    table = pd.read_csv(io.StringIO(method_tables.to_csv(found)))
     assert list(table.verdict) == ["worse", "inconclusive", "inconclusive", "inconclusive"] and "share" not in table
 
 
 def test_a_number_that_is_noise_without_the_method_is_neither_better_nor_worse(tmp_path):
     """Word similarity of a baseline that has learnt none."""
     spearman = {"mle": {"men": 30.0, "ws353": 4.0}, "agg": {"men": 20.0, "ws353": -6.0}}
-    names = {f"{name}-{seed}": line(name, seed=seed) for name in spearman for seed in (1, 2, 3)}
-    for name, its in names.items():
-        metrics = {"spearman": {key: value + its.seed / 10 for key, value in spearman[its.objective].items()}}
-        (tmp_path / f"{name}.json").write_text(json.dumps({"seed": its.seed, "metrics": metrics}))
-    changes = methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})
+    names = of_three_seeds(*spearman)
+    metrics = {
+        name: {"spearman": {key: value + its.seed / 10 for key, value in spearman[its.objective].items()}}
+        for name, its in names.items()
+    }
+    changes = changes_of(tmp_path, metrics, names)
     assert {change.metric: change.verdict for change in changes} == {
         "spearman.men": "worse",
         "spearman.ws353": "not testable",
@@ -74,12 +83,12 @@ def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_
     ppl = {"mle-1": 50.0, "mle-2": 51.0, "mle-3": 49.0, "cosreg-1": 51.0, "cosreg-2": 51.0, "cosreg-3": 49.0}
     ppl |= {"agps-1": 49.0, "agps-2": 51.0, "agps-3": 50.0, "agg": 51.0, "frage": 45.0}
     names = {run: line(run.split("-")[0], seed=int(run[-1]) if run[-1].isdigit() else 1) for run in ppl}
+    (tmp_path / "lm").mkdir()
     for name, value in ppl.items():
-        score = {"seed": names[name].seed, "metrics": {"ppl": {"total": value}}}
-        (tmp_path / f"{name}.json").write_text(json.dumps(score))
         drawn = pd.DataFrame({"ppl.total": value * np.exp(np.random.default_rng(0).normal(0, 0.1, 400))})
-        drawn.to_csv(tmp_path / f"{name}.bootstrap.csv", index=False)
-    changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
+        drawn.to_csv(tmp_path / f"lm/{name}.bootstrap.csv", index=False)
+    metrics = {name: {"ppl": {"total": value}} for name, value in ppl.items()}
+    changes = {change.run: change for change in changes_of(tmp_path, metrics, names)}
     assert [
         (changes[run].verdict, changes[run].degrades, changes[run].improves) for run in ("agg", "frage")
     ] == [
@@ -90,11 +99,9 @@ def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_
 
 def test_a_change_of_less_than_a_hundredth_is_marked_and_not_bought(tmp_path):
     ppl = {"mle": 50.0, "agg": 50.4, "frage": 50.6}
-    names = {f"{name}-{seed}": line(name, seed=seed) for name in ppl for seed in (1, 2, 3)}
-    for name, its in names.items():
-        value = ppl[its.objective] * (1 + its.seed / 100)
-        (tmp_path / f"{name}.json").write_text(json.dumps({"seed": its.seed, "metrics": {"ppl": {"total": value}}}))
-    changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})}
+    names = of_three_seeds(*ppl)
+    metrics = {name: {"ppl": {"total": ppl[its.objective] * (1 + its.seed / 100)}} for name, its in names.items()}
+    changes = {change.run: change for change in changes_of(tmp_path, metrics, names)}
     assert [(changes[run].verdict, changes[run].degrades) for run in ("agg-1", "frage-1")] == [
         ("worse", False),
         ("worse", True),
@@ -114,12 +121,9 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     exact = metrics["agg"]["ppl"]["rare"] / metrics["mle"]["ppl"]["rare"]
     metrics["agg"]["ppl"]["rare"] *= 1.2  # worse than the constant
     metrics["frage"]["ppl"]["rare"] *= 0.5  # far better
-    for name, its in metrics.items():
-        for seed in (1, 2, 3):
-            (tmp_path / f"{name}-{seed}.json").write_text(json.dumps({"seed": seed, "metrics": its}))
-    names = {f"{name}-{seed}": line(name, seed=seed) for name in metrics for seed in (1, 2, 3)}
-    changes = {change.run: change for change in methods.changes(DECLARED, {"lm": Scores("lm", names, tmp_path)})
-               if change.metric == "ppl.rare"}  # fmt: skip
+    names = of_three_seeds(*metrics)
+    found = changes_of(tmp_path, {name: metrics[its.objective] for name, its in names.items()}, names)
+    changes = {change.run: change for change in found if change.metric == "ppl.rare"}
     bound = changes["agg-1"].logit_bias
     assert exact <= bound < 1.1 * exact
     versus = [changes[run].compared_with_bias for run in ("agg-1", "frage-1")]

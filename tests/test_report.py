@@ -1,28 +1,18 @@
 """A whole table, as CSV and as Markdown, from scores made by hand; neighbours, index and included tables."""
 
-import json
 from pathlib import Path
 
 import pytest
-from tiny.run_sheet import DECLARED, cells_of, line
+from tiny.run_sheet import DECLARED, cells_of, line, scored
 
 from raretokens.errors import UserError
-from raretokens.evidence.scores import Scores
 from raretokens.papers.table import Table
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, markdown
 from raretokens.report.tables import ADDED, LEGEND, to_csv, to_markdown
-from raretokens.run import SheetLine
 
 ROOT = Path(__file__).parents[1]
-
-
-def scores(folder: Path, files: dict[str, dict], sheet: dict[str, SheetLine], task: str = "lm") -> Scores:
-    (folder / task).mkdir()
-    for name, score in files.items():
-        (folder / task / f"{name}.json").write_text(json.dumps(score))
-    return Scores(task, sheet, folder / task)
 
 
 def isotropy(total: float, seed: int = 1) -> dict:
@@ -67,7 +57,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "mine": line("mine"),
         "later-2": line("mine"),
     }
-    cells = cells_of(table, scores(tmp_path, files, sheet), DECLARED.replaced(folder=tmp_path))
+    cells = cells_of(table, scored(tmp_path, files, sheet), DECLARED.replaced(folder=tmp_path))
     assert to_csv(cells) == (
         "row,column,metric,reported,measured,spread,delta,runs,status,reason,note,direction,remark,reported_cell\n"
         "MLE,I(W),isotropy.total,0.377,0.420,0.020,+0.043,mle mle-2,match,,,,,MLE > I(W) > Total\n"
@@ -97,7 +87,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
 
 def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number(tmp_path):
     human = {"metrics": {"uniq": {"freq": 10844, "rare": 299, "total": 18290}}}
-    cells = cells_of("agg-3", scores(tmp_path, {"human": human}, {}))
+    cells = cells_of("agg-3", scored(tmp_path, {"human": human}, {}))
     status = {cell.column: (cell.status, cell.reason) for cell in cells if cell.row == "Human" and cell.reported}
     assert status == {
         "Uniq Freq": ("match", ""),
@@ -112,7 +102,7 @@ def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number
 
 def test_a_run_whose_name_has_no_size_stands_in_one_column(tmp_path):
     mine = {"metrics": {"bleu": {"tokenised": 3.0}}}
-    world = scores(tmp_path, {"mine": mine}, {"mine": line("m", model="big", tokens="nmt")}, "nmt")
+    world = scored(tmp_path, {"mine": mine}, {"mine": line("m", model="big", tokens="nmt")}, "nmt")
     cells = cells_of("agg-6", world)
     assert [(cell.row, cell.column) for cell in cells if cell.measured] == [("mine", "Big")]
 
@@ -120,7 +110,7 @@ def test_a_run_whose_name_has_no_size_stands_in_one_column(tmp_path):
 def test_neighbours_show_what_is_shared_with_print_and_which_are_rare(tmp_path):
     listed = [["\u2581website", 0.9, "med"], ["a|b", 0.8, "rare"], ["\u2581blog", 0.7, "rare"], ["\u2581", 0.6, "freq"]]
     score = {"neighbours": [["homepage", listed], ["Werewolf", []], ["light", [["\u2581lamp", 0.5, "rare"]]]]}
-    world = scores(tmp_path, {"agg": score}, {"agg": line("agg")})
+    world = scored(tmp_path, {"agg": score}, {"agg": line("agg")})
     table = DECLARED.tables["agg-12"]
     cells = cells_of(table, world)
     text = to_markdown(table, cells)
@@ -156,6 +146,9 @@ def test_rows_and_columns_of_a_csv_are_included_as_a_table(tmp_path):
     text = markdown.refresh(part + "stale\n<!-- end -->\n", tmp_path)
     assert text == part + "| name | time to mle |\n| --- | --- |\n| agg | 1.01 |\n| a, b | 1.2 |\n<!-- end -->\n"
     assert markdown.refresh(text, tmp_path) == text
+    (tmp_path / "t.md").write_text("fresh\n")
+    assert markdown.refresh("<!-- include t.md -->\nstale\n<!-- end -->\nb\n", tmp_path).split("\n")[1:] == [
+        "fresh", "<!-- end -->", "b", ""]  # fmt: skip
     whole = markdown.refresh("<!-- include t.csv -->\n<!-- end -->\n", tmp_path)
     assert whole.count("|") == 5 * 4
     for part, reason in (

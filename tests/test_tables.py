@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny.run_sheet import DECLARED, cells_of, line
+from tiny.run_sheet import DECLARED, cells_of, line, scored
 
 from raretokens.errors import UserError
 from raretokens.evidence.scores import Scores
@@ -16,35 +16,26 @@ from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, markdown
 from raretokens.report.cells import Cell, significant
 from raretokens.report.tables import to_markdown
-from raretokens.run import SheetLine
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
 
 
-def scores(folder: Path, task: str, runs: dict[str, dict], sheet: dict[str, SheetLine]) -> Scores:
-    (folder / task).mkdir(parents=True, exist_ok=True)
-    for name, (seed, metrics, *facts) in runs.items():
-        found = {"seed": seed, "metrics": metrics, "parameters": facts}
-        (folder / task / f"{name}.json").write_text(json.dumps(found))
-    return Scores(task, sheet, folder / task)
-
-
 @pytest.fixture
 def world(tmp_path) -> Scores:
-    def ppl(rare: float, total: float, iw: float) -> dict:
-        return {"ppl": {"rare": rare, "total": total}, "isotropy": {"total": iw}}
+    def ppl(seed: int, rare: float, total: float, iw: float) -> dict:
+        return {"seed": seed, "metrics": {"ppl": {"rare": rare, "total": total}, "isotropy": {"total": iw}}}
 
     runs = {
-        "mle": (1, ppl(800.0, 20.0, 0.30)),
-        "mle-2": (2, ppl(820.0, 22.0, 0.34)),
-        "freeze": (1, ppl(3000.0, 20.77, 0.70)),
-        "freeze-2": (2, ppl(3000.0, 20.77, 0.70)),
-        "mine": (1, ppl(10.0, 5.0, 0.99)),
+        "mle": ppl(1, 800.0, 20.0, 0.30),
+        "mle-2": ppl(2, 820.0, 22.0, 0.34),
+        "freeze": ppl(1, 3000.0, 20.77, 0.70),
+        "freeze-2": ppl(2, 3000.0, 20.77, 0.70),
+        "mine": ppl(1, 10.0, 5.0, 0.99),
     }
     sheet = {"mle": line("mle"), "mle-2": line("mle", seed=2), "freeze": line("freeze"), "mine": line("mine")}
     sheet["freeze-2"] = line("freeze", seed=2)
-    return scores(tmp_path, "lm", runs, sheet)
+    return scored(tmp_path, runs, sheet)
 
 
 def by_place(cells: list[Cell]) -> dict[tuple[str, str], Cell]:
@@ -84,14 +75,14 @@ def test_a_cell_is_the_mean_over_seeds_beside_the_printed_number(world):
 def test_rows_average_the_seeds_of_most_rows_and_differ_from_the_baseline_over_shared_ones(tmp_path):
     bleu = {"mle": (20, 24, 25), "cosreg": (21, 23, 24), "agg": (22, 25, 26), "adversarial": (21,)}
     runs = {
-        f"base-{name}{f'-{seed}' if seed > 1 else ''}": (seed, {"bleu": {"tokenised": value}})
+        f"base-{name}{f'-{seed}' if seed > 1 else ''}": {"seed": seed, "metrics": {"bleu": {"tokenised": value}}}
         for name, values in bleu.items()
         for seed, value in enumerate(values, 1)
     }
-    sheet = {name: line(name.split("-")[1], seed=seed, tokens="nmt") for name, (seed, _) in runs.items()}
+    sheet = {name: line(name.split("-")[1], seed=one["seed"], tokens="nmt") for name, one in runs.items()}
     cells = {
         row: cell
-        for (row, column), cell in by_place(cells_of("agg-6", scores(tmp_path, "nmt", runs, sheet))).items()
+        for (row, column), cell in by_place(cells_of("agg-6", scored(tmp_path, runs, sheet, "nmt"))).items()
         if column == "Base"
     }
     baseline, cosreg, adversarial = (
@@ -105,12 +96,12 @@ def test_rows_average_the_seeds_of_most_rows_and_differ_from_the_baseline_over_s
 
 def test_a_size_that_trains_for_another_time_says_so(tmp_path):
     runs = {
-        f"{size}-{name}": (1, {"bleu": {"tokenised": 20}}, ["steps", updates])
+        f"{size}-{name}": {"seed": 1, "metrics": {"bleu": {"tokenised": 20}}, "parameters": [["steps", updates]]}
         for size, updates in (("base", 2000), ("big", 1000))
         for name in ("mle", "agg")
     }
     sheet = {name: line(name.split("-")[1], tokens="nmt") for name in runs}
-    cells = by_place(cells_of("agg-6", scores(tmp_path, "nmt", runs, sheet)))
+    cells = by_place(cells_of("agg-6", scored(tmp_path, runs, sheet, "nmt")))
     assert cells["AGG", "Big"].remark == "Big has 1,000 training steps, Base 2,000"
     assert not cells["AGG", "Base"].remark
 
@@ -133,9 +124,8 @@ def test_other_runs_follow_and_rows_without_a_run_say_why(world):
 
 
 def test_quoted_rows_keep_their_mark_and_take_our_number(tmp_path):
-    world = scores(
-        tmp_path, "nmt", {"base-mle": (1, {"bleu": {"tokenised": 20.0}})}, {"base-mle": line("mle", tokens="nmt")}
-    )
+    mle = {"seed": 1, "metrics": {"bleu": {"tokenised": 20.0}}}
+    world = scored(tmp_path, {"base-mle": mle}, {"base-mle": line("mle", tokens="nmt")}, "nmt")
     cells = by_place(cells_of("agg-6", world))
     transformer, spectrum = "Transformer (Vaswani et al., 2017)", "SC (Wang et al., 2020)"
     assert cells[transformer, "Base"].status == "differs"
@@ -184,12 +174,6 @@ def test_the_report_of_an_empty_world_says_not_run(tmp_path):
     assert "of which 0 could be tested" in text and " were not run." in text
     assert "not measured" in (tmp_path / "findings.md").read_text() and (tmp_path / "papers/agg-forest.svg").is_file()
     assert json.loads((tmp_path / "headline.json").read_text()) == {}
-
-
-def test_the_readme_takes_its_tables_from_the_reports(tmp_path):
-    (tmp_path / "t.md").write_text("fresh\n")
-    text = "a\n<!-- include t.md -->\nstale\n<!-- end -->\nb\n"
-    assert markdown.refresh(text, tmp_path) == "a\n<!-- include t.md -->\nfresh\n<!-- end -->\nb\n"
 
 
 def test_the_readme_shows_the_committed_tables():

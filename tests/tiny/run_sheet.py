@@ -85,6 +85,13 @@ def write(folder: Path, task: str, name: str, content: dict) -> None:
     (folder / task / f"{name}.json").write_text(json.dumps(content))
 
 
+def scored(folder: Path, files: dict[str, dict], sheet: dict[str, SheetLine], task: str = "lm") -> Scores:
+    """Scores of a task from the content of its score files."""
+    for name, content in files.items():
+        write(folder, task, name, content)
+    return Scores(task, sheet, folder / task)
+
+
 def draws(folder: Path, name: str, worse: float = 1.0) -> None:
     """BLEU of a run on drawn test sets: on a share of them it is worse by 1, on the others better."""
     values = [-1.0 if draw < worse * 400 else 1.0 for draw in range(400)] if worse < 1 else [0.0] * 400

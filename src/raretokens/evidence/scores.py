@@ -32,15 +32,9 @@ class Value:
 
     def for_seeds(self, seeds: Collection[int | None]) -> "Value | None":
         """Return the values of these seeds, or None if there are none."""
-        return self._kept([index for index, seed in enumerate(self.seeds) if seed in seeds])
-
-    def largest(self) -> "Value":
-        """Return the largest value alone."""
-        return self._kept([self.values.index(max(self.values))]) or self
-
-    def _kept(self, indices: list[int]) -> "Value | None":
-        parts = (tuple(part[index] for index in indices) for part in (self.runs, self.values, self.seeds))
-        return Value(*parts) if indices else None
+        kept = [index for index, seed in enumerate(self.seeds) if seed in seeds]
+        parts = (tuple(part[index] for index in kept) for part in (self.runs, self.values, self.seeds))
+        return Value(*parts) if kept else None
 
     @property
     def by_seed(self) -> dict[int | None, float]:
@@ -68,9 +62,7 @@ class Scores:
     outdated: list[str] = field(default_factory=list)  # runs whose score file was made with other parameters
     resamples: dict[str, pd.DataFrame] = field(default_factory=dict)
     series: dict[str, pd.DataFrame] = field(default_factory=dict)  # points of runs, each file read once
-    curves: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = field(
-        default_factory=dict
-    )  # run and metric -> x and y
+    curves: dict[tuple[str, str], tuple[np.ndarray, ...]] = field(default_factory=dict)  # run and metric -> x and y
     ignored: frozenset[str] = frozenset()  # repetitions that are left out
 
     @cached_property
@@ -195,7 +187,9 @@ class Scores:
         """
         value = self.over_seeds(run, lambda name: self.number(name, metric))
         value = value.for_seeds(seeds) if value and seeds is not None else value
-        return value.largest() if value and metric == "paired.p" else value
+        if value and metric == "paired.p":
+            return value.for_seeds([max(value.seeds, key=value.by_seed.__getitem__)])
+        return value
 
     def over_seeds(self, run: str, measure: Callable[[str], Any]) -> Value | None:
         """Apply a function to a run and its repetitions and collect the numbers, or return None if there are none."""
@@ -231,15 +225,11 @@ class Scores:
     def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
         """Return the metric on resampled test sets, which are the same for all runs, or None if there are no resamples."""
         if name not in self.resamples:
-            path = self.folder / f"{name}.bootstrap.csv"
-            exists = (
-                path.is_file() and path.read_bytes().strip() and self.read(name)
-            )  # may have no column without a model
-            parts = [pd.read_csv(path) if exists else pd.DataFrame()]
-            parts += [
-                pd.read_csv(self.folder / f"{part}.bootstrap.csv") for part in (self.read(name) or {}).get("parts", [])
-            ]
-            self.resamples[name] = pd.concat(parts, axis=1)
+            score = self.read(name)
+            parts = (name, *score.get("parts", [])) if score else ()
+            paths = [self.folder / f"{part}.bootstrap.csv" for part in parts]
+            found = [path for path in paths if path.is_file() and path.read_bytes().strip()]  # no column without a model
+            self.resamples[name] = pd.concat([pd.DataFrame(), *map(pd.read_csv, found)], axis=1)
         return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
 
     def test_freedom(self, metric: str) -> float:

@@ -30,11 +30,7 @@ class Tolerance(Section):
 
     def allows(self, before: float, after: float) -> bool:
         """Whether the difference of two numbers is within the tolerance."""
-        return abs(after - before) <= self.around(before) + 1e-12
-
-    def around(self, number: float) -> float:
-        """Return the largest allowed distance from a number."""
-        return max(self.abs or 0.0, (self.rel or 0.0) * abs(number))
+        return abs(after - before) <= max(self.abs or 0.0, (self.rel or 0.0) * abs(before)) + 1e-12
 
 
 EXACT = Tolerance(abs=0.0)  # for values that do not depend on training
@@ -192,17 +188,13 @@ class ReportedTable:
     def mean(self, row: str, column: str, group: str) -> float | None:
         """Return the reported number. For the group `*`, return the mean over all groups of that row and column."""
         if group != "*":
-            return self._cell(row, column, group).value
-        numbers = [
-            cell.value for key, cell in self.cells.items() if key[:2] == (row, column) and cell.value is not None
-        ]
+            cell = self.get(row, column, group)
+            if cell is None:
+                raise UserError(f"{self.path}: no row {row!r}; it has {', '.join(self.rows)}")
+            return cell.value
+        values = (cell.value for key, cell in self.cells.items() if key[:2] == (row, column))
+        numbers = [value for value in values if value is not None]
         return sum(numbers) / len(numbers) if numbers else None
-
-    def _cell(self, row: str, column: str, group: str) -> Reported:
-        cell = self.get(row, column, group)
-        if cell is None:
-            raise UserError(f"{self.path}: no row {row!r}; it has {', '.join(self.rows)}")
-        return cell
 
 
 class Declarations(Section):

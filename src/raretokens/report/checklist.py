@@ -10,7 +10,6 @@ from raretokens import csv_files
 from raretokens.evidence.scores import MLE, Scores
 from raretokens.evidence.verdict import Verdict
 from raretokens.papers.declarations import Declarations, Search
-from raretokens.report.cells import Cell
 from raretokens.report.effect_text import number_text
 from raretokens.report.markdown import render
 from raretokens.run import SheetLine
@@ -91,11 +90,9 @@ def _numbers(paper: str, facts: Facts) -> Counter[Key]:
     counts: Counter[Key] = Counter()
     for name, one in facts.declared.tables.items():
         if one.paper == paper and not one.facts and not one.neighbours:
-            lines = csv_files.read_csv(facts.reports / f"tables/{name}.csv").to_dict("records")
-            for cell in (Cell(**line) for line in lines):
-                if cell.reported and cell.measured and cell.runs:
-                    task, _, run = cell.runs.split()[0].rpartition("/")
-                    counts[task or one.task, run] += 1
+            cells = csv_files.read_csv(facts.reports / f"tables/{name}.csv")
+            used = cells.runs[(cells.reported != "") & (cells.measured != "") & (cells.runs != "")]
+            counts.update((one.task, runs.split()[0]) for runs in used)
     return counts
 
 

@@ -12,7 +12,7 @@ from raretokens.evidence.comparison import Effect, Interval
 from raretokens.evidence.decomposition import TASK, Decomposition, Implied
 from raretokens.evidence.logit_bias import Baseline, frontier_points, shared_seeds
 from raretokens.evidence.scores import AllScores
-from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, interval_text, number_text
+from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, number_text, with_interval
 from raretokens.report.figures import save
 from raretokens.report.forest import PLOT_STYLE
 from raretokens.report.markdown import render
@@ -80,11 +80,7 @@ def _and(names: list[str]) -> str:
 
 
 def _effect(effect: Effect) -> str:
-    return _with_interval(effect_text(effect.kind, effect.value), interval_text(effect.kind, effect.main_interval))
-
-
-def _with_interval(text: str, interval: str) -> str:
-    return f"{text} ({interval})" if interval else text
+    return with_interval(effect.kind, effect.value, effect.main_interval)
 
 
 def in_words(one: Decomposition) -> str:
@@ -120,8 +116,7 @@ def _compared(one: Decomposition, baseline: Baseline) -> list[str]:
     """Return rare-token and total perplexity of a run and of its baseline, and the ratio of the two rare-token perplexities."""
     own = [effect_text("ratio", one.effects[metric].value) for metric in ("ppl.rare", "ppl.total")]
     rare, total = (effect_text("ratio", number) for number in (baseline.rare, baseline.total))
-    advantage = _with_interval(effect_text("ratio", baseline.advantage), interval_text("ratio", baseline.interval))
-    return [own[0], rare, own[1], total, advantage]
+    return [own[0], rare, own[1], total, with_interval("ratio", baseline.advantage, baseline.interval)]
 
 
 def _implied(one: Implied) -> list[str]:

@@ -41,6 +41,11 @@ def interval_text(kind: EffectKind, interval: Interval | None) -> str:
     return f"{effect_text(kind, interval.low)} to {effect_text(kind, interval.high)}" if interval else ""
 
 
+def with_interval(kind: EffectKind, value: float | None, interval: Interval | None, form: str = "{} ({})") -> str:
+    """Format an effect, followed by its interval if there is one. `form`: both, such as {} [{}]."""
+    return form.format(effect_text(kind, value), interval_text(kind, interval)) if interval else effect_text(kind, value)
+
+
 def change_text(kind: EffectKind, value: float) -> str:
     """Format a ratio as a change in percent with two digits (-68 %), and a difference with three digits."""
     if kind != "ratio":

@@ -29,17 +29,15 @@ STYLES = {
     Outcome.INCONCLUSIVE: ("#6E6E6E", "D"),
     Outcome.NOT_TESTABLE: ("#B0B0B0", "v"),
 }
-QUESTIONS: dict[str, tuple[str, ...]] = {  # heading -> prefixes of metrics; the first heading that fits counts
+QUESTIONS: dict[str, tuple[str, ...]] = {  # heading -> prefixes of metrics; the longest prefix that fits counts
     "Rare tokens": ("ppl.rare", "uniq.rare", "rare_mass", "ppl_pointer.rare", "ppl_dynamic.rare"),
+    "All tokens": ("ppl", "uniq", "continuation", "valid_nll"),
+    "Isotropy of the embedding matrix": ("",),
     "Word similarity": ("spearman", "all_but_top.spearman"),
     "Translation": ("bleu", "chrf", "paired", "alignsim"),
-    "All tokens": ("ppl", "uniq", "continuation", "valid_nll"),
     "Classification": ("accuracy",),
     "Neighbours and frequency": ("neighbours", "named_ranks", "frequency", "similarity"),
-    "Isotropy of the embedding matrix": ("",),
 }
-ORDER = ["Rare tokens", "All tokens", "Isotropy of the embedding matrix", "Word similarity", "Translation",
-         "Classification", "Neighbours and frequency"]  # fmt: skip
 GREEN = "#009E73"
 BIAS = "logit-bias baseline"
 LABEL = 58  # characters per line of a label
@@ -58,12 +56,13 @@ class Row(NamedTuple):
 
 def question(metric: str) -> str:
     """Return the heading of a metric."""
-    return next(title for title, starts in QUESTIONS.items() if metric.startswith(starts))
+    headings = {start: title for title, starts in QUESTIONS.items() for start in starts}
+    return headings[max(filter(metric.startswith, headings), key=len)]
 
 
 def fraction_rows(verdicts: Iterable[Verdict]) -> dict[str, list[Row]]:
     """Return question -> rows of the claims that were measured and have a reported effect."""
-    found: dict[str, list[Row]] = {title: [] for title in ORDER}
+    found: dict[str, list[Row]] = {title: [] for title in QUESTIONS}
     for verdict in verdicts:
         claim, value = verdict.claim, verdict.fraction(verdict.effect.value)
         if value is not None and verdict.outcome != Outcome.NOT_RUN:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raretokens.evidence.scores import Scores
-from raretokens.papers.declarations import NOTHING, Reported, ReportedTable
+from raretokens.papers.declarations import NOTHING, Reported
 from raretokens.papers.table import RunRow
 from raretokens.report.cells import Cell, TableContext, compared
 
@@ -51,15 +51,12 @@ def neighbour_cells(context: TableContext) -> Iterator[Cell]:
     queries = {bare(query): query for _, query, _ in reported.cells}
     for query in [*queries, *dict.fromkeys(query for query in listed if query not in queries)]:
         for run in runs:
-            paper = _reported_groups(reported, run.title, queries.get(query, query))
+            key = run.title, queries.get(query, query)
+            paper = {group: cell for (row, column, group), cell in reported.cells.items() if (row, column) == key}
             row = f"{queries.get(query, query)}, {run.title}"
             cells = _columns(query, run, paper, table.neighbours, context.at_paper_scale)
             for column, paper_text, own_text, about in cells:
                 yield Cell(row, column, "neighbours", paper_text, own_text, runs=run.run, **about)
-
-
-def _reported_groups(reported: ReportedTable, title: str, query: str) -> dict[str, Reported]:
-    return {group: cell for (row, column, group), cell in reported.cells.items() if (row, column) == (title, query)}
 
 
 def _columns(

@@ -12,7 +12,7 @@ from raretokens import csv_files
 from raretokens.evidence.verdict import DECIDED, Verdict
 from raretokens.papers.declarations import Declarations
 from raretokens.report import claims as claims_of_scale
-from raretokens.report.effect_text import effect_text, interval_text
+from raretokens.report.effect_text import effect_text, with_interval
 from raretokens.report.markdown import render
 
 Claims = dict[str, dict[str, Verdict]]  # scale, the largest first -> verdicts of its claims.csv by claim
@@ -54,14 +54,10 @@ def _different(some: dict[str, Verdict], largest: dict[str, Verdict]) -> Iterato
         if one and {one.outcome, other.outcome} == set(DECIDED):
             claim = one.claim
             reported = effect_text(claim.effect, one.reported)
-            cells = (cell for part in (one, other) for cell in (_shown(part), str(part.outcome)))
-            yield [claim.statement, f"{claim.paper} {claim.place}", reported, *cells]
-
-
-def _shown(verdict: Verdict) -> str:
-    kind = verdict.claim.effect
-    interval = interval_text(kind, verdict.effect.main_interval)
-    return f"{effect_text(kind, verdict.effect.value)}{f' [{interval}]' if interval else ''}"
+            cells = [claim.statement, f"{claim.paper} {claim.place}", reported]
+            for effect, outcome in ((part.effect, part.outcome) for part in (one, other)):
+                cells += [with_interval(effect.kind, effect.value, effect.main_interval, "{} [{}]"), str(outcome)]
+            yield cells
 
 
 def in_words(claims: Claims, declared: Declarations) -> str:

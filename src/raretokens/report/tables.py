@@ -175,7 +175,7 @@ def to_markdown(table: Table, cells: list[Cell]) -> str:
     return "\n".join([*lines, "", legend, *([""] if listed else []), *listed, ""])
 
 
-ESCAPES = {
+ESCAPES = str.maketrans({
     "\\": r"\textbackslash{}",
     **{character: "\\" + character for character in "&%$#_{}"},
     "~": r"\textasciitilde{}",
@@ -184,21 +184,13 @@ ESCAPES = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "\u2581": r"\_",
-}
-BRACES = {"block": "<% %>", "variable": "<< >>", "comment": "<# #>"}  # delimiters of the template, which have no meaning in LaTeX
-SYNTAX = {
-    f"{kind}_{end}_string": mark
-    for kind, marks in BRACES.items()
-    for end, mark in zip(("start", "end"), marks.split(), strict=True)
-}
-
-
-def latex_escaped(text: str) -> str:
-    return "".join(ESCAPES.get(character, character) for character in text)
-
-
+})
+DELIMITERS = {  # of the template; they have no meaning in LaTeX
+    "block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<", "variable_end_string": ">>",
+    "comment_start_string": "<#", "comment_end_string": "#>",
+}  # fmt: skip
 LATEX_MARKS = Marks(
-    latex_escaped,
+    lambda text: text.translate(ESCAPES),
     missing="---",
     differs=r"$\neq$ ",
     ways={"same": r"$\uparrow\uparrow$", "opposite": r"$\uparrow\downarrow$"},
@@ -212,8 +204,8 @@ LATEX_MARKS = Marks(
 
 def to_latex(table: Table, cells: list[Cell], name: str) -> str:
     """Return a `tabular` that needs only the package booktabs, below a comment with the source files of its numbers."""
-    jinja = environment("raretokens.report", **SYNTAX)
-    jinja.filters |= {"tex": latex_escaped, "cell": lambda cell: marked(cell, LATEX_MARKS)}
+    jinja = environment("raretokens.report", **DELIMITERS)
+    jinja.filters |= {"tex": LATEX_MARKS.escaped, "cell": lambda cell: marked(cell, LATEX_MARKS)}
     template = jinja.get_template("table.tex")
     runs = dict.fromkeys(run for cell in cells for run in cell.runs.split())
     files = [f"reports/runs/{run if '/' in run else f'{table.task}/{run}'}.json" for run in runs]
