@@ -68,13 +68,7 @@ def reported_effect(claim: Claim, declared: Declarations) -> float | None:
 
 
 def value_of(side: Side, scores: Scores, thaw: float | None) -> Value | None:
-    """Return the side's metric over seeds.
-
-    Args:
-        side: a side of a comparison.
-        scores: scores of the task.
-        thaw: the step that `at: until` means for a run without that option.
-    """
+    """Return the side's metric over seeds. `thaw`: the step that `at: until` means for a run without that option."""
     run = scores.choose(side.runs, data=side.data)
     if run is None:
         return None
@@ -116,12 +110,7 @@ def family_rows(
 ) -> dict[str, dict[int, float]]:
     """Return row -> seed -> the number that a run has in an effect, for all runs of the same model and text.
 
-    Args:
-        kind: of the effect.
-        sides: those of one run with their signs on the additive scale, where they are summed.
-        line: that of the run.
-        scores: scores of the task.
-        thaw: the step that `at: until` means for a run without that option.
+    The sides are those of one run with their signs on the additive scale, where they are summed. `line` is that of the run.
     """
     found: dict[str, dict[int, float]] = {}
     for row in (row for row in scores.repetitions if scores.lines[row].same_model(line)):

@@ -56,11 +56,8 @@ def bootstrap_interval(effect: float, bootstrap: np.ndarray) -> Interval:
 def paired_bootstrap(delta: float, bootstrap: np.ndarray) -> dict[str, float]:
     """Return delta, p, low and high of a difference (Koehn 2004).
 
-    p is two-sided and uses the resamples of the interval, so that p is below 0.05 where the interval excludes 0.
-
-    Args:
-        delta: the difference on the whole test set.
-        bootstrap: the difference on each resampled test set.
+    p is two-sided and uses the resamples of the interval, so that p is below 0.05 where the interval excludes 0. `delta` is the
+    difference on the whole test set, and `bootstrap` that on each resampled test set.
     """
     low, high = bootstrap_interval(delta, bootstrap)
     return {"delta": delta, "p": _p(bootstrap - bootstrap.mean() + delta), "low": low, "high": high}

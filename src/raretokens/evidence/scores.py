@@ -139,9 +139,7 @@ class Scores:
     def frontier(self, name: str, share: float | None = None) -> pd.DataFrame | None:
         """Return the frontier of the logit-bias baseline of a run of maximum likelihood, or None if there is none.
 
-        Args:
-            name: name of the run.
-            share: share of the types, rarest first, that the constant acts on; None: it acts on the rare group.
+        The constant acts on a share of the types, rarest first, or on the rare group if the share is None.
         """
         path = self.folder / f"{name}.logit-bias.csv"
         if self.number(name, "ppl_within.rare") is None or not path.is_file():
@@ -176,14 +174,9 @@ class Scores:
         return frozenset(value.seeds if value else ())
 
     def value(self, run: str, metric: str, seeds: Collection[int | None] | None = None) -> Value | None:
-        """Return the metric of a run and its repetitions, or None if none of them has the metric.
+        """Return the metric of a run and its repetitions for these seeds (None: all), or None if none of them has the metric.
 
         `paired.<key>` is from the comparison with maximum likelihood. `paired.p` is the largest p, as a mean p has no meaning.
-
-        Args:
-            run: name of the run.
-            metric: path in the score file.
-            seeds: the seeds to use; None: all.
         """
         value = self.over_seeds(run, lambda name: self.number(name, metric))
         value = value.for_seeds(seeds) if value and seeds is not None else value
@@ -270,12 +263,7 @@ class AllScores(dict[str, Scores]):
     """Scores of each task of the run sheet. Any other task has no runs."""
 
     def __init__(self, sheet: Sheet, folder: Path) -> None:
-        """Prepare the scores of each task, which are read on demand.
-
-        Args:
-            sheet: the run sheet.
-            folder: reports/runs.
-        """
+        """Prepare the scores of each task, which are read on demand. `folder`: reports/runs."""
         self.folder = folder
         for task, lines in sheet.runs.items():
             self[task] = Scores(task, lines, folder / task, sheet.baselines.get(task, {}))

@@ -163,12 +163,7 @@ def verdict_on(
 ) -> Verdict[AnyClaim]:
     """Return the verdict on the comparison of a claim.
 
-    Args:
-        name: key of the claim.
-        claim: what is expected of the effect.
-        comparison: that of the claim.
-        reported: the effect that the paper reports, or None.
-        obstacle: why the claim is not testable on these runs; None: it is testable.
+    `reported` is the effect that the paper reports. `obstacle` says why the claim is not testable on these runs.
     """
     outcome, reason = decide(comparison, claim.expect, claim.margins, obstacle)
     if reason == COVERED and reported is not None and _is_smaller(claim, comparison, reported):
@@ -191,11 +186,8 @@ def decide(
 ) -> tuple[Outcome, str]:
     """Return the outcome, and the reason if nothing is decided.
 
-    Args:
-        comparison: the comparison of the claim.
-        expected: lower, higher or same, compared with the bounds.
-        bounds: lowest and highest effect that count as no change.
-        obstacle: why the claim is not testable on these runs; None: it is testable.
+    `expected` is lower, higher or same, compared with the lowest and highest effect that count as no change. `obstacle` says why
+    the claim is not testable on these runs.
     """
     effects = comparison.seed_effects
     if not effects:

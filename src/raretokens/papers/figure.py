@@ -75,12 +75,7 @@ class Figure(Section):
         return {**{key: value for key, value in tree.items() if key != "each"}, "panels": panels}
 
     def clouds(self, task: str, sheet: Collection[str]) -> set[tuple[str, str]]:
-        """Return run and series of each scatter plot of a task.
-
-        Args:
-            task: the task of the panels.
-            sheet: the runs of the task that are on the run sheet.
-        """
+        """Return run and series of each scatter plot of a task. `sheet`: the runs of the task that are on the run sheet."""
         own = [panel for panel in self.panels if (panel.task or self.task) == task and panel.kind == "scatter"]
         found = {
             (panel.series, next(filter(sheet.__contains__, names), ""))

@@ -76,13 +76,10 @@ def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
 
 def _claims(folder: Path) -> dict[str, Claim]:
     """Load claims/<paper>.yaml."""
-    files = sorted((folder / "claims").glob("*.yaml"))
-    return _together({path: _claims_of_paper(path) for path in files}, "claim")
-
-
-def _claims_of_paper(path: Path) -> dict[str, Claim]:
-    claims: dict[str, Claim] = _named(path, Claim)
-    return {name: claim.replaced(file=path.stem, paper=claim.paper or path.stem) for name, claim in claims.items()}
+    parts = {path: _named(path, Claim) for path in sorted((folder / "claims").glob("*.yaml"))}
+    claims = {path: {name: claim.replaced(file=path.stem, paper=claim.paper or path.stem) for name, claim in part.items()}
+              for path, part in parts.items()}  # fmt: skip
+    return _together(claims, "claim")
 
 
 def _together(parts: dict[Path, dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -110,12 +107,8 @@ Tree = dict[str, Any]  # a column, a side or a table, as in the file
 def written_out(path: Path, tables: Any, lists: dict[str, list[Tree]]) -> Any:
     """Return tables with their short forms expanded. The schema rejects anything that is malformed.
 
-    By default the table `agg-1` has its reported numbers in agg_table1.csv and belongs to the task USUAL.
-
-    Args:
-        path: tables/<paper>.yaml.
-        tables: content of that file.
-        lists: lists of columns by name, from columns.yaml.
+    By default the table `agg-1` has its reported numbers in agg_table1.csv and belongs to the task USUAL. `path` is
+    tables/<paper>.yaml, and `lists` has the lists of columns of columns.yaml by name.
     """
     if not isinstance(tables, dict):
         return tables

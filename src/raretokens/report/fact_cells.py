@@ -25,15 +25,10 @@ class Measured(NamedTuple):
     remark: str = ""
 
 
-def measured_fact(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absent: str) -> Measured:
-    """Return the measured value of a fact for a subject, or the reason why there is none.
+def _measured(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absent: str) -> Measured:
+    """Return the measured value of a fact (row) for a subject (column), or the reason why there is none.
 
-    Args:
-        fact: row of the table.
-        subject: column of the table.
-        scores: scores of the task.
-        corpus: the text of the scale.
-        why_absent: why runs of the table are on no run sheet.
+    `corpus` is the text of the scale. `why_absent` says why runs of the table are on no run sheet.
     """
     names, texts = fact.names(subject), {fact.corpus, subject.corpus} - {None}
     if not names and (absent := subject.absent or fact.absent):
@@ -113,7 +108,7 @@ def fact_cells(context: TableContext) -> Iterator[Cell]:
         for subject in _subjects(table, corpora.get(table.task, "")):
             task = fact.task or subject.task or table.task
             paper = _paper(fact, subject, context.reported)
-            found = measured_fact(fact, subject, context.scores_of[task], corpora.get(task, ""), table.absent)
+            found = _measured(fact, subject, context.scores_of[task], corpora.get(task, ""), table.absent)
             if found.value is not None or paper.text or paper.key:
                 yield _cell(context, fact, subject.title, paper, found)
 
@@ -151,13 +146,7 @@ def _cell(context: TableContext, fact: Fact, column: str, paper: Reported, found
 
 
 def is_same(text: str, value: Any, within: float) -> bool:
-    """Whether a value equals the reported value.
-
-    Args:
-        text: the reported value as text.
-        value: the measured value.
-        within: absolute tolerance for numbers without a unit.
-    """
+    """Whether a value equals the reported text. `within`: absolute tolerance for numbers without a unit."""
     text = twice[1] if (twice := TWICE.fullmatch(text)) else text
     reported, form = number(text), NUMBER.fullmatch(text)
     if reported is None or not form or isinstance(value, str):

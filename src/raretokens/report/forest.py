@@ -136,14 +136,7 @@ def finish(axis: Axes, bottom: float, about: Axis) -> None:
 
 
 def legend(canvas: Canvas, used: set[Outcome], names: Mapping[Outcome, str], line: str) -> None:
-    """Draw the legend of the verdicts that occur.
-
-    Args:
-        canvas: the figure.
-        used: verdicts that occur.
-        names: verdict -> its label, if the label is not the verdict.
-        line: label of the green line.
-    """
+    """Draw the legend of the verdicts that occur, with their labels if these are not the verdicts, and of the green line."""
     entries = {
         names.get(name, name): Line2D([], [], color=colour, marker=marker, linestyle="-", linewidth=1.2, markersize=5)
         for name, (colour, marker) in STYLES.items()

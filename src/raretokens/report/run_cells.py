@@ -152,8 +152,7 @@ class Crossing:
     def direction(self, column: "list[Crossing]") -> Direction:
         """Compare the sign of the difference from the row's baseline with the reported sign. A baseline itself has no direction.
 
-        Args:
-            column: the crossings of the paper's rows in this column.
+        `column` has the crossings of the paper's rows in this column.
         """
         if self.row.data or self.row.title in {other.row.baseline for other in column}:
             return ""

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+import jinja2
+
 from raretokens import csv_files
 from raretokens.evidence.scores import Scores
 from raretokens.files import write_text
@@ -16,24 +18,6 @@ from raretokens.report.markdown import environment, escaped
 from raretokens.report.neighbour_cells import neighbour_cells
 from raretokens.report.run_cells import run_cells
 
-LEGEND = (
-    "Each cell is the measured number, followed by the reported one in parentheses. ± is half the range over seeds. For "
-    "sacreBLEU with one seed, ± is half the bootstrap 95 % interval. **Bold** numbers match the reported one within its "
-    "tolerance, at the paper's scale. ⇈ means that the difference to the baseline has the reported sign, ⇅ that it has the "
-    "opposite sign. The baseline is the first row of runs, unless the row names another one. † The paper quotes this number "
-    "from another paper. ‡ The reported number is doubtful. — Not run."
-)
-NEIGHBOURS = (
-    "Each cell is the measured neighbour, nearest first, followed by the reported one in parentheses. **Bold** neighbours are "
-    "among the reported ones of the same query and run, at the paper's scale. *Italic* neighbours belong to the rare group. "
-    "The papers mark a rare word, or a word of the other language, with *. — Not run."
-)
-FACTS = (
-    "Each cell is the measured value, followed by the reported one in parentheses. **Bold** values equal the reported ones; 32k "
-    "stands for 32,768. ≠ The values differ. ‡ The reported value is doubtful. — Not run."
-)
-TEXT = f"{FACTS} ⇈ The result has the reported sign. ⇅ The result has the opposite sign."
-ADDED = "the paper's table has no such rows; they are further runs, for comparison."
 WAYS = {"same": "⇈", "opposite": "⇅"}
 
 
@@ -163,16 +147,14 @@ MARKS = Marks(escaped, "—", "≠ ", WAYS, quoted="†", suspicious=" ‡", spr
 
 def to_markdown(table: Table, cells: list[Cell]) -> str:
     """Return title, grid, legend and remarks as Markdown."""
-    grid = Grid.of(table, cells)
-    lines = [f"**{table.paper} {table.place}: {table.title}**", ""]
-    lines += ["| | " + " | ".join(map(escaped, grid.columns)) + " |", "|---|" + "---|" * len(grid.columns)]
-    for row, inside in grid.rows.items():
-        lines.append(f"| {escaped(row)} | " + " | ".join(marked(cell, MARKS) for cell in inside) + " |")
-    legend = NEIGHBOURS if table.neighbours else (TEXT if table.is_of_text else FACTS) if table.facts else LEGEND
-    if grid.added:
-        legend += f" {escaped(', '.join(grid.added))}: {ADDED}"
-    listed = [f"* {escaped('; '.join(where))}: {text}" for text, where in remarks(table, cells).items()]
-    return "\n".join([*lines, "", legend, *([""] if listed else []), *listed, ""])
+    template = _environment(MARKS).get_template("table.md")
+    return template.render(table=table, grid=Grid.of(table, cells), remarks=remarks(table, cells))
+
+
+def _environment(marks: Marks, **delimiters: str) -> jinja2.Environment:
+    jinja = environment("raretokens.report", **delimiters)
+    jinja.filters |= {"escaped": marks.escaped, "cell": lambda cell: marked(cell, marks)}
+    return jinja
 
 
 ESCAPES = str.maketrans({
@@ -204,10 +186,8 @@ LATEX_MARKS = Marks(
 
 def to_latex(table: Table, cells: list[Cell], name: str) -> str:
     """Return a `tabular` that needs only the package booktabs, below a comment with the source files of its numbers."""
-    jinja = environment("raretokens.report", **DELIMITERS)
-    jinja.filters |= {"tex": LATEX_MARKS.escaped, "cell": lambda cell: marked(cell, LATEX_MARKS)}
-    template = jinja.get_template("table.tex")
     runs = dict.fromkeys(run for cell in cells for run in cell.runs.split())
     files = [f"reports/runs/{run if '/' in run else f'{table.task}/{run}'}.json" for run in runs]
     ways = any(cell.direction for cell in cells)
+    template = _environment(LATEX_MARKS, **DELIMITERS).get_template("table.tex")
     return template.render(name=name, table=table, grid=Grid.of(table, cells), files=files, ways=ways)
