@@ -9,9 +9,10 @@ from tiny.claims import AGAINST, SAME, claim, judged, three
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.reproducibility import correlations, cv_star
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import UNCHANGED
+from raretokens.report.claims import cv_star
+from raretokens.report.reproducibility import correlations
 
 ROOT = Path(__file__).parents[1]
 

@@ -43,7 +43,7 @@ def described(heading: str) -> set[str]:
 
 
 def executed(function: Callable[[], object]) -> set[str]:
-    """The files of the package in which a function calls anything."""
+    """The Python files of the package in which a function calls anything."""
     files: set[str] = set()
 
     def note(frame, event, argument):
@@ -55,7 +55,7 @@ def executed(function: Callable[[], object]) -> set[str]:
         function()
     finally:
         sys.setprofile(None)
-    return {str(Path(file).relative_to(PACKAGE)) for file in files if Path(file).is_relative_to(PACKAGE)}
+    return {str(Path(file).relative_to(PACKAGE)) for file in files if Path(file).is_relative_to(PACKAGE) and file.endswith(".py")}
 
 
 def test_a_claim_reaches_its_verdict_on_the_way_that_is_described(monkeypatch):

@@ -15,7 +15,6 @@ from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.evidence import methods
 from raretokens.evidence.decomposition import Decomposition, decompositions, implied
-from raretokens.evidence.reproducibility import powers
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.verdict import Verdict, conclusions, conclusions_of, judge_all
 from raretokens.files import write_text
@@ -47,7 +46,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         write_figure(figure_points(figure, scores, declared), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
     counted, counts = conclusions(verdicts, declared), claims.in_words(verdicts, declared)
-    pairs, planned = reproducibility.scores_of(cells, declared, scores), powers(counted, scores, declared)
+    pairs, planned = reproducibility.scores_of(cells, declared, scores), reproducibility.powers(counted, scores, declared)
     texts = {
         "claims.csv": claims.to_csv(verdicts),
         "verdicts.csv": claims.verdict_counts(verdicts, declared),

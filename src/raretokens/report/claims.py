@@ -2,16 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import pandas as pd
+from scipy.special import gammaln
 
 from raretokens import csv_files
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
-from raretokens.evidence.reproducibility import cv_star
 from raretokens.evidence.verdict import TESTED, Outcome, Size, Verdict, conclusions
 from raretokens.files import round_digits
 from raretokens.papers.declarations import Declarations
@@ -33,6 +34,21 @@ PLURALS = {
 }
 OURS = "of our own interpretations, controls and experiments"
 SIDE_DIGITS = 6  # significant digits of the numbers of the two sides
+
+
+def cv_star(values: Sequence[float]) -> float | None:
+    """Return CV*, the coefficient of variation in percent, corrected for few values.
+
+    CV* = (1 + 1 / (4 n)) s / (c4 m), for the mean m and the standard deviation s of n values. Dividing by c4 makes s unbiased.
+    None with fewer than two values, or if one is not positive, because the coefficient needs a scale that begins at zero.
+
+    Source: Belz, Popovic and Mille 2022, section 3.
+    """
+    n = len(values)
+    if n < 2 or not all(math.isfinite(value) and value > 0 for value in values):
+        return None
+    c4 = math.sqrt(2 / (n - 1)) * math.exp(gammaln(n / 2) - gammaln((n - 1) / 2))
+    return float(100 * (1 + 1 / (4 * n)) * np.std(values, ddof=1) / c4 / np.mean(values))
 
 
 def _cv_star(reported: float | None, measured: float | None) -> str:

@@ -4,17 +4,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from scipy.stats import pearsonr, spearmanr
+
 from raretokens import csv_files
-from raretokens.evidence.reproducibility import PLANNED, Planned, correlations, cv_star
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.effects import reported_effect
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import TESTED, Outcome, Verdict
+from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations, number
 from raretokens.papers.table import Table
 from raretokens.papers.task_names import TASKS
 from raretokens.report.cells import Cell
+from raretokens.report.claims import cv_star
 from raretokens.report.effect_text import number_text
 from raretokens.report.markdown import render
 
+FEWEST_PAIRS = 3  # of a correlation of reported and measured scores
+PLANNED = (3, 5)  # numbers of seeds
 SETTINGS = ("parameters.", "token_share.")  # prefixes of metrics that do not depend on a training
 
 
@@ -72,6 +79,45 @@ def _score(cell: Cell, own: Table, scores: dict[str, Scores]) -> Score | None:
     if not values:
         return None
     return Score(own.paper, own.place, cell.row, cell.column, cell.metric, reported, values, cell.direction)
+
+
+def correlations(reported: Sequence[float], measured: Sequence[float]) -> tuple[float, float] | None:
+    """Return Pearson's and Spearman's coefficient of two sets of scores, or None with too few or equal scores."""
+    if len(reported) < FEWEST_PAIRS or len(set(reported)) == 1 or len(set(measured)) == 1:
+        return None
+    return float(pearsonr(reported, measured).statistic), float(spearmanr(reported, measured).statistic)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The power of a claim: number of seeds -> probability that its interval shows the reported effect."""
+
+    claim: str
+    paper: str
+    task: str
+    metric: str
+    seeds: int  # that were run
+    reported: float
+    power: dict[int, float]
+
+
+def powers(verdicts: Sequence[Verdict[Claim]], scores: dict[str, Scores], declared: Declarations) -> list[Planned]:
+    """Return the power of each measured claim that has a reported effect and a known variance.
+
+    Claims of no change and claims that are not testable are left out.
+    """
+    found = []
+    for one in verdicts:
+        claim, is_tested = one.claim, one.outcome not in (Outcome.NOT_RUN, Outcome.NOT_TESTABLE)
+        reported = reported_effect(claim, declared)
+        if reported is None or claim.margin is not None or claim.lacks_control or not is_tested:
+            continue
+        comparison = Comparison.of_claim(claim, scores[claim.task])
+        power = {seeds: comparison.power(reported, claim.threshold, seeds) for seeds in PLANNED}
+        known = {seeds: value for seeds, value in power.items() if value is not None}
+        if len(known) == len(PLANNED):
+            found.append(Planned(one.name, claim.paper, claim.task, claim.left.metric, one.effect.seeds, reported, known))
+    return found
 
 
 def to_csv(found: dict[str, list[Score]]) -> str:
