@@ -105,8 +105,8 @@ def needed(name: str, sheet: Sheet, declared: Declarations, reports: Path) -> li
 
 def dvc_targets(table: Table, scores: dict[str, Scores]) -> list[str]:
     """Return `score-lm@mle`, ... for the runs on the run sheet, then `baseline@lm`, ... for rows that need no model."""
-    needed = dict.fromkeys(_dvc_target(task, names, data, scores) for task, names, data in _wanted(table))
-    return sorted(filter(None, needed), key=lambda target: target.startswith("baseline@"))
+    wanted = dict.fromkeys(_dvc_target(task, names, data, scores) for task, names, data in _wanted(table))
+    return sorted(filter(None, wanted), key=lambda target: target.startswith("baseline@"))
 
 
 def _wanted(table: Table) -> Iterator[tuple[str, list[str], bool]]:
