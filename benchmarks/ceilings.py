@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 from measuring import clock
+from torch.nn import functional as F
 
 EDGE = {"cpu": 1024, "cuda": 8192}  # of a square matrix product
 NUMBERS = {"cpu": 1 << 22, "cuda": 1 << 29}  # float32, of an operation on each number alone: more than a cache holds
@@ -37,6 +38,7 @@ def ceilings(device: str, rounds: int, is_tiny: bool = False) -> Iterator[Ceilin
         yield Ceiling(
             f"product {name} {shape[0]}x{shape[1]}x{shape[2]}", _product(name, *shape, device, rounds), "FLOP/s"
         )
+    yield Ceiling("convolution float32 with its gradient", _convolution(8 if is_tiny else 64, device, rounds), "FLOP/s")
     source, into = torch.rand(numbers, device=device), torch.empty(numbers, device=device)
     yield Ceiling("copy", 2 * 4 * numbers / _best(lambda: into.copy_(source), device, rounds), "bytes/s")
     yield Ceiling(
@@ -64,6 +66,18 @@ def _product(name: str, rows: int, inner: int, columns: int, device: str, rounds
     left, right = (torch.randn(size, device=device).to(dtype) for size in ((rows, inner), (inner, columns)))
     with _tf32(name == "tf32", device):
         return 2 * rows * inner * columns / _best(lambda: left @ right, device, rounds)
+
+
+def _convolution(channels: int, device: str, rounds: int) -> float:
+    """FLOPs a second of a 3 x 3 convolution of 32 images of 16 x 16, and of its gradients by images and weights."""
+    images = torch.randn(32, channels, 16, 16, device=device, requires_grad=True)
+    weights = torch.randn(channels, channels, 3, 3, device=device, requires_grad=True)
+
+    def step() -> None:
+        F.conv2d(images, weights, padding=1).sum().backward()
+
+    with _tf32(False, device):
+        return 3 * 2 * images.numel() * channels * 9 / _best(step, device, rounds)
 
 
 @contextmanager

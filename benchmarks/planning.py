@@ -8,6 +8,8 @@ processor with one thread, float32, maximum likelihood, on random text, without 
 """
 
 import tempfile
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -42,6 +44,7 @@ CASES = (  # params.yaml, task, run, most tokens of a step
     ("params.yaml", "skipgram", "sg-mle", 640), ("scales/small/params.yaml", "skipgram", "sg-wiki-mle", 640),
 )  # fmt: skip
 MICRO_BATCH = 2048
+SMALLEST_ROWS = 64
 STEPS, WARM_UP = 3, 2  # timed steps of a round, and steps before the first
 ATTENTION = 0.5  # of the rate of products, because those of attention are small
 
@@ -49,10 +52,12 @@ ATTENTION = 0.5  # of the rate of products, because those of attention are small
 def rates(rounds: int) -> Rates:
     """The plan's shares of what this CPU reaches at most; there, kernels and their starts follow each other."""
     found = {one.case: one.value for one in ceilings("cpu", rounds)}
-    return Rates(
-        products={"float32": PRODUCTS * found["product float32 1024x256x1024"]},
+    products = PRODUCTS * found["product float32 1024x256x1024"]
+    plain = Rates(
+        products={"float32": products},
         attention=ATTENTION,
         bandwidth=BANDWIDTH * found["sum of two"],
+        convolutions=found["convolution float32 with its gradient"] / products,
         exponentials=found["exponentials"],
         random=found["random numbers"],
         start=found["start of one with its gradient"],
@@ -60,6 +65,34 @@ def rates(rounds: int) -> Rates:
         is_ahead=False,
         step=0.0,
     )
+    return replace(plain, step=fixed_seconds(plain))
+
+
+@cache
+def smallest() -> tuple[TrainJob, Trainer, Prepared]:
+    """A language model of width 4 that trains on 16 tokens; it takes little more than the fixed cost of a step."""
+    parameters = load(ROOT / "params.yaml")
+    job = shortened(train_job(parameters, parameters.run("lm", "mle")), 16)
+    shape = {**job.run.shape, "layers": 1, "width": 4, "heads": 1, "feedforward": 4}
+    job = job.replaced(run=job.run.replaced(shape=shape), training=job.training.replaced(tokens_per_step=16, block=16))
+    return job, trainer(job, SMALLEST_ROWS, Path(tempfile.mkdtemp())), prepared(job, SMALLEST_ROWS)
+
+
+def fixed_seconds(plain: Rates) -> float:
+    """Seconds of a training step that no kernel takes: those of the smallest model, without its planned kernels."""
+    job, own, step = smallest()
+    size = sum(one.numel() for one in own.model.parameters())
+    kernels = sum(step_seconds(job, SMALLEST_ROWS, size, MICRO_BATCH, "cpu", plain).values())
+    measure(own, step, WARM_UP)
+    return max(measure(own, step, 10 * STEPS) - kernels, 0.0)
+
+
+def measure(own: Trainer, step: Prepared, times: int) -> float:
+    """Return the mean seconds of a training step."""
+    start = clock("cpu")
+    for _ in range(times):
+        own._train_step(step)
+    return (clock("cpu") - start) / times
 
 
 def prepared(job: TrainJob, rows: int) -> Prepared:
@@ -94,15 +127,11 @@ def compare(path: str, task: str, name: str, tokens: int, rounds: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         own, step = trainer(job, rows, Path(folder)), prepared(job, rows)
         size = sum(one.numel() for one in own.model.parameters())
-        for _ in range(WARM_UP):
-            own._train_step(step)
+        measure(own, step, WARM_UP)
         planned, measured = [], []
         for _ in range(rounds):
             planned.append(step_seconds(job, rows, size, MICRO_BATCH, "cpu", rates(1)))
-            start = clock("cpu")
-            for _ in range(STEPS):
-                own._train_step(step)
-            measured.append((clock("cpu") - start) / STEPS)
+            measured.append(measure(own, step, STEPS))
     ratios = [sum(parts.values()) / took for parts, took in zip(planned, measured, strict=True)]
     middle = planned[sorted(range(rounds), key=ratios.__getitem__)[rounds // 2]]
     kinds = sorted(middle.items(), key=lambda pair: -pair[1])[:3]

@@ -34,7 +34,7 @@ def single(monkeypatch, tmp_path):
     torch.set_default_dtype(before)
 
 
-def flops(counts: operations.Counts, kinds: tuple[str, ...] = ("product", "attention")) -> float:
+def flops(counts: operations.Counts, kinds: tuple[str, ...] = ("product", "convolution", "attention")) -> float:
     return sum(times * one.flops for one, times in counts.items() if one.kind in kinds)
 
 
@@ -84,16 +84,18 @@ def test_float32_runs_are_planned_with_the_float32_peak():
 
 
 def test_a_kernel_takes_the_longest_of_its_times_and_starts_run_ahead_on_a_gpu():
-    rates = duration.Rates({"float32": 1e12, "bfloat16": 1e13}, 0.5, 1e9, exponentials=1e6, start=1.0, shortest=0.0)
+    rates = duration.Rates({"float32": 1e12, "bfloat16": 1e13}, 0.5, 1e9, 0.25, exponentials=1e6, start=1.0, shortest=0.0)
     counts = Counter({
         operations.Operation("product", "float32", 1e12, 8.0, 2): 2,
         operations.Operation("product", "bfloat16", 1e13, 2e9, 2): 1,
         operations.Operation("attention", "float32", 1e12, 8.0, 2): 1,
+        operations.Operation("convolution", "float32", 1e12, 8.0, 2): 1,
         operations.Operation("exponential", "float32", 0.0, 8.0, 3_000_000): 1,
     })  # fmt: skip
-    assert duration.seconds(counts, rates) == {"product": 4.0, "attention": 2.0, "exponential": 3.0, "starts": 0.0}
+    found = {"product": 4.0, "attention": 2.0, "convolution": 4.0, "exponential": 3.0, "starts": 0.0}
+    assert duration.seconds(counts, rates) == found
     behind = duration.Rates({"float32": 1e12}, 0.5, 1e9, start=1.0, shortest=0.0, is_ahead=False)
-    assert duration.seconds(counts, behind)["starts"] == 5.0
+    assert duration.seconds(counts, behind)["starts"] == 6.0
 
 
 def test_translation_is_planned_in_micro_batches_of_one_bucket(tmp_path):

@@ -45,6 +45,7 @@ class Rates:
     products: Mapping[str, float]  # FLOPs of matrix products by type of number
     attention: float  # share of these in attention
     bandwidth: float  # bytes
+    convolutions: float = 1.0  # share of the products' rate in convolutions
     exponentials: float = math.inf  # numbers
     random: float = math.inf  # numbers
     start: float = START  # seconds to start a kernel
@@ -67,7 +68,8 @@ def seconds(counts: Counts, rates: Rates) -> dict[str, float]:
         took = max(rates.shortest, one.bytes / rates.bandwidth)
         if one.flops:
             rate = rates.products.get(one.type, rates.products["float32"])
-            took = max(took, one.flops / (rate * (rates.attention if one.kind == "attention" else 1.0)))
+            share = {"attention": rates.attention, "convolution": rates.convolutions}.get(one.kind, 1.0)
+            took = max(took, one.flops / (rate * share))
         elif one.kind in ("exponential", "random"):
             took = max(took, one.numbers / (rates.random if one.kind == "random" else rates.exponentials))
         found[one.kind] += times * took

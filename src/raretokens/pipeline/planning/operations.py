@@ -39,6 +39,7 @@ ATTENTION: dict[Any, Callable[..., int]] = {  # of shapes; torch's formulas have
     ),
 }
 IN_PLACE: dict[Any, Any] = {aten.addmm_: aten.addmm}  # nor for this name
+CONVOLUTIONS = {aten.convolution, aten._convolution, aten.convolution_backward}
 RANDOM = {"bernoulli", "bernoulli_", "native_dropout", "uniform_", "normal_"}
 EXPONENTIALS = {
     "exp", "exp_", "_softmax", "_log_softmax", "logsumexp", "tanh", "tanh_", "sigmoid", "gelu", "gelu_backward", "softplus",
@@ -58,7 +59,7 @@ PASSES = {"logsumexp": 4}  # reads and writes of the whole matrix
 class Operation(NamedTuple):
     """One call of a kernel; equal calls are counted together."""
 
-    kind: str  # product, attention, random, exponential, rows or other
+    kind: str  # product, convolution, attention, random, exponential, rows or other
     type: str  # of the numbers, such as float32
     flops: float
     bytes: float  # read and written
@@ -107,7 +108,8 @@ def _operation(function: Any, name: str, args: Any, kwargs: Any, result: Any) ->
     if packet in ATTENTION:
         kind, flops = "attention", ATTENTION[packet](*(getattr(one, "shape", one) for one in args))
     elif (formula := flop_registry.get(IN_PLACE.get(packet, packet))) is not None:
-        kind, flops = "product", formula(*args, **kwargs, out_val=result)
+        kind = "convolution" if packet in CONVOLUTIONS else "product"
+        flops = formula(*args, **kwargs, out_val=result)
         first = inputs[-1] if inputs else first
     elif name in RANDOM:
         kind = "random"
