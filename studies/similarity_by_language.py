@@ -1,6 +1,7 @@
 """Does similarity depend on frequency or on the language? Rank correlations of a translation model, language by language.
 
-    cd scales/small && python ../../studies/similarity_by_language.py base-{mle,cosreg,agps}{,-2,-3} base-agg base-1k-{mle,agps,cosreg,agg}{,-2,-3}
+    cd scales/small
+    python ../../studies/similarity_by_language.py base-{mle,cosreg,agps}{,-2,-3} base-agg base-1k-{mle,agps,cosreg,agg}{,-2,-3}
 
 AGPS figures 5 to 7 plot the cosine with a word of the source language against the frequency of the other types as targets.
 Types that are never a target are words of the source language too. So words may be similar because they belong to one

@@ -8,8 +8,10 @@ from tiny.claims import AGAINST, judged, three
 from tiny.run_sheet import DECLARED
 
 from raretokens.evidence.intervals import Interval
-from raretokens.evidence.scores import Scores
+from raretokens.evidence.scores import AllScores, Scores
 from raretokens.evidence.verdict import Outcome, Verdict, judge, judge_all
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import run_sheet
 from raretokens.report.claims import in_words, main_claims, other_counts, read_csv, to_csv, verdict_counts
 from raretokens.report.paper_pages import paper_page
 
@@ -119,6 +121,19 @@ def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once()
         own = [claim for claim in DECLARED.claims.values() if claim.paper == paper]
         rows = [line for line in text.split("\n") if line.startswith("| ") and " --- " not in line]
         assert len(own) - 1 <= len(rows) - text.count("| claim |") <= len(own), "what two papers conclude stands once"
+
+
+def test_a_page_says_in_which_models_the_claims_were_tested(request, monkeypatch):
+    monkeypatch.chdir(request.config.rootpath / "scales/small")
+    scores = AllScores(run_sheet(load()), Path("reports/runs"))
+    names = ("agps-hides-frequency", "freeze-lowers-mean-cosine", "agps-lowers-rare-word-perplexity")
+    verdicts = [judge(name, claim := DECLARED.claims[name], scores[claim.task], DECLARED) for name in names]
+    shown = paper_page("AGPS", verdicts, DECLARED, "small", scores).split("\n## ")[1]
+    assert [line for line in shown.split("\n") if line.startswith("| ")][2:] == [
+        "| Translation | `base-1k` | 0.37 | 1 | 0 | 0 | 0 |",
+        "| Translation | `base` | 0.061 | 1 | 0 | 0 | 0 |",
+        "| Language models | `word` | 0.32 | 1 | 0 | 0 | 0 |",
+    ]
 
 
 def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_path):

@@ -66,7 +66,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     }
     texts |= {f"plots/{task}.csv": curves_of_all_runs(part, reports / "curves" / task) for task, part in scores.items()}
     for paper in declared.papers:
-        texts[f"papers/{paper.lower()}.md"] = paper_pages.paper_page(paper, verdicts, declared, scale)
+        texts[f"papers/{paper.lower()}.md"] = paper_pages.paper_page(paper, verdicts, declared, scale, scores)
     for name, text in texts.items():
         write_text(reports / name, text)
     _draw_forests(verdicts, declared, scale, reports)

@@ -6,9 +6,11 @@ from typing import Any
 
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
+from raretokens.evidence.scores import MLE, AllScores, Scores
 from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, Verdict, conclusions_of
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations, Paper
+from raretokens.papers.task_names import TASKS
 from raretokens.report.claims import MEANINGS, count_text, size_text, sizes_in_words
 from raretokens.report.effect_text import (
     effect_text,
@@ -23,8 +25,10 @@ from raretokens.report.markdown import render
 EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
 
 
-def paper_page(name: str, verdicts: list[Verdict], declared: Declarations, scale: str) -> str:
-    """Return the page of a reproduced paper."""
+def paper_page(
+    name: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores | None = None
+) -> str:
+    """Return the page of a reproduced paper; without scores, it does not say in which models the paper was tested."""
     about, counted = declared.papers[name], conclusions_of(name, verdicts, declared)
     return _page(
         "paper.md",
@@ -34,6 +38,7 @@ def paper_page(name: str, verdicts: list[Verdict], declared: Declarations, scale
         name=name,
         about=about,
         summary=summary(about, counted, scale),
+        tested=_by_model(counted, scores) if scores else [],
         conclusions=_by_outcome(counted),
         own=_by_outcome(one for one in verdicts if one.claim.paper == name and one.claim.is_ours),
     )
@@ -62,6 +67,27 @@ def _by_outcome(verdicts: Iterable[Verdict]) -> dict[Outcome, list[Verdict]]:
     for one in verdicts:
         groups[one.outcome].append(one)
     return {outcome: own for outcome, own in groups.items() if own}
+
+
+def _by_model(verdicts: Iterable[Verdict], scores: AllScores) -> list[list[str]]:
+    """Return a row for each model config: the mean cosine of its rows under maximum likelihood, and counts of outcomes."""
+    counts: dict[tuple[str, str], Counter[Outcome]] = {}
+    for one in verdicts:
+        line = next((scores[one.claim.task].lines[run] for run in one.runs if run in scores[one.claim.task].lines), None)
+        if line and one.effect.seeds:
+            counts.setdefault((one.claim.task, line.model), Counter())[one.outcome] += 1
+    shown = (*TESTED, Outcome.NOT_TESTABLE)
+    return [
+        [TASKS[task].title, f"`{model}`", _mean_cosine(scores[task], model), *(str(own[outcome]) for outcome in shown)]
+        for (task, model), own in counts.items()
+    ]
+
+
+def _mean_cosine(scores: Scores, model: str) -> str:
+    """Return S(w) of the model's first run of maximum likelihood that has one, as a mean over seeds, or an empty text."""
+    runs = (run for run, line in scores.lines.items() if line.model == model and line.objective == MLE)
+    values = (scores.value(run, "mean_cosine") for run in runs)
+    return next((number_text(value.mean, 2) for value in values if value), "")
 
 
 def summary(about: Paper, verdicts: list[Verdict], scale: str) -> list[str]:
