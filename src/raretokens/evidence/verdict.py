@@ -48,6 +48,7 @@ class Size(StrEnum):
     SMALLER = "smaller than reported"
     LARGER = "larger than reported"
     OPPOSITE = "opposite to the reported effect"
+    NO_CHANGE = "claim of no change"
     NO_NUMBER = "no reported number"
 
 
@@ -90,7 +91,9 @@ class Verdict(Generic[AnyClaim]):
     def size(self) -> Size | None:
         """The interval compared with the reported effect; None if the effect was not measured."""
         if self.fraction(self.effect.value) is None:
-            return Size.NO_NUMBER if self.effect.value is not None else None
+            if self.effect.value is None:
+                return None
+            return Size.NO_NUMBER if self.reported is None or self.claim.margin is None else Size.NO_CHANGE
         ends = self.fraction_interval or Interval(1.0, 1.0)
         if ends.is_below(0):
             return Size.OPPOSITE

@@ -60,7 +60,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "reproducibility.csv": reproducibility.to_csv(pairs),
         "power.csv": reproducibility.power_csv(planned),
         "reproducibility.md": reproducibility.to_markdown(pairs, counted, planned, declared, scale),
-        "papers/later.md": paper_pages.later_page(verdicts, declared, scale),
+        "papers/later.md": paper_pages.later_page(verdicts, declared, scale, scores),
         "findings.md": _findings(verdicts, compared, split),
         "index.md": render("index.md", verdicts=counts, **_overview(sheet, declared, cells, scores)),
     }

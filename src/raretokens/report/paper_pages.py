@@ -28,13 +28,14 @@ EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
 def paper_page(
     name: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores | None = None
 ) -> str:
-    """Return the page of a reproduced paper; without scores, it does not say in which models the paper was tested."""
+    """Return the page of a reproduced paper; without scores, it does not say in which models the claims were tested."""
     about, counted = declared.papers[name], conclusions_of(name, verdicts, declared)
     return _page(
         "paper.md",
         verdicts,
         declared,
         scale,
+        scores,
         name=name,
         about=about,
         summary=summary(about, counted, scale),
@@ -44,21 +45,28 @@ def paper_page(
     )
 
 
-def later_page(verdicts: list[Verdict], declared: Declarations, scale: str) -> str:
+def later_page(verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores | None = None) -> str:
     """Return the page of claims of papers that are not reproduced."""
     papers: dict[str, list[Verdict]] = {}
     for one in verdicts:
         if one.claim.paper not in declared.papers:
             papers.setdefault(one.claim.paper, []).append(one)
-    return _page("later.md", verdicts, declared, scale, papers={paper: _by_outcome(own) for paper, own in papers.items()})
+    return _page("later.md", verdicts, declared, scale, scores, papers={paper: _by_outcome(own) for paper, own in papers.items()})
 
 
-def _page(template: str, verdicts: list[Verdict], declared: Declarations, scale: str, **values: Any) -> str:
+def _page(
+    template: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores | None, **values: Any
+) -> str:
     """Return a page with tables of verdicts. Their explanations may contain the effect of any claim."""
     effects = dict.fromkeys(declared.claims, "not measured")
     effects |= {one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts if one.effect.value is not None}
     prose = {one.name: " ".join(_prose(one, effects, scale)) for one in verdicts}
-    return render(template, scale=scale, meanings=MEANINGS, rows=lambda own: map(_cells, own), prose=prose, **values)
+    models = {one.name: _model(one, scores) for one in verdicts} if scores else {}
+
+    def rows(own: list[Verdict]) -> Iterable[list[str]]:
+        return (_cells(one, models.get(one.name) or "") for one in own)
+
+    return render(template, scale=scale, meanings=MEANINGS, rows=rows, prose=prose, **values)
 
 
 def _by_outcome(verdicts: Iterable[Verdict]) -> dict[Outcome, list[Verdict]]:
@@ -73,14 +81,20 @@ def _by_model(verdicts: Iterable[Verdict], scores: AllScores) -> list[list[str]]
     """Return a row for each model config: the mean cosine of its rows under maximum likelihood, and counts of outcomes."""
     counts: dict[tuple[str, str], Counter[Outcome]] = {}
     for one in verdicts:
-        line = next((scores[one.claim.task].lines[run] for run in one.runs if run in scores[one.claim.task].lines), None)
-        if line and one.effect.seeds:
-            counts.setdefault((one.claim.task, line.model), Counter())[one.outcome] += 1
+        model = _model(one, scores)
+        if model and one.effect.seeds:
+            counts.setdefault((one.claim.task, model), Counter())[one.outcome] += 1
     shown = (*TESTED, Outcome.NOT_TESTABLE)
     return [
         [TASKS[task].title, f"`{model}`", _mean_cosine(scores[task], model), *(str(own[outcome]) for outcome in shown)]
         for (task, model), own in counts.items()
     ]
+
+
+def _model(verdict: Verdict, scores: AllScores) -> str | None:
+    """Return the model config of the first run of a claim that has one; a claim about a text has none."""
+    lines = scores[verdict.claim.task].lines
+    return next((lines[run].model for run in verdict.runs if run in lines), None)
 
 
 def _mean_cosine(scores: Scores, model: str) -> str:
@@ -123,12 +137,13 @@ def _why(verdicts: list[Verdict]) -> str:
     return f"The most frequent reasons why {len(undecided)} conclusions are neither reproduced nor contradicted: {shown}."
 
 
-def _cells(verdict: Verdict) -> list[str]:
+def _cells(verdict: Verdict, model: str) -> list[str]:
     claim, kind = verdict.claim, verdict.claim.effect
     measured, reported = (effect_text(kind, number) for number in (verdict.effect.value, verdict.reported))
     seeds = " ".join(filter(None, [few_seeds_text(verdict) or str(verdict.effect.seeds or ""), _variance(verdict.effect)]))
     interval, q = interval_text(kind, verdict.effect.main_interval), number_text(verdict.q, 2)
-    return [claim.statement, _threshold(claim), measured, interval, q, reported, size_text(verdict), seeds, claim.place]
+    claimed = [claim.statement, f"`{model}`" if model else "", _threshold(claim)]
+    return [*claimed, measured, interval, q, reported, size_text(verdict), seeds, claim.place]
 
 
 def _threshold(claim: Claim) -> str:
