@@ -71,7 +71,7 @@ def test_the_main_runs_are_those_that_the_main_conclusions_name():
     names = {name for _, name in needed}
     assert {re.sub("-[2-5]$", "", name) for name in names} - {"awd-mle", "awd-cosreg", "awd-frage"} == named
     assert {"awd-mle-2", "awd-mle-finetune-2"} <= names
-    assert {"awd-mle", "base-agg-2", "base-agg-3", "agg-3"} <= names
+    assert {"awd-mle", "base-1k-agg-2", "base-1k-agg-3", "agg-3"} <= names
     made = run_targets(declared, only=needed) + run_targets(declared, continued=True, only=needed)
     assert len(made) == len(needed) and "train-lm@agg predict-lm@agg score-lm@agg decompose-lm@agg" in made
 
