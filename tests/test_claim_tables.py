@@ -14,6 +14,10 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet
 from raretokens.report.claims import in_words, main_claims, other_counts, read_csv, to_csv, verdict_counts
 from raretokens.report.paper_pages import paper_page
+from raretokens.run import Sheet
+
+NAMED = ("cosreg-improves-big-bleu", "cosreg-improves-reverse-bleu", "mle-degenerates-with-steps")
+UNTRAINED = AllScores(Sheet(scale="small", corpora={}, baselines={}, runs={}), Path("nowhere"))
 
 
 def changed(verdict: Verdict, **effect) -> Verdict:
@@ -71,7 +75,7 @@ def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
 def test_a_row_shows_the_threshold_and_the_variance_of_few_seeds(tmp_path, claim, effect, cells):
     one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     one = changed(replace(one, claim=AGAINST.replaced(paper="AGG", **claim)), **effect)
-    (row,) = (line for line in paper_page("AGG", [one], DECLARED, "small").splitlines() if line.startswith("| s |"))
+    (row,) = (line for line in paper_page("AGG", [one], DECLARED, "small", UNTRAINED).splitlines() if line.startswith("| s |"))
     columns = [cell.strip() for cell in row.split("|")[1:-1]]
     assert (columns[2], columns[8]) == cells
 
@@ -116,7 +120,7 @@ def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once()
     empty = Scores("lm", {}, Path("nowhere"))
     verdicts = [judge(name, claim, empty, DECLARED) for name, claim in DECLARED.claims.items()]
     for paper in DECLARED.papers:
-        text = paper_page(paper, verdicts, DECLARED, "small")
+        text = paper_page(paper, verdicts, DECLARED, "small", UNTRAINED)
         assert len([line for line in text.split("\n## ")[0].split("\n") if line.startswith("* ")]) == 5
         own = [claim for claim in DECLARED.claims.values() if claim.paper == paper]
         rows = [line for line in text.split("\n") if line.startswith("| ") and " --- " not in line]
@@ -136,13 +140,17 @@ def test_a_page_says_in_which_models_the_claims_were_tested(request, monkeypatch
     ]
     (row,) = (line for line in text.split("\n") if line.startswith(f"| {DECLARED.claims[names[0]].statement} |"))
     assert row.split("|")[2].strip() == "`base-1k`"
+    verdicts = [judge(name, claim := DECLARED.claims[name], scores[claim.task], DECLARED) for name in NAMED]
+    text = paper_page("CosReg", verdicts, DECLARED, "small", scores)
+    assert "| Translation | `big` | 0.036 |" in text and "| Translation | `base` reversed | 0.057 |" in text
+    assert "| `base-1k` / `base-4k` |" in text
 
 
 def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_path):
     name = "agg-lowers-rare-perplexity"
     empty = judge(name, DECLARED.claims[name], Scores("lm", {}, Path("nowhere")), DECLARED)
     one = changed(replace(empty, outcome=Outcome.REPRODUCED), value=0.3, seeds=3, seed_interval=Interval(0.2, 0.4))
-    small, demo = (paper_page("AGG", [one], DECLARED, scale) for scale in ("small", "demo"))
+    small, demo = (paper_page("AGG", [one], DECLARED, scale, UNTRAINED) for scale in ("small", "demo"))
     assert (
         f"<details><summary>{one.claim.statement}</summary>" in small and "Caveat: " in small and "Caveat: " not in demo
     )

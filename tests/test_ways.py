@@ -62,14 +62,14 @@ def test_a_claim_reaches_its_verdict_on_the_way_that_is_described(monkeypatch):
     monkeypatch.chdir(ROOT / "scales/small")
     declared = load.load_declarations(ROOT / "data/paper")
     declared._reported.clear()
-    scores = AllScores(run_sheet(load_parameters()), Path("reports/runs"))["lm"]
+    scores = AllScores(run_sheet(load_parameters()), Path("reports/runs"))
     name = "agg-lowers-rare-perplexity"
 
     def judged() -> None:
         claim = load._claims(ROOT / "data/paper")[name]
-        verdict = judge(name, claim, scores, declared)
+        verdict = judge(name, claim, scores["lm"], declared)
         assert verdict.outcome is Outcome.REPRODUCED
-        claims.to_csv([verdict]), paper_page("AGG", [verdict], declared, "small")
+        claims.to_csv([verdict]), paper_page("AGG", [verdict], declared, "small", scores)
 
     way = described("From a claim to its verdict")
     assert executed(judged) == way and len(way) <= 18

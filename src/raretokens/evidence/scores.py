@@ -218,11 +218,11 @@ class Scores:
     def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
         """Return the metric on resampled test sets, which are the same for all runs, or None if there are no resamples."""
         if name not in self.resamples:
-            score = self.read(name)
-            parts = (name, *score.get("parts", [])) if score else ()
-            paths = [self.folder / f"{part}.bootstrap.csv" for part in parts]
-            found = [path for path in paths if path.is_file() and path.read_bytes().strip()]  # no column without a model
-            self.resamples[name] = pd.concat([pd.DataFrame(), *map(pd.read_csv, found)], axis=1)
+            score, own = self.read(name) or {}, self.folder / f"{name}.bootstrap.csv"
+            paths = [self.folder / f"{part}.bootstrap.csv" for part in score.get("parts", [])]
+            if score and own.is_file() and own.read_bytes().strip():  # it has no column without a model
+                paths.insert(0, own)
+            self.resamples[name] = pd.concat([pd.DataFrame(), *map(pd.read_csv, paths)], axis=1)
         return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
 
     def test_freedom(self, metric: str) -> float:

@@ -21,14 +21,13 @@ from raretokens.report.effect_text import (
     number_text,
 )
 from raretokens.report.markdown import render
+from raretokens.run import SheetLine
 
 EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
 
 
-def paper_page(
-    name: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores | None = None
-) -> str:
-    """Return the page of a reproduced paper; without scores, it does not say in which models the claims were tested."""
+def paper_page(name: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores) -> str:
+    """Return the page of a reproduced paper."""
     about, counted = declared.papers[name], conclusions_of(name, verdicts, declared)
     return _page(
         "paper.md",
@@ -39,13 +38,13 @@ def paper_page(
         name=name,
         about=about,
         summary=summary(about, counted, scale),
-        tested=_by_model(counted, scores) if scores else [],
+        tested=_by_model(counted, scores),
         conclusions=_by_outcome(counted),
         own=_by_outcome(one for one in verdicts if one.claim.paper == name and one.claim.is_ours),
     )
 
 
-def later_page(verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores | None = None) -> str:
+def later_page(verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores) -> str:
     """Return the page of claims of papers that are not reproduced."""
     papers: dict[str, list[Verdict]] = {}
     for one in verdicts:
@@ -55,16 +54,15 @@ def later_page(verdicts: list[Verdict], declared: Declarations, scale: str, scor
 
 
 def _page(
-    template: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores | None, **values: Any
+    template: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores, **values: Any
 ) -> str:
     """Return a page with tables of verdicts. Their explanations may contain the effect of any claim."""
     effects = dict.fromkeys(declared.claims, "not measured")
     effects |= {one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts if one.effect.value is not None}
     prose = {one.name: " ".join(_prose(one, effects, scale)) for one in verdicts}
-    models = {one.name: _model(one, scores) for one in verdicts} if scores else {}
 
     def rows(own: list[Verdict]) -> Iterable[list[str]]:
-        return (_cells(one, models.get(one.name) or "") for one in own)
+        return (_cells(one, _lines(one, scores)) for one in own)
 
     return render(template, scale=scale, meanings=MEANINGS, rows=rows, prose=prose, **values)
 
@@ -78,28 +76,36 @@ def _by_outcome(verdicts: Iterable[Verdict]) -> dict[Outcome, list[Verdict]]:
 
 
 def _by_model(verdicts: Iterable[Verdict], scores: AllScores) -> list[list[str]]:
-    """Return a row for each model config: the mean cosine of its rows under maximum likelihood, and counts of outcomes."""
-    counts: dict[tuple[str, str], Counter[Outcome]] = {}
+    """Return a row for each model config, text and direction: S(w) under maximum likelihood, and counts of outcomes."""
+    groups: list[tuple[str, SheetLine, Counter[Outcome]]] = []
     for one in verdicts:
-        model = _model(one, scores)
-        if model and one.effect.seeds:
-            counts.setdefault((one.claim.task, model), Counter())[one.outcome] += 1
+        task, line = one.claim.task, next(iter(_lines(one, scores)), None)
+        if line and one.effect.seeds:
+            counts = next((own for name, first, own in groups if name == task and first.same_model(line)), None)
+            if counts is None:
+                groups.append((task, line, counts := Counter()))
+            counts[one.outcome] += 1
     shown = (*TESTED, Outcome.NOT_TESTABLE)
     return [
-        [TASKS[task].title, f"`{model}`", _mean_cosine(scores[task], model), *(str(own[outcome]) for outcome in shown)]
-        for (task, model), own in counts.items()
+        [TASKS[task].title, _model(line), _mean_cosine(scores[task], line), *(str(own[outcome]) for outcome in shown)]
+        for task, line, own in groups
     ]
 
 
-def _model(verdict: Verdict, scores: AllScores) -> str | None:
-    """Return the model config of the first run of a claim that has one; a claim about a text has none."""
+def _lines(verdict: Verdict, scores: AllScores) -> list[SheetLine]:
+    """Return the lines of a claim's runs. A claim about a text has none."""
     lines = scores[verdict.claim.task].lines
-    return next((lines[run].model for run in verdict.runs if run in lines), None)
+    return [lines[run] for run in verdict.runs if run in lines]
 
 
-def _mean_cosine(scores: Scores, model: str) -> str:
+def _model(line: SheetLine) -> str:
+    """Return the name of the model config, and whether it translates in the reverse direction."""
+    return f"`{line.model}`{' reversed' if line.reverse else ''}"
+
+
+def _mean_cosine(scores: Scores, model: SheetLine) -> str:
     """Return S(w) of the model's first run of maximum likelihood that has one, as a mean over seeds, or an empty text."""
-    runs = (run for run, line in scores.lines.items() if line.model == model and line.objective == MLE)
+    runs = (run for run, line in scores.lines.items() if line.same_model(model) and line.objective == MLE)
     values = (scores.value(run, "mean_cosine") for run in runs)
     return next((number_text(value.mean, 2) for value in values if value), "")
 
@@ -137,12 +143,12 @@ def _why(verdicts: list[Verdict]) -> str:
     return f"The most frequent reasons why {len(undecided)} conclusions are neither reproduced nor contradicted: {shown}."
 
 
-def _cells(verdict: Verdict, model: str) -> list[str]:
+def _cells(verdict: Verdict, lines: list[SheetLine]) -> list[str]:
     claim, kind = verdict.claim, verdict.claim.effect
     measured, reported = (effect_text(kind, number) for number in (verdict.effect.value, verdict.reported))
     seeds = " ".join(filter(None, [few_seeds_text(verdict) or str(verdict.effect.seeds or ""), _variance(verdict.effect)]))
     interval, q = interval_text(kind, verdict.effect.main_interval), number_text(verdict.q, 2)
-    claimed = [claim.statement, f"`{model}`" if model else "", _threshold(claim)]
+    claimed = [claim.statement, " / ".join(dict.fromkeys(map(_model, lines))), _threshold(claim)]
     return [*claimed, measured, interval, q, reported, size_text(verdict), seeds, claim.place]
 
 
