@@ -88,7 +88,9 @@ def hashed(folder: Path, path: str) -> dict:
 
 
 def adopt(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, "python", "-m", "raretokens", "adopt", "--jobs", "2", "--demo", ".", *options, check=False)
+    """Without the server, because a killed training must be gone before it is resumed."""
+    command = [sys.executable, "-m", "raretokens", "adopt", "--jobs", "2", "--demo", ".", *options]
+    return subprocess.run(command, cwd=folder, env=environment(), text=True, capture_output=True)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from raretokens import csv_files
-from raretokens.pipeline import renames, trained
+from raretokens.pipeline import trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import job_files
-from raretokens.pipeline.lock_file import Stage, verify
+from raretokens.pipeline.lock_file import verify
 
 ROOT = Path(__file__).parents[1]
 STAGES = {"score-lm@mle": "score-lm/mle.json", "score-lm@agg": "score-lm/agg.json", "predict-lm@mle": "predict-lm/mle.json"}
@@ -63,28 +63,6 @@ def test_a_report_that_no_stage_wrote_is_named(scale, change):
 def test_a_scale_that_was_never_run_says_so(scale):
     Path("dvc.lock").unlink()
     assert str(verify()) == "never run"
-
-
-@pytest.mark.parametrize(
-    ("steps", "said"), [(3, None), (4, "training.steps: 3 became 4")], ids=["renamed", "renamed-and-changed"]
-)
-def test_a_renamed_key_is_no_change_of_a_job(monkeypatch, steps, said):
-    """Nor is a key that only the present code writes; the hash of the parameters changes with their names."""
-    monkeypatch.setattr(renames, "NAMES", {"updates": "steps"})
-    monkeypatch.setattr(renames, "OPTIONAL", ("mode",))
-    old = {"job": {"training": {"updates": 3, "save_updates": 4, "rate": 0.1}, "parameters_hash": "a"}}
-    new = {"job": {"training": {"steps": steps, "save_updates": 4, "rate": 0.1, "mode": "x"}, "parameters_hash": "b"}}
-    old, new = (json.dumps(job).encode() for job in (old, new))
-    assert Stage("train-lm@mle", "", "data/jobs/train-lm/mle.json", "", {}, old=old, new=new).changed() == said
-
-
-def test_a_renamed_column_is_the_same_content_and_another_digit_is_not(monkeypatch):
-    monkeypatch.setattr(renames, "NAMES", {"updates": "steps"})
-    assert renames.same_content("log.tsv", b"updates\tloss\n1\t0.5\n", b"steps\tloss\n1\t0.5\n")
-    assert not renames.same_content("log.tsv", b"updates\tloss\n1\t0.5\n", b"steps\tloss\n1\t0.6\n")
-    assert renames.same_content("mle.json", b'{"updates": 1.50}', b'{\n "steps": 1.50\n}\n')
-    assert not renames.same_content("mle.json", b'{"updates": 1.50}', b'{"steps": 1.51}')
-    assert renames.former(renames.present("data/updates/x.tsv")) == "data/updates/x.tsv"
 
 
 def train(name: str, weights: str, seconds: float | None = None) -> dict:

@@ -1,11 +1,12 @@
 """Adoption of a scale's outputs for changed code that is shown to be equivalent, so that nothing is trained again.
 
 A stage of dvc.lock is a candidate if its job differs from the present job only in the code. The old and the new code both train
-each distinct candidate run for a few steps. Data stages run again on this scale, and stages that use a trained model run again on
-the demo (trials.py). The present jobs are written into dvc.lock only if all outputs are byte-identical after known renames
-(renames.py).
+each distinct candidate run for a few steps (trials.py). Data stages run again on this scale, and stages that use a trained model
+run again on the demo (replays.py). The present jobs are written into dvc.lock only if all outputs are byte-identical after known
+renames (renames.py).
 """
 
+import json
 import os
 import shlex
 import shutil
@@ -24,8 +25,9 @@ from raretokens.files import atomic_write
 from raretokens.paths import LOCK
 from raretokens.pipeline import context, renames, trained
 from raretokens.pipeline.lock_file import Stage, md5, present_jobs, read_stages
+from raretokens.pipeline.replays import Replay
 from raretokens.pipeline.short_training import Version
-from raretokens.pipeline.trials import CACHE, Replay, Trial, Trials
+from raretokens.pipeline.trials import CACHE, Trial, Trials
 from raretokens.report.revision import Revision
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
@@ -119,7 +121,7 @@ class Adoption:
         Version(old).run(["1", "jobs"], old)
         demo = read_stages(self.demo / LOCK, present_jobs(context.root() / paths.PARAMETERS), old)
         demo = [stage for stage in demo if stage.new and stage.is_former() and not stage.changed()]
-        distinct = {stage.recipe(stage.old_job["job"]): stage for stage in reversed(demo) if stage.kind in kinds}
+        distinct = {stage.recipe(json.loads(stage.old)["job"]): stage for stage in reversed(demo) if stage.kind in kinds}
         selected = [*distinct.values()][::-1]
         differing = self._compare(Replay(self.demo, demo, selected, CACHE / "demo"))
         missing = kinds - {stage.kind for stage in selected}
@@ -149,8 +151,8 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
     """
     found = {}
     for out, recorded in stage.outs.items():
-        file = Path(renames.present(out))
-        if not file.is_relative_to(paths.REPORTS):
+        file = Path(renames.path(out))
+        if not file.is_relative_to(paths.REPORTS) or renames.is_dropped(out):
             continue
         content = file.read_bytes() if file.is_file() else b""
         if md5(content) != recorded:
@@ -176,19 +178,20 @@ def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
             for name, entry in tree["stages"].items():
                 if name in by_name:
                     _rewrite(entry, by_name[name], outs)
-            if renames.NAMES:
-                entries = {renames.present(name): entry for name, entry in tree["stages"].items()}
+            if renames.STAGES:
+                entries = {renames.stage(name): entry for name, entry in tree["stages"].items()}
                 tree["stages"].clear()
                 tree["stages"].update(entries)
-    trained.adopt({tuple(stage.arguments[2:]) for stage in adopted if stage.is_training}, context.revision() or "")
+    trained.adopt({tuple(stage.new_arguments[2:]) for stage in adopted if stage.is_training}, context.revision() or "")
 
 
 def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]]) -> None:
-    entry["cmd"] = renames.present(entry["cmd"])
+    entry["cmd"] = stage.new_command
+    entry["outs"][:] = [out for out in entry["outs"] if not renames.is_dropped(out["path"])]
     job = {"md5": md5(stage.new), "size": len(stage.new)}
     for part, changed in ((entry["deps"], {stage.job: job}), (entry["outs"], outs)):
         for one in part:
-            one.update(changed.get(one["path"], {}), path=renames.present(one["path"]))
+            one.update(changed.get(one["path"], {}), path=renames.path(one["path"]))
         part.sort(key=lambda one: one["path"])  # the order in which DVC writes them
 
 

@@ -31,7 +31,7 @@ class Stage:
 
     @property
     def kind(self) -> str:
-        return self.name.partition("@")[0].removesuffix("-continued")
+        return renames.stage(self.name).partition("@")[0].removesuffix("-continued")
 
     @property
     def is_training(self) -> bool:
@@ -39,13 +39,25 @@ class Stage:
 
     @property
     def arguments(self) -> list[str]:
-        """Words of the command after stages/run, under present names: threads, stage, and arguments of the stage."""
-        return shlex.split(renames.present(self.command))[1:]
+        """Words of the former command after stages/run: threads, stage, and arguments of the stage."""
+        return shlex.split(self.command)[1:]
+
+    @property
+    def new_arguments(self) -> list[str]:
+        return shlex.split(self.new_command)[1:]
+
+    @property
+    def new_job(self) -> str:
+        return renames.path(self.job)
+
+    @property
+    def new_command(self) -> str:
+        return renames.command(self.command)
 
     def is_current(self) -> bool:
         """Return whether dvc.lock records the job that the present code writes, under present names."""
-        names = f"{self.name} {self.job} {self.command}"
-        return self.new is not None and md5(self.new) == self.md5 and renames.present(names) == names
+        present = (renames.stage(self.name), self.new_job, self.new_command)
+        return present == (self.name, self.job, self.command) and self.new is not None and md5(self.new) == self.md5
 
     def is_former(self) -> bool:
         """Return whether dvc.lock records the job that the former code writes."""
@@ -53,27 +65,27 @@ class Stage:
 
     def changed(self) -> str | None:
         """Describe the first parameter that differs between the former and the present job; None if none differs."""
-        old, new = (renames.parsed(job)["job"] for job in (renames.present_content(self.job, self.old), self.new or b""))
-        return next(_changes(old, new), None)
-
-    @property
-    def old_job(self) -> dict[str, Any]:
-        """Content of the former job file under present names."""
-        return json.loads(renames.present_content(self.job, self.old))
+        old, new = renames.job(json.loads(self.old)["job"]), json.loads(self.new or b"{}")["job"]
+        return next(_changes(renames.without_hashes(old), renames.without_hashes(new)), None)
 
     def recipe(self, job: dict[str, Any]) -> str:
-        """Return kind and parameters without name, seed and hash, for stages whose runs differ in these alone."""
-        run = {name: value for name, value in job.get("run", {}).items() if name not in ("name", "seed")}
-        return self.kind + json.dumps({**job, "run": run, "parameters_hash": None}, sort_keys=True)
+        """Return kind and parameters without name, seed and hash, for stages whose runs differ in these alone.
+
+        job: parameters under former names.
+        """
+        left = {known for name in ("name", "seed") for known in renames.former(name)}
+        runs = {part: job[part] for part in renames.former("run") & job.keys()}
+        runs = {part: {name: value for name, value in run.items() if name not in left} for part, run in runs.items()}
+        return self.kind + json.dumps({**job, **runs, **dict.fromkeys(renames.HASHES)}, sort_keys=True)
 
 
 def _changes(old: Any, new: Any, prefix: str = "") -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys([*old, *new]):
-            if key not in renames.OPTIONAL or (key in old and key in new):
+            if (key in old or key not in renames.ADDED) and (key in new or key not in renames.REMOVED):
                 yield from _changes(old.get(key), new.get(key), f"{prefix}.{key}".lstrip("."))
     elif old != new or type(old) is not type(new):
-        yield f"{prefix}: {old} became {new}"
+        yield f"{prefix}: {old!r} became {new!r}"
 
 
 def present_jobs(parameters: Path = paths.PARAMETERS) -> dict[str, bytes]:
@@ -91,10 +103,10 @@ def read_stages(lock: Path, now: Mapping[str, bytes], then: Path | None = None) 
     found = []
     for name, stage in read_yaml(lock)["stages"].items():
         deps = {dep["path"]: dep["md5"] for dep in stage.get("deps", [])}
-        if job := next((path for path in deps if Path(path).is_relative_to(paths.JOBS)), None):
+        if job := next((path for path in deps if Path(renames.path(path)).is_relative_to(paths.JOBS)), None):
             recorded, outs = deps.pop(job), {out["path"]: out["md5"] for out in stage.get("outs", [])}
             old = (then / job).read_bytes() if then and (then / job).is_file() else b""
-            found.append(Stage(name, stage["cmd"], job, recorded, deps, outs, old, now.get(renames.present(job))))
+            found.append(Stage(name, stage["cmd"], job, recorded, deps, outs, old, now.get(renames.path(job))))
     return found
 
 

@@ -4,49 +4,156 @@ The tables are empty unless names changed. After a renaming, fill them, adopt ev
 """
 
 import json
-import re
 from pathlib import PurePath
 from typing import Any
 
-# Former word -> present word in job files, commands, stage names, paths, headers, score files and tensors of saved states. Words
-# contain letters, digits, underscores and hyphens: "updates" is a word of "training.updates", but not of "save_updates".
-NAMES: dict[str, str] = {}
-# Keys of jobs that only the former or only the present code writes, and that change no output.
-OPTIONAL: tuple[str, ...] = ()
+# Former key of a job -> present key. "training.updates" applies only inside `training` and takes precedence over "updates".
+KEYS: dict[str, str] = {}
+# Present key -> former value -> present value, for values of jobs that are names: {"architecture": {"cnn": "conv"}}.
+VALUES: dict[str, dict[str, str]] = {}
+# Former key of a score file, or column of a CSV or TSV file -> present name.
+COLUMNS: dict[str, str] = {}
+# Former first item of a pair in a list of a score file -> present first item.
+PAIRS: dict[str, str] = {}
+# Former component of a dotted tensor name in a saved state -> present component. Weights and snapshots keep their names.
+STATE: dict[str, str] = {}
+# Former stage -> present stage, as in dvc.lock before the @.
+STAGES: dict[str, str] = {}
+# Former prefix of a path below the folder of a scale -> present prefix. The longest matching prefix applies.
+PATHS: dict[str, str] = {}
+# Former suffix of a path -> present suffix, such as {".drawn.csv": ".bootstrap.csv"}.
+ENDINGS: dict[str, str] = {}
+# Part of a former command in dvc.lock -> present part, such as {"' probe '": "' predict lm '"}.
+COMMANDS: dict[str, str] = {}
+# Suffixes of the paths of outputs that no stage writes any more.
+DROPPED: tuple[str, ...] = ()
+# Present keys of jobs that former jobs lack, and that change no value of an output.
+ADDED: tuple[str, ...] = ()
+# Former keys of jobs that present jobs lack, and that changed no value of an output.
+REMOVED: tuple[str, ...] = ()
+
+HASHES = ("parameters_hash",)  # keys whose values are parameter hashes, which change when a parameter is renamed
 
 
-def present(text: str) -> str:
-    """Replace former names in a text by present names."""
-    return _replaced(text, NAMES)
+def job(tree: Any) -> Any:
+    """Translate the parameters of a former job to present names."""
+    return _renamed(tree, KEYS)
 
 
-def former(text: str) -> str:
-    """Replace present names in a text by former names."""
-    return _replaced(text, {new: old for old, new in NAMES.items()})
+def without_hashes(tree: Any) -> Any:
+    """Remove parameter hashes if keys or values changed. The parameters themselves are still compared."""
+    if not (KEYS or VALUES or ADDED or REMOVED):
+        return tree
+    if isinstance(tree, dict):
+        return {key: without_hashes(value) for key, value in tree.items() if key not in HASHES}
+    return [without_hashes(value) for value in tree] if isinstance(tree, list) else tree
 
 
-def _replaced(text: str, names: dict[str, str]) -> str:
-    # A longer name takes precedence over names that are words of it.
-    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    return re.sub(rf"(?<![\w-])({words})(?![\w-])", lambda found: names[found[0]], text) if names else text
+def former(key: str) -> set[str]:
+    """Return the present name and all former names of a job key."""
+    return {key, *(old.rpartition(".")[2] for old, new in KEYS.items() if new == key)}
 
 
-def present_content(name: str, content: bytes) -> bytes:
-    """Replace former names in a JSON, CSV or TSV file. Other kinds of files are returned unchanged."""
-    return present(content.decode()).encode() if PurePath(name).suffix in (".json", ".csv", ".tsv") else content
+def stage(name: str) -> str:
+    """Translate the name of a stage, kind@key, to its present name."""
+    kind, at, key = name.partition("@")
+    return STAGES.get(kind, kind) + at + key
+
+
+def path(name: str) -> str:
+    """Translate a path below the folder of a scale to the present path."""
+    fitting = [start for start in PATHS if name.startswith(start)]
+    start = max(fitting, key=len, default="")
+    name = PATHS[start] + name[len(start) :] if start else name
+    end = next((end for end in ENDINGS if name.endswith(end)), "")
+    return name.removesuffix(end) + ENDINGS[end] if end else name
+
+
+def state(tensors: dict[str, str]) -> dict[str, str]:
+    """Translate the tensor names of a saved state to present names."""
+    return {".".join(STATE.get(part, part) for part in name.split(".")): value for name, value in tensors.items()}
+
+
+def former_key(key: str) -> str:
+    """Return the former name of a present key."""
+    return next((old.rpartition(".")[2] for old, new in KEYS.items() if new == key), key)
+
+
+def former_path(name: str) -> str:
+    """Return the former path of a present path."""
+    end = next((end for end in ENDINGS.values() if name.endswith(end)), "")
+    name = name.removesuffix(end) + next(old for old, new in ENDINGS.items() if new == end) if end else name
+    starts = [(new, old) for old, new in PATHS.items() if name.startswith(new)]
+    new, old = max(starts, default=("", ""), key=lambda start: len(start[0]))
+    return old + name.removeprefix(new)
+
+
+def command(text: str) -> str:
+    """Translate the command of a stage to the present command."""
+    for old, new in COMMANDS.items():
+        text = text.replace(old, new, 1)
+    return text
+
+
+def is_dropped(name: str) -> bool:
+    return name.endswith(DROPPED)
 
 
 def same_content(name: str, old: bytes, new: bytes) -> bool:
-    """Return whether two files have equal bytes, or after replacing names equal text, in JSON apart from the parameter hash."""
-    translated = present_content(name, old)
-    return translated == new or (PurePath(name).suffix == ".json" and parsed(translated) == parsed(new))
+    """Return whether two files have equal bytes, or equal values as text after translating keys and columns."""
+    if old == new:
+        return True
+    if PurePath(name).suffix == ".json":
+        return without_hashes(_present_pairs(_renamed(_parsed(old), COLUMNS))) == without_hashes(_parsed(new))
+    return present(name, old) == new
 
 
-def parsed(content: bytes) -> Any:
-    """Parse JSON with floats as text, so that their digits are compared. With renames, omit parameter hashes."""
-    omitted = "parameters_hash" if NAMES or OPTIONAL else None
+def _present_pairs(tree: Any) -> Any:
+    """Translate the names in lists of pairs of a score file."""
+    if isinstance(tree, dict):
+        for key in ("parameters", "signatures"):
+            if isinstance(pairs := tree.get(key), list):
+                tree[key] = [[PAIRS.get(name, name), value] for name, value in pairs]
+    return tree
 
-    def kept(tree: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in tree.items() if key != omitted}
 
-    return json.loads(content, parse_float=str, object_hook=kept)
+def present(name: str, content: bytes) -> bytes:
+    """Translate a former JSON, CSV or TSV file to present names. Other kinds of files are returned unchanged."""
+    kind = PurePath(name).suffix
+    if kind == ".json":
+        tree = json.loads(content)
+        renamed = _renamed(tree, COLUMNS)
+        return content if renamed == tree else (json.dumps(renamed, indent=1) + "\n").encode()
+    return _present_header(content, "\t" if kind == ".tsv" else ",") if kind in (".csv", ".tsv") else content
+
+
+def _present_header(table: bytes, separator: str) -> bytes:
+    header, newline, rows = table.partition(b"\n")
+    names = header.decode().split(separator)
+    return separator.join(map(_present_column, names)).encode() + newline + rows
+
+
+def _present_column(name: str) -> str:
+    """Translate the name of a column, which is a key or `metric.group`."""
+    first, dot, rest = name.partition(".")
+    return COLUMNS.get(name) or COLUMNS.get(first, first) + dot + rest
+
+
+def _parsed(text: bytes) -> Any:
+    """Parse JSON with floats as ("float", digits), so that their digits are compared and a string differs from a number."""
+    return json.loads(text, parse_float=lambda digits: ("float", digits))
+
+
+def _renamed(tree: Any, table: dict[str, str], parent: str = "") -> Any:
+    if isinstance(tree, list):
+        return [_renamed(value, table, parent) for value in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = {}
+    for key, value in tree.items():
+        name = table.get(f"{parent}.{key}", table.get(key, key))
+        value = _renamed(value, table, key)
+        if isinstance(value, str):
+            value = VALUES.get(name, {}).get(value, value)
+        found[name] = value
+    return found

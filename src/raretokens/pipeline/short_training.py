@@ -30,7 +30,9 @@ STEPS = (20, 8, 4)  # steps of a trial; the next smaller number is tried if a st
 SLOW = 10.0  # CPU seconds per step
 VALIDATION_TOKENS = {"classify": 65536}  # task -> tokens; more than FEWEST, since documents are not cut
 FEWEST = 2048  # validation tokens of all other tasks
+LATE = ("until", "start")  # options of objectives that are numbers of steps
 FORMAT = 1  # version of the kept outcome of a trial
+SAVE_EVERY = "save_updates"  # key of machine.yaml
 POLL = 0.01  # seconds
 STATE = "state after step"  # prefix of the name of a saved state in an outcome
 OUTPUT = "output.txt"
@@ -73,22 +75,35 @@ def last_line(output: Path) -> str:
 
 
 def shortened(job: dict[str, Any], steps: int) -> dict[str, Any]:
-    """Shorten the parameters of a training to `steps` steps that still exercise every save, schedule and option."""
+    """Shorten the parameters of a training to `steps` steps that still exercise every save, schedule and option.
+
+    job: parameters under present or former names, which are kept.
+    """
     job = json.loads(json.dumps(job))
-    training, run = job["training"], job["run"]
+    training, run = _part(job, "training"), _part(job, "run")
     few = {"steps": steps, "warmup": steps // 2, "validate_every": steps // 4, "snapshot_every": steps // 3}
-    few["validation_tokens"] = VALIDATION_TOKENS.get(run["task"], FEWEST)
-    training |= {name: value for name, value in few.items() if name in training}  # an earlier version may lack a key
-    limits = (
-        (training, {"stop_window": 2, "keep": 2}),
-        (training.get("rule", {}), {"window": 1}),
-        (run.get("options", {}), {"until": steps // 2, "start": steps // 2}),
-    )
-    for section, most in limits:
-        for name in most.keys() & section.keys():
-            if isinstance(section[name], int):
-                section[name] = min(section[name], most[name])
+    task = next(run[known] for known in renames.former("task") if known in run)
+    few["validation_tokens"] = VALIDATION_TOKENS.get(renames.VALUES.get("task", {}).get(task, task), FEWEST)
+    for name, value in few.items():
+        for known in renames.former(name) & training.keys():  # an earlier version may lack a key
+            training[known] = value
+    _at_most(training, "stop_window", 2)
+    _at_most(training, "keep", 2)
+    _at_most(_part(training, "rule"), "window", 1)
+    for name in LATE:
+        _at_most(_part(run, "options"), name, steps // 2)
     return job
+
+
+def _part(tree: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a section of a job under its present name or a former name; empty if there is none."""
+    return next((tree[known] for known in renames.former(name) if known in tree), {})
+
+
+def _at_most(tree: dict[str, Any], name: str, value: int) -> None:
+    for known in renames.former(name) & tree.keys():
+        if isinstance(tree[known], int):
+            tree[known] = min(tree[known], value)
 
 
 @dataclass
@@ -96,28 +111,25 @@ class TrialRun:
     """Run of a trial by one version of the code, in a separate folder with the layout of a scale."""
 
     version: Version
-    is_old: bool  # the version is the former code, which uses former names
-    # Under present names:
+    is_old: bool  # the version is the former code
+    # As this version names them:
     command: list[str]  # threads, train, task, name
     folder: Path
     job: dict[str, Any]  # content of the job file, not shortened
+    path: str  # of the job file, below the folder
     links: dict[str, Path]  # path of a link below the folder -> its target
 
-    def named(self, name: str) -> str:
-        """Return the name that this version of the code uses for a present name."""
-        return renames.former(name) if self.is_old else name
-
-    def locate(self, present: str | Path) -> Path:
+    def locate(self, present: Path) -> Path:
         """Return the path that this version of the code uses for a file or folder."""
-        return self.folder / self.named(str(present))
+        return self.folder / (renames.former_path(str(present)) if self.is_old else present)
 
     def prepare(self, steps: int) -> None:
-        _, stage, task, name = self.command
-        job = json.dumps({**self.job, "job": shortened(self.job["job"], steps)}, indent=1, ensure_ascii=False)
-        write_text(self.locate(paths.job(f"{stage}-{task}", name)), self.named(job) + "\n")
-        write_text(self.locate(paths.MACHINE), yaml.safe_dump({self.named("save_updates"): saved_every(steps)}))
+        job = {**self.job, "job": shortened(self.job["job"], steps)}
+        write_text(self.folder / self.path, json.dumps(job, indent=1, ensure_ascii=False) + "\n")
+        key = renames.former_key(SAVE_EVERY) if self.is_old else SAVE_EVERY
+        write_text(self.locate(paths.MACHINE), yaml.safe_dump({key: saved_every(steps)}))
         for path, target in self.links.items():
-            link = self.locate(path)
+            link = self.folder / path
             link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(target.absolute())
@@ -132,7 +144,7 @@ class TrialRun:
         Returns:
             False if the process was killed because of `seconds`.
         """
-        process = self.version.start([self.named(word) for word in self.command], self.folder)
+        process = self.version.start(self.command, self.folder)
         try:
             while process.poll() is None:
                 self._set_states_aside()
@@ -210,9 +222,7 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
             if not renames.same_content(name, value.encode(), new[name].encode()):
                 return f"{name}: {_first_line(value, new[name])}"
             continue
-        now, then = new[name], value
-        if name.startswith(STATE):  # weights and snapshots keep their names
-            then = {renames.present(key): tensor for key, tensor in value.items()}
+        then, now = (renames.state(part) if name.startswith(STATE) else part for part in (value, new[name]))
         for key in [*then, *now]:
             if then.get(key) != now.get(key):
                 return f"{name}: {key}"

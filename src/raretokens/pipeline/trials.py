@@ -1,16 +1,11 @@
-"""Comparisons of the former and the present code of a scale: trials of trainings, and replays of other stages.
-
-A trial trains a distinct run for a few steps with both versions. A replay runs another stage with the present code on inputs that
-the former code made.
-"""
+"""Trials: short trainings of each distinct run by the former code, whose outcome is kept, and by the present code."""
 
 import hashlib
 import json
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,7 +16,7 @@ from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames, short_training
 from raretokens.pipeline.context import root
-from raretokens.pipeline.lock_file import Stage, files_of, md5_of
+from raretokens.pipeline.lock_file import Stage, md5_of
 from raretokens.pipeline.short_training import TrialRun, Version
 
 CACHE = paths.SCRATCH / "adopt"
@@ -54,7 +49,7 @@ class Trials:
         trials_of: dict[str, Trial] = {}
         named: dict[str, Trial] = {}  # path of the run that a trial represents -> trial
         for stage in (stage for stage in stages if stage.is_training and stage.is_former()):
-            job = short_training.shortened(stage.old_job["job"], short_training.STEPS[0])
+            job = short_training.shortened(json.loads(stage.old)["job"], short_training.STEPS[0])
             trial = trials_of.setdefault(stage.recipe(job), Trial([]))
             trial.stages.append(stage)
             named[_run_in(stage.outs)] = trial
@@ -87,7 +82,7 @@ class Trials:
         stage, parent = trial.stage, _run_in(trial.stage.deps)
         links = {}
         for path in stage.deps:
-            target = Path(renames.present(path))
+            target = Path(renames.path(path))
             if path == parent:
                 self.old_outcome(trial.parent)
                 target = self._folder(trial.parent) / _run_in(trial.parent.stage.outs)
@@ -95,11 +90,12 @@ class Trials:
                 raise UserError(f"{target}: missing, and {stage.name} reads it; dvc repro -s makes it")
             elif self.md5_of(target) != stage.deps[path]:
                 raise UserError(f"{target}: not what dvc.lock says that {stage.name} read; dvc repro -s makes it")
-            links[renames.present(path)] = target
+            links[path if is_old else renames.path(path)] = target
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        version, job = (self.old, stage.old_job) if is_old else (PRESENT, json.loads(stage.new))
-        return TrialRun(version, is_old, stage.arguments, folder, job, links)
+        if is_old:
+            return TrialRun(self.old, True, stage.arguments, folder, json.loads(stage.old), stage.job, links)
+        return TrialRun(PRESENT, False, stage.new_arguments, folder, json.loads(stage.new), stage.new_job, links)
 
     def _train_old(self, trial: Trial) -> dict[str, Any]:
         began = time.monotonic()
@@ -134,74 +130,4 @@ class Trials:
 
 def _run_in(listed: Iterable[str]) -> str | None:
     """Return the path of a trained run among the dependencies or outputs of a stage, or None."""
-    return next((path for path in listed if Path(path).is_relative_to(paths.RUNS)), None)
-
-
-@dataclass
-class Replay:
-    """Replay of the selected stages of a scale in a separate folder, with links to inputs that no selected stage writes."""
-
-    source: Path  # folder of the scale with the outputs of the former code
-    stages: list[Stage]  # all stages of its dvc.lock
-    selected: list[Stage]  # stages that run again
-    folder: Path  # folder of the replay
-    found: dict[str, str | None] = field(default_factory=dict)  # stage -> difference
-
-    def __post_init__(self) -> None:
-        self.locks = {stage.name: threading.Lock() for stage in self.selected}
-        shutil.rmtree(self.folder, ignore_errors=True)
-        for stage in self.stages:
-            if stage.new is not None:
-                write_text(self.folder / renames.present(stage.job), stage.new.decode())
-
-    def difference(self, stage: Stage) -> str | None:
-        """Run a stage after the stages that write its inputs. Return how its outputs differ, or None if they are equal."""
-        with self.locks[stage.name]:
-            if stage.name not in self.found:
-                try:
-                    for path in stage.deps:
-                        self._provide(path)
-                    PRESENT.run(stage.arguments, self.folder, f"{stage.name}.txt")
-                    differences = (why for path, md5 in stage.outs.items() for why in self._compare(path, md5))
-                    self.found[stage.name] = next(differences, None)
-                except UserError as error:
-                    self.found[stage.name] = str(error)
-            return self.found[stage.name]
-
-    def _provide(self, path: str) -> None:
-        """Make an input available in the folder: run the stage that writes it if selected, else link to its output."""
-        for stage in self.stages:
-            for out in stage.outs:
-                if Path(out).is_relative_to(path) or Path(path).is_relative_to(out):
-                    if stage.name in self.locks:
-                        self.difference(stage)
-                    elif (self.source / out).exists():
-                        self._link((self.source / out).absolute(), self.folder / renames.present(out))
-
-    def _link(self, target: Path, link: Path) -> None:
-        link.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            if renames.NAMES and link.is_relative_to(self.folder / paths.RUNS):  # log.tsv has columns that may be renamed
-                shutil.copytree(target, link)
-                for file in link.iterdir():
-                    file.write_bytes(renames.present_content(file.name, file.read_bytes()))
-            else:
-                link.symlink_to(target)
-
-    def _compare(self, path: str, md5: str) -> Iterator[str]:
-        """Yield how an output differs from the md5 in dvc.lock."""
-        old, new = self.source / path, self.folder / renames.present(path)
-        committed = self.source / renames.present(path)  # a report, which may have been made anew under present names
-        if not new.exists():
-            yield f"{path}: the new code does not write it"
-        elif md5_of(new) == md5 or (committed.is_file() and committed.read_bytes() == new.read_bytes()):
-            return
-        elif not old.exists() or md5_of(old) != md5:
-            yield f"{path}: not the md5 in dvc.lock, {md5}"
-        else:
-            names = {renames.present(file): file for file in files_of(old)}
-            for name, file in names.items():
-                made = new / name
-                if not made.is_file() or not renames.same_content(made.name, (old / file).read_bytes(), made.read_bytes()):
-                    yield f"{Path(path) / file}"
-            yield from (f"{Path(path) / file}: only the new code writes it" for file in files_of(new) if file not in names)
+    return next((path for path in listed if Path(renames.path(path)).is_relative_to(paths.RUNS)), None)
