@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 from safetensors.numpy import save_file
 from tiny.measured import measured
 
@@ -115,15 +116,42 @@ def test_arrays_of_marian_have_their_roles(tmp_path):
     assert np.array_equal(found["encoder input"], 2 * TABLE)
 
 
-def test_the_tokens_of_marian_are_those_of_its_sentencepiece_model(tmp_path):
+def train_sentencepiece(tmp_path: Path) -> None:
     trainer = pytest.importorskip("sentencepiece").SentencePieceTrainer
     (tmp_path / "text").write_text("a few words and some other words for a model\n" * 20)
     trainer.train(input=str(tmp_path / "text"), model_prefix=str(tmp_path / "vocab"), vocab_size=ROWS, bos_id=-1, eos_id=0,
                   unk_id=1, minloglevel=2, hard_vocab_limit=False)  # fmt: skip
     (tmp_path / "vocab.model").rename(tmp_path / "vocab.spm")
+
+
+def test_the_tokens_of_marian_are_those_of_its_sentencepiece_model(tmp_path):
+    train_sentencepiece(tmp_path)
     marian(tmp_path / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
     model = load_model(str(tmp_path))
     assert model.special_ids == [None, None, 0, 1] and model.tokens[0] == "</s>" and model.tokenizer.encode(["words"])
+
+
+@pytest.mark.parametrize("kind", ["word-piece", "sentencepiece"])
+def test_rows_that_only_the_vocabulary_file_names_can_be_candidates(tmp_path, kind):
+    """Engines pad vocabularies: the padding has rows, which are copies here, but the tokenizer does not know its tokens."""
+    if kind == "word-piece":
+        tokens = ["<s>", "</s>", "<unk>", *(f"w{place}" for place in range(297))]
+        model = tokenizers.models.WordPiece({token: row for row, token in enumerate(tokens)}, unk_token="<unk>")
+        tokenizers.Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
+    else:
+        train_sentencepiece(tmp_path)
+        tokens = [f"w{place}" for place in range(300)]
+    padding = [f"<extra_id_{place}>" if kind == "word-piece" else "<extra_id>" for place in range(8)]
+    table = RANDOM.normal(size=(308, 12)).astype(np.float32)
+    table[300:] = 5
+    (tmp_path / "vocabulary.json").write_text(json.dumps([*tokens, *padding]))
+    marian(tmp_path / "model.bin", {"Wemb": (0x0404, table.shape, table.tobytes())})
+    model = load_model(str(tmp_path))
+    assert model.tokenizer is not None
+    (one,) = measure_model(model, Options(), print)
+    found = {candidate["id"]: candidate for candidate in one.candidates}
+    assert {*range(300, 308)} <= {*found} and not any("left out" in note for note in one.notes)
+    assert {(found[row]["token"], found[row]["explanation"]) for row in range(300, 308)} == {(t, "reserved") for t in padding}
 
 
 def written(tmp_path: Path) -> dict[str, Path]:

@@ -182,6 +182,15 @@ def test_a_token_of_incomplete_bytes_is_neither_reachable_nor_not(folder):
     assert can_reach(found, ids, [False] * 3) == [None, True, True]
 
 
+def test_each_id_has_its_token_where_pieces_are_duplicates(folder):
+    pieces = [("<unk>", 0.0), ("a", -1.0), ("b", -2.0), ("a", -3.0), ("c", -4.0)]
+    Tokenizer(models.Unigram(pieces, unk_id=0)).save(str(folder / "tokenizer.json"))
+    found = load_model(str(folder))
+    assert dict(found.tokens) == dict(enumerate(["<unk>", "a", "b", "a", "c"])) and found.tokenizer.size == 5
+    (one, *_) = measure_model(found, Options(), print)
+    assert one.facts["measured rows"] == 5
+
+
 UNREADABLE = {
     "broken": ("tokenizer.json", b"{not json"),
     "tiktoken": ("tokenizer.model", b"IQ== 0\nIg== 1\n"),

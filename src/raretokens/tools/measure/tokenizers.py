@@ -35,21 +35,23 @@ class Tokenizer(ABC):
     def encode(self, texts: list[str]) -> list[list[int]]: ...
 
     @abstractmethod
-    def text(self, id: int) -> str: ...
+    def text(self, id: int) -> str:
+        """Return the text of a token, which is empty for ids without a token."""
 
 
 class FastTokenizer(Tokenizer):
     """A tokenizer of the library tokenizers."""
 
     def __init__(self, model: "tokenizers.Tokenizer") -> None:
-        super().__init__({id: token for token, id in model.get_vocab().items()})
+        ids = range(max(model.get_vocab().values(), default=-1) + 1)  # get_vocab() has only the last of duplicate tokens
+        super().__init__({id: token for id in ids if (token := model.id_to_token(id)) is not None})
         self.model = model
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self.model.encode_batch_fast(texts, add_special_tokens=False)]
 
     def text(self, id: int) -> str:
-        token, prefix = self.tokens[id], getattr(self.model.model, "continuing_subword_prefix", None)
+        token, prefix = self.tokens.get(id, ""), getattr(self.model.model, "continuing_subword_prefix", None)
         if prefix and token.startswith(prefix):  # WordPiece: the library would give the prefix as text
             return token.removeprefix(prefix)
         return self.model.decode([id], skip_special_tokens=False)
@@ -129,7 +131,7 @@ class SentencePieceTokenizer(Tokenizer):
         return [self.ids.get(token, self.unknown) for token in tokens]
 
     def text(self, id: int) -> str:
-        token = self.tokens[id]
+        token = self.tokens.get(id, "")
         return token if token in self.added else self.model.decode_pieces([token])
 
 
