@@ -70,7 +70,8 @@ def matrices(folder: Path) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.nda
     ):  # fmt: skip
         model, _ = gallery.load(title, gallery.install(title, folder))
         (stored,) = model.embeddings.values()
-        tokens = [model.token(row) or "" for row in range(stored.shape[0])]
+        named = model.tokens
+        tokens = [named.get(row, "") for row in range(stored.shape[0])]
         chosen = [np.array([id for id, token in enumerate(tokens) if test(token)]) for test in (positive, known)]
         yield title, stored.read(np.arange(stored.shape[0])), *chosen
     for is_tied in (True, False):
