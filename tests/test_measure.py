@@ -288,6 +288,25 @@ def test_rows_are_read_from_the_file_in_any_order_and_in_pieces(tmp_path):
     (stored,) = read_npy(tmp_path / "table.npy").tensors.values()
     for rows in (np.array([3]), np.arange(0, 500, 7), RNG.choice(500, 90)):
         assert np.array_equal(stored.read(rows), table[rows].astype(np.float32))
+    assert stored.read(np.arange(0)).shape == (0, 6)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_a_file_that_shrinks_after_loading_costs_one_line(tmp_path, dtype):
+    table, path = RNG.normal(size=(500, 6)).astype(dtype), tmp_path / "table.npy"
+    np.save(path, table)
+    model = load_model(str(path))
+    (stored,) = model.embeddings.values()
+    rows = stored.read(np.arange(500))
+    os.truncate(path, path.stat().st_size - 1)  # a view into a memory map would no longer be readable
+    assert np.array_equal(rows, table) and rows.flags.writeable
+    assert np.array_equal(stored.read(np.array([498, 3])), table[[498, 3]])
+    for ids in (np.array([499]), np.arange(500)):
+        with pytest.raises(UserError, match=r"table\.npy: is cut off before the end of the matrix"):
+            stored.read(ids)
+    os.truncate(path, 0)
+    with pytest.raises(UserError, match=r"table\.npy: is cut off"):
+        arrange_rows(model, "matrix")
 
 
 @pytest.mark.parametrize("arguments, message", [

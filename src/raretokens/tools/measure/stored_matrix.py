@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,9 +46,20 @@ class StoredMatrix:
         scale = f"{self.scales[0]:.6g}" if len(self.scales) == 1 else "scale-per-row"
         return f"|dequantised:int{8 * INTEGERS[self.dtype].itemsize}-over-{scale}"
 
+    @property
+    def _cut_off(self) -> str:
+        return f"{self.path}: is cut off before the end of {self.name or 'the matrix'}"
+
     def read(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows by ids, as float32 (float64 if stored as float64)."""
-        raw = np.memmap(self.path, STORED[self.dtype], "r", self.start, self.shape)[rows]
+        """Return rows by ids, as float32 (float64 if stored as float64). Raise UserError if the file has become too short."""
+        raw = np.empty((len(rows), self.shape[1]), STORED[self.dtype])
+        row_size = self.shape[1] * raw.itemsize
+        starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)  # of the runs of consecutive rows, each of which is read at once
+        with open(self.path, "rb") as file:  # no memory map: a file that shrinks would kill the process
+            for start, end in pairwise([*starts.tolist(), len(rows)]):
+                file.seek(self.start + int(rows[start]) * row_size)
+                if file.readinto(raw[start:end]) < (end - start) * row_size:
+                    raise UserError(self._cut_off)
         if self.scales is not None:
             return raw / (self.scales if len(self.scales) == 1 else self.scales[rows, None])
         if self.dtype == "BF16":  # bfloat16 is the upper half of float32
@@ -68,7 +80,7 @@ class StoredMatrix:
         if len(self.shape) != 2 or min(self.shape) < 1:
             raise UserError(f"{where}: shape {self.shape}; an embedding matrix has rows and columns")
         if os.path.getsize(self.path) < self.start + math.prod(self.shape) * STORED[self.dtype].itemsize:
-            raise UserError(f"{self.path}: is cut off before the end of {self.name or 'the matrix'}")
+            raise UserError(self._cut_off)
         if self.scales is not None and (
             len(self.scales) not in (1, self.shape[0]) or not (np.isfinite(self.scales) & (self.scales > 0)).all()
         ):
