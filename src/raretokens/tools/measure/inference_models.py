@@ -58,7 +58,11 @@ class Reader:
     def name(self, length: int) -> str:
         """Return a name that ends in a zero byte."""
         self.check(1 <= length <= MAX_NAME)
-        return self.read(length).rstrip(b"\0").decode(errors="replace")
+        try:
+            return self.read(length).rstrip(b"\0").decode()
+        except UnicodeDecodeError:
+            self.check(False)
+            raise
 
     def skip(self, length: int) -> int:
         """Skip a tensor. Return the byte where it starts."""
