@@ -50,7 +50,7 @@ def measure_similarity(
     Pairs with a word that has no row are left out, and sets without other pairs are noted. The rows of the matrix, an array
     or OrderedRows, are in the order of the arrangement. Raise UserError if no set has a pair with rows for both words.
     """
-    if arrangement.is_foreign or not model.tokens:
+    if arrangement.is_foreign or (model.tokenizer is None and model.row_names is None):
         raise UserError("the tokens of the rows are not known")
     words = {word for pairs in sets.values() for pair in pairs for word in pair[:2]}
     positions, form = _find_positions(model, arrangement.rows, sorted(words))
@@ -91,7 +91,7 @@ def _find_positions(model: Model, rows: np.ndarray, words: list[str]) -> tuple[d
         encoded = model.tokenizer.encode([f" {word}" if has_space else word for word in words])
         form = "leading-space"
     else:
-        row_of = {name: row for row, name in model.tokens.items()}
+        row_of = {name: row for row, name in enumerate(model.row_names or [])}
         encoded, form = [[row_of[word]] if word in row_of else [] for word in words], "word"
     position_of.pop(model.special_ids[UNK], None)
     placed = [[position_of.get(row, -1) for row in ids] for ids in encoded]
