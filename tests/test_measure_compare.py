@@ -10,11 +10,12 @@ from raretokens.evaluation.metrics.bootstrap import BLOCKS, REPLICATES, resample
 from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
 from raretokens.evaluation.metrics.spectrum import effective_rank, singular_values
 from raretokens.tokenization.vocabulary import PAD
-from raretokens.tools.measure.comparison import compare, row_replicates
+from raretokens.tools.measure.comparison import compare
 from raretokens.tools.measure.measurement import Options, measure_embedding
 from raretokens.tools.measure.model import load_model
 from raretokens.tools.measure.notes import progress
 from raretokens.tools.measure.output import summary
+from raretokens.tools.measure.row_bootstrap import row_replicates
 from raretokens.tools.measure.row_order import arrange_rows
 
 ROWS, WIDTH = 600, 16

@@ -16,7 +16,7 @@ from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.metrics.spectrum import projection, singular_values
 from raretokens.evaluation.score_files import Metrics, Point
 from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES
-from raretokens.tools.measure import comparison, predictions, streaming
+from raretokens.tools.measure import predictions, row_bootstrap, streaming
 from raretokens.tools.measure.candidates import find_candidates
 from raretokens.tools.measure.embeddings import MATRIX, TIED
 from raretokens.tools.measure.model import Model
@@ -162,10 +162,10 @@ def measure_embedding(
         metrics |= undertrained
     with notes.optional("figures"):
         one.points = list(_figure_points(matrix, arrangement))
-    if options.has_intervals and work <= comparison.MAX_WORK:
+    if options.has_intervals and work <= row_bootstrap.MAX_WORK:
         report("intervals")
         with notes.optional("intervals of the geometry"):
-            one.bootstrap = comparison.row_replicates(matrix, groups, arrangement.vocabulary.tokens)
+            one.bootstrap = row_bootstrap.row_replicates(matrix, groups, arrangement.vocabulary.tokens)
     suffix = (f"|{origin}" if origin else "") + stored.signature_suffix
     one.metrics = _drop_missing({path: (value, how + suffix) for path, (value, how) in metrics.items()}, notes)
     return one
