@@ -44,8 +44,9 @@ RNG = np.random.default_rng(0)
 def measure(name: Path | str, counts: np.ndarray | None = None, is_sorted: bool = False) -> list[Measurement]:
     """Measure every embedding of a model."""
     model = load_model(str(name))
+    options = Options(has_intervals=True)
     return [
-        measure_embedding(model, kind, arrange_rows(model, kind, counts, is_sorted=is_sorted), Options(), print)
+        measure_embedding(model, kind, arrange_rows(model, kind, counts, is_sorted=is_sorted), options, print)
         for kind in model.embeddings
     ]
 
@@ -261,6 +262,9 @@ def test_a_table_too_large_for_memory_has_the_same_numbers(tmp_path, monkeypatch
     assert streamed.metrics["isotropy"][1] == whole.metrics["isotropy"][1] + "|arithmetic:float32"
     assert numbers(streamed)["all_but_top.isotropy"] == pytest.approx(numbers(whole)["all_but_top.isotropy"], abs=0.02)
     assert [row["id"] for row in streamed.candidates] == [row["id"] for row in whole.candidates]
+    assert streamed.bootstrap.keys() == whole.bootstrap.keys() >= {"mean_cosine", "isotropy.rare", "effective_rank.total"}
+    for path, replicates in whole.bootstrap.items():
+        np.testing.assert_allclose(streamed.bootstrap[path], replicates, rtol=1e-4, atol=1e-4, err_msg=path)
     monkeypatch.setattr(streaming, "max_partition_rows", lambda width: 1500)
     (thinned,) = measure(tmp_path / "table.safetensors", counts)
     assert thinned.metrics["isotropy"][1].endswith("|arithmetic:float32|evenly-spaced:1500")
