@@ -1,5 +1,9 @@
 """The studies, which run by hand on what a scale has trained: their own arithmetic."""
 
+import sys
+from itertools import islice
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from pytest import approx
@@ -76,6 +80,24 @@ def test_a_constant_on_the_logits_of_rare_types_is_that():
     found = dict(rivals(plain, shifted, is_rare[targets]))
     assert found["same rare share"] == approx(0.7, abs=1e-6)
     assert -biased(plain, is_rare[targets], found["same total"])[0].mean() == approx(-shifted[0].mean(), abs=1e-9)
+
+
+def test_positives_and_known_rows_are_found_by_their_tokens(tmp_path, monkeypatch):
+    """Stand-ins for the packages of the gallery, one with language tokens and one with unused tokens."""
+    from undertrained_rows import GLITCH, matrices
+
+    from raretokens.tools.measure.model import load_model
+
+    tokens = {"Whisper tiny.en": ["the", GLITCH[0], "<|fr|>"], "MiniLM-L6": ["[unused3]", "the", "[unused20]"]}
+    for title, words in tokens.items():
+        np.savez(tmp_path / f"{title}.npz", table=np.eye(3, dtype=np.float32), words=np.array(words))
+    gallery = SimpleNamespace(install=lambda title, folder: folder, load=lambda title, to: (load_model(f"{to / title}.npz"), {}))
+    monkeypatch.setitem(sys.modules, "gallery", gallery)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the study adds the gallery's folder
+    found = islice(matrices(tmp_path), 2)
+    assert [(title, positives.tolist(), known.tolist()) for title, _, positives, known in found] == [
+        ("Whisper tiny.en", [1], [2]), ("MiniLM-L6", [2], [0])
+    ]  # fmt: skip
 
 
 def test_likeness_of_one_language_is_not_taken_for_frequency():
