@@ -13,7 +13,7 @@ from raretokens.objectives.building import build as build_objective
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.machine.cards import card
-from raretokens.pipeline.planning import duration, operations, plan
+from raretokens.pipeline.planning import duration, operations, plan, table
 from raretokens.pipeline.planning.data import text
 from raretokens.tokenization.vocabulary import PAD
 from raretokens.training.criterion import Criterion
@@ -107,6 +107,12 @@ def test_translation_is_planned_in_micro_batches_of_one_bucket(tmp_path):
     batches = duration.random_batches(one.job, one.text.rows, one.micro_batch)
     assert one.micro_batch == 4096 and len(batches) >= 16
     assert all(batch.targets.numel() <= 4096 for batch in batches)
+
+
+def test_the_share_of_products_has_all_kinds_of_products(monkeypatch):
+    times = {"product": 1.0, "attention": 1.0, "convolution": 3.0, "random": 2.0, "other": 3.0}
+    monkeypatch.setattr(plan.Planned, "seconds", lambda *_: times)
+    assert table.row(paper("skipgram", "sg-enwik9-mle"), H100)["products_share"] == "0.500"
 
 
 def test_starts_and_not_products_decide_the_time_of_skip_gram():

@@ -25,7 +25,7 @@ def row(planned: Planned, card: Card, utilisation: float | None = None) -> dict[
     """
     need, hours = planned.device_bytes, planned.hours(card, utilisation)
     parts = planned.seconds(card)
-    products = (parts.get("product", 0.0) + parts.get("attention", 0.0)) / sum(parts.values())
+    products = sum(parts.get(kind, 0.0) for kind in ("product", "attention", "convolution")) / sum(parts.values())
     return {
         "run": planned.name,
         "model": planned.run.model,
