@@ -166,6 +166,14 @@ def test_files_of_data_count_where_code_looks_for_them(tmp_path, text):
     assert hashes(tmp_path, {**files, "room/templates/page.html": "one", "data.csv": "two"}, root) == before
 
 
+def test_files_of_data_in_an_inner_package_count_where_a_string_names_that_package(tmp_path):
+    start = "def go(): PackageLoader('raretokens.room')\ndef inner(): PackageLoader('raretokens.room.pages')"
+    files = {"start.py": start, "room/__init__.py": "", "room/pages/__init__.py": "", "room/pages/templates/page.html": "one"}
+    other = {**files, "room/pages/templates/page.html": "two"}
+    for root, counts in ((START, False), ("raretokens.start:inner", True)):
+        assert (hashes(tmp_path, files, root) != hashes(tmp_path, other, root)) is counts
+
+
 def test_a_function_of_the_stages_counts_without_the_top_of_its_file(tmp_path):
     start = "from raretokens.other import unused\ndef stage():\n from raretokens.other import used\n used(), unused()\ndef g(): 1"
     before = hashes(tmp_path, {"start.py": start, "other.py": OTHER}, "raretokens.start:stage()")

@@ -62,7 +62,6 @@ ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "
 AROUND = {"pipeline/stages.py", "pipeline/context.py", "paths.py", "pipeline/job_file.py", "__init__.py", "public.py"}
 LATE = {"corpora/moses.py"}  # imported only for a corpus that asks for it
 LATE |= {"objectives/listing.py"}  # and where `raretokens.objectives()` is called
-LATE |= {"report/templates/checklist.md", "report/templates/scales.md"}  # pages of the documentation
 
 
 @pytest.fixture(scope="module")

@@ -184,16 +184,24 @@ class Code:
                 yield from self._imported(what, ())
 
     def _data(self, reached: dict[Path, set[int]]) -> set[Path]:
-        """Return data files in the folders of code that uses `__file__`, and of packages named in strings (templates)."""
-        folders = set[Path]()
+        """Return data files in the folders of code that uses `__file__`, and of packages named in strings (templates).
+
+        Data files of a package inside a package named in a string count only if a string names the inner package.
+        """
+        folders, packages = set[Path](), set[Path]()
         for file, numbers in reached.items():
             for statement in map(self.statements(file).__getitem__, numbers):
                 if statement.looks_for_files:
                     folders.add(file.parent)
-                packages = (self.modules[name] for name in statement.modules & self.modules.keys())
-                folders |= {path.parent for path in packages if path.name == "__init__.py"}
-        found = (path for folder in folders for path in folder.rglob("*"))
+                named = (self.modules[name] for name in statement.modules & self.modules.keys())
+                packages |= {path.parent for path in named if path.name == "__init__.py"}
+        found = [path for folder in folders for path in folder.rglob("*")]
+        found += [path for folder in packages for path in folder.rglob("*") if self._package_of(path) == folder]
         return {path for path in found if path.is_file() and path.suffix not in (".py", ".pyc")}
+
+    def _package_of(self, path: Path) -> Path:
+        """Return the folder of the innermost package that a file is in."""
+        return next(folder for folder in path.parents if (folder / "__init__.py").is_file() or folder == self.package)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.package).as_posix()

@@ -62,6 +62,7 @@ def to_markdown(found: list[Row], facts: Facts) -> str:
     columns = [name for name in COLUMNS if name not in NOT_SHOWN]
     return render(
         "checklist.md",
+        "raretokens.report.documentation",
         scale=facts.name,
         watts=f"{WATTS:g}",
         papers={paper: [row for row in found if row["paper"] == paper] for paper in facts.declared.papers},

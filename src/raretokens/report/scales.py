@@ -38,6 +38,7 @@ def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str
     largest, *others = claims
     return render(
         "scales.md",
+        "raretokens.report.documentation",
         folders={scale: "../reports" if scale == "demo" else f"../scales/{scale}/reports" for scale in claims},
         counts={scale: claims_of_scale.in_words(list(own.values()), declared) for scale, own in claims.items()},
         papers=declared.papers,
