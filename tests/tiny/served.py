@@ -28,6 +28,7 @@ LIBRARIES = (
     "yaml",
 )  # fmt: skip
 THREADS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "RAYON")}
+LIMIT = 300.0  # seconds, of two processes that train together
 SIZE = 8  # bytes, of the number that says how long a request is
 
 
@@ -70,13 +71,17 @@ def on_two_processes(variables: dict[str, str], *words: str) -> None:
     shared = {**environment(variables), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
     ranks = [{**shared, "RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
     command = [f"{folder()}/bin/python", "-m", *words]
-    running = [subprocess.Popen(command, env=rank, stderr=subprocess.PIPE, text=True) for rank in ranks]
-    while {one.poll() for one in running} in ({None}, {None, 0}):
-        time.sleep(0.05)
-    for one in running:
-        one.kill()  # waits for ever for the other one, if that failed
-    errors = [one.communicate()[1] for one in running]
-    assert [one.returncode for one in running] == [0, 0], errors
+    deadline = time.monotonic() + LIMIT
+    with tempfile.TemporaryFile() as first, tempfile.TemporaryFile() as second:
+        files = (first, second)  # not pipes, which would fill
+        running = [subprocess.Popen(command, env=rank, stderr=file) for rank, file in zip(ranks, files, strict=True)]
+        while {one.poll() for one in running} in ({None}, {None, 0}) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for one in running:
+            one.kill()  # waits for ever for the other one, if that failed
+        codes = [one.wait() for one in running]
+        errors = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in files]
+    assert codes == [0, 0], errors
 
 
 def ask(python: str, address: str, program: str, *words: str) -> None:
