@@ -125,7 +125,8 @@ def kill_the_training(folder: Path, log: Path, deadline: float) -> int:
 def test_a_scale_survives_a_killed_task_on_a_real_slurm(folder, tmp_path):
     """Two runs at a time; the killed one goes on where it stopped; the same bytes as `dvc repro` come out."""
     with slurm.cluster(tmp_path / "slurm") as settings:
-        environment, deadline = world.served_environment() | settings, time.monotonic() + 300
+        # Not served, because a killed training must be gone before it is resumed.
+        environment, deadline = world.environment() | settings, time.monotonic() + 300
 
         def ask(*command: str) -> str:
             return subprocess.run(
