@@ -7,6 +7,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from raretokens import Loop
+from tiny import served
 from tiny.update import D, N, build, update
 
 
@@ -27,9 +28,8 @@ def main(file: str) -> None:
         optimizer.zero_grad()
     if accelerator.is_main_process:
         torch.save([weight.detach() for weight in model.parameters()], file)
-    # A process that leaves while the other still takes the group down leaves it waiting for ever.
-    accelerator.wait_for_everyone()
-    accelerator.end_training()
+    if accelerator.num_processes > 1:
+        served.end()
 
 
 if __name__ == "__main__":

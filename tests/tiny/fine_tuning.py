@@ -1,6 +1,6 @@
 """Models of transformers, small and random, trained by its Trainer with an objective or without.
 
-torchrun --standalone --nproc-per-node 2 fine_tuning.py FOLDER NAME     # FOLDER/NAME.pt: losses, metrics, weights
+python -m tiny.fine_tuning FOLDER NAME, on two processes     # FOLDER/NAME.pt: losses, metrics, weights
 """
 
 import sys
@@ -13,6 +13,7 @@ from torch.utils.data import Dataset, SequentialSampler
 
 from raretokens import Objective, build, facts
 from raretokens.transformers import ObjectiveTrainer
+from tiny import served
 
 N, D, LENGTH, PAD, SEQUENCES = 40, 16, 10, 0, 48
 SHAPE = {"vocab_size": N, "hidden_size": D, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
@@ -139,7 +140,7 @@ def main(folder: str, name: str) -> None:
     found = trained.evaluate()
     if trained.is_world_process_zero():
         torch.save({"losses": losses(trained), "metrics": found, "weights": weights(trained)}, f"{folder}/{name}.pt")
-    trained.end()
+    served.end()
 
 
 if __name__ == "__main__":

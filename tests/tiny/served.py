@@ -10,6 +10,7 @@ import json
 import os
 import runpy
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from signal import SIGKILL
 
 LIBRARIES = (
     "accelerate", "ctranslate2", "dvc.cli.parser", "dvc.repo.reproduce", "jinja2", "matplotlib.backends.backend_svg",
@@ -29,6 +29,7 @@ LIBRARIES = (
 )  # fmt: skip
 THREADS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "RAYON")}
 LIMIT = 300.0  # seconds, of two processes that train together
+ENDED = "\nended\n"
 SIZE = 8  # bytes, of the number that says how long a request is
 
 
@@ -64,7 +65,7 @@ def environment(own: dict[str, str]) -> dict[str, str]:
 
 
 def on_two_processes(variables: dict[str, str], *words: str) -> None:
-    """Run `python -m MODULE ...` on two processes that torch.distributed finds together, as its launcher does."""
+    """Run `python -m MODULE ...` on two processes that torch.distributed finds together, until each has called `end`."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
@@ -75,13 +76,23 @@ def on_two_processes(variables: dict[str, str], *words: str) -> None:
     with tempfile.TemporaryFile() as first, tempfile.TemporaryFile() as second:
         files = (first, second)  # not pipes, which would fill
         running = [subprocess.Popen(command, env=rank, stderr=file) for rank, file in zip(ranks, files, strict=True)]
-        while {one.poll() for one in running} in ({None}, {None, 0}) and time.monotonic() < deadline:
+        while True:
+            left = any(one.poll() is not None for one in running)
+            errors = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in files]
+            ended = all(ENDED in text for text in errors)
+            if ended or left or time.monotonic() > deadline:
+                break
             time.sleep(0.05)
         for one in running:
-            one.kill()  # waits for ever for the other one, if that failed
-        codes = [one.wait() for one in running]
-        errors = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in files]
-    assert codes == [0, 0], errors
+            one.kill()
+            one.wait()
+    assert ended, errors
+
+
+def end() -> None:
+    """Say that this process has done its work, and wait to be killed. Two processes that leave gloo at once can hang."""
+    print(ENDED, end="", file=sys.stderr, flush=True)
+    signal.pause()
 
 
 def ask(python: str, address: str, program: str, *words: str) -> None:
@@ -127,7 +138,7 @@ def report(connection: socket.socket, process: int) -> None:
     """Wait for a process and tell its client how it ended. Kill it when the client is killed."""
     ended = os.pidfd_open(process)
     if ended not in select.select([ended, connection], [], [])[0]:
-        os.kill(process, SIGKILL)
+        os.kill(process, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     with suppress(BrokenPipeError):
         connection.sendall(bytes([code if code >= 0 else 128 - code]))
