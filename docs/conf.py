@@ -18,7 +18,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_argparse_cli",
-    "raretokens.site.extension",
+    "raretokens.tools.site.extension",
 ]
 exclude_patterns = ["verdict.md", "_*"]
 nitpicky = True

@@ -116,6 +116,20 @@ def test_conclusions_of_the_papers_are_counted_once_and_others_apart(tmp_path):
     )
 
 
+def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_excluded(tmp_path):
+    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+    one = replace(one, claim=AGAINST.replaced(paper="AGG"), outcome=Outcome.INCONCLUSIVE, reported=0.5)
+    intervals = [(3, -0.1, 0.4), (3, -0.9, -0.1), (3, -0.1, 0.6), (2, -0.1, 0.4), (1, -0.1, 0.6)]
+    many = [changed(one, seeds=seeds, seed_interval=Interval(low, high)) for seeds, low, high in intervals]
+    # Of different claims, because equal ones count once.
+    many = [replace(one, claim=one.claim.replaced(than=-2.0 - number)) for number, one in enumerate(many)]
+    few, other = (
+        "Of the 5 inconclusive conclusions, 2 have fewer than three seeds.",
+        "The intervals of 2 of the other 3 exclude the reported effect.",
+    )
+    assert f"{few} {other} The counts exclude" in in_words(many, DECLARED)
+
+
 def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once():
     empty = Scores("lm", {}, Path("nowhere"))
     verdicts = [judge(name, claim, empty, DECLARED) for name, claim in DECLARED.claims.items()]

@@ -160,7 +160,22 @@ def in_words(verdicts: list[Verdict], declared: Declarations) -> str:
         f"{count[Outcome.NOT_TESTABLE]} with these models, and {count[Outcome.NOT_RUN]}. "
         f"{sizes_in_words(counted)}\n"
         + (f"Reproduced conclusions with fewer than three seeds: {few}. " if few else "")
+        + _inconclusive_in_words(counted)
         + f"The counts exclude {len(own)} {OURS}, and {len(later)} of later papers."
+    )
+
+
+def _inconclusive_in_words(verdicts: list[Verdict]) -> str:
+    """Say how many inconclusive conclusions more seeds could decide, and how many exclude the reported effect."""
+    inconclusive = [one for one in verdicts if one.outcome == Outcome.INCONCLUSIVE]
+    few = sum(one.effect.has_few_seeds for one in inconclusive)
+    excluded = (Size.SMALLER, Size.LARGER, Size.OPPOSITE)
+    small = sum(one.size in excluded and not one.effect.has_few_seeds for one in inconclusive)
+    if not inconclusive:
+        return ""
+    return (
+        f"Of the {len(inconclusive)} inconclusive conclusions, {few or 'none'} {'has' if few == 1 else 'have'} fewer than three "
+        f"seeds. The intervals of {small or 'none'} of the other {len(inconclusive) - few} exclude the reported effect. "
     )
 
 

@@ -18,9 +18,9 @@ from raretokens.report.cells import Cell, reported_counts
 from raretokens.report.figures import picture_kind
 from raretokens.report.markdown import environment
 from raretokens.report.tables import WAYS, Grid, Marks, marked, remarks
-from raretokens.site.charts import curves_chart, curves_of, loss_chart
-from raretokens.site.scale import PaperItem, Scale
-from raretokens.site.views import ClaimView, RunView, common_signatures, run_views
+from raretokens.tools.site.charts import curves_chart, curves_of, loss_chart
+from raretokens.tools.site.scale import PaperItem, Scale
+from raretokens.tools.site.views import ClaimView, RunView, common_signatures, run_views
 
 MARKS = Marks(
     escape, "—", "≠ ", WAYS, quoted="†", suspicious="‡", spread=" ± ", italic="<em>%s</em>", bold="<strong>%s</strong>"
@@ -249,6 +249,6 @@ def shown(cell: Cell | None) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    jinja = environment("raretokens.site", lstrip_blocks=True)
+    jinja = environment("raretokens.tools.site", lstrip_blocks=True)
     jinja.filters |= {"shown": shown, "e": lambda text: escape(str(text))}
     return jinja

@@ -19,8 +19,8 @@ from raretokens.objectives.listing import objectives
 from raretokens.papers.load import load_declarations
 from raretokens.paths import PAPERS
 from raretokens.report.markdown import escaped, table
-from raretokens.site.pages import Pages, write_changed
-from raretokens.site.scale import Scale
+from raretokens.tools.site.pages import Pages, write_changed
+from raretokens.tools.site.scale import Scale
 
 ROOT = Path(__file__).resolve().parents[3]
 SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages in docs/results -> folder of the scale

@@ -19,7 +19,7 @@ from raretokens.papers.task_names import TASKS
 from raretokens.pipeline.trained import FILE
 from raretokens.report.effect_text import few_seeds_text, named_intervals, number_text, page_text
 from raretokens.report.paper_pages import EXPLAINED, explanation
-from raretokens.site.scale import Scale
+from raretokens.tools.site.scale import Scale
 
 BY_RANK = ("singular_values", "rank_frequency")  # series over ranks instead of training steps
 SIDES = {"left": "First", "right": "Second", "control.left": "Control, first", "control.right": "Control, second"}
