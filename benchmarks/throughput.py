@@ -96,7 +96,7 @@ def measure(method: str, size: str, tokens: int, precision: str, device: str, up
     with tempfile.TemporaryDirectory() as folder:
         data = text(work, WARM_UP + updates, Path(folder))
         if name == "plain":
-            prepared = PreparedSteps(data, work.vocabulary, MICRO_BATCH[device])
+            prepared = PreparedSteps(data, work.vocabulary, MICRO_BATCH[device], device=device)
             steps = plain_loop.trained(work, [prepared[i].batches for i in range(WARM_UP + updates)], bool(how), device)
         else:
             execution = Execution(micro_batch=MICRO_BATCH[device], compile=bool(how))

@@ -1,13 +1,16 @@
 """What an update holds: every block or pair once an epoch, the same however it is cut, inputs one token behind."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from raretokens.errors import UserError
+from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import Bitext, write_meta
 from raretokens.tokenization.vocabulary import EOS, PAD
 from raretokens.training import document_batches as sentence_pairs
-from raretokens.training.batches import check_size
+from raretokens.training.batches import LEAST_ON_GPU, PreparedSteps, check_size
 from raretokens.training.document_batches import Pairs
 from raretokens.training.rule import learning_rate
 from raretokens.training.token_batches import Blocks
@@ -92,14 +95,18 @@ class Lengths:
         return source, target
 
 
+def lengths_as_in_wmt14(pairs: int) -> Lengths:
+    random = np.random.default_rng(1)
+    target = random.lognormal(3.25, 0.57, pairs)
+    source = target * random.lognormal(0.0, 0.2, pairs)
+    return Lengths(np.stack((source, target), axis=1).clip(2, 256).astype(int))
+
+
 @pytest.mark.parametrize("processes", [1, 8])
 @pytest.mark.parametrize(("pairs", "tokens", "micro_batch"), [(29_000, 8192, 65536), (1_000_000, 65536, 8192)])
 def test_padding_stays_below_a_twentieth(pairs, tokens, micro_batch, processes):
     """Lengths spread as those of WMT14 in pieces; of a small corpus with small updates and a large one with the papers'."""
-    random = np.random.default_rng(1)
-    target = random.lognormal(3.25, 0.57, pairs)
-    source = target * random.lognormal(0.0, 0.2, pairs)
-    updates = Pairs(Lengths(np.stack((source, target), axis=1).clip(2, 256).astype(int)), 256, tokens, seed=1)
+    updates = Pairs(lengths_as_in_wmt14(pairs), 256, tokens, seed=1)
     real = padded = 0
     for number in range(4):
         chosen = updates.step(number)
@@ -109,6 +116,36 @@ def test_padding_stays_below_a_twentieth(pairs, tokens, micro_batch, processes):
             for side in (batch.inputs[0], batch.targets):
                 real, padded = real + int((side != PAD).sum()), padded + side.numel()
     assert 1 - real / padded < 0.05
+
+
+def micro_batches(scale: str, model: str, device: str, micro_batch: int) -> list[list[int]]:
+    """Padded tokens of the micro-batches of four steps of a model config."""
+    parameters = load(Path(__file__).parents[1] / scale / "params.yaml")
+    settings = parameters.task("nmt")
+    training = settings.models[model].training(settings.training)
+    data = Pairs(lengths_as_in_wmt14(100_000), training.block, training.tokens_per_step, seed=1)
+    steps = PreparedSteps(data, 8, micro_batch, device=device)
+    sides = [[(batch.inputs[0].numel(), batch.targets.numel()) for batch in steps[number].batches] for number in range(4)]
+    return [[*map(max, step)] for step in sides]
+
+
+@pytest.mark.parametrize("micro_batch", [1024, 4096, 65536])
+def test_on_a_gpu_micro_batches_span_short_buckets(micro_batch):
+    """FRAGE's translation model of the paper scale: eight buckets of 512 tokens would be eight passes of 8 ms each."""
+    most = min(micro_batch, LEAST_ON_GPU)
+    for filled in micro_batches("scales/paper", "iwslt", "cuda", micro_batch):
+        assert max(filled) <= most and len(filled) <= 8 * 1024 // most
+        assert np.mean(filled[:-1]) > 0.75 * most  # the last has what is left
+
+
+@pytest.mark.parametrize(("scale", "model", "device", "micro_batch", "number"), [
+    (".", "base", "cpu", 2048, 1), ("scales/small", "base-1k", "cpu", 2048, 2), ("scales/small", "base", "cpu", 2048, 8),
+    ("scales/small", "base", "cpu", 65536, 8), ("scales/paper", "base", "cuda", 65536, 8),
+])  # fmt: skip
+def test_other_micro_batches_are_from_one_bucket_each(scale, model, device, micro_batch, number):
+    """On a CPU always, so that runs keep their bits; on a GPU where buckets are large, because padding takes time there."""
+    for filled in micro_batches(scale, model, device, micro_batch):
+        assert len(filled) == number
 
 
 def test_processes_share_an_update_whole_buckets_each(pairs, monkeypatch):

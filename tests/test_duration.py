@@ -98,9 +98,12 @@ def test_a_kernel_takes_the_longest_of_its_times_and_starts_run_ahead_on_a_gpu()
     assert duration.seconds(counts, behind)["starts"] == 6.0
 
 
-def test_translation_is_planned_in_micro_batches_of_one_bucket(tmp_path):
+def test_translation_is_planned_in_micro_batches_of_one_bucket_or_of_several_short_ones(tmp_path):
     """Eight buckets of 8,192 tokens make up a step, whatever a larger micro_batch says; a smaller one is respected."""
     assert paper("nmt", "base-mle").micro_batch == 8192
+    short = paper("nmt", "iwslt-mle")
+    batches = duration.random_batches(short.job, short.text.rows, short.micro_batch, device="cuda")
+    assert short.micro_batch == 4096 and short.is_accumulated and len(batches) == 2
     (tmp_path / "data/scratch").mkdir(parents=True)
     (tmp_path / "data/scratch/machine.yaml").write_text("micro_batch: 4096\n")
     one = paper("nmt", "base-mle")

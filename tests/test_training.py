@@ -12,7 +12,7 @@ from tiny.trainer import N, trainer, weights, write_tokens
 
 from raretokens.models.registry import stored
 from raretokens.objectives.registry import known
-from raretokens.training import run
+from raretokens.training import batches, document_batches, run
 
 ALL = list(known())
 
@@ -39,6 +39,19 @@ def test_micro_batches_change_nothing(folder, task, name):
     whole, parts = (finished(folder, task, name, micro_batch=size)[0] for size in (10_000, 16))
     for key, value in whole.items():
         torch.testing.assert_close(parts[key], value, atol=1e-9, rtol=1e-9, msg=key)
+
+
+@pytest.mark.parametrize("name", ["mle", "agg", "frage"])
+def test_micro_batches_that_span_buckets_change_nothing(folder, monkeypatch, name):
+    """Four buckets in a step; on a GPU two of them share a micro-batch."""
+    monkeypatch.setattr(document_batches, "SMALLEST_BUCKET", 16)
+    apart, trained = finished(folder, "nmt", name)
+    assert len(next(iter(trained._prepared(range(1)))).batches) == 4
+    monkeypatch.setattr(batches, "least_tokens", lambda device: 40)
+    spanning, trained = finished(folder, "nmt", name)
+    assert 1 < len(next(iter(trained._prepared(range(1)))).batches) < 4
+    for key, value in apart.items():
+        torch.testing.assert_close(spanning[key], value, atol=1e-9, rtol=1e-9, msg=key)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -142,16 +155,6 @@ def test_bfloat16_stays_near_float32(folder, task, other_accelerator):
     assert trained.rows[0]["loss"] != exact[0]["loss"]
     for low, full in zip(trained.rows, exact, strict=True):
         assert low["loss"] == pytest.approx(full["loss"], rel=5e-3)
-
-
-@pytest.mark.parametrize(("seconds", "warns"), [({torch.bfloat16: 2.5, torch.float32: 1.0}, True),
-                                               ({torch.bfloat16: 0.6, torch.float32: 1.0}, False)])  # fmt: skip
-def test_a_processor_that_is_slow_in_bfloat16_is_named(monkeypatch, seconds, warns):
-    assert run.product_seconds(torch.float32) > 0
-    monkeypatch.setattr(run, "product_seconds", seconds.__getitem__)
-    lines = run._slow("bfloat16", torch.device("cpu"))
-    expected = ["warning: a product in bfloat16 takes 2.5 times as long as in float32 on this processor"]
-    assert lines == (expected if warns else []) and run._slow("float32", torch.device("cpu")) == []
 
 
 # Writing machine code takes half a minute of processor time: RARETOKENS_COMPILE asks for it.

@@ -18,6 +18,7 @@ from raretokens.objectives.rarity import SENSIBLE, USUAL, rare_share, threshold_
 from raretokens.objectives.registry import declared
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
+from raretokens.pipeline.machine import precision
 from raretokens.pipeline.machine.cards import card
 from raretokens.pipeline.machine.settings import device as own_device
 from raretokens.pipeline.planning import data, refusal, table, trial
@@ -86,6 +87,8 @@ def _check(parameters: Parameters, jobs: list[TrainJob], arguments: argparse.Nam
     if shortfalls:
         raise UserError("\n".join(shortfalls))
     print(f"{len(jobs)} runs fit")
+    if not chosen and (line := precision.summary(job.training.precision for job in jobs)):
+        print(line)
 
 
 @command(

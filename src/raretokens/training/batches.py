@@ -19,6 +19,9 @@ from raretokens.loss.gated_cross_entropy import check_targets
 from raretokens.tokenization.vocabulary import PAD
 
 
+LEAST_ON_GPU = 4096  # tokens; an estimate for Transformers of width 256 to 1,024, as no GPU was measured
+
+
 class Batch(NamedTuple):
     inputs: tuple[Tensor, ...]  # arguments of the model, each sequences x positions
     targets: Tensor  # sequences x positions; PAD at positions without a target
@@ -65,8 +68,12 @@ class StepData(Protocol):
     def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
         """Return the part of a step that process `rank` trains on."""
 
-    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """Yield micro-batches of at most `tokens` tokens."""
+    def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
+        """Yield micro-batches of at most `tokens` tokens.
+
+        Args:
+            least: `least_tokens` of the device. Up to this number, padding takes no time.
+        """
 
     def everything(self, tokens: int) -> Iterator[Batch]:
         """Yield the whole text in batches of at most `tokens` tokens, for validation."""
@@ -80,6 +87,14 @@ def check_size(steps: StepData, task: str, tokens_per_step: int) -> None:
         )
 
 
+def least_tokens(device: str) -> int:
+    """Return the tokens of a forward and backward pass that fewer tokens make no faster on this type of device.
+
+    The host starts the kernels of a GPU so slowly that the GPU waits in a short pass. A CPU has no such number.
+    """
+    return 0 if device == "cpu" else LEAST_ON_GPU
+
+
 class Prepared(NamedTuple):
     counts: Tensor  # N, int64: targets of the whole step by type
     targets: int  # number of targets of the whole step
@@ -89,7 +104,7 @@ class Prepared(NamedTuple):
 class PreparedSteps(Dataset):
     """Dataset of training steps, indexed from 0. An item depends only on its index, so workers and resumes change nothing.
 
-    finds_rows: whether micro-batches contain the positions of their targets.
+    device: type of the device, such as cuda; finds_rows: whether micro-batches contain the positions of their targets.
     """
 
     def __init__(
@@ -99,15 +114,18 @@ class PreparedSteps(Dataset):
         micro_batch: int,
         rank: int = 0,
         processes: int = 1,
+        device: str = "cpu",
         finds_rows: bool = False,
     ) -> None:
         self.data, self.vocabulary, self.micro_batch = data, vocabulary, micro_batch
         self.rank, self.processes, self.finds_rows = rank, processes, finds_rows
+        self.least = least_tokens(device)
 
     def __getitem__(self, number: int) -> Prepared:
         chosen = self.data.step(number)
         counts = torch.from_numpy(self.data.counts(chosen, self.vocabulary))
-        batches = list(self.data.cut(self.data.share(chosen, self.rank, self.processes), self.micro_batch))
+        share = self.data.share(chosen, self.rank, self.processes)
+        batches = list(self.data.cut(share, self.micro_batch, self.least))
         batches = batches or [self._idle(chosen)]
         if self.finds_rows:
             batches = [batch.with_rows(self.vocabulary) for batch in batches]

@@ -58,7 +58,7 @@ class TrainJob(Section):
 
 @dataclass(frozen=True)
 class Execution:
-    micro_batch: int = 2048  # tokens per forward and backward pass
+    micro_batch: int = 2048  # most tokens per forward and backward pass
     workers: int = 0  # processes that prepare batches; 0: the training process prepares them
     compile: bool | Literal["auto"] = False  # use torch.compile; auto: on a GPU, if the architecture compiles
     save_seconds: float = 120.0  # seconds between two saves of the resumable state

@@ -31,12 +31,12 @@ class Pairs:
         self.kept = np.flatnonzero(self.size <= longest)
         if first is not None:
             self.kept = self.kept[: max(int(np.searchsorted(bitext.lengths[self.kept, 1].cumsum(), first)), 1)]
-        bucket = max(tokens_per_step // BUCKETS, SMALLEST_BUCKET, longest)
-        self.buckets = self._fill(bucket)
+        self.bucket = bucket_tokens(tokens_per_step, longest)
+        self.buckets = self._fill(self.bucket)
         self.bucket_of = np.full(len(bitext), -1, dtype=np.int32)
         for number, pairs in enumerate(self.buckets):
             self.bucket_of[pairs] = number
-        self.per_step = max(tokens_per_step // bucket, 1)
+        self.per_step = max(tokens_per_step // self.bucket, 1)
         self.steps_per_epoch = len(self.buckets) // self.per_step
 
     def _fill(self, tokens: int) -> list[np.ndarray]:
@@ -72,10 +72,15 @@ class Pairs:
         bucket = rank % len(buckets)
         return buckets[bucket][rank // len(buckets) :: len(range(bucket, processes, len(buckets)))]
 
-    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
-        """Yield micro-batches of at most `tokens` padded tokens (at least one pair), each from one bucket to limit padding."""
-        for bucket in self._apart(indices):
-            yield from self._batches(bucket, tokens)
+    def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
+        """Yield micro-batches of at most `tokens` padded tokens (at least one pair).
+
+        Each is from one bucket, to limit padding. Where buckets have fewer than `least` tokens, micro-batches span buckets that
+        are neighbours in length, and have at most `least` tokens.
+        """
+        is_spanning = self.bucket < least
+        for pairs in [indices] if is_spanning else self._apart(indices):
+            yield from self._batches(pairs, min(tokens, least) if is_spanning else tokens)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
         """Yield all pairs, short pairs first, for validation."""
@@ -93,6 +98,11 @@ class Pairs:
         sources, targets = zip(*map(self.bitext.pair, pairs), strict=True)
         shifted = [np.concatenate(([EOS], target[:-1])) for target in targets]
         return Batch((padded(sources), padded(shifted)), padded(targets))
+
+
+def bucket_tokens(tokens_per_step: int, longest: int) -> int:
+    """Return the most padded tokens of a bucket."""
+    return max(tokens_per_step // BUCKETS, SMALLEST_BUCKET, longest)
 
 
 def packed(pairs: np.ndarray, size: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
@@ -168,7 +178,7 @@ class Documents:
             raise UserError(f"batch normalisation sees whole steps: train on one process, not on {processes}")
         return indices
 
-    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
         """Yield the whole step as one batch."""
         yield self._batch(indices)
 

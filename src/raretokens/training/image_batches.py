@@ -52,7 +52,7 @@ class Images:
         """Return the part of a step that process `rank` trains on."""
         return indices[rank::processes]
 
-    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` pixels (at least one image)."""
         step = max(tokens // self.pixels.shape[1], 1)
         for first in range(0, len(indices), step):

@@ -99,6 +99,7 @@ class Trainer:
             how.micro_batch,
             main.process_index,
             main.num_processes,
+            main.device.type,
             finds_rows=main.device.type != "cpu" and self.criterion.reads_rows,
         )
         return loaded(steps, numbers, how.workers, main.device)

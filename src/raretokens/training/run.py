@@ -1,6 +1,5 @@
 """Training of one run, from token files to a trained model."""
 
-import time
 from pathlib import Path
 from types import ModuleType
 
@@ -27,8 +26,6 @@ from raretokens.training.state import State, fingerprint
 COMPILER = "inductor"  # backend of torch.compile
 FLOAT32_PRODUCTS = "ieee"  # on a GPU: "ieee" or "tf32", which has 10 bits of mantissa
 WEIGHTS = "model.safetensors"
-SLOWER = 1.2  # least time of bfloat16 divided by float32 that causes a warning
-PRODUCTS = 4  # timed matrix products; the first one compiles
 
 
 def train(
@@ -92,7 +89,7 @@ def train(
         observer,
         criterion,
     )
-    for line in [*_slow(training.precision, accelerator.device), *objective.remarks()]:
+    for line in objective.remarks():
         observer.remarked(line)
     to_the_end(trainer)
     accelerator.wait_for_everyone()
@@ -146,27 +143,6 @@ def float32_products(device: torch.device) -> dict[str, str]:
     for operation in operations:
         operation.fp32_precision = FLOAT32_PRODUCTS
     return {"float32_products": FLOAT32_PRODUCTS}
-
-
-def _slow(precision: str, device: torch.device) -> list[str]:
-    """Return a warning if bfloat16 is measurably slower than float32 on this CPU, which its instruction set does not show."""
-    if precision != "bfloat16" or device.type != "cpu":
-        return []
-    ratio = product_seconds(torch.bfloat16) / product_seconds(torch.float32)
-    if ratio < SLOWER:
-        return []
-    return [f"warning: a product in bfloat16 takes {ratio:.1f} times as long as in float32 on this processor"]
-
-
-def product_seconds(dtype: torch.dtype) -> float:
-    """Return the CPU seconds of a small matrix product, as the minimum of several measurements."""
-    left, right = torch.ones(256, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)
-    seconds = []
-    for _ in range(PRODUCTS):
-        begun = time.process_time()
-        left @ right
-        seconds.append(time.process_time() - begun)
-    return max(min(seconds), 1e-9)
 
 
 def _vocabulary(tokens: Path, reverse: bool) -> Vocabulary:

@@ -52,7 +52,7 @@ class Blocks:
         """Return the part of a step that process `rank` trains on."""
         return indices[rank::processes]
 
-    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` tokens (at least one block)."""
         step = max(tokens // self.block, 1)
         for first in range(0, len(indices), step):
@@ -132,7 +132,7 @@ class Columns:
         """Return a process's part of a step, which is always the same columns."""
         return indices[rank::processes]
 
-    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` tokens (at least one column)."""
         step = max(tokens // int(indices[0, 2]), 1)
         yield from (self._batch(indices[first : first + step]) for first in range(0, len(indices), step))

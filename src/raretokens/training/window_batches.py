@@ -102,7 +102,7 @@ class Windows:
             raise UserError("skip-gram trains on one process: the gradients of its embedding matrices are sparse")
         return indices
 
-    def cut(self, indices: np.ndarray, tokens: int) -> Iterator[Batch]:
+    def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
         """Yield micro-batches of at most `tokens` words (at least one block)."""
         batch, step = self._batch(indices), max(tokens // self.block, 1)
         others = np.concatenate((batch.contexts, batch.negatives), axis=1)

@@ -19,6 +19,7 @@ from raretokens.files import write_text
 from raretokens.models.registry import flops_per_token
 from raretokens.paths import MACHINE, TIMING, TRACKED, tokens
 from raretokens.pipeline.context import revision
+from raretokens.pipeline.machine import precision
 from raretokens.pipeline.machine.cards import find_card
 from raretokens.pipeline.machine.settings import Machine
 from raretokens.tasks import describe
@@ -76,7 +77,7 @@ class Monitor:
     """
 
     def __init__(self, job: TrainJob, settings: Machine) -> None:
-        run, self.settings = job.run, settings
+        run, self.job, self.settings = job.run, job, settings
         self.is_main = os.environ.get("RANK", "0") == "0"
         self.speed = Speed(_flops_per_token(job), int(os.environ.get("WORLD_SIZE", "1")))
         self.trackers = Trackers(settings.trackers, f"{run.task}-{run.name}", TRACKED)
@@ -85,6 +86,8 @@ class Monitor:
         self.observer = Observers(*(self.usage, progress, self.trackers) if self.is_main else ())
 
     def __enter__(self) -> Observer:
+        if line := precision.warning(self.job.training.precision):
+            self.observer.remarked(line)
         return self.observer
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -93,7 +96,8 @@ class Monitor:
             limit = f"{self.settings.micro_batch} tokens do not fit into the GPU's memory; allowed: fewer"
             raise UserError(f"{MACHINE}: micro_batch: {limit}") from None
         if kind is None and self.is_main:
-            facts = {"machine": _machine(), "revision": revision(), **self.speed.facts(), **self.usage.facts()}
+            machine = {"machine": _machine(), "bfloat16_to_float32": precision.bfloat16_to_float32()}
+            facts = {**machine, "revision": revision(), **self.speed.facts(), **self.usage.facts()}
             write_text(self.usage.file.with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
             self.usage.file.unlink(missing_ok=True)
 

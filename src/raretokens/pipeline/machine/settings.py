@@ -44,7 +44,7 @@ class Machine(Strict):
     """Schema of machine.yaml. Some defaults depend on the device."""
 
     launch: str = ""  # command that starts several processes, such as: torchrun --standalone --nproc-per-node 8
-    # Tokens of one forward and backward pass.
+    # Most tokens of one forward and backward pass.
     micro_batch: PositiveInt = Field(default_factory=lambda: MICRO_BATCH[device()])
     # Source tokens of one decoding batch.
     decoding_batch: PositiveInt = Field(default_factory=lambda: 16384 if device() == "cuda" else 1024)

@@ -120,7 +120,7 @@ def counted(key: str) -> tuple[Counts, int, float | None]:
     """
     plain, rows, micro_batch, device, processes = json.loads(key)
     job = TrainJob.model_validate(plain)
-    batches = random_batches(job, rows, micro_batch, processes)
+    batches = random_batches(job, rows, micro_batch, processes, device)
     middle = sorted(batches, key=lambda batch: batch.inputs[0].numel())[len(batches) // 2]
     touched = None
     if job.run.architecture == "skip_gram":
@@ -128,7 +128,9 @@ def counted(key: str) -> tuple[Counts, int, float | None]:
     return count_batch(job, rows, middle, device), len(batches), touched
 
 
-def random_batches(job: TrainJob, rows: int, micro_batch: int, processes: int = 1) -> list[Batch]:
+def random_batches(
+    job: TrainJob, rows: int, micro_batch: int, processes: int = 1, device: str = "cpu"
+) -> list[Batch]:
     """Return the micro-batches of one process in a training step on random text, which have the shapes of real ones.
 
     Sentences have the mean length of the task; documents have uniform lengths up to `block`. Tasks that train on one process do
@@ -146,6 +148,6 @@ def random_batches(job: TrainJob, rows: int, micro_batch: int, processes: int = 
         add_labels(folder, task.kind, run.shape.get("classes", 0), training.block)
         data, _ = tasks.load(run.task).training_data(job, folder)
         try:
-            return PreparedSteps(data, rows, micro_batch, 0, processes)[0].batches
+            return PreparedSteps(data, rows, micro_batch, 0, processes, device)[0].batches
         except UserError:  # the task trains on one process only, as its training says
-            return PreparedSteps(data, rows, micro_batch, 0, 1)[0].batches
+            return PreparedSteps(data, rows, micro_batch, 0, 1, device)[0].batches

@@ -23,7 +23,9 @@ from raretokens.loss.objective import Objective
 from raretokens.models.registry import build
 from raretokens.objectives.registry import declared
 from raretokens.pipeline.planning.data import Text
+from raretokens.tasks import describe
 from raretokens.training.config import Training, TrainJob
+from raretokens.training.document_batches import bucket_tokens
 
 FLOAT = 4  # bytes
 CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions per chunk of the loss
@@ -73,6 +75,14 @@ class Step:
         return module.Objective.penalty is not Objective.penalty
 
     @property
+    def is_accumulated(self) -> bool:
+        """Whether a step has several forward and backward passes. Padding divides a step that spans length buckets."""
+        training, most = self.job.training, self.micro_batch
+        if describe(self.job.run.task).kind == "bitext":
+            most = min(most, bucket_tokens(training.tokens_per_step, training.block))
+        return most < share_of_process(training, self.processes)
+
+    @property
     def activations(self) -> float:
         forward = self.forward
         return forward.fixed + forward.per_sequence * self.micro_batch / forward.positions
@@ -106,13 +116,11 @@ class Step:
 
     def _fullest_moment(self) -> float:
         """Return the peak bytes over the phases of a step, without weights and Adam's moments."""
-        training = self.job.training
-        is_accumulated = self.micro_batch < share_of_process(training, self.processes)
-        is_half = training.precision == "bfloat16"
+        is_half = self.job.training.precision == "bfloat16"
         embedding = FLOAT * self.text.rows * self.forward.width
         grown = self.activations + FLOAT * self.micro_batch * self.forward.width  # with the gradient of the final hidden states
         logits = 2 * FLOAT * min(CHUNK[self.device], self.micro_batch) * self.text.rows  # with their exponentials
-        gradients = self._model if is_accumulated else 0
+        gradients = self._model if self.is_accumulated else 0
         penalty = PENALTY_COPIES * embedding if self.has_penalty else 0
         moments = {
             "loss": grown + logits + embedding * (1.5 if is_half else 1) + gradients,

@@ -15,8 +15,9 @@ from raretokens.pipeline.planning.duration import rates_of, step_seconds
 from raretokens.pipeline.planning.memory import FLOAT, ForwardPass, Step, measure_forward, share_of_process
 from raretokens.run import Run
 from raretokens.tasks import describe
+from raretokens.training.batches import least_tokens
 from raretokens.training.config import Training, TrainJob
-from raretokens.training.document_batches import BUCKETS, SMALLEST_BUCKET
+from raretokens.training.document_batches import bucket_tokens
 
 SNAPSHOT_FLOAT = 2  # bytes of a number in a snapshot
 LOG_LINE = 100  # bytes of log.tsv per step; data/scratch has a second copy
@@ -126,8 +127,8 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     micro = share = share_of_process(training, processes)
     if not task.whole_steps:
         micro = min(settings.read().micro_batch if MACHINE.exists() else settings.MICRO_BATCH[device], share)
-    if task.kind == "bitext":  # a micro-batch of translation has pairs of one length bucket
-        micro = min(micro, max(training.tokens_per_step // BUCKETS, SMALLEST_BUCKET))
+    if task.kind == "bitext":  # a micro-batch of translation is from one length bucket, or has few tokens
+        micro = min(micro, max(bucket_tokens(training.tokens_per_step, training.block), least_tokens(device)))
     forward = forward_of(job, text.rows, device)
     snapshots = snapshot_bytes(training, forward.width, text.rows)
     return Planned(job, text, forward, device, processes, max(micro, training.block), snapshots)
