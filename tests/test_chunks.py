@@ -1,9 +1,12 @@
 """The chunk body: the bytes that it moves, its bits on a CPU, and the ways of a GPU, run on a CPU."""
 
+import os
 from unittest.mock import patch
 
 import pytest
 import torch
+from torch._inductor import compile_fx, metrics
+from torch._inductor import config as inductor_config
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from raretokens.loss import chunks
@@ -37,9 +40,9 @@ def results(gate: Gate | None, dtype: torch.dtype, **more) -> list[torch.Tensor]
     return [summed.loss.detach(), summed.nll, hidden.grad, weight.grad]
 
 
-def on_a_gpu(**values):
-    """Context in which a CPU computes as a GPU would."""
-    return patch.multiple(chunks, _is_gpu=lambda _: True, **values)
+def on_a_gpu(compiled=None):
+    """Context in which a CPU computes as a GPU would; compiled: the compiled chunk body, or None for the eager one."""
+    return patch.multiple(chunks, _is_gpu=lambda _: True, FUSED=compiled is not None, _compiled=lambda: compiled)
 
 
 def separate_softmax(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -75,7 +78,7 @@ def test_only_zeros_at_the_end_of_gate_a_spare_columns(open_types, columns):
 def test_bytes_that_a_chunk_moves_for_each_logit(device, dtype, gate, smoothing, expected):
     """On a GPU without a wait of the host: fake tensors refuse every operation that needs a number or depends on one."""
     rows, types, width = 2048, 8192, 8
-    with FakeTensorMode() as mode, patch.object(chunks, "_is_gpu", lambda _: device == "cuda"):
+    with FakeTensorMode() as mode, patch.multiple(chunks, _is_gpu=lambda _: device == "cuda", FUSED=False):
         hidden, weight = torch.empty(rows, width, dtype=dtype), torch.empty(types, width)
         part = gate_of(gate, types)
         part = part and Gate(*(mode.from_tensor(vector) for vector in part))
@@ -106,7 +109,7 @@ def test_a_gpu_gets_the_gradients_of_a_cpu(gate, dtype, of_the_largest, way):
     cases = [{}, {"label_smoothing": 0.1, "z_loss": 0.01, "token_weight": weights}, {"head": Head(softcap=10.0)}]
     for more in cases:
         expected = results(gate_of(gate), dtype, **more)
-        with on_a_gpu(FUSED=way == "fused", _compiled=lambda: chunks._errors):
+        with on_a_gpu(chunks._errors if way == "fused" else None):
             own = results(gate_of(gate), dtype, **more)
         for value, truth in zip(own, expected, strict=True):
             assert (value - truth).abs().max() <= of_the_largest * truth.abs().max()
@@ -124,7 +127,7 @@ def test_the_compiled_function_is_one_graph_and_a_second_one_for_the_last_chunk(
     compiled = torch.compile(chunks._errors, backend=counted, fullgraph=True)
     expected = results(gate_of("agg"), torch.bfloat16, label_smoothing=0.1)
     for _ in range(2):
-        with on_a_gpu(FUSED=True, _compiled=lambda: compiled):
+        with on_a_gpu(compiled):
             own = results(gate_of("agg"), torch.bfloat16, label_smoothing=0.1)
     assert len(graphs) == 2
     assert all(
@@ -141,9 +144,57 @@ def test_the_compiled_function_is_left_where_it_lacks_a_term():
     def is_fused(terms: Terms, wants_gradient: bool = True) -> bool:
         return chunks.Chunks(hidden, weight, targets, terms, wants_gradient, 2).is_fused
 
-    assert not is_fused(plain)
-    with on_a_gpu(FUSED=True):
+    with on_a_gpu(chunks._errors):
         assert [is_fused(plain._replace(**change)) for change in changes] == [True, False, False, False]
         assert not is_fused(plain, wants_gradient=False)
-    with patch.object(chunks, "FUSED", True):  # a CPU keeps its bits
-        assert not is_fused(plain)
+    assert chunks.FUSED and not is_fused(plain)  # a CPU keeps its bits
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_without_a_compiler_the_loss_is_computed_all_the_same_with_one_warning(fails_at):
+    """The compiler may fail at once, or later for another shape. Nothing that it has begun counts."""
+    calls = []
+
+    def compiled(product, *arguments):
+        calls.append(len(product))
+        if len(calls) == fails_at:
+            product.zero_()
+            raise torch._inductor.exc.TritonMissing(None)
+        return chunks._errors(product, *arguments)
+
+    expected = results(gate_of("agg"), torch.float64, label_smoothing=0.1)
+    warning = pytest.warns(UserWarning, match="^the loss runs without its compiled function, .*triton")
+    with on_a_gpu(compiled), warning as warned:
+        own = [results(gate_of("agg"), torch.float64, label_smoothing=0.1) for _ in range(2)]
+    assert len(warned) == 1 and len(calls) == fails_at
+    for value, truth in zip(own[0] + own[1], expected * 2, strict=True):
+        torch.testing.assert_close(value, truth, rtol=1e-12, atol=1e-12)
+
+
+def test_too_little_memory_is_no_reason_to_go_on():
+    def compiled(*_):
+        raise torch.OutOfMemoryError
+
+    with on_a_gpu(compiled), pytest.raises(torch.OutOfMemoryError):
+        results(None, torch.float32)
+
+
+# Writing machine code takes half a minute of processor time: RARETOKENS_COMPILE asks for it.
+@pytest.mark.skipif("RARETOKENS_COMPILE" not in os.environ, reason="RARETOKENS_COMPILE is not set")
+@pytest.mark.parametrize("gate, read_and_written", [("none", 8), ("agg", 10)])
+def test_inductor_compiles_kernels_that_move_few_bytes(gate, read_and_written, monkeypatch):
+    """For a CPU, which a run never does. Three reads and a write of a logit, two writes with a gate; 24 and 38 bytes without."""
+    monkeypatch.setattr(compile_fx.inductor_metrics_log, "isEnabledFor", lambda _: True)
+    random = torch.Generator().manual_seed(0)
+    exact = torch.randn(64, 2048, generator=random, dtype=torch.float64)
+    column = torch.randint(0, 2048, (64, 1), generator=random)
+    product, more = exact.to(torch.bfloat16), (gate_of(gate, 2048), None, 0.1, 0.0)
+    exact = product.double()
+    truth = [*chunks._errors(exact, column, *more, torch.float64), exact]
+    torch.compiler.reset()
+    metrics.reset()
+    with inductor_config.patch(fx_graph_cache=False):
+        found = [*torch.compile(chunks._errors, fullgraph=True)(product, column, *more, torch.float32), product]
+    assert metrics.num_bytes_accessed / product.numel() == pytest.approx(read_and_written, rel=0.02)
+    for value, expected in zip(found, truth, strict=True):
+        assert (value - expected).abs().max() <= 0.01 * expected.abs().max()

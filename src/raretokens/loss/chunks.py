@@ -7,9 +7,11 @@ because matrix products of a few rows are slow. Types at the end of the vocabula
 positions.
 
 On a GPU, the host does not know how many targets are rare, and would have to wait for the number. All positions are therefore
-gated entry by entry, in their own order. With FUSED, one compiled function does all that lies between the matrix products.
+gated entry by entry, in their own order. One compiled function does all that lies between the matrix products, where it has all
+terms of the loss and the compiler works. Its bytes are counted, and none of this has run on a GPU.
 """
 
+import warnings
 from collections.abc import Callable
 from functools import cache
 
@@ -19,7 +21,7 @@ from torch import Tensor
 from raretokens.loss.terms import PLAIN, Gate, Head, Terms
 
 COLUMNS = 64  # multiple of the columns that a product computes together
-FUSED = False  # whether a GPU runs the compiled function; its speed on a GPU has not been measured
+FUSED = True  # whether a GPU runs the compiled function; false after its compiler failed
 
 
 class Chunks:
@@ -37,7 +39,7 @@ class Chunks:
         self.nll = torch.zeros_like(self.loss)
         size = min(chunk, len(hidden)), len(weight)
         self.product = torch.empty(size, dtype=dtype, device=hidden.device)
-        self.logits = self.product if dtype == exact else torch.empty(size, dtype=exact, device=hidden.device)
+        self.logits = self.product if dtype == exact else None  # made when needed, in the dtype of sums
         self.grad_hidden = self.grad_weight = self.grad_offset = self.grad_bias = None
         if wants_gradient:
             is_half = dtype == torch.float16  # its range is too small for gradients
@@ -53,13 +55,11 @@ class Chunks:
         self.is_fused = wants_gradient and FUSED and _is_gpu(hidden) and dtype != torch.float16 and _is_plain(terms)
 
     def walk(self) -> None:
-        """Process all positions, those with a rare target last. One chunk may contain both kinds of positions."""
+        """Process all positions, on a CPU those with a rare target last. A chunk may contain both kinds of positions."""
         order, first_rare = self._order()
         for start in range(0, len(order), self.chunk):
             rows = order[start : start + self.chunk]
-            if self.is_fused:
-                self._fused_chunk(rows)
-            else:
+            if not (self.is_fused and self._fused_chunk(rows)):
                 self._chunk(rows, first_rare - start)
 
     def gradients(self) -> tuple[Tensor | None, ...]:
@@ -115,22 +115,35 @@ class Chunks:
         if self.grad_weight is not None:
             self._gradients(rows, column, self._less_target(error, column), slope, first_rare)
 
-    def _fused_chunk(self, rows: Tensor) -> None:
-        """Add one chunk to loss and gradients, with one compiled function between the matrix products."""
+    def _fused_chunk(self, rows: Tensor) -> bool:
+        """Add one chunk to loss and gradients, with one compiled function between the matrix products.
+
+        Return whether that worked. Where its compiler fails, nothing is added, and the function is not tried again.
+        """
         terms, hidden = self.terms, self.left[rows]
         product = torch.mm(hidden, self.weight.T, out=self.product[: len(rows)])
         column = self.targets[rows, None]
-        loss, nll, gated = _compiled()(
-            product, column, terms.gate, terms.token_weight, terms.smoothing, terms.z_loss, self.exact
-        )
+        try:
+            loss, nll, gated = _compiled()(
+                product, column, terms.gate, terms.token_weight, terms.smoothing, terms.z_loss, self.exact
+            )
+        except (torch.OutOfMemoryError, torch.AcceleratorError):
+            raise
+        except RuntimeError as error:  # errors of the compiler are subclasses
+            self.is_fused = False
+            _stop_fusing(error)
+            return False
         self.loss += loss
         self.nll += nll
         self.grad_hidden[rows] = product @ self.right
         self._add(gated, hidden)
+        return True
 
     def _logits(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the logits (rows x N) and their derivative in hidden embedding^T, or None if that is 1 everywhere."""
         product = torch.mm(self.hidden[rows], self.weight.T, out=self.product[: len(rows)])
+        if self.logits is None:
+            self.logits = torch.empty_like(self.product, dtype=self.exact)
         logits = self.logits[: len(rows)]
         if logits.dtype != product.dtype:
             logits.copy_(product)
@@ -213,7 +226,14 @@ def _is_plain(terms: Terms) -> bool:
 
 @cache
 def _compiled() -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    return torch.compile(_errors)
+    return torch.compile(_errors, fullgraph=True)
+
+
+def _stop_fusing(error: RuntimeError) -> None:
+    global FUSED
+    FUSED = False
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    warnings.warn(f"the loss runs without its compiled function, with more memory traffic: {reason}", stacklevel=2)
 
 
 def _errors(
@@ -227,7 +247,8 @@ def _errors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Replace the logits by the loss's gradient in them; return the sums of loss and NLL, and the gated gradient.
 
-    Compiled, this function reads the logits twice and writes them once, or twice with a gate.
+    Compiled, this function reads the logits twice and writes them once, or twice with a gate. A compiler that finds maximum
+    and sum separately reads them once more.
 
     Args:
         product: logits, rows x N, in the dtype of the matrix products.
