@@ -1,6 +1,7 @@
 """The chunk body: the bytes that it moves, its bits on a CPU, and the ways of a GPU, run on a CPU."""
 
 import os
+import warnings
 from unittest.mock import patch
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch._inductor import compile_fx, metrics
 from torch._inductor import config as inductor_config
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from raretokens.loss import chunks
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
@@ -168,6 +170,17 @@ def test_without_a_compiler_the_loss_is_computed_all_the_same_with_one_warning(f
         own = [results(gate_of("agg"), torch.float64, label_smoothing=0.1) for _ in range(2)]
     assert len(warned) == 1 and len(calls) == fails_at
     for value, truth in zip(own[0] + own[1], expected * 2, strict=True):
+        torch.testing.assert_close(value, truth, rtol=1e-12, atol=1e-12)
+
+
+def test_a_counter_of_operations_does_not_turn_the_compiled_function_off():
+    """Torch compiles nothing while a dispatch mode is active, which is no fault of the compiler."""
+    expected = results(gate_of("agg"), torch.float64)
+    with on_a_gpu(torch.compile(chunks._errors, backend="eager", fullgraph=True)), warnings.catch_warnings(action="error"):
+        with FlopCounterMode(display=False):
+            own = results(gate_of("agg"), torch.float64)
+        assert chunks.FUSED
+    for value, truth in zip(own, expected, strict=True):
         torch.testing.assert_close(value, truth, rtol=1e-12, atol=1e-12)
 
 

@@ -17,6 +17,7 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from raretokens.loss.terms import PLAIN, Gate, Head, Terms
 
@@ -118,7 +119,7 @@ class Chunks:
     def _fused_chunk(self, rows: Tensor) -> bool:
         """Add one chunk to loss and gradients, with one compiled function between the matrix products.
 
-        Return whether that worked. Where its compiler fails, nothing is added, and the function is not tried again.
+        Return whether that worked. Where the compiler fails, nothing is added, and the function is not tried again.
         """
         terms, hidden = self.terms, self.left[rows]
         product = torch.mm(hidden, self.weight.T, out=self.product[: len(rows)])
@@ -131,7 +132,8 @@ class Chunks:
             raise
         except RuntimeError as error:  # errors of the compiler are subclasses
             self.is_fused = False
-            _stop_fusing(error)
+            if not is_in_torch_dispatch_mode():  # torch compiles nothing while a dispatch mode, such as a counter, is active
+                _stop_fusing(error)
             return False
         self.loss += loss
         self.nll += nll
