@@ -41,7 +41,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "loss/terms": ("gated_cross_entropy", "skipgram"),
     "loss/loop": ("loop", "public"),
     "objectives": ("objective_rules", "rarity", "objectives"),
-    "objectives/listing": ("public",),
+    "objectives/registry": ("public", "objectives"),
     "objectives/frage": ("objective_rules", "rarity", "objectives", "skipgram"),
     "evaluation": ("score", "classifiers", "skipgram"),
     "evaluation/metrics": ("metric_geometry", "score"),

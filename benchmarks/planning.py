@@ -22,7 +22,7 @@ from workload import ROOT
 
 from raretokens import tasks
 from raretokens.models.registry import build
-from raretokens.objectives.building import build as build_objective
+from raretokens.objectives.registry import build as build_objective
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.planning.data import text

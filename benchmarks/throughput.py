@@ -25,7 +25,7 @@ from workload import Workload
 from raretokens.errors import UserError
 from raretokens.models.registry import build as build_model
 from raretokens.models.registry import flops_per_token
-from raretokens.objectives.building import build
+from raretokens.objectives.registry import build
 from raretokens.pipeline.machine.cards import find_card
 from raretokens.training.batches import PreparedSteps
 from raretokens.training.checkpoints import Outputs

@@ -14,9 +14,8 @@ OPTIONS = {"strength": (1.0, ">= 0")}
 
 
 class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, strength: float) -> None:
-        super().__init__(facts)
-        self.strength = strength
+    def __init__(self, facts: objective.Facts, **options: float) -> None:
+        super().__init__(facts, **options)
         self.register_buffer("share", facts.counts / facts.counts.sum(), persistent=False)
 
     def penalty(self, weight: Tensor) -> Tensor:

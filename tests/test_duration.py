@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from raretokens import tasks
 from raretokens.models.registry import build
-from raretokens.objectives.building import build as build_objective
+from raretokens.objectives.registry import build as build_objective
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.machine.cards import card

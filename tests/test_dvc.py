@@ -264,7 +264,6 @@ RUNNING = {
     - {"score-nmt", "score-skipgram"},
     "tokenization/words.py:Words": {"encode"},
     "tools/export.py:export_run": set(),
-    "training/config.py:known_rules": set(),
     "training/criterion.py:Carried": {"train-recurrent"},
     "training/criterion.py:Criterion": TRAIN,
     "training/document_batches.py:Pairs": {"train-nmt"},

@@ -13,7 +13,7 @@ from tiny.tables import cosine, kept, worlds
 from raretokens.evaluation.metrics.frequency import FOLDS, PENALTY, folds_of, norms, popular_types, popularity_accuracy
 from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.loss.facts import Facts
-from raretokens.objectives.building import build
+from raretokens.objectives.registry import build
 from raretokens.tokenization.vocabulary import FILLER, FREQ, PAD, RARE
 
 

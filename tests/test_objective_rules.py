@@ -11,7 +11,7 @@ from raretokens.errors import UserError
 from raretokens.evaluation.metrics.frequency import popularity_accuracy
 from raretokens.loss.objective import Objective
 from raretokens.loss.terms import Head
-from raretokens.objectives import building
+from raretokens.objectives import registry
 
 ADAM = {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "weight_decay": 0.1}
 
@@ -56,7 +56,7 @@ def played(table: torch.Tensor, updates: int, **options) -> float:
     """Balanced accuracy of a discriminator that is trained anew, after a game that Adam plays without a task."""
     counts, table = torch.arange(len(table), 0, -1), torch.nn.Parameter(table.clone())
     known = facts(counts=counts, rare=counts < 60, types=len(table), pad=-100, width=table.shape[1])
-    objective, adam = building.build("frage", known, hidden=True, **options), torch.optim.Adam([table], lr=0.01)
+    objective, adam = registry.build("frage", known, hidden=True, **options), torch.optim.Adam([table], lr=0.01)
     for _ in range(updates):
         objective.begin_step(torch.zeros(len(table), dtype=torch.int64))
         adam.zero_grad()

@@ -10,7 +10,7 @@ import raretokens
 from raretokens.errors import UserError
 from raretokens.loss.facts import Facts
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
-from raretokens.objectives import building
+from raretokens.objectives import registry
 from raretokens.objectives.registry import declared, known
 
 ALL = list(known())
@@ -112,11 +112,11 @@ def test_a_name_of_a_family_stands_for_options_of_its_file(name, options):
 
 def test_what_is_not_there_is_named_with_the_nearest():
     with pytest.raises(UserError, match="^objective 'ag' has no file; the nearest is agg$"):
-        building.build("ag", facts())
+        registry.build("ag", facts())
     with pytest.raises(UserError, match="^objective agg: no option 'alhpa'; the nearest is alpha$"):
-        building.build("agg", facts(), alhpa=0.1)
+        registry.build("agg", facts(), alhpa=0.1)
     with pytest.raises(UserError, match="^objective agps: variant: 'eq16' is not allowed: should be eq15 or alg1$"):
-        building.build("agps", facts(), variant="eq16")
+        registry.build("agps", facts(), variant="eq16")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_is_not_there_is_named_with_the_nearest():
 def test_a_value_out_of_range_is_refused_with_what_is_allowed(name, options):
     ((option, value),) = options.items()
     with pytest.raises(UserError) as error:
-        building.build(name, facts(), **options)
+        registry.build(name, facts(), **options)
     start = f"objective {name}: {option}: {value!r} is not allowed: should be "
     assert str(error.value).startswith(start) and "\n" not in str(error.value)
 
@@ -164,7 +164,7 @@ def test_a_loop_that_does_not_tell_of_an_update_is_refused(name):
 @pytest.mark.parametrize("name", ALL)
 def test_switched_off_it_is_maximum_likelihood(name):
     options = {key: value for key, value in NEUTRAL.items() if key in declared(name).options}
-    objective = building.build(name, facts(rare=torch.zeros(N, dtype=torch.bool)), **options)
+    objective = registry.build(name, facts(rare=torch.zeros(N, dtype=torch.bool)), **options)
     if not options and name not in ("mle", "freeze", "freeze_b", "freeze_c", "freeze_bc", "agps"):
         return  # reweight, weight_decay and rules of the optimizer have no neutral setting
     for seed in range(3):
@@ -213,7 +213,7 @@ def test_state_survives_state_dict(name, options, tmp_path):
         kept.end_step(weight)
     torch.save(kept.state_dict(), tmp_path / "state.pt")
     torch.manual_seed(99)
-    fresh = building.build(name, facts(), **settings(name, options))
+    fresh = registry.build(name, facts(), **settings(name, options))
     fresh.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     for seed in range(6, 12):
         hidden, weight, targets, counts = update(seed)

@@ -61,7 +61,6 @@ ALONE = ("prepare@lm", "similarity", "encode@nmt", "align@nmt", "baseline@lm", "
 # Imported at the top of the stages, which is no part of them; and where Python looks for `raretokens.tasks` before it imports it.
 AROUND = {"pipeline/stages.py", "pipeline/context.py", "paths.py", "pipeline/job_file.py", "__init__.py", "public.py"}
 LATE = {"corpora/moses.py"}  # imported only for a corpus that asks for it
-LATE |= {"objectives/listing.py"}  # and where `raretokens.objectives()` is called
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from tiny.update import facts
 from raretokens.loss.facts import Facts
 from raretokens.loss.facts import facts as facts_of
 from raretokens.objectives.agg import Window
-from raretokens.objectives.building import build
 from raretokens.objectives.rarity import alpha_for, rare_share, threshold_for
+from raretokens.objectives.registry import build
 
 COUNTS = np.array([50, 40, 1000, 500, 100, 40, 20, 10, 10, 5, 5, 0])  # the first two are markers
 

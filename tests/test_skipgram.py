@@ -15,8 +15,7 @@ from raretokens.errors import UserError
 from raretokens.loss.facts import facts
 from raretokens.loss.terms import negative_sampling
 from raretokens.models.skip_gram import SkipGram
-from raretokens.objectives.building import build
-from raretokens.objectives.registry import declared
+from raretokens.objectives.registry import build, declared
 from raretokens.run import Run
 from raretokens.tasks import skipgram
 from raretokens.tokenization import token_files as streams

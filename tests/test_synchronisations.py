@@ -10,7 +10,7 @@ import torch
 from tiny import synchronised
 
 from raretokens.loss import objective
-from raretokens.objectives.building import build
+from raretokens.objectives.registry import build
 from raretokens.tokenization.vocabulary import PAD
 from raretokens.training.batches import Batch
 

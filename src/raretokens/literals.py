@@ -59,6 +59,12 @@ def literal(file: Path, name: str) -> Any:
     return _literals(file).get(name)
 
 
+def literals(folder: Path, name: str) -> dict[str, Any]:
+    """Return file stem -> literal `name`, for the files of a folder that assign one, in alphabetical order."""
+    found = {file.stem: literal(file, name) for file in sorted(folder.glob("*.py"))}
+    return {stem: value for stem, value in found.items() if value is not None}
+
+
 @cache
 def _literals(file: Path) -> dict[str, Any]:
     values = {}

@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from raretokens.loss.loop import Loop, target_counts
     from raretokens.loss.objective import Objective, keep_frozen_rows
     from raretokens.loss.terms import Gate, Head, SummedLoss, Unlikelihood
-    from raretokens.objectives.building import build
-    from raretokens.objectives.listing import objectives
     from raretokens.objectives.only_rows import train_only_rows
     from raretokens.objectives.rarity import alpha_for
+    from raretokens.objectives.registry import build, objectives
 
 _HOMES = {
     "Facts": "raretokens.loss.facts",
@@ -25,12 +24,12 @@ _HOMES = {
     "Unlikelihood": "raretokens.loss.terms",
     "UserError": "raretokens.errors",
     "alpha_for": "raretokens.objectives.rarity",
-    "build": "raretokens.objectives.building",
+    "build": "raretokens.objectives.registry",
     "facts": "raretokens.loss.facts",
     "facts_of_text": "raretokens.loss.facts",
     "gated_linear_cross_entropy": "raretokens.loss.gated_cross_entropy",
     "keep_frozen_rows": "raretokens.loss.objective",
-    "objectives": "raretokens.objectives.listing",
+    "objectives": "raretokens.objectives.registry",
     "target_counts": "raretokens.loss.loop",
     "train_only_rows": "raretokens.objectives.only_rows",
 }

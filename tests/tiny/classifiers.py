@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from raretokens.models.registry import build as build_model
-from raretokens.objectives.building import build
+from raretokens.objectives.registry import build
 from raretokens.run import Run
 from raretokens.tasks import load
 from raretokens.tokenization import token_files as streams

@@ -8,7 +8,7 @@ import torch
 
 from raretokens.loss.facts import facts
 from raretokens.models.registry import build as build_model
-from raretokens.objectives.building import build
+from raretokens.objectives.registry import build
 from raretokens.tokenization.vocabulary import PAD, SPECIALS
 from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution, Training

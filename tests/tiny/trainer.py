@@ -8,7 +8,7 @@ import torch
 
 from raretokens.loss.facts import Facts
 from raretokens.models.registry import build as build_model
-from raretokens.objectives.building import build
+from raretokens.objectives.registry import build
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
 from raretokens.training.checkpoints import Outputs

@@ -4,7 +4,7 @@ import torch
 
 from raretokens.loss.facts import Facts
 from raretokens.loss.objective import Objective
-from raretokens.objectives import building
+from raretokens.objectives import registry
 from raretokens.objectives.registry import declared
 
 N, D, S, T, PAD, SPECIALS = 26, 6, 3, 9, 1, 4
@@ -37,7 +37,7 @@ def settings(name: str, options: dict) -> dict:
 def build(name: str, options: dict, **changes) -> Objective:
     """changes: of the facts."""
     torch.manual_seed(0)
-    return building.build(name, facts(**changes), **settings(name, options))
+    return registry.build(name, facts(**changes), **settings(name, options))
 
 
 def whole(objective: Objective, hidden, weight, targets, counts) -> torch.Tensor:

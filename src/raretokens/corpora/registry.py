@@ -10,7 +10,7 @@
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -32,7 +32,7 @@ from raretokens.corpora.splits import (
     write_text,
 )
 from raretokens.errors import UserError
-from raretokens.literals import literal
+from raretokens.literals import literal, literals
 from raretokens.schema import Strict
 
 KINDS = ("text", "bitext", "similarity", "documents", "images")
@@ -57,28 +57,18 @@ class PrepareJob(Strict):
 
 def known_corpora(kind: str) -> dict[str, str]:
     """Return corpus name -> name of the module that declares it in SERVES, for corpora of one of KINDS."""
-    return dict(sorted((name, file.stem) for file, serves in _literals("SERVES") for name in serves.get(kind, ())))
+    served = literals(CORPORA, "SERVES").items()
+    return dict(sorted((name, file) for file, serves in served for name in serves.get(kind, ())))
 
 
 def borrowable_tests() -> dict[str, str]:
     """Return test set -> name of the module that declares it in TESTS, for test sets that other corpora can use."""
-    return {name: file.stem for file, tests in _literals("TESTS") for name in tests}
+    return {name: file for file, tests in literals(CORPORA, "TESTS").items() for name in tests}
 
 
 def corpus_languages(file: str) -> dict[str, str]:
     """Return the languages of `text`, `source` and `target` of a module's corpora; file: name of the module."""
     return literal(CORPORA / f"{file}.py", "LANGUAGES")
-
-
-def known_sources() -> list[str]:
-    """Return the names of the sources in the table."""
-    return sorted(path.stem for path in TABLE.glob("*.yaml"))
-
-
-def _literals(what: str) -> Iterator[tuple]:
-    for file in sorted(CORPORA.glob("*.py")):
-        if value := literal(file, what):
-            yield file, value
 
 
 def prepare(

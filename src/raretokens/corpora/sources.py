@@ -117,17 +117,22 @@ def check_counts(kind: str, corpus: str, splits: dict[str, dict], folder: Path, 
     Raises:
         UserError: A count differs. The message contains the file, the measured count and the published count.
     """
-    for path in sorted(table.glob("*.yaml")):
-        published = source(path.stem, table).counts.get(kind, {})
+    for name in known_sources(table):
+        published = source(name, table).counts.get(kind, {})
         for split, count in published.items():
-            if split not in splits or (path.stem != corpus and split in ("train", "valid", "test")):
+            if split not in splits or (name != corpus and split in ("train", "valid", "test")):
                 continue
             row = splits[split]
             found = {"lines": row["lines"], "words": sum(row["tokens"].values())}
             for unit, value in count.model_dump(exclude_none=True).items():
                 if found[unit] != value:
                     where = f"{folder}/{split}: {found[unit]:,} {unit}"
-                    raise UserError(f"{where} instead of the {value:,} published ({path.name} in the table of sources)")
+                    raise UserError(f"{where} instead of the {value:,} published ({name}.yaml in the table of sources)")
+
+
+def known_sources(table: Path = TABLE) -> list[str]:
+    """Return the names of the sources in the table."""
+    return sorted(path.stem for path in table.glob("*.yaml"))
 
 
 def source(name: str, table: Path = TABLE) -> Source:
@@ -136,8 +141,7 @@ def source(name: str, table: Path = TABLE) -> Source:
     Raises:
         UserError: The source is unknown (the message lists the known sources), or its file is invalid.
     """
-    known = sorted(path.stem for path in table.glob("*.yaml"))
-    if name not in known:
-        raise UserError(f"sources: {name!r} is not known; known sources: {', '.join(known)}")
+    if name not in known_sources(table):
+        raise UserError(f"sources: {name!r} is not known; known sources: {', '.join(known_sources(table))}")
     path = table / f"{name}.yaml"
     return checked(Source, read_yaml(path), path)

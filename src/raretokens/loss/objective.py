@@ -23,9 +23,11 @@ class Objective(nn.Module):
     has_begun = False  # whether begin_step was called
     counts_on_host = False  # whether the training loop leaves the counts of begin_step on the CPU
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, **options: Any) -> None:
+        """Keep the facts, and each option that a subclass declares as an attribute of its name."""
         super().__init__()
         self.facts = facts
+        vars(self).update(options)
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Wrap an overridden `begin_step` with a check of its counts, so that `loss` can detect a missing call."""
@@ -179,8 +181,8 @@ def _with_check(begin_step: Callable[[Any, Tensor], None]) -> Callable[[Any, Ten
 class CountingObjective(Objective):
     """Objective that needs the number of the training step, which the host knows without a wait for the GPU."""
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
+    def __init__(self, facts: Facts, **options: Any) -> None:
+        super().__init__(facts, **options)
         self.number = 0  # of the present step, from 1
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))  # the same number, for state_dict()
 
@@ -191,6 +193,18 @@ class CountingObjective(Objective):
     def _load_from_state_dict(self, *arguments: Any) -> None:
         super()._load_from_state_dict(*arguments)
         self.number = int(self.updates)
+
+
+class RowsObjective(Objective):
+    """Objective that acts on the embedding rows that text can use, which exclude padding and fillers."""
+
+    def __init__(self, facts: Facts, **options: Any) -> None:
+        super().__init__(facts, **options)
+        self.register_buffer("used", facts.used_ids, persistent=False)
+
+    def rows(self, weight: Tensor) -> Tensor:
+        """Return the used rows of an embedding matrix, at least in float32."""
+        return weight[self.used].to(torch.promote_types(weight.dtype, torch.float32))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveFloat, create_model
 
 from raretokens.errors import UserError, nearest
-from raretokens.literals import literal
+from raretokens.literals import literal, literals
 from raretokens.schema import Strict
 from raretokens.yaml_files import checked
 
@@ -24,7 +24,7 @@ MODELS = Path(__file__).parent
 
 def architectures() -> list[str]:
     """Return the names of the architectures: the files of models/ that declare a SHAPE."""
-    return sorted(path.stem for path in MODELS.glob("*.py") if literal(path, "SHAPE"))
+    return list(literals(MODELS, "SHAPE"))
 
 
 def shape_of(architecture: str, values: Mapping[str, Any], where: str) -> dict[str, Any]:

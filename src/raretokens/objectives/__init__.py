@@ -11,7 +11,7 @@ from typing import Any
 
 class _Listing(ModuleType):
     def __call__(self) -> Any:
-        return import_module("raretokens.objectives.listing").objectives()
+        return import_module("raretokens.objectives.registry").objectives()
 
 
 sys.modules[__name__].__class__ = _Listing

@@ -16,10 +16,6 @@ OPTIONS = {"a": (0.005, ">= 0"), "shared_direction": False}
 
 
 class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, a: float, shared_direction: bool) -> None:
-        super().__init__(facts)
-        self.a, self.shared_direction = a, shared_direction
-
     def target_offset(self, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
         hidden, real = hidden.to(weight.dtype), targets != self.facts.pad
         targets = targets.masked_fill(~real, 0)  # the padding id, such as -100, may be no row; its offsets are unused

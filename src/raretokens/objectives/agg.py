@@ -126,28 +126,11 @@ VARIANTS = {"agg": {}, "ul_agg": {"alpha_ul": 1.0}}  # tables 9 and 10 of the pa
 class Objective(objective.Objective):
     counts_on_host = True  # the number of types in a step is the size of a tensor
 
-    def __init__(
-        self,
-        facts: objective.Facts,
-        alpha: float,
-        alpha_scale: float,
-        g1: bool,
-        g2: bool,
-        static: bool,
-        static_counts: bool,
-        include_current: bool,
-        full_divisor: bool,
-        unmasked_pad: bool,
-        alpha_ul: float,
-        flatten_batch: bool,
-    ) -> None:
-        super().__init__(facts)
-        if unmasked_pad and not 0 <= facts.pad < len(facts.counts):
+    def __init__(self, facts: Facts, **options: Any) -> None:
+        super().__init__(facts, **options)
+        if self.unmasked_pad and not 0 <= facts.pad < len(facts.counts):
             raise ValueError(f"unmasked_pad needs padding that is a row of the embedding matrix; pad is {facts.pad}")
-        self.alpha, self.scale, self.threshold = alpha, alpha_scale, alpha * alpha_scale
-        self.g1, self.g2, self.static, self.static_counts = g1, g2, static, static_counts
-        self.include_current, self.full_divisor, self.unmasked_pad = include_current, full_divisor, unmasked_pad
-        self.settings = Unlikelihood(alpha_ul, flatten_batch) if alpha_ul else None
+        self.threshold = self.alpha * self.alpha_scale
         self.step = 0
         self.window = Window(facts)
         self.pending: tuple[Tensor, Tensor] | None = None
@@ -192,7 +175,7 @@ class Objective(objective.Objective):
         return Gate(self.rare, self.towards_nonrare, self.towards_rare)
 
     def unlikelihood(self) -> Unlikelihood | None:
-        return self.settings
+        return Unlikelihood(self.alpha_ul, self.flatten_batch) if self.alpha_ul else None
 
     def loss(self, hidden: Tensor, weight: Tensor, targets: Tensor, *, head: Head = PLAIN, **inputs: Any) -> SummedLoss:
         summed = super().loss(hidden, weight, targets, head=head, **inputs)
@@ -215,11 +198,12 @@ class Objective(objective.Objective):
     def remarks(self) -> list[str]:
         """Report the rare share, and warn if it is implausible: alpha is per training step, so it depends on text and batch."""
         types, tokens = self._share()
-        means = f"alpha {self.alpha:g} x {self.scale:g}: {types:.2%} of the types are rare, {tokens:.2%} of the target tokens"
+        means = f"{types:.2%} of the types are rare, {tokens:.2%} of the target tokens"
+        means = f"alpha {self.alpha:g} x {self.alpha_scale:g}: {means}"
         low, high = rarity.SENSIBLE
         if low <= types <= high:
             return [means]
-        usual = rarity.alpha_for(self.facts, rarity.USUAL) / self.scale
+        usual = rarity.alpha_for(self.facts, rarity.USUAL) / self.alpha_scale
         return [f"warning: {means}; alpha {usual:.3g} would make {rarity.USUAL:.0%} of the types rare"]
 
     def _share(self) -> rarity.Share:

@@ -11,14 +11,8 @@ from raretokens.loss import objective
 OPTIONS = {"gamma": (1.0, ">= 0")}
 
 
-class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, gamma: float) -> None:
-        super().__init__(facts)
-        self.gamma = gamma
-        self.register_buffer("used", facts.used_ids, persistent=False)
-
+class Objective(objective.RowsObjective):
     def penalty(self, weight: Tensor) -> Tensor:
-        exact = torch.promote_types(weight.dtype, torch.float32)
-        unit = torch.nn.functional.normalize(weight[self.used].to(exact), dim=1, eps=1e-8)
+        unit = torch.nn.functional.normalize(self.rows(weight), dim=1, eps=1e-8)
         n = len(unit)
         return self.gamma * (unit.sum(0).square().sum() - n) / n**2

@@ -17,10 +17,6 @@ OPTIONS = {"average_scale": (1.0, "> 0")}
 
 
 class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, average_scale: float) -> None:
-        super().__init__(facts)
-        self.average_scale = average_scale
-
     def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
         return CoupledAdamW(groups, average_scale=self.average_scale, **adam)
 

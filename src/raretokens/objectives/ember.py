@@ -22,10 +22,6 @@ SMALLEST = 1e-30  # lower bound of the mean of r, so that an embedding matrix wi
 
 
 class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, beta2: float) -> None:
-        super().__init__(facts)
-        self.beta2 = beta2
-
     def optimizer(self, groups: Iterable[dict], **adam: float) -> torch.optim.Optimizer:
         return Ember(groups, beta2=self.beta2, **adam)
 

@@ -9,6 +9,8 @@ the other class's share, which equals CE above. Its linear discriminator with tw
 learning rate.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -22,10 +24,8 @@ OPTIONS = {
     "hidden": False,  # True: a hidden layer of width 1.5 d instead of logistic regression
     "lr": (0.1, "> 0"),  # learning rate of the discriminator
     "steps": (1, ">= 1"),  # discriminator steps after each training step; public code of translation: up to 20
-    "start": (
-        0,
-        ">= 0",
-    ),  # training step after which the game begins; 50000 in translation (table 8), from the baseline's weights
+    # Training step after which the game begins. In translation it is 50000 (table 8), from the baseline's weights.
+    "start": (0, ">= 0"),
     "rare_only": False,  # True (public code, language models): only rare rows receive the adversary's gradient
     "balanced": True,  # False (public code, translation): CE is the mean over all rows
     "moves_table": False,  # True (public code, translation): the discriminator's step also moves the embedding matrix
@@ -35,24 +35,9 @@ OPTIONS = {
 
 class Objective(objective.CountingObjective):
     def __init__(
-        self,
-        facts: objective.Facts,
-        strength: float,
-        popular: float,
-        popular_types: int,
-        hidden: bool,
-        lr: float,
-        steps: int,
-        start: int,
-        rare_only: bool,
-        balanced: bool,
-        moves_table: bool,
-        minibatch: int,
+        self, facts: objective.Facts, popular: float, popular_types: int, hidden: bool, **options: Any
     ) -> None:
-        super().__init__(facts)
-        self.strength, self.lr, self.steps, self.start = strength, lr, steps, start
-        self.rare_only, self.balanced, self.moves_table = rare_only, balanced, moves_table
-        self.minibatch = minibatch
+        super().__init__(facts, **options)
         order, is_popular = facts.by_frequency, facts.ranks < (popular_types or round(popular * facts.types))
         self.register_buffer("popular", facts.used & is_popular, persistent=False)
         self.register_buffer("rare", facts.used & ~is_popular, persistent=False)

@@ -9,6 +9,8 @@ type, part (b) from targets that are not rare, and part (c) from other rare targ
 gradient through the input embedding always act (table 2).
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -30,9 +32,9 @@ VARIANTS = {
 
 
 class Objective(objective.CountingObjective):
-    def __init__(self, facts: objective.Facts, until: int, rows: bool, b: float, c: float) -> None:
-        super().__init__(facts)
-        self.until, self.rows, self.gates_parts = until, rows, (b, c) != (1.0, 1.0)
+    def __init__(self, facts: objective.Facts, b: float, c: float, **options: Any) -> None:
+        super().__init__(facts, **options)
+        self.gates_parts = (b, c) != (1.0, 1.0)
         towards_nonrare, towards_rare = (torch.where(facts.rare, value, 1.0) for value in (b, c))
         self.register_buffer("rare", facts.rare.clone(), persistent=False)
         self.register_buffer("towards_nonrare", towards_nonrare, persistent=False)

@@ -14,12 +14,7 @@ from raretokens.loss import objective
 OPTIONS: dict = {}
 
 
-class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts) -> None:
-        super().__init__(facts)
-        self.register_buffer("used", facts.used_ids, persistent=False)
-
+class Objective(objective.RowsObjective):
     @torch.no_grad()
     def end_step(self, weight: Tensor) -> None:
-        exact = torch.promote_types(weight.dtype, torch.float32)
-        weight.sub_(weight[self.used].to(exact).mean(0).to(weight.dtype))
+        weight.sub_(self.rows(weight).mean(0).to(weight.dtype))

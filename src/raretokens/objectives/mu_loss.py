@@ -7,7 +7,6 @@ the public code does not have. The mean row adds the same number to all logits, 
 removes the drift of the mean.
 """
 
-import torch
 from torch import Tensor
 
 from raretokens.loss import objective
@@ -15,12 +14,6 @@ from raretokens.loss import objective
 OPTIONS = {"strength": (1e-4, ">= 0")}
 
 
-class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, strength: float) -> None:
-        super().__init__(facts)
-        self.strength = strength
-        self.register_buffer("used", facts.used_ids, persistent=False)
-
+class Objective(objective.RowsObjective):
     def penalty(self, weight: Tensor) -> Tensor:
-        exact = torch.promote_types(weight.dtype, torch.float32)
-        return self.strength * weight[self.used].to(exact).mean(0).square().sum()
+        return self.strength * self.rows(weight).mean(0).square().sum()

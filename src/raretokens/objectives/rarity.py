@@ -11,10 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from raretokens.loss.facts import Facts
 
-SENSIBLE = (
-    0.02,
-    0.5,
-)  # share of the types; below this range AGG is maximum likelihood, above it frequent types are gated too
+# Share of the types. Below this range AGG is maximum likelihood, above it frequent types are gated too.
+SENSIBLE = (0.02, 0.5)
 USUAL = 0.2  # AGG's rare group is 20 % of the types (section 3.1)
 
 

@@ -4,11 +4,17 @@ A file declares OPTIONS (literals.py). The objective has the name of its file. A
 instead: VARIANTS maps each name to the option values that define it.
 """
 
+import ast
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raretokens.errors import UserError, nearest
-from raretokens.literals import Option, literal, option
+from raretokens.literals import Option, literal, literals, option
+
+if TYPE_CHECKING:
+    from raretokens.loss.facts import Facts
+    from raretokens.loss.objective import Objective
 
 FOLDER = Path(__file__).parent
 
@@ -27,12 +33,11 @@ class Declared(NamedTuple):
 def known() -> dict[str, Declared]:
     """Return all objectives by name, in alphabetical order."""
     objectives = {}
-    for path in FOLDER.glob("*.py"):
-        options = literal(path, "OPTIONS")
-        for name, own in (literal(path, "VARIANTS") or {path.stem: {}}).items() if options is not None else ():
-            known = {key: option(value) for key, value in options.items()}
-            known |= {key: known[key]._replace(default=value) for key, value in own.items()}
-            objectives[name] = Declared(path.stem, known)
+    for module, declared in literals(FOLDER, "OPTIONS").items():
+        options = {key: option(value) for key, value in declared.items()}
+        for name, own in (literal(FOLDER / f"{module}.py", "VARIANTS") or {module: {}}).items():
+            changed = {key: options[key]._replace(default=value) for key, value in own.items()}
+            objectives[name] = Declared(module, options | changed)
     return dict(sorted(objectives.items()))
 
 
@@ -42,3 +47,57 @@ def declared(name: str) -> Declared:
     if name not in objectives:
         raise UserError(f"objective {name!r} has no file; {nearest(name, objectives)}")
     return objectives[name]
+
+
+def build(name: str, facts: "Facts", **options: object) -> "Objective":
+    """Return the objective of that name; missing options take their defaults.
+
+    `raretokens.objectives()` lists names and options.
+
+    Raises:
+        UserError: if the objective or an option is unknown, or a value is not allowed.
+    """
+    known = declared(name)
+    for key, value in options.items():
+        if key not in known.options:
+            raise UserError(f"objective {name}: no option {key!r}; {nearest(key, known.options)}")
+        if not known.options[key].accepts(value):
+            allowed = known.options[key].allowed
+            raise UserError(f"objective {name}: {key}: {value!r} is not allowed: should be {allowed}")
+    module = import_module(f"raretokens.objectives.{known.module}")
+    try:
+        return module.Objective(facts, **{**known.defaults, **options})
+    except ValueError as error:
+        raise UserError(f"objective {name}: {error}") from None
+
+
+class Choice(NamedTuple):
+    """Summary and options of an objective."""
+
+    summary: str  # first paragraph of the module docstring
+    defaults: dict[str, Any]
+    allowed: dict[str, str]  # option -> allowed values in words
+
+
+class Choices(dict[str, Choice]):
+    """Dictionary from name to objective, with a readable list as its repr."""
+
+    def __repr__(self) -> str:
+        lines = []
+        for name, choice in self.items():
+            lines.append(f"{name}: {choice.summary}")
+            lines += [f"    {key}={choice.defaults[key]!r}  ({allowed})" for key, allowed in choice.allowed.items()]
+        return "\n".join(lines)
+
+
+def objectives() -> Choices:
+    """Return all objectives that `build` accepts, by name, with their summaries, options, defaults and allowed values."""
+    return Choices(
+        (name, Choice(_summary(one.module), one.defaults, {key: option.allowed for key, option in one.options.items()}))
+        for name, one in known().items()
+    )
+
+
+def _summary(module: str) -> str:
+    text = ast.get_docstring(ast.parse((FOLDER / f"{module}.py").read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split())

@@ -22,16 +22,13 @@ from raretokens.loss import objective
 OPTIONS = {"strength": (1.0, ">= 0"), "decay": (0.3, ">= 0")}
 
 
-class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, strength: float, decay: float) -> None:
-        super().__init__(facts)
-        self.strength = strength
-        self.register_buffer("used", facts.used_ids, persistent=False)
+class Objective(objective.RowsObjective):
+    def __init__(self, facts: objective.Facts, decay: float, **options: float) -> None:
+        super().__init__(facts, **options)
         ranks = torch.arange(1, facts.width + 1, dtype=torch.float64, device=facts.counts.device)
         self.register_buffer("prior", ranks**-decay, persistent=False)
 
     def penalty(self, weight: Tensor) -> Tensor:
-        exact = torch.promote_types(weight.dtype, torch.float32)
-        rows = weight[self.used].to(exact)
+        rows = self.rows(weight)
         values = torch.linalg.eigvalsh(rows.T @ rows).clamp(min=1e-12).sqrt().flip(0)  # d, falling
-        return self.strength * (values / values[0] - self.prior[: len(values)].to(exact)).square().mean()
+        return self.strength * (values / values[0] - self.prior[: len(values)].to(rows.dtype)).square().mean()

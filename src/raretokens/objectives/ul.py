@@ -10,9 +10,5 @@ OPTIONS = {"alpha_ul": (1.0, ">= 0"), "flatten_batch": False}
 
 
 class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, alpha_ul: float, flatten_batch: bool) -> None:
-        super().__init__(facts)
-        self.settings = Unlikelihood(alpha_ul, flatten_batch)
-
     def unlikelihood(self) -> Unlikelihood:
-        return self.settings
+        return Unlikelihood(self.alpha_ul, self.flatten_batch)

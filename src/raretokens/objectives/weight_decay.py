@@ -14,10 +14,6 @@ OPTIONS = {"rate": (0.2, ">= 0"), "form": ("decoupled", "l2")}
 
 
 class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, rate: float, form: str) -> None:
-        super().__init__(facts)
-        self.rate, self.form = rate, form
-
     def penalty(self, weight: Tensor) -> Tensor | None:
         return self.rate * weight.square().sum() / len(weight) if self.form == "l2" else None
 

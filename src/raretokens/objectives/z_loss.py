@@ -12,9 +12,5 @@ OPTIONS = {"strength": (1e-4, ">= 0")}
 
 
 class Objective(objective.Objective):
-    def __init__(self, facts: objective.Facts, strength: float) -> None:
-        super().__init__(facts)
-        self.strength = strength
-
     def z_loss(self) -> float:
         return self.strength

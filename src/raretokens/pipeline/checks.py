@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from raretokens import tasks
-from raretokens.corpora.registry import borrowable_tests, known_corpora, known_sources
+from raretokens.corpora.registry import borrowable_tests, known_corpora
+from raretokens.corpora.sources import known_sources
 from raretokens.errors import UserError, nearest
-from raretokens.literals import Option, option
+from raretokens.literals import Option, literals, option
 from raretokens.models.shapes import shape_of
 from raretokens.objectives.registry import known as objectives
 from raretokens.schema import unknown_key
@@ -20,7 +21,7 @@ from raretokens.tasks import describe
 from raretokens.tasks.parameters import Line, Parameters, PreparedCorpus, TaskSettings, value_at
 from raretokens.tokenization.config import Groups, Subword
 from raretokens.tokenization.vocabulary import SPECIALS
-from raretokens.training.config import RuleChoice, Training, known_rules
+from raretokens.training.config import RULES, RuleChoice, Training
 
 # Key of a training recipe -> key whose value it must not exceed.
 LIMITS = {"warmup": "steps", "block": "tokens_per_step", "validate_every": "steps"}
@@ -204,11 +205,12 @@ def _shape(key: str, architecture: str, values: dict[str, Any]) -> Lines:
 
 
 def _rule(key: str, rule: RuleChoice) -> Lines:
-    if rule.name in known_rules():
-        declared = {name: option(value) for name, value in known_rules()[rule.name].items()}
+    rules = literals(RULES, "OPTIONS")
+    if rule.name in rules:
+        declared = {name: option(value) for name, value in rules[rule.name].items()}
         yield from _options(key, rule.options, declared, ["name"])
     else:
-        yield f"{key}.name: {rule.name!r} has no file; {nearest(rule.name, known_rules())}"
+        yield f"{key}.name: {rule.name!r} has no file; {nearest(rule.name, rules)}"
 
 
 # Run sheets

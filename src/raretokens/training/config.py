@@ -1,7 +1,7 @@
-"""Configuration of a training run, and the registry of optimizer rules.
+"""Configuration of a training run.
 
 `Training` contains all settings that can change the result, apart from token files and code. `Execution` contains settings of the
-machine that change the speed but not the result. Rules are read from their files without importing them.
+machine that change the speed but not the result.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, PositiveFloat
 
-from raretokens.literals import literal
 from raretokens.run import Run
 from raretokens.schema import Count, Length, Section, Strict
 from raretokens.tokenization.config import Groups
 
+RULES = Path(__file__).with_name("rules")  # folder of the optimizer rules
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -63,12 +63,3 @@ class Execution:
     compile: bool | Literal["auto"] = False  # use torch.compile; auto: on a GPU, if the architecture compiles
     save_seconds: float = 120.0  # seconds between two saves of the resumable state
     save_updates: int = 0  # training steps between two saves, instead of seconds, if positive
-
-
-FOLDER = Path(__file__).with_name("rules")
-
-
-def known_rules() -> dict[str, dict[str, Any]]:
-    """Return the options of each rule with their defaults: rule -> option -> default."""
-    files = sorted(FOLDER.glob("*.py"))
-    return {path.stem: options for path in files if (options := literal(path, "OPTIONS")) is not None}

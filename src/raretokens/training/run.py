@@ -12,7 +12,7 @@ from raretokens.errors import UserError
 from raretokens.files import failure
 from raretokens.loss.facts import Facts, facts
 from raretokens.models.registry import build, compiles, load_weights
-from raretokens.objectives.building import build as build_objective
+from raretokens.objectives.registry import build as build_objective
 from raretokens.tokenization.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.batches import StepData, check_size
 from raretokens.training.checkpoints import Outputs

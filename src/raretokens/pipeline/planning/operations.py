@@ -25,7 +25,7 @@ from raretokens import tasks
 from raretokens.loss import chunks, gated_cross_entropy
 from raretokens.loss.facts import Facts
 from raretokens.models.registry import build
-from raretokens.objectives.building import build as build_objective
+from raretokens.objectives.registry import build as build_objective
 from raretokens.tokenization.vocabulary import PAD, SPECIALS
 from raretokens.training.batches import Batch
 from raretokens.training.config import TrainJob

@@ -15,7 +15,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
 from raretokens.files import write_text
-from raretokens.objectives.listing import objectives
+from raretokens.objectives.registry import objectives
 from raretokens.papers.load import load_declarations
 from raretokens.paths import PAPERS
 from raretokens.report.markdown import escaped, table
