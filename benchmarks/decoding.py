@@ -28,7 +28,7 @@ from raretokens.models.encoder_decoder import EncoderDecoder
 from raretokens.models.registry import build
 from raretokens.tokenization.token_files import Bitext
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, Vocabulary
-from raretokens.training.document_batches import packed, padded
+from raretokens.training.example_batches import packed, padded
 
 DECODING = Decoding(beam=4, length_penalty=0.6)
 POSITIONS = 512

@@ -31,7 +31,7 @@ from raretokens.training.batches import PreparedSteps
 from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution
 from raretokens.training.criterion import Carried
-from raretokens.training.document_batches import Pairs
+from raretokens.training.example_batches import Pairs
 from raretokens.training.loop import Trainer
 from raretokens.training.state import State
 from raretokens.training.token_batches import Blocks, Columns, columns_of

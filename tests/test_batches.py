@@ -9,9 +9,9 @@ from raretokens.errors import UserError
 from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import Bitext, write_meta
 from raretokens.tokenization.vocabulary import EOS, PAD
-from raretokens.training import document_batches as sentence_pairs
+from raretokens.training import example_batches as sentence_pairs
 from raretokens.training.batches import LEAST_ON_GPU, PreparedSteps, check_size
-from raretokens.training.document_batches import Pairs
+from raretokens.training.example_batches import Pairs
 from raretokens.training.rule import learning_rate
 from raretokens.training.token_batches import Blocks
 

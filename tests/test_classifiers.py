@@ -20,8 +20,7 @@ from raretokens.evaluation.metrics.text import documents
 from raretokens.models import cnn, rcnn
 from raretokens.tasks import classify, images
 from raretokens.tokenization.token_files import read_images, read_labels, tokens
-from raretokens.training.document_batches import Documents
-from raretokens.training.image_batches import Images
+from raretokens.training.example_batches import Documents, Images
 
 RUNS = [(task, name) for task in ("images", "classify") for name in applying(task)]
 TEXTS = [[7, 9, 2], [5, 6, 7, 8, 11, 2], [4]]

@@ -18,7 +18,7 @@ from raretokens.evaluation.language_model import continuations, teacher_forced
 from raretokens.evaluation.translate import open_translator, search
 from raretokens.models.registry import build
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.document_batches import padded
+from raretokens.training.example_batches import padded
 
 ROOT = Path(__file__).parents[1]
 PIECES = (*SPECIALS, *(f"piece{i}" for i in range(36)))

@@ -266,7 +266,7 @@ RUNNING = {
     "tools/export.py:export_run": set(),
     "training/criterion.py:Carried": {"train-recurrent"},
     "training/criterion.py:Criterion": TRAIN,
-    "training/document_batches.py:Pairs": {"train-nmt"},
+    "training/example_batches.py:Pairs": {"train-nmt"},
     "training/loop.py:Trainer": TRAIN,
     "training/rules/linear_sgd.py:LinearSGD": {"train-skipgram"},
     "training/rules/nt_asgd.py:NTASGD": {"train-recurrent"},

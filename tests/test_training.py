@@ -12,7 +12,7 @@ from tiny.trainer import N, trainer, weights, write_tokens
 
 from raretokens.models.registry import stored
 from raretokens.objectives.registry import known
-from raretokens.training import batches, document_batches, run
+from raretokens.training import batches, example_batches, run
 
 ALL = list(known())
 
@@ -44,7 +44,7 @@ def test_micro_batches_change_nothing(folder, task, name):
 @pytest.mark.parametrize("name", ["mle", "agg", "frage"])
 def test_micro_batches_that_span_buckets_change_nothing(folder, monkeypatch, name):
     """Four buckets in a step; on a GPU two of them share a micro-batch."""
-    monkeypatch.setattr(document_batches, "SMALLEST_BUCKET", 16)
+    monkeypatch.setattr(example_batches, "SMALLEST_BUCKET", 16)
     apart, trained = finished(folder, "nmt", name)
     assert len(next(iter(trained._prepared(range(1)))).batches) == 4
     monkeypatch.setattr(batches, "least_tokens", lambda device: 40)

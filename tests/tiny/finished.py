@@ -13,7 +13,7 @@ from raretokens.tokenization.config import EncodeJob as Job
 from raretokens.tokenization.encode import encode
 from raretokens.tokenization.token_files import Bitext
 from raretokens.tokenization.vocabulary import EOS, PAD, VOCABULARY, Vocabulary
-from raretokens.training.document_batches import padded
+from raretokens.training.example_batches import padded
 from tiny.world import lines
 
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48, "dropout": 0.1, "attention_dropout": 0.0}

@@ -13,7 +13,7 @@ from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
 from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution, Training
-from raretokens.training.document_batches import Pairs
+from raretokens.training.example_batches import Pairs
 from raretokens.training.loop import Trainer
 from raretokens.training.observer import Observer, Observers
 from raretokens.training.run import process

@@ -49,9 +49,7 @@ class Artifacts:
             UserError: Artifacts are inconsistent with each other.
             OSError: An artifact is missing.
         """
-        vocabulary = Vocabulary.read(paths.tokens / VOCABULARY)
-        if job.run.reverse:
-            vocabulary = vocabulary.reversed()
+        vocabulary = Vocabulary.read(paths.tokens / VOCABULARY, job.run.reverse)
         embedding = _embedding(paths.trained / "model.safetensors", len(vocabulary))
         header, *rows = (line.split("\t") for line in lines(paths.trained / "log.tsv"))
         summary = json.loads((paths.trained / "training.json").read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from raretokens.evaluation.metrics.bootstrap import Replicates
     from raretokens.loss.objective import Objective
     from raretokens.training.criterion import ClassScores
-    from raretokens.training.document_batches import Documents
+    from raretokens.training.example_batches import Documents
 
 Baseline = MajorityBaseline
 Predict = ClassifierPredictJob
@@ -55,7 +55,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Documents", "Documents"
     Raises:
         UserError: The number of classes differs between the model and the text.
     """
-    from raretokens.training.document_batches import Documents
+    from raretokens.training.example_batches import Documents
 
     run, training, classes = job.run, job.training, read_meta(folder)["classes"]
     if run.shape["classes"] != len(classes):
@@ -94,7 +94,7 @@ def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
 def _predict_documents(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     """Return natural log-probabilities of test documents x classes, float32."""
     from raretokens.evaluation.classification import TOKENS_AT_ONCE
-    from raretokens.training.document_batches import Documents
+    from raretokens.training.example_batches import Documents
 
     test = Documents(tokens(folder, "test"), read_labels(folder, "test"), block)
     found = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from raretokens.evaluation.metrics.bootstrap import Replicates
-    from raretokens.training.image_batches import Images
+    from raretokens.training.example_batches import Images
 
 Baseline = MajorityBaseline
 Predict = ClassifierPredictJob
@@ -45,7 +45,7 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Images", "Images"]:
     Raises:
         UserError: The images do not have as many pixels as `block` of the training settings.
     """
-    from raretokens.training.image_batches import Images
+    from raretokens.training.example_batches import Images
 
     run, training = job.run, job.training
     train, valid = (read_images(folder, split) for split in ("train", "valid"))
@@ -74,7 +74,7 @@ def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
 def _predict_images(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
     """Return natural log-probabilities (test images x classes, float32), in id order without specials and fillers."""
     from raretokens.evaluation.classification import TOKENS_AT_ONCE
-    from raretokens.training.image_batches import Images
+    from raretokens.training.example_batches import Images
 
     kept = slice(len(SPECIALS), Vocabulary.read(folder / VOCABULARY).types)
     found = []

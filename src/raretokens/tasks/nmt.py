@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from raretokens.evaluation.metrics.bleu import Tokens
     from raretokens.evaluation.metrics.bootstrap import Replicates
-    from raretokens.training.document_batches import Pairs
+    from raretokens.training.example_batches import Pairs
 
 LINKED = 0.01  # smallest share of a query's links to other types at which a neighbour counts as a translation
 
@@ -113,7 +113,7 @@ class Baseline(Section):
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Pairs", "Pairs"]:
     """Return training and validation pairs."""
-    from raretokens.training.document_batches import Pairs
+    from raretokens.training.example_batches import Pairs
 
     run, training = job.run, job.training
     train, valid = (Bitext(folder, split, run.reverse) for split in ("train", "valid"))

@@ -1,6 +1,6 @@
 """Define the vocabulary, whose token types are sorted by falling training frequency, and its frequency groups."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -45,10 +45,6 @@ class Vocabulary:
         """Number of ids that text can use, i.e. all ids without the fillers."""
         return len(self.tokens) - self.fillers
 
-    def reversed(self) -> "Vocabulary":
-        """Return the vocabulary for translation from target to source, with other target counts."""
-        return replace(self, target_counts=self.counts - self.target_counts)
-
     def frequency_groups(self, declared: GroupBounds) -> np.ndarray:
         """Return the frequency group of each id (N, int8): FREQ, MED, RARE or FILLER. Specials are FREQ (AGG section 3.1)."""
         first_medium, first_rare = self.group_boundaries(declared)
@@ -78,14 +74,12 @@ class Vocabulary:
             file.writelines(f"{token}\t{count}\t{target}\n" for token, count, target in rows)
 
     @classmethod
-    def read(cls, path: Path) -> "Vocabulary":
+    def read(cls, path: Path, reverse: bool = False) -> "Vocabulary":
+        """Read vocabulary.tsv; reverse: for translation from target to source, which has other target counts."""
         # A token may contain a tab or a carriage return, but no line feed.
         with open(path, encoding="utf-8", newline="\n") as file:
             rows = [line.rstrip("\n").rsplit("\t", 2) for line in file][1:]
         tokens = tuple(row[0] for row in rows)
-        return cls(
-            tokens,
-            np.array([int(row[1]) for row in rows]),
-            np.array([int(row[2]) for row in rows]),
-            sum(token.startswith(FILLERS) for token in tokens),
-        )
+        counts, targets = (np.array([int(row[column]) for row in rows]) for column in (1, 2))
+        fillers = sum(token.startswith(FILLERS) for token in tokens)
+        return cls(tokens, counts, counts - targets if reverse else targets, fillers)

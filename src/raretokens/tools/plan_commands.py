@@ -178,7 +178,6 @@ def describe_rare_share(job: TrainJob) -> str:
 def _target_counts(job: TrainJob) -> tuple[np.ndarray, int]:
     """Return the target counts of the types that occur in text, and the training steps of an epoch."""
     folder = paths.tokens(job.run.tokens)
-    vocabulary = Vocabulary.read(folder / VOCABULARY)
-    vocabulary = vocabulary.reversed() if job.run.reverse else vocabulary
+    vocabulary = Vocabulary.read(folder / VOCABULARY, job.run.reverse)
     batches, _ = tasks.load(job.run.task).training_data(job, folder)
     return vocabulary.target_counts[: vocabulary.types], batches.steps_per_epoch

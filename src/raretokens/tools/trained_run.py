@@ -39,8 +39,7 @@ class TrainedRun:
 
     def vocabulary(self) -> Vocabulary:
         """Return the vocabulary of the run's tokens, in the direction of the run."""
-        vocabulary = Vocabulary.read(self.tokens / VOCABULARY)
-        return vocabulary.reversed() if self.run.get("reverse") else vocabulary
+        return Vocabulary.read(self.tokens / VOCABULARY, self.run.get("reverse", False))
 
     def score(self) -> dict[str, Any]:
         """Return the score file of the run. Raise UserError if there is none."""

@@ -6,8 +6,9 @@ processes therefore see the same sequences. Micro-batches only split the data of
 Torch's DataLoader prepares the data of the steps, in worker processes and, for a GPU, in pinned memory.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -45,37 +46,59 @@ class Batch(NamedTuple):
         )
 
 
-class StepData(Protocol):
-    """Protocol of the data of a run, split into training steps; `indices` are those of one step's data."""
+class StepData(ABC):
+    """Data of a run, split into training steps; `indices` are those of one step's data."""
 
     steps_per_epoch: int
-    in_order: bool  # whether each batch of everything() needs the model state after the previous batch
+    in_order = False  # whether each batch of everything() needs the model state after the previous batch
 
     @property
+    @abstractmethod
     def length(self) -> float:
         """Mean number of positions of a sequence."""
 
+    @abstractmethod
     def step(self, number: int) -> np.ndarray:
         """Return the index array of training step `number` (from 0), in a format private to the class."""
 
+    @abstractmethod
     def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
         """Count each type among the targets of a step (N, int64)."""
 
     def targets(self, indices: np.ndarray) -> int:
         """Return the number of targets over which the step's loss is averaged, in all micro-batches and processes."""
+        return len(indices)
 
     def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
         """Return the part of a step that process `rank` trains on."""
+        return indices[rank::processes]
 
+    @abstractmethod
     def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
-        """Yield micro-batches of at most `tokens` tokens.
+        """Yield micro-batches of at most `tokens` tokens, padding included, but of at least one sequence.
 
         Args:
             least: `least_tokens` of the device. Up to this number, padding takes no time.
         """
 
+    @abstractmethod
     def everything(self, tokens: int) -> Iterator[Batch]:
         """Yield the whole text in batches of at most `tokens` tokens, for validation."""
+
+
+class Shuffled(StepData):
+    """Items such as blocks or documents, reshuffled each epoch; a step has as many items as fit into tokens_per_step."""
+
+    def __init__(self, items: int, item_tokens: int, tokens_per_step: int, seed: int) -> None:
+        self.items, self.seed = items, seed
+        self.per_step = max(tokens_per_step // item_tokens, 1)
+        self.steps_per_epoch = items // self.per_step
+
+    def step(self, number: int) -> np.ndarray:
+        """Return the numbers of the items of step `number` (from 0)."""
+        epoch, position = divmod(number, self.steps_per_epoch)
+        order = np.random.default_rng((self.seed, epoch)).permutation(self.items)
+        return order[position * self.per_step : (position + 1) * self.per_step]
 
 
 def check_size(steps: StepData, task: str, tokens_per_step: int) -> None:
@@ -139,13 +162,5 @@ class PreparedSteps(Dataset):
 def loaded(steps: PreparedSteps, numbers: range, workers: int, device: torch.device) -> Iterator[Prepared]:
     """Return an iterator over the training steps of these numbers, in order."""
     # The loader needs its own generator, because the global one determines the dropout masks.
-    return iter(
-        DataLoader(
-            steps,
-            batch_size=None,
-            sampler=numbers,
-            num_workers=workers,
-            pin_memory=device.type == "cuda",
-            generator=torch.Generator(),
-        )
-    )
+    options = {"num_workers": workers, "pin_memory": device.type == "cuda", "generator": torch.Generator()}
+    return iter(DataLoader(steps, batch_size=None, sampler=numbers, **options))

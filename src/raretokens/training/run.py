@@ -55,7 +55,7 @@ def train(
     """
     run, training = job.run, job.training
     torch.manual_seed(run.seed)
-    vocabulary = _vocabulary(tokens, run.reverse)
+    vocabulary = Vocabulary.read(tokens / VOCABULARY, run.reverse)
     data, validation = task.training_data(job, tokens)
     check_size(data, run.task, training.tokens_per_step)
     model = build(run.architecture, run.shape, len(vocabulary), training.block)
@@ -73,22 +73,11 @@ def train(
     about = {"parameters": sum(p.numel() for p in model.parameters()), "updates_per_epoch": data.steps_per_epoch}
     about |= float32_products(accelerator.device)
     outputs = Outputs(into, about | objective.about(), rank == 0)
-    name = f"{run.task}/{run.name}"
     criterion = getattr(task, "criterion", Criterion)(model, objective)
     trainer = Trainer(
-        name,
-        model,
-        objective,
-        training,
-        data,
-        validation,
-        state,
-        execution,
-        accelerator,
-        outputs,
-        observer,
-        criterion,
-    )
+        f"{run.task}/{run.name}", model, objective, training, data, validation, state, execution, accelerator, outputs,
+        observer, criterion,
+    )  # fmt: skip
     for line in objective.remarks():
         observer.remarked(line)
     to_the_end(trainer)
@@ -143,11 +132,6 @@ def float32_products(device: torch.device) -> dict[str, str]:
     for operation in operations:
         operation.fp32_precision = FLOAT32_PRODUCTS
     return {"float32_products": FLOAT32_PRODUCTS}
-
-
-def _vocabulary(tokens: Path, reverse: bool) -> Vocabulary:
-    vocabulary = Vocabulary.read(tokens / VOCABULARY)
-    return vocabulary.reversed() if reverse else vocabulary
 
 
 def _facts(job: Job, vocabulary: Vocabulary, data: StepData, width: int) -> Facts:

@@ -11,32 +11,26 @@ import numpy as np
 import torch
 
 from raretokens.tokenization.vocabulary import EOS
-from raretokens.training.batches import Batch
+from raretokens.training.batches import Batch, Shuffled, StepData
 
 
-class Blocks:
+class Blocks(Shuffled):
     """Blocks of equal length of a token stream for language modelling, reshuffled each epoch; line ends do not matter.
 
     first: keep only the first `first` tokens of the stream.
     """
 
-    in_order = False
-
     def __init__(
         self, tokens: np.ndarray, block: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
     ) -> None:
-        self.tokens, self.block, self.seed = tokens[:first], block, seed
-        self.per_step = max(tokens_per_step // block, 1)
-        self.steps_per_epoch = len(tokens) // block // self.per_step
+        self.tokens, self.block = tokens[:first], block
+        super().__init__(len(self.tokens) // block, block, tokens_per_step, seed)
 
     def step(self, number: int) -> np.ndarray:
         """Return the start positions of the blocks of step `number` (from 0)."""
-        epoch, position = divmod(number, self.steps_per_epoch)
-        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.tokens) // self.block)
-        return order[position * self.per_step : (position + 1) * self.per_step] * self.block
+        return super().step(number) * self.block
 
     def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Count each type among the targets of a step."""
         targets = np.concatenate([self.tokens[start : start + self.block] for start in indices])
         return np.bincount(targets, minlength=vocabulary)
 
@@ -45,21 +39,15 @@ class Blocks:
 
     @property
     def length(self) -> float:
-        """Number of positions of a sequence."""
         return float(self.block)
 
-    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        """Return the part of a step that process `rank` trains on."""
-        return indices[rank::processes]
-
     def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
-        """Yield micro-batches of at most `tokens` tokens (at least one block)."""
         step = max(tokens // self.block, 1)
         for first in range(0, len(indices), step):
             yield self._batch(indices[first : first + step], self.block)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """Yield the whole stream in order, with a shorter last block, for validation."""
+        """Yield the whole stream in order, with a shorter last block."""
         whole = len(self.tokens) // self.block * self.block
         yield from self.cut(np.arange(0, whole, self.block), tokens)
         if whole < len(self.tokens):
@@ -76,11 +64,11 @@ class Blocks:
 SHORT, DEVIATION, LEAST = 0.05, 5.0, 5  # share of half-length steps; standard deviation and minimum (positions)
 
 
-class Columns:
+class Columns(StepData):
     """Parallel columns of a token stream for recurrent language models.
 
     columns: number of columns; block: mean length of a step in positions, or the fixed length if `seed` is None. The last tokens
-    that do not fill one position of all columns are dropped.
+    that do not fill one position of all columns are dropped. A process always reads the same columns.
     """
 
     in_order = True
@@ -117,7 +105,6 @@ class Columns:
         return np.array([(column, start, length) for column in range(self.columns)], dtype=np.int64)
 
     def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Count each type among the targets of a step."""
         return np.bincount(np.concatenate([self._segment(*row) for row in indices]), minlength=vocabulary)
 
     def targets(self, indices: np.ndarray) -> int:
@@ -125,20 +112,14 @@ class Columns:
 
     @property
     def length(self) -> float:
-        """Mean number of positions of a sequence."""
         return float(self.lengths.mean())
 
-    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        """Return a process's part of a step, which is always the same columns."""
-        return indices[rank::processes]
-
     def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
-        """Yield micro-batches of at most `tokens` tokens (at least one column)."""
         step = max(tokens // int(indices[0, 2]), 1)
         yield from (self._batch(indices[first : first + step]) for first in range(0, len(indices), step))
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """Yield all columns from their start, in order, for validation."""
+        """Yield all columns from their start, in order."""
         lengths = self._fixed()
         for position, length in enumerate(lengths):
             start = lengths[:position].sum()

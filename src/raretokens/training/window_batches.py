@@ -8,7 +8,7 @@ import torch
 
 from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import PAD, SPECIALS, Vocabulary
-from raretokens.training.batches import Batch
+from raretokens.training.batches import Batch, StepData
 
 POWER = 0.75  # exponent of word counts in the distribution of negative samples
 
@@ -45,7 +45,7 @@ def _words_alone(vocabulary: Vocabulary, values: np.ndarray) -> np.ndarray:
     return values
 
 
-class Windows:
+class Windows(StepData):
     """Skip-gram pairs of the text in its original order, tokens_per_step tokens per step.
 
     Frequent words are subsampled. Each remaining word is paired with all words up to a random distance of 1 to `window`. Blocks
@@ -53,8 +53,6 @@ class Windows:
 
     first: keep only the first `first` tokens of the text.
     """
-
-    in_order = False
 
     def __init__(
         self,
@@ -103,7 +101,6 @@ class Windows:
         return indices
 
     def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
-        """Yield micro-batches of at most `tokens` words (at least one block)."""
         batch, step = self._batch(indices), max(tokens // self.block, 1)
         others = np.concatenate((batch.contexts, batch.negatives), axis=1)
         for first in range(0, len(others), step):
@@ -112,7 +109,7 @@ class Windows:
             yield Batch(inputs, torch.from_numpy(batch.pairs[some]))
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """Yield all steps of an epoch in order, for validation."""
+        """Yield all steps of an epoch in order."""
         for number in range(self.steps_per_epoch):
             yield from self.cut(self.step(number), tokens)
 

@@ -25,7 +25,7 @@ from raretokens.objectives.registry import declared
 from raretokens.pipeline.planning.data import Text
 from raretokens.tasks import describe
 from raretokens.training.config import Training, TrainJob
-from raretokens.training.document_batches import bucket_tokens
+from raretokens.training.example_batches import bucket_tokens
 
 FLOAT = 4  # bytes
 CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions per chunk of the loss

@@ -17,7 +17,7 @@ from raretokens.run import Run
 from raretokens.tasks import describe
 from raretokens.training.batches import least_tokens
 from raretokens.training.config import Training, TrainJob
-from raretokens.training.document_batches import bucket_tokens
+from raretokens.training.example_batches import bucket_tokens
 
 SNAPSHOT_FLOAT = 2  # bytes of a number in a snapshot
 LOG_LINE = 100  # bytes of log.tsv per step; data/scratch has a second copy

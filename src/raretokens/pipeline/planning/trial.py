@@ -20,7 +20,7 @@ from raretokens.pipeline.planning.plan import Planned, forward_of
 from raretokens.pipeline.short_training import OUTPUT, Version, last_line
 from raretokens.tasks import describe
 from raretokens.training.config import TrainJob
-from raretokens.training.document_batches import SMALLEST_BUCKET
+from raretokens.training.example_batches import SMALLEST_BUCKET
 
 STEPS = 2
 SPARE = 4  # length of the random training text, in steps

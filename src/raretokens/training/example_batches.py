@@ -1,4 +1,4 @@
-"""Batches of sentence pairs for translation, in buckets of similar length, and of documents for classifiers."""
+"""Batches of separate examples: sentence pairs in buckets of similar length, documents, and images."""
 
 from collections.abc import Iterator
 
@@ -9,19 +9,17 @@ from torch import Tensor
 from raretokens.errors import UserError
 from raretokens.tokenization.token_files import Bitext
 from raretokens.tokenization.vocabulary import EOS, PAD
-from raretokens.training.batches import Batch
+from raretokens.training.batches import Batch, Shuffled
 
 BUCKETS = 8  # length buckets of a translation step, as many as the batches that AGG accumulates
 SMALLEST_BUCKET = 512  # least tokens of a bucket, because small buckets are mostly padding
 
 
-class Pairs:
+class Pairs(Shuffled):
     """Sentence pairs of translation in buckets of similar length. A step consists of random buckets, reshuffled each epoch.
 
     longest: most tokens of either side; first: keep only the pairs that contain the first `first` target tokens.
     """
-
-    in_order = False
 
     def __init__(
         self, bitext: Bitext, longest: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
@@ -36,8 +34,7 @@ class Pairs:
         self.bucket_of = np.full(len(bitext), -1, dtype=np.int32)
         for number, pairs in enumerate(self.buckets):
             self.bucket_of[pairs] = number
-        self.per_step = max(tokens_per_step // self.bucket, 1)
-        self.steps_per_epoch = len(self.buckets) // self.per_step
+        super().__init__(len(self.buckets), self.bucket, tokens_per_step, seed)
 
     def _fill(self, tokens: int) -> list[np.ndarray]:
         """Return buckets of at most `tokens` padded tokens, from pairs sorted by length with ties in random order."""
@@ -47,13 +44,10 @@ class Pairs:
 
     def step(self, number: int) -> np.ndarray:
         """Return the indices of the pairs of step `number` (from 0)."""
-        epoch, position = divmod(number, self.steps_per_epoch)
-        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.buckets))
-        chosen = order[position * self.per_step : (position + 1) * self.per_step]
+        chosen = super().step(number)
         return np.concatenate([self.buckets[bucket] for bucket in chosen])
 
     def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Count each type among the targets of a step."""
         return np.bincount(np.concatenate([self.bitext.pair(i)[1] for i in indices]), minlength=vocabulary)
 
     def targets(self, indices: np.ndarray) -> int:
@@ -73,9 +67,9 @@ class Pairs:
         return buckets[bucket][rank // len(buckets) :: len(range(bucket, processes, len(buckets)))]
 
     def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
-        """Yield micro-batches of at most `tokens` padded tokens (at least one pair).
+        """Yield micro-batches of one bucket each, to limit padding.
 
-        Each is from one bucket, to limit padding. Where buckets have fewer than `least` tokens, micro-batches span buckets that
+        Where buckets have fewer than `least` tokens, micro-batches span buckets that
         are neighbours in length, and have at most `least` tokens.
         """
         is_spanning = self.bucket < least
@@ -83,7 +77,7 @@ class Pairs:
             yield from self._batches(pairs, min(tokens, least) if is_spanning else tokens)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """Yield all pairs, short pairs first, for validation."""
+        """Yield all pairs, short pairs first."""
         yield from self._batches(self.kept, tokens)
 
     def _apart(self, indices: np.ndarray) -> list[np.ndarray]:
@@ -124,7 +118,7 @@ def padded(rows: tuple[np.ndarray, ...] | list[np.ndarray]) -> Tensor:
     return out
 
 
-class Documents:
+class Documents(Shuffled):
     """Documents of a token stream, each ended by `</s>` and truncated to `block` ids, reshuffled each epoch.
 
     A step consists of tokens_per_step // block documents in one batch. The batch is never split into micro-batches, because batch
@@ -132,8 +126,6 @@ class Documents:
 
     labels: class of each document; first: keep only documents within the first `first` tokens.
     """
-
-    in_order = False
 
     def __init__(
         self,
@@ -148,25 +140,15 @@ class Documents:
         if len(ends) != len(labels):
             raise ValueError(f"{len(ends)} documents and {len(labels)} labels; encode the text again")
         kept = len(ends) if first is None else int(np.searchsorted(ends, first, side="right"))
-        self.tokens, self.labels, self.seed = tokens, labels[:kept], seed
+        self.tokens, self.labels = tokens, labels[:kept]
         self.starts = np.concatenate(([0], ends[:-1]))[:kept]
         self.size = np.minimum(ends[:kept] - self.starts, block)
-        self.per_step = max(tokens_per_step // block, 1)
-        self.steps_per_epoch = kept // self.per_step
-
-    def step(self, number: int) -> np.ndarray:
-        """Return the indices of the documents of step `number` (from 0)."""
-        epoch, position = divmod(number, self.steps_per_epoch)
-        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.labels))
-        return order[position * self.per_step : (position + 1) * self.per_step]
+        super().__init__(kept, block, tokens_per_step, seed)
 
     def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
         """Count each type in the documents of a step."""
         ids = np.concatenate([self._ids(document) for document in indices])
         return np.bincount(ids, minlength=vocabulary)
-
-    def targets(self, indices: np.ndarray) -> int:
-        return len(indices)
 
     @property
     def length(self) -> float:
@@ -183,7 +165,7 @@ class Documents:
         yield self._batch(indices)
 
     def everything(self, tokens: int) -> Iterator[Batch]:
-        """Yield all documents, short ones first, in batches of at most `tokens` padded tokens (at least one document)."""
+        """Yield all documents, short ones first."""
         for documents in packed(self.by_length, self.size, tokens):
             yield self._batch(documents)
 
@@ -200,3 +182,43 @@ class Documents:
         """Return a batch whose targets are class indices."""
         labels = torch.from_numpy(self.labels[documents].astype(np.int64))
         return Batch((padded([self._ids(document) for document in documents]),), labels[:, None])
+
+
+class Images(Shuffled):
+    """Images, reshuffled each epoch; tokens are pixels, and targets are the ids of classes.
+
+    pixels: images x pixels; classes: class id of each image; first: keep only images within the first `first` pixels.
+    """
+
+    def __init__(
+        self,
+        pixels: np.ndarray,
+        classes: np.ndarray,
+        tokens_per_step: int = 0,
+        seed: int = 0,
+        first: int | None = None,
+    ) -> None:
+        each = pixels.shape[1]
+        kept = len(pixels) if first is None else first // each
+        self.pixels, self.classes = pixels[:kept], classes[:kept]
+        super().__init__(len(self.classes), each, tokens_per_step, seed)
+
+    def counts(self, indices: np.ndarray, vocabulary: int) -> np.ndarray:
+        """Count the images of a step by class."""
+        return np.bincount(self.classes[indices], minlength=vocabulary)
+
+    @property
+    def length(self) -> float:
+        """Number of pixels of an image."""
+        return float(self.pixels.shape[1])
+
+    def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
+        step = max(tokens // self.pixels.shape[1], 1)
+        for first in range(0, len(indices), step):
+            chosen = indices[first : first + step]
+            targets = torch.from_numpy(self.classes[chosen].astype(np.int64))
+            yield Batch((torch.from_numpy(self.pixels[chosen]),), targets[:, None])
+
+    def everything(self, tokens: int) -> Iterator[Batch]:
+        """Yield all images in order."""
+        yield from self.cut(np.arange(len(self.classes)), tokens)
