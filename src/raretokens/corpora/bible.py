@@ -1,18 +1,23 @@
 """Read two English Bible translations, aligned by verse: World English (target, language model) and Young's (source).
 
+The documents are passages of World English in four classes: law and history, wisdom, prophets, New Testament. A document is one
+verse, or up to four consecutive verses of a chapter.
+
 Each file of the package contains one call `Bible(version, text, starts, ends, ...)`: the whole text, and start and end of
 each verse by its number (book * 1,000,000 + chapter * 1,000 + verse). The file is parsed, never imported.
 """
 
 import ast
 import re
+from bisect import bisect
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
-from raretokens.corpora.splits import LongestAndRatio, require_file
+from raretokens.corpora.splits import Document, LongestAndRatio, require_file
 from raretokens.errors import UserError
 
-SERVES = {"text": ("bible",), "bitext": ("bible",)}
+SERVES = {"text": ("bible",), "bitext": ("bible",), "documents": ("bible-passages", "bible-verses")}
 LANGUAGES = {"text": "en", "source": "en-ylt", "target": "en"}
 
 # Hold out whole chapters, spread evenly over all books, so that held-out verses keep their context. Of every 20 chapters
@@ -25,6 +30,12 @@ PSALM = re.compile(r"\s{2,}(?:BOOK [IVX]+\s+)?Psalm \d+\b(.*)$", re.DOTALL)
 # (World English).
 STANZA = re.compile(r"^\s*\[[A-Z][a-z]+\.\]|\s+[A-Z]{3,}(?: [A-Z]{3,})*\s*$")
 PSALM_119 = range(19_118_029, 19_120_000)
+
+VERSES = {"bible-passages": 4, "bible-verses": 1}  # corpus of documents -> maximum verses of a document
+CLASSES = ("law-and-history", "wisdom", "prophets", "new-testament")
+# First books of the second to fourth class: Job, Isaiah and Matthew. Books have the numbers of the Protestant canon, from 1
+# (Genesis) to 66 (Revelation).
+FIRST_BOOKS = (18, 23, 40)
 
 
 def text(raw: Path, corpus: str) -> dict[str, Iterator[str]]:
@@ -39,6 +50,19 @@ def bitext(raw: Path, corpus: str) -> dict[str, Iterator[tuple[str | None, str |
     source, target = translation(raw / "bible-ylt"), translation(raw / "bible-web")
     parts = split(source | target)
     return {name: ((source.get(number), target.get(number)) for number in numbers) for name, numbers in parts.items()}
+
+
+def documents(raw: Path, corpus: str) -> dict[str, Iterator[Document]]:
+    """Return split -> (class, text) of each passage."""
+    verses = translation(raw / "bible-web")
+    return {name: _passages(verses, numbers, VERSES[corpus]) for name, numbers in split(verses).items()}
+
+
+def _passages(verses: dict[int, str], numbers: list[int], length: int) -> Iterator[Document]:
+    for chapter, inside in groupby(numbers, lambda number: number // 1000):
+        texts = [verses[number] for number in inside]
+        for first in range(0, len(texts), length):
+            yield CLASSES[bisect(FIRST_BOOKS, chapter // 1000)], " ".join(texts[first : first + length])
 
 
 def filters() -> dict[str, LongestAndRatio]:

@@ -1,9 +1,11 @@
-"""Read 1,797 handwritten digits of 8 x 8 pixels (Alpaydin and Kaynak, UCI) from scikit-learn's package.
+"""Read images of handwritten digits: MNIST (LeCun and Cortes) and 1,797 digits of scikit-learn (Alpaydin and Kaynak, UCI).
 
-Of every ten images, seven are for training, one for validation and two for testing.
+`mnist` has 28 x 28 pixels, and the last 5,000 training images are for validation. `mnist-t10k` has its 10,000 test images only.
+`digits` has 8 x 8 pixels. MOD_TEN splits the last two.
 """
 
 import gzip
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +13,39 @@ import numpy as np
 from raretokens.corpora.splits import require_file
 from raretokens.errors import UserError
 
-SERVES = {"images": ("digits",)}
+SERVES = {"images": ("digits", "mnist", "mnist-t10k")}
 LANGUAGES = {"text": "digits"}
-PIXELS, LEVELS = 64, 16
-PARTS = {"train": (0, 1, 2, 3, 4, 5, 6), "valid": (7,), "test": (8, 9)}  # split -> index of an image, modulo 10
+VALID = 5000  # validation images of mnist
+# Corpus -> split -> number of an image, modulo 10.
+MOD_TEN = {
+    "digits": {"train": range(7), "valid": (7,), "test": (8, 9)},
+    "mnist-t10k": {"train": range(8), "valid": (8,), "test": (9,)},
+}
+PIXELS, LEVELS = 64, 16  # pixels of an image of `digits`, and their largest value
+Images = tuple[np.ndarray, list[str]]  # pixels (images x pixels, 0 to 255) and classes
 
 
-def images(raw: Path, corpus: str) -> dict[str, tuple[np.ndarray, list[str]]]:
+def images(raw: Path, corpus: str) -> dict[str, Images]:
     """Return split -> (pixels, classes); pixels: images x pixels, 0 to 255."""
-    file = raw / corpus / "digits.csv.gz"
+    folder = raw / corpus
+    pixels, classes = _digits(folder / "digits.csv.gz") if corpus == "digits" else _mnist(folder, "t10k")
+    if corpus in MOD_TEN:
+        numbers = np.arange(len(pixels)) % 10
+        return {name: _some(pixels, classes, np.isin(numbers, part)) for name, part in MOD_TEN[corpus].items()}
+    first, labels = _mnist(folder, "train")
+    is_valid = np.arange(len(first)) >= len(first) - VALID
+    splits = {name: _some(first, labels, kept) for name, kept in (("train", ~is_valid), ("valid", is_valid))}
+    return splits | {"test": (pixels, classes)}
+
+
+def _some(pixels: np.ndarray, classes: list[str], kept: np.ndarray) -> Images:
+    return pixels[kept], [classes[i] for i in np.flatnonzero(kept)]
+
+
+def _digits(file: Path) -> Images:
     with gzip.open(require_file(file), "rt", encoding="ascii") as stream:
         rows = np.array([_row(file, number, line) for number, line in enumerate(stream, 1)])
-    pixels, classes = np.round(rows[:, :PIXELS] * 255 / LEVELS), rows[:, PIXELS].astype(str).tolist()
-    kept = {name: np.flatnonzero(np.isin(np.arange(len(rows)) % 10, part)) for name, part in PARTS.items()}
-    return {name: (pixels[ids], [classes[i] for i in ids]) for name, ids in kept.items()}
+    return np.round(rows[:, :PIXELS] * 255 / LEVELS), rows[:, PIXELS].astype(str).tolist()
 
 
 def _row(file: Path, number: int, line: str) -> list[int]:
@@ -35,3 +56,22 @@ def _row(file: Path, number: int, line: str) -> list[int]:
     if len(row) != PIXELS + 1 or not all(0 <= value <= LEVELS for value in row):
         raise UserError(f"{file}: line {number} is not {PIXELS} pixels from 0 to {LEVELS} and a digit")
     return row
+
+
+def _mnist(folder: Path, name: str) -> Images:
+    pixels = _array(folder / f"{name}-images-idx3-ubyte", 3)
+    labels = _array(folder / f"{name}-labels-idx1-ubyte", 1)
+    return pixels.reshape(len(pixels), -1), labels.astype(str).tolist()
+
+
+def _array(file: Path, dimensions: int) -> np.ndarray:
+    """Read an idx file of bytes.
+
+    The header has the bytes 0, 0, 8 (type: byte) and the number of dimensions, then each dimension as big-endian uint32.
+    """
+    content = require_file(file).read_bytes()
+    start = 4 + 4 * dimensions
+    shape = struct.unpack(f">{dimensions}I", content[4:start]) if len(content) >= start else ()
+    if content[:4] != bytes((0, 0, 8, dimensions)) or len(content) - start != int(np.prod(shape)):
+        raise UserError(f"{file}: not an idx file of bytes in {dimensions} dimensions")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

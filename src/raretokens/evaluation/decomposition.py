@@ -17,13 +17,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from pydantic import PositiveInt
-from scipy.stats import rankdata
 from torch import nn
 
 from raretokens.evaluation.config import LanguageModelEvaluation
 from raretokens.evaluation.language_model import windows
 from raretokens.evaluation.metrics import bootstrap
-from raretokens.evaluation.metrics.predictions import perplexity
+from raretokens.evaluation.metrics.predictions import auc, perplexity
 from raretokens.evaluation.score_files import Metrics, layout, write_bootstrap, write_json, write_rows
 from raretokens.models.registry import build, load_weights
 from raretokens.run import Run
@@ -260,14 +259,6 @@ def _of_targets(logs: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np
     """Return the log-probability of the target's group at each position; 0 where the target is in no group."""
     group = groups[targets]
     return np.where(group < 0, 0.0, np.take_along_axis(logs, np.maximum(group, 0)[:, None].astype(int), 1)[:, 0])
-
-
-def auc(score: np.ndarray, positive: np.ndarray) -> float | None:
-    """Return the area under the ROC curve (Mann-Whitney U / pairs), or None where one class is empty."""
-    count, others = int(positive.sum()), int((~positive).sum())
-    if not count or not others:
-        return None
-    return float((rankdata(score)[positive].sum() - count * (count + 1) / 2) / (count * others))
 
 
 def logit_bias(

@@ -81,22 +81,19 @@ def write_baseline(
 
 def write_points(path: Path, points: Iterable[Point]) -> None:
     """Write the points of figures as CSV with the columns series, group, x and y. Names need no quoting."""
-    lines = (f"{series},{group},{_cell(x, POINT_DIGITS)},{_cell(y, POINT_DIGITS)}\n" for series, group, x, y in points)
-    write_text(path, "series,group,x,y\n" + "".join(lines))
+    write_rows(path, ("series", "group", "x", "y"), points, POINT_DIGITS)
 
 
-def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[float | None]]) -> None:
-    """Write a table of numbers as CSV; None is an empty cell."""
-    lines = (",".join("" if value is None else _cell(value, DIGITS) for value in row) + "\n" for row in rows)
+def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence], digits: int = DIGITS) -> None:
+    """Write a table of names and numbers as CSV; None is an empty cell."""
+    lines = (",".join(_cell(value, digits) for value in row) + "\n" for row in rows)
     write_text(path, ",".join(header) + "\n" + "".join(lines))
 
 
 def write_bootstrap(path: Path, replicates: Mapping[str, np.ndarray]) -> None:
     """Write bootstrap replicates as CSV with metrics as columns and resampled test sets as rows; NaN is an empty cell."""
     columns = [[None if np.isnan(value) else value for value in values.tolist()] for values in replicates.values()]
-    lines = (",".join("" if value is None else _cell(value, BOOTSTRAP_DIGITS) for value in row) + "\n"
-             for row in zip(*columns, strict=True))  # fmt: skip
-    write_text(path, ",".join(replicates) + "\n" + "".join(lines))
+    write_rows(path, list(replicates), zip(*columns, strict=True), BOOTSTRAP_DIGITS)
 
 
 def _rounded(value: Any) -> Any:
@@ -110,6 +107,8 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def _cell(value: float, digits: int) -> str:
-    """Format a number. Integers (ranks, training steps, types) stay exact, floats are rounded to `digits`."""
+def _cell(value: str | float | None, digits: int) -> str:
+    """Format a cell. Integers (ranks, training steps, types) stay exact, floats are rounded to `digits`."""
+    if value is None or isinstance(value, str):
+        return value or ""
     return str(int(value)) if isinstance(value, int | np.integer) else f"{round_digits(value, digits):.{digits}g}"

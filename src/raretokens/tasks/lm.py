@@ -1,7 +1,6 @@
 """Language modelling: predict each token from the tokens before it."""
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,9 @@ from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
 from raretokens.tasks.parameters import Parameters, TaskSettings
-from raretokens.tokenization.config import Groups, WordVocabulary
+from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, UNK, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
 from raretokens.training.config import TrainJob
 
 if TYPE_CHECKING:
@@ -96,11 +95,8 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
 def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
     groups = parameters.tokens[run.tokens].groups
     yield "predict-lm", Predict(run=run, groups=groups, evaluation=settings.evaluation, threads=parameters.threads)
-    unit = "word" if _is_words(parameters, run.tokens) else "piece"
-    yield (
-        "score-lm",
-        Score(**score, unit=unit, evaluation=settings.evaluation, english=_is_english(parameters, run.tokens)),
-    )
+    unit, is_english = parameters.tokens[run.tokens].unit, _is_english(parameters, run.tokens)
+    yield "score-lm", Score(**score, unit=unit, evaluation=settings.evaluation, english=is_english)
 
 
 def further_jobs(
@@ -112,7 +108,7 @@ def further_jobs(
         run=run,
         groups=parameters.tokens[run.tokens].groups,
         evaluation=settings.evaluation,
-        unit="word" if _is_words(parameters, run.tokens) else "piece",
+        unit=parameters.tokens[run.tokens].unit,
         threads=parameters.threads,
         logit_bias=run.objective == "mle",
         threshold=_threshold(run),
@@ -132,12 +128,11 @@ def _threshold(run: Run) -> float | None:
 def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Baseline | None:
     """Return the job spec of the baseline, or None where the text has no token files of subword tokens."""
     tokens = [name for name, declared in parameters.tokens.items() if declared.corpus == corpus]
-    subwords = [name for name in tokens if not _is_words(parameters, name)]
+    subwords = [name for name in tokens if parameters.tokens[name].unit == "piece"]
     if not subwords:
         return None
-    trained = {
-        line.tokens for line in parameters.lines("lm").values()
-    }  # another task may use a different vocabulary of words for the same text
+    # Another task may use a different vocabulary of words for the same text.
+    trained = {line.tokens for line in parameters.lines("lm").values()}
     return Baseline(
         name=parameters.corpora[corpus].baseline,
         task="lm",
@@ -153,10 +148,6 @@ def _is_english(parameters: Parameters, tokens: str) -> bool:
     """Return whether the text is English, like the word-similarity sets. A user's own text declares its language."""
     corpus = parameters.corpus_of(tokens)
     return (corpus.languages or corpus_languages(known_corpora("text")[corpus.corpus]))["text"].split("-")[0] == "en"
-
-
-def _is_words(parameters: Parameters, tokens: str) -> bool:
-    return isinstance(parameters.tokens[tokens].vocabulary, WordVocabulary)
 
 
 def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
@@ -266,15 +257,12 @@ def _similarity_sets(artifacts: Artifacts) -> "dict[str, list[Pair]]":
 
 def _word_encoder(artifacts: Artifacts, unit: str) -> "tuple[EncodeWord, str]":
     """Return the function that encodes a word, and its name for the signature."""
+    from raretokens.evaluation.metrics.similarity import whole_words
     from raretokens.tokenization.tokenizer import Tokenizer
 
     if unit == "word":
-        return partial(_row, {word: i for i, word in enumerate(artifacts.vocabulary.tokens)}), "whole-word"
+        return whole_words({word: i for i, word in enumerate(artifacts.vocabulary.tokens)}), "whole-word"
     return Tokenizer(artifacts.paths.tokens).encode, "leading-space"
-
-
-def _row(rows: Mapping[str, int], word: str) -> list[int]:
-    return [rows.get(word, UNK)]
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:

@@ -10,7 +10,7 @@ from raretokens.errors import UserError
 from raretokens.models.shapes import shape_of
 from raretokens.run import Run
 from raretokens.schema import Count, Length, Name, Seed, Strict
-from raretokens.tokenization.config import AlignJob, Groups, Vocabulary
+from raretokens.tokenization.config import AlignJob, Groups, Vocabulary, WordVocabulary
 from raretokens.training.config import Beta, RuleChoice, Training
 
 TestSet = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
@@ -93,6 +93,11 @@ class TokenFiles(Strict):
     corpus: str  # a key of `corpora`
     vocabulary: Vocabulary
     groups: Groups
+
+    @property
+    def unit(self) -> str:
+        """Unit of a token: `piece` (subword token) or `word`."""
+        return "word" if isinstance(self.vocabulary, WordVocabulary) else "piece"
 
 
 class Parameters(Strict):

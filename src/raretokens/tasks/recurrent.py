@@ -15,7 +15,6 @@ from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
 from raretokens.tasks.parameters import Parameters, TaskSettings
-from raretokens.tokenization.config import WordVocabulary
 from raretokens.tokenization.token_files import tokens
 from raretokens.training.config import TrainJob
 
@@ -87,8 +86,7 @@ def criterion(model: "nn.Module", objective: "Objective") -> "Carried":
 def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
     evaluation = settings.evaluation.for_size(run.model)
     yield "predict-recurrent", Predict(run=run, evaluation=evaluation, threads=parameters.threads)
-    is_words = isinstance(parameters.tokens[run.tokens].vocabulary, WordVocabulary)
-    yield "score-recurrent", Score(**score, unit="word" if is_words else "piece")
+    yield "score-recurrent", Score(**score, unit=parameters.tokens[run.tokens].unit)
 
 
 def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:

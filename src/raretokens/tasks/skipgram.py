@@ -1,7 +1,6 @@
 """Skip-gram word embeddings: predict each word from a nearby word."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from raretokens.tasks import ComparedMetric, Headline, Task
 from raretokens.tasks.parameters import Parameters, TaskSettings
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
-from raretokens.tokenization.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.config import TrainJob
 
 if TYPE_CHECKING:
@@ -112,9 +111,10 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     from raretokens.evaluation.metrics import similarity
 
     rows, sets = _rows(artifacts), _similarity_sets(artifacts)
+    encode = similarity.whole_words(rows)
     known = {name: _known(pairs, rows) for name, pairs in sets.items()}
     enough = {name: pairs for name, pairs in known.items() if len(pairs) > 1}
-    value, signature = similarity.word_similarity(artifacts.embedding, enough, partial(_row, rows), form=FORM)
+    value, signature = similarity.word_similarity(artifacts.embedding, enough, encode, form=FORM)
     return {
         "valid_nll": (
             artifacts.summary["kept"]["valid_nll"],
@@ -123,7 +123,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
         "training.nll_to_uniform": (None, "no-likelihood:negatives-are-sampled"),
         "spearman": (dict.fromkeys(sets) | value, signature.replace("pairs:all", "pairs:known")),
         "pairs": ({name: len(pairs) for name, pairs in known.items()}, "of:both-words-known"),
-        "coverage": similarity.coverage(sets, partial(_row, rows), form=FORM),
+        "coverage": similarity.coverage(sets, encode, form=FORM),
         **geometry(artifacts),
     }
 
@@ -131,12 +131,12 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
     """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.metrics.bootstrap import spearman
-    from raretokens.evaluation.metrics.similarity import cosines, human_scores
+    from raretokens.evaluation.metrics.similarity import cosines, human_scores, whole_words
 
     rows = _rows(artifacts)
     known = {name: _known(pairs, rows) for name, pairs in _similarity_sets(artifacts).items()}
     return {
-        f"spearman.{name}": spearman(cosines(artifacts.embedding, pairs, partial(_row, rows)), human_scores(pairs))
+        f"spearman.{name}": spearman(cosines(artifacts.embedding, pairs, whole_words(rows)), human_scores(pairs))
         for name, pairs in known.items()
         if len(pairs) > 1
     }
@@ -168,10 +168,6 @@ def _known(pairs: "list[Pair]", rows: dict[str, int]) -> "list[Pair]":
 def _rows(artifacts: Artifacts) -> dict[str, int]:
     words = artifacts.vocabulary.tokens[: artifacts.vocabulary.types]
     return {word: row for row, word in enumerate(words) if row >= len(SPECIALS)}
-
-
-def _row(rows: dict[str, int], word: str) -> list[int]:
-    return [rows.get(word, UNK)]
 
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 import regex
 import sacremoses
 from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.base import Metric, Score
 
 from raretokens.errors import UserError
 
@@ -61,6 +62,11 @@ def language_tokenizer(language: str) -> BLEU | None:
     return None if metric.tokenizer_signature == BLEU.TOKENIZER_DEFAULT else metric
 
 
+def sacre_metric(language: str) -> BLEU:
+    """Return sacreBLEU's BLEU with its tokenizer for the language, or 13a where sacreBLEU has none."""
+    return language_tokenizer(language) or BLEU(tokenize="13a")
+
+
 def is_unsegmented(references: Sequence[str], language: str) -> bool:
     """Return whether most letters belong to scripts without blanks and BLEU has no tokenizer for the language.
 
@@ -84,10 +90,8 @@ def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], how: To
     Raises:
         ValueError: The numbers of lines differ.
     """
-    _same_length(hypotheses, references)
-    metric = BLEU(**TOKENISED, force=True)
     system, truth = (split_tokens(text, how) for text in (hypotheses, references))
-    score = metric.corpus_score(system, [truth]).score
+    score = _corpus_score(BLEU(**TOKENISED, force=True), system, truth).score
     if own := language_tokenizer(how.language):
         return score, f"nrefs:1|case:{how.case}|tok:sacrebleu-{own.tokenizer_signature}|smooth:none"
     version = sacremoses.__version__
@@ -103,24 +107,21 @@ def sacre_bleu(hypotheses: Sequence[str], references: Sequence[str], language: s
     Raises:
         ValueError: The numbers of lines differ.
     """
-    _same_length(hypotheses, references)
-    metric = language_tokenizer(language) or BLEU(tokenize="13a")
-    return metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())
+    metric = sacre_metric(language)
+    return _corpus_score(metric, hypotheses, references).score, str(metric.get_signature())
 
 
 def sacre_bleu_interval(hypotheses: Sequence[str], references: Sequence[str], language: str = "") -> tuple[float, str]:
     """Half the width of the 95 % bootstrap interval of sacre_bleu() (Koehn 2004), with sacreBLEU's fixed seed."""
-    _same_length(hypotheses, references)
-    metric = language_tokenizer(language) or BLEU(tokenize="13a")
-    score = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=RESAMPLES)
+    metric = sacre_metric(language)
+    score = _corpus_score(metric, hypotheses, references, n_bootstrap=RESAMPLES)
     return float(score._ci), str(metric.get_signature())
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
     """chrF2 (Popovic 2015) in percent with sacreBLEU's defaults: character n-grams up to 6, recall weighted twice."""
-    _same_length(hypotheses, references)
     metric = CHRF()
-    return metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())
+    return _corpus_score(metric, hypotheses, references).score, str(metric.get_signature())
 
 
 def split_tokens(text: Sequence[str], how: Tokens) -> list[str]:
@@ -145,6 +146,7 @@ def split_compounds(tokens: str) -> str:
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", tokens)
 
 
-def _same_length(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def _corpus_score(metric: Metric, hypotheses: Sequence[str], references: Sequence[str], **options: int) -> Score:
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references: one line each is needed")
+    return metric.corpus_score(list(hypotheses), [list(references)], **options)

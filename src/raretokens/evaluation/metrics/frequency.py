@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
-from scipy.stats import rankdata
 
 from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions, mean_cosine
+from raretokens.evaluation.metrics.predictions import auc
 from raretokens.evaluation.metrics.rows import blocks, evenly, members
 from raretokens.tokenization.vocabulary import FILLER, FREQ, SPECIALS
 
@@ -72,8 +72,8 @@ def popularity_accuracy(
     scores = _held_out(_standardised(np.asarray(embedding[ids], dtype=np.float64)), is_popular, fold)
     right = (scores > 0) == is_popular
     accuracy = 50 * (right[is_popular].mean() + right[~is_popular].mean())
-    auc = np.mean([_auc(scores[fold == part], is_popular[fold == part]) for part in range(FOLDS)])
-    return {"accuracy": float(accuracy), "auc": float(auc)}, signature
+    area = np.mean([auc(scores[fold == part], is_popular[fold == part]) for part in range(FOLDS)])
+    return {"accuracy": float(accuracy), "auc": float(area)}, signature
 
 
 def folds_of(is_popular: np.ndarray, seed: int) -> np.ndarray:
@@ -120,25 +120,16 @@ def _held_out(rows: np.ndarray, is_popular: np.ndarray, fold: np.ndarray) -> np.
     return (rows @ found[:-1] + found[-1])[np.arange(n), fold]
 
 
-def _auc(scores: np.ndarray, is_popular: np.ndarray) -> float:
-    """Share of (popular, rare) pairs in which the popular row scores higher; ties count as one half."""
-    first, other = int(is_popular.sum()), int((~is_popular).sum())
-    return float((rankdata(scores)[is_popular].sum() - first * (first + 1) / 2) / (first * other))
-
-
 def norms(embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
     """Mean Euclidean norm of popular and rare rows; embedding: N x d, or the difference of two matrices."""
     kept, popular = members(groups)["total"], popular_types(counts, groups)
-    value = {
-        name: _mean_length(embedding, kept[popular[kept] == side])
-        for name, side in (("popular", True), ("rare", False))
-    }
+    sides = {"popular": kept[popular[kept]], "rare": kept[~popular[kept]]}
+    value = {name: _mean_length(embedding, ids) for name, ids in sides.items()}
     return value, f"norm:2|popular:{POPULAR:g}|rows:no-pad-no-fillers"
 
 
 def _mean_length(embedding: np.ndarray, ids: np.ndarray) -> float | None:
-    lengths = [np.linalg.norm(block, axis=1) for block in blocks(embedding, ids)]
-    return float(np.concatenate(lengths).mean()) if len(ids) else None
+    return float(lengths(embedding, ids).mean()) if len(ids) else None
 
 
 WHITENING_LIMIT = 65_536  # largest number of rows of the whitened matrix that are measured
@@ -154,9 +145,7 @@ def norm_by_frequency(
     embedding: np.ndarray, counts: np.ndarray, groups: np.ndarray
 ) -> tuple[dict[str, float | None], str]:
     """Mean row norm by group, and Pearson's correlation of norm and log count over the types that occur."""
-    value: dict[str, float | None] = {}
-    for name, ids in members(groups).items():
-        value[name] = float(lengths(embedding, ids).mean()) if len(ids) else None
+    value = {name: _mean_length(embedding, ids) for name, ids in members(groups).items()}
     seen = members(groups)["total"]
     seen = seen[counts[seen] > 0]
     length, frequency = lengths(embedding, seen), np.log(counts[seen])

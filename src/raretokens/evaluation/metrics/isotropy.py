@@ -1,6 +1,6 @@
 """Measure the isotropy of an embedding matrix: I(W), and mean cosines and inner products of its rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
 
 import numpy as np
@@ -75,43 +75,38 @@ def rare_freq_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float |
 
 def group_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
     """Mean cosine of two different rows of each group; None for a group with fewer than two rows."""
-    value = {}
-    for name, ids in members(groups).items():
-        total, diagonal = unit_sum(embedding, ids)
-        n = len(ids)
-        value[name] = float((total @ total - diagonal) / (n * (n - 1))) if n > 1 else None
+    value = {name: _mean_over_pairs(*unit_sum(embedding, ids), len(ids)) for name, ids in members(groups).items()}
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
 
 
 def mean_inner_product(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
     """Mean inner product of two different raw rows of each group (AGPS figure 2); None with fewer than two rows."""
-    value = {name: _mean_inner_product(embedding, ids) for name, ids in members(groups).items()}
+    value = {name: _mean_over_pairs(*raw_sum(embedding, ids), len(ids)) for name, ids in members(groups).items()}
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
 
 
 @singledispatch
 def unit_sum(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the sum of the unit rows (d) and the sum of their squared lengths, i.e. the number of non-zero rows."""
-    total, diagonal = np.zeros(embedding.shape[1]), 0.0
-    for block in blocks(embedding, ids):
-        rows = unit(block)
-        total += rows.sum(axis=0)
-        diagonal += float(np.sum(rows * rows))
-    return total, diagonal
+    return _sums(map(unit, blocks(embedding, ids)), embedding.shape[1])
 
 
 @singledispatch
 def raw_sum(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the sum of the raw rows (d) and the sum of their squared lengths."""
-    total, squares = np.zeros(embedding.shape[1]), 0.0
-    for block in blocks(embedding, ids):
-        total += block.sum(axis=0)
-        squares += float(np.sum(block * block))
+    return _sums(blocks(embedding, ids), embedding.shape[1])
+
+
+def _sums(parts: Iterable[np.ndarray], width: int) -> tuple[np.ndarray, float]:
+    total, squares = np.zeros(width), 0.0
+    for rows in parts:
+        total += rows.sum(axis=0)
+        squares += float(np.sum(rows * rows))
     return total, squares
 
 
-def _mean_inner_product(embedding: np.ndarray, ids: np.ndarray) -> float | None:
-    (total, squares), n = raw_sum(embedding, ids), len(ids)
+def _mean_over_pairs(total: np.ndarray, squares: float, n: int) -> float | None:
+    """Return the mean inner product of two different rows, from the sums over all n rows."""
     return float((total @ total - squares) / (n * (n - 1))) if n > 1 else None
 
 

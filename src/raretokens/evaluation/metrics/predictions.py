@@ -3,16 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from scipy.stats import rankdata
 
 from raretokens.evaluation.metrics import bootstrap
 from raretokens.tokenization.vocabulary import EOS, GROUP_NAMES, SPACE
 
-FIRST_WORDS = (
-    "A Company, 2nd",
-    "The twelve 45",
-    "Despite the expensive",
-    "Amos was born",
-)  # AGG table 14, samples 1 to 4
+FIRST_WORDS = ("A Company, 2nd", "The twelve 45", "Despite the expensive", "Amos was born")  # AGG table 14, samples 1 to 4
 LONGEST = 40  # tokens that suffice for the first words under any tokenization
 
 
@@ -181,6 +177,14 @@ def accuracy(logprob: np.ndarray, labels: np.ndarray) -> tuple[dict[str, float],
 def bootstrap_accuracy(logprob: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return replicates of accuracy in percent, resampling examples."""
     return 100 * bootstrap.mean(correct(logprob, labels))
+
+
+def auc(score: np.ndarray, positive: np.ndarray) -> float | None:
+    """Return the area under the ROC curve (Mann-Whitney U / pairs), or None where one class is empty. Ties count half."""
+    count, others = int(positive.sum()), int((~positive).sum())
+    if not count or not others:
+        return None
+    return float((rankdata(score)[positive].sum() - count * (count + 1) / 2) / (count * others))
 
 
 def mean_nll(logprob: np.ndarray, labels: np.ndarray) -> tuple[float, str]:

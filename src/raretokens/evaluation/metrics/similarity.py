@@ -21,6 +21,11 @@ def read_pairs(path: Path) -> list[Pair]:
     return [(first, second, float(score)) for first, second, score in rows]
 
 
+def whole_words(rows: Mapping[str, int]) -> EncodeWord:
+    """Return the encoding of words by a vocabulary that has one row per word; rows: word -> id."""
+    return lambda word: [rows.get(word, UNK)]
+
+
 def word_similarity(
     embedding: np.ndarray, sets: Mapping[str, Sequence[Pair]], encode: EncodeWord, *, form: str
 ) -> tuple[dict[str, float | None], str]:

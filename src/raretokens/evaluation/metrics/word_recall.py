@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sacrebleu.metrics import BLEU
 
-from raretokens.evaluation.metrics.bleu import language_tokenizer
+from raretokens.evaluation.metrics.bleu import sacre_metric
 from raretokens.evaluation.metrics.bootstrap import resample
 
 # Frequency class of a word -> its largest count in the training references.
@@ -27,7 +26,7 @@ def classes(words: Sequence[str], counts: Counter[str]) -> np.ndarray:
 
 def tokenizer(language: str) -> Any:
     """Return sacreBLEU's tokenizer for the language, or 13a where it has none."""
-    return (language_tokenizer(language) or BLEU(tokenize="13a")).tokenizer
+    return sacre_metric(language).tokenizer
 
 
 def tokenise(lines: Sequence[str], language: str) -> list[list[str]]:
@@ -79,11 +78,7 @@ def replicates(matched: Counts, produced: Counts, wanted: Counts) -> dict[str, n
 
 def _ratios(matched: np.ndarray, produced: np.ndarray, wanted: np.ndarray) -> list[tuple[str, tuple]]:
     """Return the numerator and denominator of each score."""
-    return [
-        ("recall", (matched, wanted)),
-        ("precision", (matched, produced)),
-        ("f1", (2 * matched, produced + wanted)),
-    ]
+    return [("recall", (matched, wanted)), ("precision", (matched, produced)), ("f1", (2 * matched, produced + wanted))]
 
 
 def _percent(above: np.ndarray, below: np.ndarray) -> np.ndarray:
