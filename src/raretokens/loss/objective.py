@@ -29,6 +29,11 @@ class Objective(nn.Module):
         self.facts = facts
         vars(self).update(options)
 
+    @property
+    def name(self) -> str:
+        """Name of the objective's file, for messages."""
+        return type(self).__module__.rpartition(".")[2]
+
     def __init_subclass__(cls, **settings: Any) -> None:
         """Wrap an overridden `begin_step` with a check of its counts, so that `loss` can detect a missing call."""
         super().__init_subclass__(**settings)
@@ -96,15 +101,11 @@ class Objective(nn.Module):
             RuntimeError: if begin_step was not called.
         """
         self._check(weight)
-        plain = {"head": head, "label_smoothing": self.facts.label_smoothing, "ignore_index": self.facts.pad}
-        plain["rows"] = rows
+        plain = {"head": head, "label_smoothing": self.facts.label_smoothing, "ignore_index": self.facts.pad, "rows": rows}
         if not torch.is_grad_enabled():
             return gated_linear_cross_entropy(hidden, weight, targets, **plain)
         if not self.has_begun and type(self).begin_step is not Objective.begin_step:
-            name = type(self).__module__.rpartition(".")[2]
-            raise RuntimeError(
-                f"{name}: begin_step(counts) was not called; it comes before the losses of each step"
-            )
+            raise RuntimeError(f"{self.name}: begin_step(counts) was not called; it comes before the losses of each step")
         summed = gated_linear_cross_entropy(
             hidden,
             weight,

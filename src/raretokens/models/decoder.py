@@ -4,14 +4,12 @@ The architecture is that of the AGG experiments (fairseq's transformer_lm). Obje
 embedding matrix.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from raretokens.models.transformer import initialise, sinusoids
+from raretokens.models.transformer import TiedTransformer, initialise
 
 SHAPE = {
     "layers": "layers",
@@ -25,8 +23,8 @@ SHAPE = {
 COMPILES = True
 
 
-class Decoder(nn.Module):
-    """Causal Transformer; `embedding` (vocabulary x width) is both the input and the output embedding, without bias."""
+class Decoder(TiedTransformer):
+    """Causal Transformer."""
 
     def __init__(
         self,
@@ -40,10 +38,7 @@ class Decoder(nn.Module):
         activation: str,
         positions: int,
     ) -> None:
-        super().__init__()
-        self.embedding = nn.Parameter(torch.empty(vocabulary, width))
-        self.register_buffer("positions", sinusoids(positions, width), persistent=False)
-        self.dropout = nn.Dropout(dropout)
+        super().__init__(vocabulary, width, dropout, positions)
         layer = nn.TransformerEncoderLayer(
             width, heads, feedforward, dropout, activation, batch_first=True, norm_first=True
         )
@@ -54,10 +49,9 @@ class Decoder(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return final hidden states, sequences x positions x width; inputs: ids, sequences x positions."""
-        length, width = inputs.shape[1], self.embedding.shape[1]
-        hidden = nn.functional.embedding(inputs, self.embedding) * math.sqrt(width) + self.positions[:length]
-        mask = nn.Transformer.generate_square_subsequent_mask(length, device=inputs.device, dtype=hidden.dtype)
-        return self.layers(self.dropout(hidden), mask=mask, is_causal=True)
+        hidden = self.embed(inputs)
+        mask = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1], inputs.device, hidden.dtype)
+        return self.layers(hidden, mask=mask, is_causal=True)
 
 
 def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:

@@ -12,13 +12,7 @@ from raretokens.errors import UserError
 from raretokens.files import atomic_write
 from raretokens.tokenization.config import EncodeJob, Subword, WordVocabulary
 from raretokens.tokenization.round_trip import RoundTrip
-from raretokens.tokenization.subword_models import (
-    BPE,
-    GPT2,
-    GPT2_SOURCE,
-    SentencePiece,
-    SubwordModel,
-)
+from raretokens.tokenization.subword_models import BPE, GPT2, GPT2_SOURCE, SentencePiece, SubwordModel
 from raretokens.tokenization.token_files import read_blocks, token_dtype, write_meta
 from raretokens.tokenization.tokenizer import vocabulary_ids, vocabulary_token
 from raretokens.tokenization.vocabulary import EOS, FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary

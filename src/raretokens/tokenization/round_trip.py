@@ -16,7 +16,7 @@ PART = 65_000  # maximum characters of a part of a line when a model is learnt
 class Decoder(Protocol):
     unknown: int | None
 
-    def decode_lines(self, lines: list[list[int]]) -> list[str]: ...
+    def decode(self, lines: list[list[int]]) -> list[str]: ...
 
 
 class Escapes:
@@ -67,7 +67,7 @@ class RoundTrip:
     def add(self, lines: list[str], encoded: list[list[int]]) -> None:
         """Compare lines, which alternate between the files, with their decoded ids."""
         sides = len(self.files)
-        rows = zip(lines, encoded, self.model.decode_lines(encoded), cycle(self.files), strict=False)
+        rows = zip(lines, encoded, self.model.decode(encoded), cycle(self.files), strict=False)
         for number, (line, ids, decoded, file) in enumerate(rows, self.lines):
             if line != decoded and SPECIALS[UNK] not in line:
                 self.first = self.first or (file, number // sides + 1)

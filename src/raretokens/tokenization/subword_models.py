@@ -101,10 +101,7 @@ class SentencePiece:
         model = self.model.serialized_model_proto() + b"\x1a\x02\x18\x00"
         return sentencepiece.SentencePieceProcessor(model_proto=model)
 
-    def decode(self, numbers: Sequence[int]) -> str:
-        return self.decode_lines([list(numbers)])[0]
-
-    def decode_lines(self, lines: list[list[int]]) -> list[str]:
+    def decode(self, lines: list[list[int]]) -> list[str]:
         return list(map(self.ESCAPES.restore, self.model.decode(lines)))
 
     def token(self, number: int) -> str:
@@ -170,10 +167,7 @@ class GPT2:
         model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         return model
 
-    def decode(self, numbers: Sequence[int]) -> str:
-        return self.decode_lines([list(numbers)])[0]
-
-    def decode_lines(self, lines: list[list[int]]) -> list[str]:
+    def decode(self, lines: list[list[int]]) -> list[str]:
         return [line.removeprefix(" ") for line in self.model.decode_batch(lines, skip_special_tokens=False)]
 
     def token(self, number: int) -> str:
@@ -244,12 +238,10 @@ class BPE:
         """Return the ids of a word. They equal those of encode(), because BPE marks the end of a word, not its start."""
         return self.model.encode(self.ESCAPES.escape(word)).ids
 
-    def decode(self, numbers: Sequence[int]) -> str:
-        """Return the words separated by single blanks."""
-        return self.ESCAPES.restore("".join(map(self._text.__getitem__, numbers)).rstrip(" "))
-
-    def decode_lines(self, lines: list[list[int]]) -> list[str]:
-        return list(map(self.decode, lines))
+    def decode(self, lines: list[list[int]]) -> list[str]:
+        """Return the words of each line, separated by single blanks."""
+        texts = ("".join(map(self._text.__getitem__, line)).rstrip(" ") for line in lines)
+        return list(map(self.ESCAPES.restore, texts))
 
     def token(self, number: int) -> str:
         """Return a token in subword-nmt's notation, with @@ where the word continues. A token ending in @@ keeps its </w>."""

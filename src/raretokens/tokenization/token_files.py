@@ -98,10 +98,8 @@ def add_labels_and_images(corpus: Path, into: Path) -> dict:
         meta["classes"] = sorted({*labels["train"]})
         for split, names in labels.items():
             _check_length(found[split], len(names), splits[split]["lines"])
-            _write(
-                _class_numbers(found[split], names, meta["classes"]).astype(meta["dtype"]),
-                into / f"{split}{LABELS}.bin",
-            )
+            numbers = _class_numbers(found[split], names, meta["classes"]).astype(meta["dtype"])
+            _write(numbers, into / f"{split}{LABELS}.bin")
     for split in splits:
         if (image := corpus / f"{split}{IMAGES}").exists():
             pixels = np.fromfile(image, np.uint8)

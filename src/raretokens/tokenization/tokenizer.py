@@ -1,6 +1,5 @@
 """Encode text to vocabulary ids and decode ids to text, with the subword model of a token folder."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.tokenization.subword_models import BPE, GPT2, SentencePiece, SubwordModel
-from raretokens.tokenization.token_files import META
+from raretokens.tokenization.token_files import read_meta
 from raretokens.tokenization.vocabulary import FILLERS, SPECIALS, UNK, VOCABULARY, Vocabulary
 
 MODELS = (SentencePiece, GPT2, BPE)  # a token folder contains the file of exactly one of these models
@@ -29,7 +28,7 @@ class Tokenizer:
         self.ids = {token: number for number, token in enumerate(self.vocabulary.tokens)}
         self._from_model = vocabulary_ids(self.model, self.vocabulary)
         self._to_model = {int(index): number for number, index in enumerate(self._from_model) if index != UNK}
-        languages = json.loads((folder / META).read_text(encoding="utf-8")).get("tokenised")
+        languages = read_meta(folder).get("tokenised")
         self._language = languages and languages["source" if reverse else "target"]
 
     def encode(self, text: str) -> list[int]:
@@ -42,7 +41,8 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return plain text, also where the corpus was tokenised by Moses. Special tokens and fillers are left out."""
-        text = self.model.decode([self._to_model[i] for i in ids if len(SPECIALS) <= i < self.vocabulary.types])
+        known = [self._to_model[i] for i in ids if len(SPECIALS) <= i < self.vocabulary.types]
+        [text] = self.model.decode([known])
         if not (text and self._language):
             return text
         from sacremoses import MosesDetokenizer  # imported here because only some corpora need it

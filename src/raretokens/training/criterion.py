@@ -18,16 +18,7 @@ from raretokens.loss.terms import SummedLoss, negative_sampling
 from raretokens.training.batches import Batch
 
 # Methods of an objective that act on the softmax over the embedding matrix.
-SOFTMAX_HOOKS = (
-    "loss",
-    "gate",
-    "target_offset",
-    "token_weight",
-    "unlikelihood",
-    "z_loss",
-    "hidden_term",
-    "input_term",
-)
+SOFTMAX_HOOKS = ("loss", "gate", "target_offset", "token_weight", "unlikelihood", "z_loss", "hidden_term", "input_term")
 
 
 def changed(objective: Objective, hooks: Iterable[str] = SOFTMAX_HOOKS) -> list[str]:
@@ -110,10 +101,9 @@ class Carried(Criterion):
         return torch.where(columns[:, None] < 0, 0.0, self.before[number])
 
     def _carry(self, columns: Tensor, after: Tensor, kept: Tensor) -> None:
-        number = torch.where(columns < 0, -1 - columns, columns)[
-            kept.any(1)
-        ]  # a batch without targets repeats a column of another process
-        self.before[number], self.own[number] = after[kept.any(1)], True
+        is_own = kept.any(1)  # a batch without targets repeats a column of another process
+        number = torch.where(columns < 0, -1 - columns, columns)[is_own]
+        self.before[number], self.own[number] = after[is_own], True
 
     @contextmanager
     def validation(self) -> Iterator[None]:
@@ -160,10 +150,9 @@ class ClassScores(Criterion):
         return torch.tensor(batch.targets.numel())
 
     def _refuse(self) -> None:
-        name = type(self.objective).__module__.rpartition(".")[2]
         raise UserError(
-            f"objective {name} acts on a softmax over the embedding matrix, which a classifier of documents does not have; "
-            "allowed: objectives that act on the embedding matrix itself, such as mle, frage, cosreg"
+            f"objective {self.objective.name} acts on a softmax over the embedding matrix, which a classifier of documents does "
+            "not have; allowed: objectives that act on the embedding matrix itself, such as mle, frage, cosreg"
         )
 
 
@@ -175,10 +164,8 @@ class NegativeSampling(Criterion):
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__(model, objective)
         if refused := changed(objective, (*SOFTMAX_HOOKS, "frozen_rows")):
-            name = type(objective).__module__.rsplit(".", 1)[-1]
-            raise UserError(
-                f"objective {name}: its {', '.join(refused)} needs a softmax, which skip-gram does not have"
-            )
+            needed = ", ".join(refused)
+            raise UserError(f"objective {objective.name}: its {needed} needs a softmax, which skip-gram does not have")
 
     def loss(self, forward: Callable[..., Any], batch: Batch) -> SummedLoss:
         loss = negative_sampling(forward(*batch.inputs), batch.targets, self.model.negatives)

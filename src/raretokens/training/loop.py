@@ -93,15 +93,9 @@ class Trainer:
 
     def _prepared(self, numbers: range) -> Iterator[Prepared]:
         main, how = self.accelerator, self.execution
-        steps = PreparedSteps(
-            self.data,
-            len(self.embedding),
-            how.micro_batch,
-            main.process_index,
-            main.num_processes,
-            main.device.type,
-            finds_rows=main.device.type != "cpu" and self.criterion.reads_rows,
-        )
+        device, finds_rows = main.device.type, main.device.type != "cpu" and self.criterion.reads_rows
+        share = main.process_index, main.num_processes
+        steps = PreparedSteps(self.data, len(self.embedding), how.micro_batch, *share, device, finds_rows)
         return loaded(steps, numbers, how.workers, main.device)
 
     def _train_step(self, prepared: Prepared) -> tuple[dict, int]:
@@ -161,9 +155,8 @@ class Trainer:
     @torch.no_grad()
     def _validate(self, is_shared: bool = True) -> float:
         """Return the mean NLL per target of the validation text, in nats; is_shared: whether all processes take part."""
-        is_shared = (
-            is_shared and not self.validation.in_order
-        )  # each process validates alone if a batch needs the state after the previous batch
+        # Each process validates alone if a batch needs the state after the previous batch.
+        is_shared = is_shared and not self.validation.in_order
         rank, processes = (self.accelerator.process_index, self.accelerator.num_processes) if is_shared else (0, 1)
         self.model.eval()
         sums = torch.zeros(2, dtype=torch.float64)  # NLL, targets
@@ -177,10 +170,8 @@ class Trainer:
         return float(sums[0] / sums[1])
 
     def _keep_snapshot(self) -> None:
-        self._check_finite(
-            f"an entry of the embedding matrix after step {self.step}",
-            float(self.embedding.detach().half().abs().max()),
-        )
+        largest = float(self.embedding.detach().half().abs().max())
+        self._check_finite(f"an entry of the embedding matrix after step {self.step}", largest)
         self.state.keep_snapshot(self.step, self.embedding)
 
     def _keep(self, valid_nll: float) -> None:
@@ -220,9 +211,7 @@ class Trainer:
         saved = self.state.restore(self.observer.remarked)
         steps = gather_object([0 if saved is None else saved["update"]])
         if len(set(steps)) > 1:
-            raise UserError(
-                f"{self.state.path}: processes see different states in it; all nodes must share this folder"
-            )
+            raise UserError(f"{self.state.path}: processes see different states in it; all nodes must share this folder")
         if saved is None:
             return
         self.model.load_state_dict(saved["model"])

@@ -177,19 +177,19 @@ def _cosines(embedding: np.ndarray, queries: np.ndarray, candidates: np.ndarray)
     return np.round(np.concatenate([vectors @ unit(block).T for block in blocks(embedding, candidates)], axis=1), 12)
 
 
-Ranks = Mapping[
-    str, Sequence[tuple[str, int | None]]
-]  # query -> (word, rank from 1, or None where the word is not a single token)
-
-
 def popular_tokens(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:
     """Return the popular types, without their space mark."""
     popular = popular_types(vocabulary.counts, groups)
     return {vocabulary.tokens[i].removeprefix(SPACE) for i in np.flatnonzero(popular)}
 
 
-def mean_ranks(ranks: Ranks, popular: set[str]) -> tuple[dict[str, float | None], str]:
-    """Geometric mean of the known ranks of all, popular and rare queries; None for a part without a known rank."""
+def mean_ranks(
+    ranks: Mapping[str, Sequence[tuple[str, int | None]]], popular: set[str]
+) -> tuple[dict[str, float | None], str]:
+    """Geometric mean of the known ranks of all, popular and rare queries; None for a part without a known rank.
+
+    ranks: As returned by named_ranks().
+    """
     by_query = {query: [rank for _, rank in listed if rank is not None] for query, listed in ranks.items()}
     parts = {
         "total": list(by_query),
