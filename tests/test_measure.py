@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tiny import finished as tiny
 
 from raretokens.errors import UserError
 from raretokens.evaluation.config import LanguageModelEvaluation
-from raretokens.evaluation.geometry import geometry_metrics
+from raretokens.evaluation.geometry import geometry
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evaluation.metrics.predictions import perplexity, uniq
 from raretokens.evaluation.metrics.similarity import word_similarity
@@ -114,7 +115,7 @@ main()
 def test_a_run_and_the_exported_run_give_the_pipeline_s_numbers(scale, reported):
     known = Vocabulary.read(scale / "data/tokens/lm" / VOCABULARY)
     table, groups = tiny.table(scale, "lm", "pieces"), known.frequency_groups(Groups(**tiny.GROUPS))
-    expected = geometry_metrics(table, groups, known.counts)
+    expected = geometry(SimpleNamespace(embedding=table, groups=groups, vocabulary=known))
     run, text = trained_run.find(str(scale / "data/runs/lm/pieces")), tokens(scale / "data/tokens/lm", "test")
     trained = build("decoder", run.run["shape"], len(table), 64)
     load_weights(trained, run.model)

@@ -232,10 +232,7 @@ def validation(found: Masses, targets: np.ndarray, groups: np.ndarray, reach: di
     """Return `valid_ppl` and the arithmetic mean of P(rare), `valid_rare_mass`, by which the logit-bias baseline is chosen."""
     value, signature = perplexity(found.logprob, targets, groups, **reach, split="valid")
     mass = float(np.exp(found.groups[:, GROUP_NAMES["rare"]]).mean())
-    return {
-        "valid_ppl": (value, signature),
-        "valid_rare_mass": ({"total": mass}, "of:rare-types|split:valid"),
-    }
+    return {"valid_ppl": (value, signature), "valid_rare_mass": ({"total": mass}, "of:rare-types|split:valid")}
 
 
 def own_group(threshold: float, share: float, shares: np.ndarray, found: Masses) -> Metrics:

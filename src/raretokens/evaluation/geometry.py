@@ -4,17 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from raretokens.evaluation.metrics import isotropy
 from raretokens.evaluation.metrics.frequency import norms, popularity_accuracy
-from raretokens.evaluation.metrics.isotropy import (
-    group_cosine,
-    isotropy,
-    isotropy_both_signs,
-    log_partitions,
-    mean_cosine,
-    mean_inner_product,
-    positive_cosine,
-    rare_freq_cosine,
-)
 from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.evaluation.metrics.spectrum import all_but_top, effective_rank, iso_score, singular_values
 from raretokens.evaluation.score_files import Metrics
@@ -25,29 +16,25 @@ if TYPE_CHECKING:
 
 def geometry(artifacts: "Artifacts") -> Metrics:
     """Return metric -> (value, signature) of the embedding matrix of a run."""
-    return geometry_metrics(artifacts.embedding, artifacts.groups, artifacts.vocabulary.counts)
-
-
-def geometry_metrics(matrix: np.ndarray, groups: np.ndarray, counts: np.ndarray | None = None) -> Metrics:
-    """Return the geometry of any embedding matrix; counts: training count of each row, or None if unknown."""
-    frequency = {} if counts is None else frequency_geometry(matrix, groups, counts)
+    matrix, groups, counts = artifacts.embedding, artifacts.groups, artifacts.vocabulary.counts
+    frequency = frequency_geometry(matrix, groups, counts)
     return {**row_geometry(matrix, groups), **frequency, **all_but_top_geometry(matrix, groups)}
 
 
 def row_geometry(embedding: np.ndarray, groups: np.ndarray) -> Metrics:
     """Return the metrics of the rows alone; empty groups have no value."""
-    partitions = log_partitions(embedding, groups)
+    partitions = isotropy.log_partitions(embedding, groups)
     return {
-        "isotropy": isotropy(partitions),
-        "isotropy_both_signs": isotropy_both_signs(partitions),
-        "mean_cosine": mean_cosine(embedding, groups),
-        "rare_freq_cosine": rare_freq_cosine(embedding, groups),
-        "inner_product": mean_inner_product(embedding, groups),
+        "isotropy": isotropy.isotropy(partitions),
+        "isotropy_both_signs": isotropy.isotropy_both_signs(partitions),
+        "mean_cosine": isotropy.mean_cosine(embedding, groups),
+        "rare_freq_cosine": isotropy.rare_freq_cosine(embedding, groups),
+        "inner_product": isotropy.mean_inner_product(embedding, groups),
         "iso_score": iso_score(embedding, groups),
         "effective_rank": effective_rank(embedding, groups),
         "singular_value": _second_and_third(embedding, groups),
-        "cosine.mean": group_cosine(embedding, groups),
-        "cosine.positive": positive_cosine(embedding, groups),
+        "cosine.mean": isotropy.group_cosine(embedding, groups),
+        "cosine.positive": isotropy.positive_cosine(embedding, groups),
     }
 
 
@@ -72,8 +59,8 @@ def _second_and_third(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[s
 def all_but_top_geometry(whole: np.ndarray, groups: np.ndarray) -> Metrics:
     """Return the isotropy of the matrix without its mean row and first principal directions."""
     embedding, how = all_but_top(whole, groups)
-    partitions, by_isotropy = isotropy(log_partitions(embedding, groups, ["total"]))
-    cosine, by_cosine = mean_cosine(embedding, groups)
+    partitions, by_isotropy = isotropy.isotropy(isotropy.log_partitions(embedding, groups, ["total"]))
+    cosine, by_cosine = isotropy.mean_cosine(embedding, groups)
     return {
         "all_but_top.isotropy": (partitions["total"], f"{how}|{by_isotropy}"),
         "all_but_top.mean_cosine": (cosine, f"{how}|{by_cosine}"),

@@ -44,9 +44,7 @@ def geometry_points(history: list[SnapshotGeometry]) -> list[Point]:
     """Return I(W), rare-frequent cosine (AGG figure 2) and inner products (AGPS figure 2) by training step and group."""
     points = [("isotropy", group, now.step, now.isotropy[group]) for group in GROUPS for now in history]
     points += [("rare_freq_cosine", "rare", now.step, now.rare_freq_cosine) for now in history]
-    points += [
-        ("inner_product", group, now.step, now.inner_product[group]) for group in GROUPS[1:] for now in history
-    ]
+    points += [("inner_product", group, now.step, now.inner_product[group]) for group in GROUPS[1:] for now in history]
     return [point for point in points if point[3] is not None]
 
 

@@ -23,18 +23,11 @@ TOKENS_AT_ONCE = 4096  # tokens per forward pass; affects speed only
 Logits = Callable[[Tensor, int], Tensor]
 
 
-class LanguageModelOutput(NamedTuple):
-    """Output of a language model on the test text. Each field is written to a file of its name."""
-
-    logprob: np.ndarray  # natural log-probability of each test token, float32
-    prediction: np.ndarray  # most probable id at each position, int32
-    rare: np.ndarray  # natural log of the total probability of the rare group at each position, float32
-    continuation: np.ndarray  # samples x length, int32
-    located: np.ndarray | None  # continuations of the prefixes in AGG table 14; None where the text has none of them
-
-
 def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Path, into: Path) -> None:
-    """Write the log-probabilities, predictions and continuations of the test text, one array per file.
+    """Write one array per file: the fields of Predictions for the test text, and greedy continuations.
+
+    continuation.npy is samples x length, int32. located.npy has the continuations of the prefixes in AGG table 14, where the
+    text has any of them.
 
     Args:
         folder: Folder of the token files.
@@ -42,17 +35,6 @@ def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Pat
         into: Output folder.
     """
     from raretokens.evaluation.artifacts import write_array
-
-    predictions = predict_test_text(job, folder, trained / "model.safetensors")
-    for name, values in predictions._asdict().items():
-        if values is not None:
-            write_array(into / f"{name}.npy", values)
-    nll = -predictions.logprob.mean(dtype=float)
-    print(f"predict {job.run.name}: {len(predictions.logprob):,} test tokens, mean NLL {nll:.4f}")
-
-
-def predict_test_text(job: "LanguageModelPredictJob", folder: Path, checkpoint: Path) -> LanguageModelOutput:
-    """Predict the test text with the model of a checkpoint; folder: folder of the token files."""
     from raretokens.evaluation.metrics.predictions import find_paper_prefixes
     from raretokens.models.registry import build, load_weights
     from raretokens.tokenization.token_files import tokens
@@ -61,14 +43,18 @@ def predict_test_text(job: "LanguageModelPredictJob", folder: Path, checkpoint: 
     vocabulary, text = Vocabulary.read(folder / VOCABULARY), tokens(folder, "test")
     needed, samples = settings.continuation.prefix + settings.continuation.length, settings.continuation.samples
     model = build(run.architecture, run.shape, len(vocabulary), max(settings.window, settings.block, 1 + needed))
-    load_weights(model, checkpoint)
+    load_weights(model, trained / "model.safetensors")
     paper_prefixes = [*find_paper_prefixes(text, vocabulary.tokens, needed).values()]
     activation = run.shape.get("activation")
     continued = continuations(model, activation, text, settings.continuation, job.threads, paper_prefixes)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rare = vocabulary.frequency_groups(job.groups) == RARE
     predictions = teacher_forced(model.to(device).eval(), text, settings, rare)
-    return LanguageModelOutput(*predictions, continued[:samples], continued[samples:] if paper_prefixes else None)
+    arrays = predictions._asdict() | {"continuation": continued[:samples]}
+    for name, values in (arrays | ({"located": continued[samples:]} if paper_prefixes else {})).items():
+        write_array(into / f"{name}.npy", values)
+    nll = -predictions.logprob.mean(dtype=float)
+    print(f"predict {run.name}: {len(predictions.logprob):,} test tokens, mean NLL {nll:.4f}")
 
 
 class Window(NamedTuple):

@@ -8,26 +8,11 @@ from typing import Any
 import numpy as np
 
 from raretokens.errors import UserError
+from raretokens.evaluation import history
 from raretokens.evaluation.artifacts import Artifacts, RunPaths
 from raretokens.evaluation.config import ScoreJob as Score
-from raretokens.evaluation.history import (
-    HEADER,
-    SnapshotGeometry,
-    course_metrics,
-    curve_rows,
-    geometry_points,
-    log_points,
-    measure_snapshot,
-)
-from raretokens.evaluation.metrics.neighbours import (
-    mean_ranks,
-    named_ranks,
-    neighbours,
-    popular_tokens,
-    rank_correlation,
-    same_beginning,
-    similarity_curve,
-)
+from raretokens.evaluation.history import HEADER, SnapshotGeometry
+from raretokens.evaluation.metrics import neighbours
 from raretokens.evaluation.metrics.spectrum import projection, singular_values
 from raretokens.evaluation.score_files import (
     Metrics,
@@ -57,10 +42,10 @@ def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
     metrics, replicates = task.metrics(job, artifacts), task.bootstrap_replicates(job, artifacts)
     of_task = task.hyperparameters(job) if hasattr(task, "hyperparameters") else {}
     rows = artifacts.embedding, artifacts.vocabulary.tokens, artifacts.groups
-    near, signature = neighbours(*rows, job.queries)
-    ranks = named_ranks(*rows, job.neighbour_ranks)
-    series, history = points(artifacts, job)
-    common = training_progress(artifacts) | course_metrics(artifacts, history)
+    near, signature = neighbours.neighbours(*rows, job.queries)
+    ranks = neighbours.named_ranks(*rows, job.neighbour_ranks)
+    series, snapshots = points(artifacts, job)
+    common = training_progress(artifacts) | history.course_metrics(artifacts, snapshots)
     common |= _neighbour_metrics(job, artifacts, near, ranks)
     # The metrics of the task take precedence.
     metrics |= {path: value for path, value in common.items() if path not in metrics}
@@ -72,7 +57,7 @@ def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
     tree["signatures"].append(["neighbours", signature])
     write_points(paths.scores / f"{run.name}.csv", series)
     write_bootstrap(paths.scores / f"{run.name}.bootstrap.csv", replicates)
-    write_rows(paths.curves / f"{run.name}.csv", HEADER, curve_rows(history, artifacts.log))
+    write_rows(paths.curves / f"{run.name}.csv", HEADER, history.curve_rows(snapshots, artifacts.log))
     write_json(paths.scores / f"{run.name}.json", tree)
 
 
@@ -87,11 +72,7 @@ def training_progress(artifacts: Artifacts) -> Metrics:
 
 def hyperparameters(artifacts: Artifacts, training: Training, of_task: dict[str, Any]) -> list[list]:
     """Return [name, value] pairs, with `vocabulary` (rows of the embedding matrix) and `parameters` (trained parameters)."""
-    facts = {
-        **artifacts.run.shape,
-        "vocabulary": len(artifacts.vocabulary),
-        "parameters": artifacts.summary["parameters"],
-    }
+    facts = artifacts.run.shape | {"vocabulary": len(artifacts.vocabulary), "parameters": artifacts.summary["parameters"]}
     facts |= {name: getattr(training, name) for name in TRAINING} | {"betas": "/".join(map(str, training.betas))}
     return [[name, value] for name, value in {**facts, **of_task, "precision": training.precision}.items()]
 
@@ -103,19 +84,19 @@ def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[Snapshot
         {name: job.pictures[name] for name in job.pictures if name + at in job.clouds} for at in ("", "@")
     )
     series = [*_projections(artifacts, pictures, embedding, "", FINAL)]
-    history = []
+    snapshots = []
     for step, snapshot in artifacts.snapshots():
-        history.append(measure_snapshot(step, snapshot, groups))
+        snapshots.append(history.measure_snapshot(step, snapshot, groups))
         if step in job.projection_steps:
             series += _projections(artifacts, early, snapshot, f"@{step}", EARLY)
-    _check_steps(artifacts, job.projection_steps, [now.step for now in history])
+    _check_steps(artifacts, job.projection_steps, [now.step for now in snapshots])
     values = singular_values(embedding, groups)[0]
     series += [("singular_values", "total", rank, value) for rank, value in enumerate(values, start=1)]
-    series += geometry_points(history)
+    series += history.geometry_points(snapshots)
     for query in job.queries if "similarity:" in job.clouds else ():
-        curve = similarity_curve(embedding, artifacts.vocabulary, groups, query)
+        curve = neighbours.similarity_curve(embedding, artifacts.vocabulary, groups, query)
         series += [(f"similarity:{query}", group, rank, cosine) for rank, cosine, group in curve]
-    return series + log_points(artifacts.log), history
+    return series + history.log_points(artifacts.log), snapshots
 
 
 def _projections(
@@ -138,11 +119,10 @@ def _check_steps(artifacts: Artifacts, steps: Sequence[int], kept: list[int]) ->
 
 def _neighbour_metrics(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Metrics:
     """Return the metrics of the queries' neighbours."""
-    popular = popular_tokens(artifacts.vocabulary, artifacts.groups)
+    popular = neighbours.popular_tokens(artifacts.vocabulary, artifacts.groups)
+    matrix = artifacts.embedding, artifacts.vocabulary, artifacts.groups
     signed: Metrics = {
-        "similarity.rank_correlation": rank_correlation(
-            artifacts.embedding, artifacts.vocabulary, artifacts.groups, job.queries
-        ),
-        "neighbours.same_beginning": same_beginning(near),
+        "similarity.rank_correlation": neighbours.rank_correlation(*matrix, job.queries),
+        "neighbours.same_beginning": neighbours.same_beginning(near),
     }
-    return signed | ({"named_ranks": mean_ranks(ranks, popular)} if ranks else {})
+    return signed | ({"named_ranks": neighbours.mean_ranks(ranks, popular)} if ranks else {})

@@ -111,12 +111,7 @@ def _check(known: Facts, rare: Tensor | None, share: float) -> None:
     n, marked = len(known.counts), (0, *known.markers)
     rules = (
         ("counts", "of types", n > 0 and not (known.counts < 0).any(), "at least one, none negative"),
-        (
-            "rare",
-            rare is not None and tuple(rare.shape),
-            rare is None or len(rare) == n,
-            f"one entry for each of {n} types",
-        ),
+        ("rare", None if rare is None else tuple(rare.shape), rare is None or len(rare) == n, f"one entry for each of {n} types"),
         ("rare_share", share, 0 <= share <= 1, "0 to 1"),
         ("types", known.types, 0 < known.types <= n, f"1 to {n}"),
         ("types", known.types, not known.counts[known.types :].any(), f"ids up to {_highest(known.counts)} occur"),
@@ -181,9 +176,7 @@ def facts_of_text(
     own = _size(tokenizer)
     size = rows or own
     if size is None or tokens_per_step < 1:
-        raise ValueError(
-            f"rows {rows}, tokens_per_step {tokens_per_step}: both must be positive, and rows be given"
-        )
+        raise ValueError(f"rows {rows}, tokens_per_step {tokens_per_step}: both must be positive, and rows be given")
     counts = torch.zeros(size, dtype=torch.int64)
     for ids in _cut(tokenizer, text):
         if ids and not 0 <= min(ids) <= max(ids) < size:

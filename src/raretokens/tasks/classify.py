@@ -108,14 +108,12 @@ def _predict_documents(model: "nn.Module", folder: Path, block: int) -> np.ndarr
 
 
 def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature) of a run."""
     from raretokens.evaluation.classification import class_metrics
 
     return class_metrics(artifacts, _labels(artifacts), "document")
 
 
 def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
-    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.classification import bootstrap_class_metrics
 
     return bootstrap_class_metrics(artifacts, _labels(artifacts))

@@ -85,14 +85,12 @@ def _predict_images(model: "nn.Module", folder: Path, block: int) -> np.ndarray:
 
 
 def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature) of a run."""
     from raretokens.evaluation.classification import class_metrics
 
     return class_metrics(artifacts, _labels(artifacts), "image")
 
 
 def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
-    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.classification import bootstrap_class_metrics
 
     return bootstrap_class_metrics(artifacts, _labels(artifacts))

@@ -84,7 +84,6 @@ class Baseline(Section):
 
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Blocks", "Blocks"]:
-    """Return training and validation text."""
     from raretokens.training.token_batches import Blocks
 
     training = job.training
@@ -180,7 +179,6 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
-    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.metrics import bootstrap
     from raretokens.evaluation.metrics.predictions import exclude_rare_types
 

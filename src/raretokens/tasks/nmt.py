@@ -112,7 +112,6 @@ class Baseline(Section):
 
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Pairs", "Pairs"]:
-    """Return training and validation pairs."""
     from raretokens.training.example_batches import Pairs
 
     run, training = job.run, job.training
@@ -175,7 +174,6 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
-    """Return the bootstrap replicates of a run."""
     corpus, system = artifacts.paths.corpora / job.texts.corpus, artifacts.paths.predictions / "test.txt"
     return _bootstrap_bleu(job.texts, corpus, system, artifacts.run.reverse)
 

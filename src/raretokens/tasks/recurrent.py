@@ -68,7 +68,6 @@ class Score(ScoreJob):
 
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Columns", "Columns"]:
-    """Return training and validation text."""
     from raretokens.training.token_batches import Columns, columns_of
 
     training = job.training
@@ -97,7 +96,6 @@ def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature) of a run."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics.predictions import uniq
 
@@ -110,7 +108,6 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
-    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.metrics.bootstrap import perplexity
 
     found = {

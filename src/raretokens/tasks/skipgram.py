@@ -73,7 +73,6 @@ class Baseline(Section):
 
 
 def training_data(job: TrainJob, folder: Path) -> tuple["Windows", "Windows"]:
-    """Return training and validation text."""
     from raretokens.training.window_batches import Windows
 
     training, shape = job.training, job.run.shape
@@ -106,7 +105,6 @@ def baseline_job(parameters: Parameters, settings: Settings, corpus: str) -> Bas
 
 
 def metrics(job: Score, artifacts: Artifacts) -> Metrics:
-    """Return metric -> (value, signature) of a run."""
     from raretokens.evaluation.geometry import geometry
     from raretokens.evaluation.metrics import similarity
 
@@ -129,7 +127,6 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
 
 
 def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
-    """Return the bootstrap replicates of a run."""
     from raretokens.evaluation.metrics.bootstrap import spearman
     from raretokens.evaluation.metrics.similarity import cosines, human_scores, whole_words
 

@@ -61,9 +61,7 @@ def train(
     model = build(run.architecture, run.shape, len(vocabulary), training.block)
     if start:
         _start_from(start / WEIGHTS, model)
-    objective = build_objective(
-        run.objective, _facts(job, vocabulary, data, model.embedding.shape[1]), **run.options
-    )
+    objective = build_objective(run.objective, _facts(job, vocabulary, data, model.embedding.shape[1]), **run.options)
     accelerator = process(training.precision, execution, run.architecture)
     rank = accelerator.process_index
     read = [*tokens.glob("*.bin"), tokens / VOCABULARY, *([start / WEIGHTS] if start else [])]

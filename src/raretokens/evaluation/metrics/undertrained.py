@@ -36,9 +36,7 @@ class Undertrained(NamedTuple):
     q: np.ndarray  # smallest false-discovery rate at which the row is a candidate
     rank: np.ndarray  # places in `ids`, the most conspicuous row first
     indicator: np.ndarray  # index in INDICATORS of the statistic with the smallest q-value
-    distance: (
-        np.ndarray | None
-    )  # cosine distance to the reference direction; None: no direction is shared conspicuously
+    distance: np.ndarray | None  # cosine distance to the reference direction; None: no direction is shared conspicuously
     length: np.ndarray
     reference: np.ndarray  # ids of the rows whose mean is the reference direction
     signature: str
