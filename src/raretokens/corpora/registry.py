@@ -22,8 +22,8 @@ from raretokens.corpora import own
 from raretokens.corpora.sources import TABLE, check_counts
 from raretokens.corpora.splits import (
     Filter,
-    Folder,
     Pair,
+    new_folder,
     write_counts,
     write_documents,
     write_images,
@@ -92,7 +92,7 @@ def prepare(
             or from the table of sources. `out` is then not created.
     """
     module = _corpus_module(kind, corpus, f"corpora.{out.name}.corpus")
-    with Folder(out) as folder:
+    with new_folder(out) as folder:
         if kind == "bitext":
             lenders = {name: _test_module(module, name, raw, f"corpora.{out.name}.extra_tests") for name in extra_tests}
             splits = _bitext(module, corpus, raw, folder, lenders, processes)

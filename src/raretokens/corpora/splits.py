@@ -5,6 +5,7 @@ import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -204,23 +205,19 @@ def write_similarity(out: Path, name: str, rows: list[tuple[str, str, float]]) -
     return {"lines": len(rows), "tokens": {"text": 2 * len(rows)}, "dropped": {}}
 
 
-class Folder:
-    """Context manager for a new folder that appears under its name only when it is complete."""
-
-    def __init__(self, out: Path):
-        self.out, self.path = out, out.with_name(out.name + ".part")
-
-    def __enter__(self) -> Path:
-        shutil.rmtree(self.path, ignore_errors=True)
-        self.path.mkdir(parents=True)
-        return self.path
-
-    def __exit__(self, kind: type | None, *_: object) -> None:
-        if kind is None:
-            shutil.rmtree(self.out, ignore_errors=True)
-            self.path.rename(self.out)
-        else:
-            shutil.rmtree(self.path)
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Context of a new folder that appears under its name only when it is complete."""
+    part = out.with_name(out.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        yield part
+    except BaseException:
+        shutil.rmtree(part)
+        raise
+    shutil.rmtree(out, ignore_errors=True)
+    part.rename(out)
 
 
 def write_counts(

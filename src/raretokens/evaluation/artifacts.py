@@ -9,7 +9,7 @@ import numpy as np
 from safetensors import safe_open
 
 from raretokens.errors import UserError
-from raretokens.evaluation.config import ScoreJob as Score
+from raretokens.evaluation.config import ScoreJob
 from raretokens.files import atomic_write
 from raretokens.run import Run
 from raretokens.tokenization.token_files import read_meta
@@ -42,7 +42,7 @@ class Artifacts:
     summary: dict  # content of training.json
 
     @classmethod
-    def read(cls, job: Score, paths: RunPaths) -> "Artifacts":
+    def read(cls, job: ScoreJob, paths: RunPaths) -> "Artifacts":
         """Read the artifacts of a run.
 
         Raises:

@@ -11,7 +11,6 @@ import numpy as np
 from raretokens.evaluation.artifacts import Artifacts, lines, write_array
 from raretokens.evaluation.config import ClassifierPredictJob, MajorityBaseline
 from raretokens.evaluation.geometry import geometry
-from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.predictions import accuracy, bootstrap_accuracy, mean_nll
 from raretokens.evaluation.score_files import Metrics, write_baseline
 from raretokens.tokenization.token_files import read_meta
@@ -68,11 +67,6 @@ def class_metrics(artifacts: Artifacts, labels: np.ndarray, unit: str) -> Metric
         "training.nll_to_uniform": (valid / uniform, "log:e|split:valid|over:ln(classes)"),
         **geometry(artifacts),
     }
-
-
-def bootstrap_class_metrics(artifacts: Artifacts, labels: np.ndarray) -> Replicates:
-    """Return bootstrap replicates of accuracy on the test set."""
-    return {"accuracy.total": bootstrap_accuracy(artifacts.array("logprob"), labels)}
 
 
 def score_majority(job: MajorityBaseline, corpus: Path, suffix: str, scores: Path, further: Metrics) -> None:

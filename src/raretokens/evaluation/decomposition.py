@@ -23,7 +23,7 @@ from raretokens.evaluation.config import LanguageModelEvaluation
 from raretokens.evaluation.language_model import windows
 from raretokens.evaluation.metrics import bootstrap
 from raretokens.evaluation.metrics.predictions import auc, perplexity
-from raretokens.evaluation.score_files import Metrics, layout, write_bootstrap, write_json, write_rows
+from raretokens.evaluation.score_files import Metrics, Replicates, layout, write_bootstrap, write_json, write_rows
 from raretokens.models.registry import build, load_weights
 from raretokens.run import Run
 from raretokens.schema import Section
@@ -203,7 +203,7 @@ def _inputs(text: np.ndarray, settings: LanguageModelEvaluation) -> Iterator[tup
 
 def decomposition(
     found: Masses, targets: np.ndarray, groups: np.ndarray, reach: dict[str, int | str]
-) -> tuple[Metrics, bootstrap.Replicates]:
+) -> tuple[Metrics, Replicates]:
     """Return the metrics of a test text and their bootstrap replicates, by frequency group of the target.
 
     `ppl_within`: exp of the mean of -log p(target | group). `mass`: geometric mean of P(group) over the targets of the group.

@@ -10,7 +10,7 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.evaluation import history
 from raretokens.evaluation.artifacts import Artifacts, RunPaths
-from raretokens.evaluation.config import ScoreJob as Score
+from raretokens.evaluation.config import ScoreJob
 from raretokens.evaluation.history import HEADER, SnapshotGeometry
 from raretokens.evaluation.metrics import neighbours
 from raretokens.evaluation.metrics.spectrum import projection, singular_values
@@ -29,7 +29,7 @@ TRAINING = ("steps", "tokens_per_step", "peak_lr", "warmup", "weight_decay", "la
 FINAL, EARLY = 200, 100  # projected points per group: for the scored matrix, for a snapshot
 
 
-def score(job: Score, task: ModuleType, paths: RunPaths) -> None:
+def score(job: ScoreJob, task: ModuleType, paths: RunPaths) -> None:
     """Write <run>.json, <run>.csv and <run>.bootstrap.csv to paths.scores and <run>.csv to paths.curves.
 
     task: Module of the run's task.
@@ -77,7 +77,7 @@ def hyperparameters(artifacts: Artifacts, training: Training, of_task: dict[str,
     return [[name, value] for name, value in {**facts, **of_task, "precision": training.precision}.items()]
 
 
-def points(artifacts: Artifacts, job: Score) -> tuple[list[Point], list[SnapshotGeometry]]:
+def points(artifacts: Artifacts, job: ScoreJob) -> tuple[list[Point], list[SnapshotGeometry]]:
     """Return the points of a run's figures (curves and projections), and the geometry of its snapshots."""
     embedding, groups = artifacts.embedding, artifacts.groups
     pictures, early = (
@@ -117,7 +117,7 @@ def _check_steps(artifacts: Artifacts, steps: Sequence[int], kept: list[int]) ->
         )
 
 
-def _neighbour_metrics(job: Score, artifacts: Artifacts, near: dict, ranks: dict) -> Metrics:
+def _neighbour_metrics(job: ScoreJob, artifacts: Artifacts, near: dict, ranks: dict) -> Metrics:
     """Return the metrics of the queries' neighbours."""
     popular = neighbours.popular_tokens(artifacts.vocabulary, artifacts.groups)
     matrix = artifacts.embedding, artifacts.vocabulary, artifacts.groups

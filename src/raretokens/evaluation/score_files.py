@@ -10,6 +10,7 @@ import numpy as np
 from raretokens.files import DIGITS, round_digits, write_text
 
 Metrics = dict[str, tuple[Any, str]]  # metric -> (value, signature)
+Replicates = dict[str, np.ndarray]  # metric, or group of one -> bootstrap replicates, NaN where undefined
 
 
 def layout(

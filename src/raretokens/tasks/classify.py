@@ -9,7 +9,7 @@ import numpy as np
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts, lines
 from raretokens.evaluation.config import ClassifierPredictJob, MajorityBaseline, ScoreJob
-from raretokens.evaluation.score_files import Metrics
+from raretokens.evaluation.score_files import Metrics, Replicates
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
@@ -20,7 +20,6 @@ from raretokens.training.config import TrainJob
 if TYPE_CHECKING:
     from torch import nn
 
-    from raretokens.evaluation.metrics.bootstrap import Replicates
     from raretokens.loss.objective import Objective
     from raretokens.training.criterion import ClassScores
     from raretokens.training.example_batches import Documents
@@ -113,10 +112,10 @@ def metrics(job: ScoreJob, artifacts: Artifacts) -> Metrics:
     return class_metrics(artifacts, _labels(artifacts), "document")
 
 
-def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> "Replicates":
-    from raretokens.evaluation.classification import bootstrap_class_metrics
+def bootstrap_replicates(job: ScoreJob, artifacts: Artifacts) -> Replicates:
+    from raretokens.evaluation.metrics.predictions import bootstrap_accuracy
 
-    return bootstrap_class_metrics(artifacts, _labels(artifacts))
+    return {"accuracy.total": bootstrap_accuracy(artifacts.array("logprob"), _labels(artifacts))}
 
 
 def _labels(artifacts: Artifacts) -> np.ndarray:

@@ -10,7 +10,7 @@ from raretokens.corpora.registry import corpus_languages, known_corpora
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.config import Continuation, LanguageModelEvaluation, LanguageModelPredictJob, ScoreJob
-from raretokens.evaluation.score_files import Metrics
+from raretokens.evaluation.score_files import Metrics, Replicates
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
@@ -21,7 +21,6 @@ from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vo
 from raretokens.training.config import TrainJob
 
 if TYPE_CHECKING:
-    from raretokens.evaluation.metrics.bootstrap import Replicates
     from raretokens.evaluation.metrics.similarity import EncodeWord, Pair
     from raretokens.training.token_batches import Blocks
 
@@ -178,7 +177,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     }
 
 
-def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
+def bootstrap_replicates(job: Score, artifacts: Artifacts) -> Replicates:
     from raretokens.evaluation.metrics import bootstrap
     from raretokens.evaluation.metrics.predictions import exclude_rare_types
 
@@ -236,7 +235,7 @@ def _similarity(artifacts: Artifacts, unit: str) -> Metrics:
     }
 
 
-def _bootstrap_similarity(artifacts: Artifacts, unit: str) -> "Replicates":
+def _bootstrap_similarity(artifacts: Artifacts, unit: str) -> Replicates:
     from raretokens.evaluation.metrics import bootstrap
     from raretokens.evaluation.metrics.similarity import cosines, human_scores
 

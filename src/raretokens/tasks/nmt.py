@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts, lines
 from raretokens.evaluation.config import Decoding, ScoreJob, TranslateJob
-from raretokens.evaluation.score_files import Metrics
+from raretokens.evaluation.score_files import Metrics, Replicates
 from raretokens.run import Run
 from raretokens.schema import Name, Section
 from raretokens.tasks import ComparedMetric, Headline, Task, parameters
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array, spmatrix
 
     from raretokens.evaluation.metrics.bleu import Tokens
-    from raretokens.evaluation.metrics.bootstrap import Replicates
     from raretokens.training.example_batches import Pairs
 
 LINKED = 0.01  # smallest share of a query's links to other types at which a neighbour counts as a translation
@@ -173,7 +172,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     }
 
 
-def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
+def bootstrap_replicates(job: Score, artifacts: Artifacts) -> Replicates:
     corpus, system = artifacts.paths.corpora / job.texts.corpus, artifacts.paths.predictions / "test.txt"
     return _bootstrap_bleu(job.texts, corpus, system, artifacts.run.reverse)
 
@@ -300,7 +299,7 @@ def _bleu(texts: Texts, corpus: Path, folder: Path, suffix: str, reverse: bool =
     return found
 
 
-def _bootstrap_bleu(texts: Texts, corpus: Path, system: Path, reverse: bool = False) -> "Replicates":
+def _bootstrap_bleu(texts: Texts, corpus: Path, system: Path, reverse: bool = False) -> Replicates:
     """Return bootstrap replicates of tokenised BLEU and sacreBLEU for a file of translations of `test`."""
     from raretokens.evaluation.metrics import bootstrap
     from raretokens.evaluation.metrics.bleu import TOKENISED, split_tokens

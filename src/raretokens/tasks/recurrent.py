@@ -10,7 +10,7 @@ import numpy as np
 
 from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.config import RecurrentEvaluation, RecurrentPredictJob, ScoreJob
-from raretokens.evaluation.score_files import Metrics
+from raretokens.evaluation.score_files import Metrics, Replicates
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
@@ -21,7 +21,6 @@ from raretokens.training.config import TrainJob
 if TYPE_CHECKING:
     from torch import nn
 
-    from raretokens.evaluation.metrics.bootstrap import Replicates
     from raretokens.loss.objective import Objective
     from raretokens.training.criterion import Carried
     from raretokens.training.token_batches import Columns
@@ -107,7 +106,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     }
 
 
-def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
+def bootstrap_replicates(job: Score, artifacts: Artifacts) -> Replicates:
     from raretokens.evaluation.metrics.bootstrap import perplexity
 
     found = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.config import ScoreJob
-from raretokens.evaluation.score_files import Metrics
+from raretokens.evaluation.score_files import Metrics, Replicates
 from raretokens.run import Run
 from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
@@ -19,7 +19,6 @@ from raretokens.training.config import TrainJob
 if TYPE_CHECKING:
     from torch import nn
 
-    from raretokens.evaluation.metrics.bootstrap import Replicates
     from raretokens.evaluation.metrics.similarity import Pair
     from raretokens.loss.objective import Objective
     from raretokens.training.criterion import NegativeSampling
@@ -126,7 +125,7 @@ def metrics(job: Score, artifacts: Artifacts) -> Metrics:
     }
 
 
-def bootstrap_replicates(job: Score, artifacts: Artifacts) -> "Replicates":
+def bootstrap_replicates(job: Score, artifacts: Artifacts) -> Replicates:
     from raretokens.evaluation.metrics.bootstrap import spearman
     from raretokens.evaluation.metrics.similarity import cosines, human_scores, whole_words
 

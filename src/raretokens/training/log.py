@@ -9,7 +9,7 @@ from pathlib import Path
 from raretokens.files import DIGITS, atomic_write
 from raretokens.training.checked_files import digest, short
 
-NAME = "log.tsv"
+LOG = "log.tsv"  # name of the file
 BUFFERED = 1000  # rows per write
 
 
@@ -40,7 +40,7 @@ class Log:
     """
 
     def __init__(self, folder: Path, is_main: bool = True) -> None:
-        self.path, self.is_main = folder / NAME, is_main
+        self.path, self.is_main = folder / LOG, is_main
         self.last: dict | None = None
         self._is_written = True  # whether the last row is written or buffered
         self._lines: list[str] = []

@@ -16,8 +16,7 @@ from raretokens.objectives.registry import build as build_objective
 from raretokens.tokenization.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.batches import StepData, check_size
 from raretokens.training.checkpoints import Outputs
-from raretokens.training.config import Execution
-from raretokens.training.config import TrainJob as Job
+from raretokens.training.config import Execution, TrainJob
 from raretokens.training.criterion import Criterion
 from raretokens.training.loop import Trainer
 from raretokens.training.observer import Observer
@@ -29,7 +28,7 @@ WEIGHTS = "model.safetensors"
 
 
 def train(
-    job: Job,
+    job: TrainJob,
     job_spec: bytes,
     task: ModuleType,
     execution: Execution,
@@ -132,7 +131,7 @@ def float32_products(device: torch.device) -> dict[str, str]:
     return {"float32_products": FLOAT32_PRODUCTS}
 
 
-def _facts(job: Job, vocabulary: Vocabulary, data: StepData, width: int) -> Facts:
+def _facts(job: TrainJob, vocabulary: Vocabulary, data: StepData, width: int) -> Facts:
     return facts(
         torch.from_numpy(vocabulary.target_counts),
         width=width,

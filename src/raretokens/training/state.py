@@ -20,8 +20,7 @@ from torch import Tensor
 from raretokens.errors import UserError
 from raretokens.files import atomic_write, sync
 from raretokens.training.checked_files import CheckedFiles, HashingFile
-from raretokens.training.log import NAME as LOG
-from raretokens.training.log import Log, Position
+from raretokens.training.log import LOG, Log, Position
 
 KEPT = 2  # number of states to keep
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.stats import rankdata
 
+from raretokens.evaluation.score_files import Replicates
 from raretokens.tokenization.vocabulary import GROUP_NAMES
 
 REPLICATES, SEED = 400, 12345
 BLOCKS = 200  # contiguous blocks of a text, resampled as units because neighbouring tokens depend on each other
-Replicates = dict[str, np.ndarray]  # group or set of the metric -> REPLICATES values, NaN where undefined
 
 
 def resample(units: int) -> np.ndarray:

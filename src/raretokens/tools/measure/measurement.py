@@ -9,12 +9,11 @@ import torch
 
 from raretokens.errors import UserError
 from raretokens.evaluation.geometry import all_but_top_geometry, frequency_geometry, row_geometry
-from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.frequency import lengths, norm_by_frequency, zipfian_whitening
 from raretokens.evaluation.metrics.rows import evenly, members
 from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.metrics.spectrum import projection, singular_values
-from raretokens.evaluation.score_files import Metrics, Point
+from raretokens.evaluation.score_files import Metrics, Point, Replicates
 from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES
 from raretokens.tools.measure import predictions, row_bootstrap, streaming
 from raretokens.tools.measure.candidates import find_candidates

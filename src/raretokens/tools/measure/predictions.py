@@ -14,7 +14,6 @@ from tqdm import tqdm
 from raretokens.errors import UserError
 from raretokens.evaluation.language_model import Ends, Predictions, predict_text, windows
 from raretokens.evaluation.metrics import bootstrap
-from raretokens.evaluation.metrics.bootstrap import Replicates
 from raretokens.evaluation.metrics.predictions import (
     continuation,
     perplexity,
@@ -22,7 +21,7 @@ from raretokens.evaluation.metrics.predictions import (
     token_share,
     uniq,
 )
-from raretokens.evaluation.score_files import Metrics
+from raretokens.evaluation.score_files import Metrics, Replicates
 from raretokens.models.registry import build, load_weights
 from raretokens.tokenization.vocabulary import PAD
 from raretokens.tools.measure.model import Model

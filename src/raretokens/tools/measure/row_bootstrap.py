@@ -14,9 +14,10 @@ from zlib import crc32
 import numpy as np
 from scipy.sparse import csr_array
 
-from raretokens.evaluation.metrics.bootstrap import BLOCKS, Replicates, resample
+from raretokens.evaluation.metrics.bootstrap import BLOCKS, resample
 from raretokens.evaluation.metrics.rows import BLOCK, blocks, members, unit
 from raretokens.evaluation.metrics.spectrum import eigenvectors
+from raretokens.evaluation.score_files import Replicates
 
 MAX_WORK = 1e11  # rows x width^2 above which no replicates are computed; a minute on one core
 
