@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from raretokens.evaluation.metrics.predictions import (
     uniq,
 )
 from raretokens.evaluation.metrics.similarity import coverage, word_similarity
-from raretokens.evaluation.metrics.text import corpus_in_words, rank_frequency
+from raretokens.evaluation.metrics.text import corpus_in_words, rank_frequency_points
 from raretokens.evaluation.score_files import write_json
 from raretokens.files import round_digits
 from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
@@ -144,9 +145,10 @@ def test_corpus_in_words_and_its_rank_frequency_by_hand():
         "oov_test": 50.0,
     }
     shares = [math.log10(count / 8) for count in (3, 2, 1, 1, 1)]
-    assert rank_frequency(vocabulary.counts) == list(zip(range(1, 6), map(pytest.approx, shares), strict=True))
-    many = rank_frequency(np.arange(1, 100_001))
-    assert (many[0][0], many[-1][0]) == (1, 100_000) and 200 < len(many) <= 300
+    points = [("rank_frequency", "total", rank, pytest.approx(share)) for rank, share in enumerate(shares, 1)]
+    assert rank_frequency_points(vocabulary) == points
+    many = rank_frequency_points(SimpleNamespace(counts=np.arange(1, 100_001)))
+    assert (many[0][2], many[-1][2]) == (1, 100_000) and 200 < len(many) <= 300
 
 
 def noisy(lines, share, seed):

@@ -29,11 +29,7 @@ def write_predictions(
 ) -> None:
     """Write natural log-probabilities (test examples x classes, float32) in the order of the test set.
 
-    Args:
-        predict_test: Function of the task that returns the log-probabilities.
-        folder: Folder of the token files.
-        trained: Folder of the trained model.
-        into: Output folder.
+    predict_test: Function of the task that returns the log-probabilities.
     """
     import torch
 

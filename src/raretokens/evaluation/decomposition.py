@@ -38,10 +38,7 @@ CONSTANTS = np.linspace(-6.0, 6.0, 25)  # nats on the logits of all rare types
 GROUP_SHARES = np.arange(1, 51) / 100  # of the types, rarest first; further groups that the constant acts on
 # Numbers in <run>.logit-bias.csv: the mean probability of the group that the constant acts on, and perplexities.
 BIASED = {"valid": ("mass", "total", "rare"), "test": ("mass", "total", *GROUP_NAMES)}
-BIAS_COLUMNS = (
-    *("share", "slope", "constant"),
-    *(f"{split}_{name}" for split, names in BIASED.items() for name in names),
-)
+BIAS_COLUMNS = ("share", "slope", "constant", *(f"{split}_{name}" for split, names in BIASED.items() for name in names))
 
 
 class DecompositionJob(Section):
@@ -67,13 +64,7 @@ class Masses(NamedTuple):
 
 
 def decompose(job: DecompositionJob, folder: Path, trained: Path, scores: Path) -> None:
-    """Write <run>.decomposition.json, <run>.decomposition.bootstrap.csv and <run>.logit-bias.csv.
-
-    Args:
-        folder: Folder of the token files.
-        trained: Folder of the trained model.
-        scores: Output folder.
-    """
+    """Write <run>.decomposition.json, <run>.decomposition.bootstrap.csv and <run>.logit-bias.csv to `scores`."""
     run, vocabulary = job.run, Vocabulary.read(folder / VOCABULARY)
     groups = vocabulary.frequency_groups(job.groups)
     model = build(run.architecture, run.shape, len(vocabulary), max(job.evaluation.window, job.evaluation.block))

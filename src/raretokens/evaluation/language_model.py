@@ -28,11 +28,6 @@ def write_predictions(job: "LanguageModelPredictJob", folder: Path, trained: Pat
 
     continuation.npy is samples x length, int32. located.npy has the continuations of the prefixes in AGG table 14, where the
     text has any of them.
-
-    Args:
-        folder: Folder of the token files.
-        trained: Folder of the trained model.
-        into: Output folder.
     """
     from raretokens.evaluation.artifacts import write_array
     from raretokens.evaluation.metrics.predictions import find_paper_prefixes

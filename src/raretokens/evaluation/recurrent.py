@@ -44,10 +44,6 @@ ByText = dict[str, np.ndarray]  # split -> ids or log-probabilities
 def write_predictions(job: RecurrentPredictJob, folder: Path, trained: Path, into: Path) -> None:
     """Write <evaluation>-<split>.npy for each kind of evaluation, prediction.npy (test text) and chosen.json (settings).
 
-    Args:
-        folder: Folder of the token files.
-        trained: Folder of the trained model.
-        into: Output folder.
     Raises:
         UserError: The text is too short for a cache window.
     """

@@ -25,8 +25,6 @@ def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch:
 
     Args:
         tokens: Folder of the token files.
-        trained: Folder of the trained model.
-        into: Output folder.
         batch: Source tokens per batch, which affects speed only.
     Raises:
         UserError: The device does not support the requested compute type.

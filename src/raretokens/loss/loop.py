@@ -119,9 +119,7 @@ class Loop:
         targets: targets of each micro-batch of this process, int64, with the padding id of the facts.
         """
         parts, known = list(targets), self.objective.facts
-        counts = torch.zeros_like(known.counts)
-        if parts:
-            counts = target_counts(parts, len(counts), known.pad)
+        counts = target_counts(parts, len(known.counts), known.pad) if parts else torch.zeros_like(known.counts)
         counts = counts.to(self.embedding.device)
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(counts)

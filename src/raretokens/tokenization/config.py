@@ -10,7 +10,10 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Groups(Strict):
-    """Frequent, medium and rare token types, defined by shares of all types or by the first medium and first rare id."""
+    """Frequent, medium and rare token types, defined by shares of all types or by the first medium and first rare id.
+
+    One of the two fields is set.
+    """
 
     fractions: Annotated[list[Share], Field(min_length=3, max_length=3)] | None = None
     boundaries: Annotated[list[PositiveInt], Field(min_length=2, max_length=2)] | None = None

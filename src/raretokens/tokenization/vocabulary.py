@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from raretokens.errors import UserError
+from raretokens.tokenization.config import Groups
 
 VOCABULARY = "vocabulary.tsv"  # file name in a folder of token files
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -15,13 +15,6 @@ FILLERS = "<filler"  # prefix of the names of the filler rows at the end
 FREQ, MED, RARE, FILLER = 0, 1, 2, -1
 GROUP_NAMES = {"freq": FREQ, "med": MED, "rare": RARE}
 SPACE = "\u2581"  # SentencePiece's space mark, the first character of tokens that start a word
-
-
-class GroupBounds(Protocol):
-    """Definition of frequency groups in params.yaml. One of the two fields is set."""
-
-    fractions: list[float] | None  # shares of the types that are frequent, medium and rare
-    boundaries: list[int] | None  # first medium id and first rare id
 
 
 @dataclass(frozen=True)
@@ -45,7 +38,7 @@ class Vocabulary:
         """Number of ids that text can use, i.e. all ids without the fillers."""
         return len(self.tokens) - self.fillers
 
-    def frequency_groups(self, declared: GroupBounds) -> np.ndarray:
+    def frequency_groups(self, declared: Groups) -> np.ndarray:
         """Return the frequency group of each id (N, int8): FREQ, MED, RARE or FILLER. Specials are FREQ (AGG section 3.1)."""
         first_medium, first_rare = self.group_boundaries(declared)
         groups = np.full(len(self), RARE, dtype=np.int8)
@@ -54,7 +47,7 @@ class Vocabulary:
         groups[self.types :] = FILLER
         return groups
 
-    def group_boundaries(self, declared: GroupBounds) -> tuple[int, int]:
+    def group_boundaries(self, declared: Groups) -> tuple[int, int]:
         """Return the first id of the medium group and the first id of the rare group."""
         if declared.boundaries:
             first_medium, first_rare = declared.boundaries

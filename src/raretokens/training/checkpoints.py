@@ -41,7 +41,7 @@ def average(files: list[Path]) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Output files of one run; only the main process writes them."""
+    """Output files of one run, which only the main process writes."""
 
     into: Path
     facts: dict  # entries of training.json that do not depend on the training progress
@@ -65,8 +65,6 @@ class Outputs:
         Raises:
             UserError: if the weights contain NaN or Inf.
         """
-        if not self.is_main:
-            return
         if wrong := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
             raise UserError(f"{self.into}: the weights contain NaN or Inf: {', '.join(wrong)}; lower the learning rate")
         for name, tensors in (("snapshots", snapshots), ("model", stored(weights))):

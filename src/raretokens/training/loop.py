@@ -74,7 +74,8 @@ class Trainer:
         is_over = self.step == self.training.steps
         if self._validation_due() or is_over:
             with self.rule.kept_weights():
-                row["valid_nll"] = self._validated()
+                row["valid_nll"] = self._validate()
+                self._check_finite(f"the validation NLL after step {self.step}", row["valid_nll"])
                 self._keep(row["valid_nll"])
             self.rule.validated(row["valid_nll"])
             self.validated = latest([*self.validated, row["valid_nll"]], self.training.stop_window or 0)
@@ -146,11 +147,6 @@ class Trainer:
     def _validation_due(self) -> bool:
         every = self.training.validate_every
         return self.step % (self.data.steps_per_epoch if every == "epoch" else every) == 0
-
-    def _validated(self) -> float:
-        nll = self._validate()
-        self._check_finite(f"the validation NLL after step {self.step}", nll)
-        return nll
 
     @torch.no_grad()
     def _validate(self, is_shared: bool = True) -> float:

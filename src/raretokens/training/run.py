@@ -79,8 +79,7 @@ def train(
         observer.remarked(line)
     to_the_end(trainer)
     accelerator.wait_for_everyone()
-    if rank == 0:
-        state.remove()
+    state.remove()
 
 
 def _start_from(weights: Path, model: nn.Module) -> None:

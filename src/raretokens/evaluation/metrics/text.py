@@ -32,16 +32,11 @@ def corpus_in_words(
     return value, "unit:word|types:words+unk+line-end|oov:percent-of-train-with-line-ends"
 
 
-def rank_frequency(counts: np.ndarray, points: int = 300) -> list[tuple[int, float]]:
-    """Return (rank from 1, log10 of the relative frequency), thinned evenly in log rank (CosReg figure 3)."""
-    seen = np.sort(counts[counts > 0])[::-1]
+def rank_frequency_points(vocabulary: Vocabulary, points: int = 300) -> list[tuple[str, str, int, float]]:
+    """Return points of a figure: rank from 1 and log10 of the relative frequency, evenly in log rank (CosReg figure 3)."""
+    seen = np.sort(vocabulary.counts[vocabulary.counts > 0])[::-1]
     ranks = np.unique(np.round(np.geomspace(1, len(seen), points)).astype(int))
-    return [(int(rank), float(np.log10(seen[rank - 1] / seen.sum()))) for rank in ranks]
-
-
-def rank_frequency_points(vocabulary: Vocabulary) -> list[tuple[str, str, int, float]]:
-    """Return rank_frequency() of a training text as points of a figure."""
-    return [("rank_frequency", "total", rank, share) for rank, share in rank_frequency(vocabulary.counts)]
+    return [("rank_frequency", "total", int(rank), float(np.log10(seen[rank - 1] / seen.sum()))) for rank in ranks]
 
 
 def documents(lengths: Mapping[str, Sequence[int]], classes: int) -> tuple[dict, str]:
