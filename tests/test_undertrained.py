@@ -5,8 +5,7 @@ import pytest
 from tiny.measured import measured
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from raretokens.evaluation.metrics.neighbour_forest import LEAF, nearest_neighbours
-from raretokens.evaluation.metrics.undertrained import INDICATORS, adjusted, find_undertrained
+from raretokens.evaluation.metrics.undertrained import INDICATORS, LEAF, adjusted, find_undertrained, nearest_neighbours
 from raretokens.tools.measure.candidates import explain
 from raretokens.tools.measure.tokenizers import FastTokenizer, can_reach
 

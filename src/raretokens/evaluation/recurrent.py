@@ -167,13 +167,10 @@ def cache_logprob(predictions: Predictions, text: np.ndarray, chosen: CacheSetti
 def mix_cache(logprob: np.ndarray, cached: np.ndarray, window: int, weight: float) -> np.ndarray:
     """Mix the model's log-probabilities with the cache's probabilities, which begin at position `window`."""
     together = logprob.astype(np.float64)
-    together[window:] = np.logaddexp(together[window:] + np.log1p(-weight), np.log(weight) + _log(cached))
-    return together.astype(np.float32)
-
-
-def _log(probabilities: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
-        return np.log(probabilities)
+        of_cache = np.log(weight) + np.log(cached)
+    together[window:] = np.logaddexp(together[window:] + np.log1p(-weight), of_cache)
+    return together.astype(np.float32)
 
 
 def cache_probability(states: Tensor, text: np.ndarray, window: int, theta: float) -> np.ndarray:

@@ -55,20 +55,14 @@ def describe() -> Task:
 
 
 class Line(parameters.Line):
-    """A line of the run sheet of translation."""
-
     reverse: bool = False  # translate from target to source
 
 
 class ModelConfig(parameters.ModelConfig):
-    """A model config of translation."""
-
     decoding: Decoding | None = None  # overrides the decoding of the task
 
 
 class Settings(TaskSettings):
-    """The section of translation in params.yaml."""
-
     models: dict[Name, ModelConfig]
     alpha: float  # option of AGG
     decoding: Decoding
@@ -87,8 +81,6 @@ class Texts(Section):
 
 
 class Score(ScoreJob):
-    """Job spec of scoring a translation model."""
-
     texts: Texts
     aligned: int | None  # sentence pairs that the aligner was trained on; None: all
 

@@ -55,14 +55,10 @@ def describe() -> Task:
 
 
 class Settings(TaskSettings):
-    """The section of recurrent language models in params.yaml."""
-
     evaluation: RecurrentEvaluation
 
 
 class Score(ScoreJob):
-    """Job spec of scoring a recurrent language model."""
-
     unit: str  # unit of a token: `piece` (subword token) or `word`
 
 

@@ -51,14 +51,10 @@ def describe() -> Task:
 
 
 class Settings(TaskSettings):
-    """The section of skip-gram embeddings in params.yaml."""
-
     neighbour_ranks: dict[str, list[str]] = {}  # query -> words whose rank among its neighbours is reported
 
 
 class Score(ScoreJob):
-    """Job spec of scoring skip-gram embeddings."""
-
     min_count: int  # smallest training count of a word in the vocabulary
 
 
