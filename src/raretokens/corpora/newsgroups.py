@@ -21,7 +21,7 @@ FOUR = ("alt.atheism", "comp.graphics", "sci.space", "talk.religion.misc")
 
 def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
     """Return split -> (class, text) of each message."""
-    class_of = _of_four if corpus == "20news-4" else _kind
+    class_of = {group: group for group in FOUR}.get if corpus == "20news-4" else _kind
     splits: dict[str, list[Document]] = {}
     for split in ("train", "test"):
         found = sorted(_documents(raw / corpus, split))
@@ -45,7 +45,3 @@ def _kind(group: str) -> str | None:
     if group in RELIGION:
         return "religion"
     return next((name for start, name in GROUPS.items() if group.startswith(start)), None)
-
-
-def _of_four(group: str) -> str | None:
-    return group if group in FOUR else None

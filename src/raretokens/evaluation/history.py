@@ -1,10 +1,9 @@
 """Summarise the course of training: losses, and the geometry of the embedding matrix in the snapshots."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean
-from typing import Any
 
 import numpy as np
 
@@ -101,13 +100,10 @@ def course_metrics(artifacts: Artifacts, history: Sequence[SnapshotGeometry]) ->
     if rise is not None:
         signed["rare_group.largest_rise"] = rise, f"updates:{RARE_GROUP_STEPS}"
     signed["displacement"] = _moved(artifacts)
-    return signed | _rare_shares(artifacts.summary)
-
-
-def _rare_shares(summary: Mapping[str, Any]) -> Metrics:
-    """Return the shares of types and training tokens that are rare according to AGG's alpha."""
-    parts = {"rare_group.types": "rare_types", "rare_group.tokens": "rare_tokens"}
-    return {path: (summary[key], "by:alpha|split:train") for path, key in parts.items() if key in summary}
+    # Shares of types and training tokens that are rare according to AGG's alpha.
+    shares = {"rare_group.types": "rare_types", "rare_group.tokens": "rare_tokens"}
+    summary = artifacts.summary
+    return signed | {path: (summary[key], "by:alpha|split:train") for path, key in shares.items() if key in summary}
 
 
 def half_fall(curve: Sequence[tuple[int, float | None]], since: int) -> float | None:

@@ -92,13 +92,10 @@ class BatchNorm(nn.BatchNorm1d):
             count = there.sum()
             mean = (values * there).sum((0, 2)) / count
             variance = ((values - mean[:, None]).square() * there).sum((0, 2)) / count
-            self._remember(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
+            self.running_mean.lerp_(mean.detach(), self.momentum)
+            self.running_var.lerp_(variance.detach() * count / (count - 1).clamp(min=1), self.momentum)
         scale = self.weight * torch.rsqrt(variance + self.eps)
         return (values - mean[:, None]) * scale[:, None] + self.bias[:, None]
-
-    def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        self.running_mean.lerp_(mean, self.momentum)
-        self.running_var.lerp_(variance, self.momentum)
 
 
 def _widened(values: Tensor, kernel: int) -> Tensor:

@@ -42,15 +42,12 @@ def coverage(
     sets: Mapping[str, Sequence[Pair]], encode: EncodeWord, *, form: str = "leading-space"
 ) -> tuple[dict[str, float], str]:
     """Share of the distinct words of each set that have no unknown token."""
-    return {name: _covered(pairs, encode) for name, pairs in sets.items()}, f"unit:distinct-word|form:{form}"
+    value = {name: float(np.mean([UNK not in encode(word) for word in _words(pairs)])) for name, pairs in sets.items()}
+    return value, f"unit:distinct-word|form:{form}"
 
 
 def _words(pairs: Sequence[Pair]) -> list[str]:
     return sorted({word for pair in pairs for word in pair[:2]})
-
-
-def _covered(pairs: Sequence[Pair], encode: EncodeWord) -> float:
-    return float(np.mean([UNK not in encode(word) for word in _words(pairs)]))
 
 
 def cosines(embedding: np.ndarray, pairs: Sequence[Pair], encode: EncodeWord) -> np.ndarray:
