@@ -4,12 +4,14 @@ The architecture is that of the AGG experiments (fairseq's transformer_lm). Obje
 embedding matrix.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from raretokens.models.transformer import TiedTransformer, initialise
+from raretokens.models.transformer import initialise, sinusoids
 
 SHAPE = {
     "layers": "layers",
@@ -23,8 +25,8 @@ SHAPE = {
 COMPILES = True
 
 
-class Decoder(TiedTransformer):
-    """Causal Transformer."""
+class Decoder(nn.Module):
+    """Causal Transformer; `embedding` (vocabulary x width) is both the input and the output embedding, without bias."""
 
     def __init__(
         self,
@@ -38,7 +40,10 @@ class Decoder(TiedTransformer):
         activation: str,
         positions: int,
     ) -> None:
-        super().__init__(vocabulary, width, dropout, positions)
+        super().__init__()
+        self.embedding = nn.Parameter(torch.empty(vocabulary, width))
+        self.register_buffer("positions", sinusoids(positions, width), persistent=False)
+        self.dropout = nn.Dropout(dropout)
         layer = nn.TransformerEncoderLayer(
             width, heads, feedforward, dropout, activation, batch_first=True, norm_first=True
         )
@@ -49,9 +54,10 @@ class Decoder(TiedTransformer):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return final hidden states, sequences x positions x width; inputs: ids, sequences x positions."""
-        hidden = self.embed(inputs)
-        mask = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1], inputs.device, hidden.dtype)
-        return self.layers(hidden, mask=mask, is_causal=True)
+        length, width = inputs.shape[1], self.embedding.shape[1]
+        hidden = nn.functional.embedding(inputs, self.embedding) * math.sqrt(width) + self.positions[:length]
+        mask = nn.Transformer.generate_square_subsequent_mask(length, device=inputs.device, dtype=hidden.dtype)
+        return self.layers(self.dropout(hidden), mask=mask, is_causal=True)
 
 
 def flops_per_token(shape: Mapping[str, Any], vocabulary: int, positions: int) -> float:

@@ -1,5 +1,6 @@
 """Translation model: post-norm Transformer with sinusoidal positions and all three embeddings tied (Vaswani et al., 2017)."""
 
+import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from raretokens.models.transformer import TiedTransformer, initialise
+from raretokens.models.transformer import initialise, sinusoids
 from raretokens.tokenization.vocabulary import PAD
 
 SHAPE = {
@@ -23,8 +24,8 @@ SHAPE = {
 COMPILES = True
 
 
-class EncoderDecoder(TiedTransformer):
-    """Transformer with a joint vocabulary of source and target."""
+class EncoderDecoder(nn.Module):
+    """Transformer; `embedding` (joint vocabulary x width) is source, target and output embedding, without bias."""
 
     def __init__(
         self,
@@ -38,7 +39,10 @@ class EncoderDecoder(TiedTransformer):
         activation: str,
         positions: int,
     ) -> None:
-        super().__init__(vocabulary, width, dropout, positions)
+        super().__init__()
+        self.embedding = nn.Parameter(torch.empty(vocabulary, width))
+        self.register_buffer("positions", sinusoids(positions, width), persistent=False)
+        self.dropout = nn.Dropout(dropout)
         shape = {"d_model": width, "nhead": heads, "dim_feedforward": feedforward, "dropout": dropout}
         shape |= {"activation": activation, "batch_first": True}
         # norm=None (the default): in a post-norm stack each layer ends with its own norm.
@@ -50,6 +54,12 @@ class EncoderDecoder(TiedTransformer):
             if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
                 module.dropout.p = 0.0  # fairseq has no dropout after the activation by default
         initialise(self, self.embedding)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        width = self.embedding.shape[1]
+        return self.dropout(
+            nn.functional.embedding(ids, self.embedding) * math.sqrt(width) + self.positions[: ids.shape[1]]
+        )
 
     def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
         """Return decoder states, sentences x target positions x width; source, inputs: padded ids, sentences x positions."""

@@ -1,24 +1,9 @@
-"""Scaled embedding, sinusoidal positions (Vaswani et al., 2017, section 3.5) and initial weights of both Transformers."""
+"""Sinusoidal positions (Vaswani et al., 2017, section 3.5) and weight initialisation of both Transformers."""
 
 import math
 
 import torch
 from torch import Tensor, nn
-
-
-class TiedTransformer(nn.Module):
-    """Base class of Transformers; `embedding` (vocabulary x width) is each input and the output embedding, without bias."""
-
-    def __init__(self, vocabulary: int, width: int, dropout: float, positions: int) -> None:
-        super().__init__()
-        self.embedding = nn.Parameter(torch.empty(vocabulary, width))
-        self.register_buffer("positions", sinusoids(positions, width), persistent=False)
-        self.dropout = nn.Dropout(dropout)
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """Return scaled embeddings with positions, after dropout; shape: sequences x positions x width."""
-        scaled = nn.functional.embedding(ids, self.embedding) * math.sqrt(self.embedding.shape[1])
-        return self.dropout(scaled + self.positions[: ids.shape[1]])
 
 
 def sinusoids(length: int, width: int) -> Tensor:
