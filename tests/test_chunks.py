@@ -2,18 +2,22 @@
 
 import os
 import warnings
+from itertools import product
 from unittest.mock import patch
 
 import pytest
 import torch
+from torch._dynamo.exc import FailOnRecompileLimitHit
 from torch._inductor import compile_fx, metrics
 from torch._inductor import config as inductor_config
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from raretokens.loss import chunks
+from raretokens.loss.facts import facts
 from raretokens.loss.gated_cross_entropy import gated_linear_cross_entropy
 from raretokens.loss.terms import PLAIN, Candidates, Gate, Head, Terms, Unlikelihood
+from raretokens.objectives.registry import build, known
 from raretokens.pipeline.planning.operations import Counting
 
 TYPES, POSITIONS, WIDTH, PAD = 300, 90, 16, -100
@@ -137,6 +141,21 @@ def test_the_compiled_function_is_one_graph_and_a_second_one_for_the_last_chunk(
     )
 
 
+def test_all_objectives_in_one_process_stay_below_the_limit_of_compilations():
+    """In training steps of two sizes, with and without label smoothing, as in the benchmark of correctness."""
+    torch.compiler.reset()
+    counts = torch.arange(60, 0, -1)
+    compiled = torch.compile(chunks._errors, backend="eager", fullgraph=True, recompile_limit=chunks.RECOMPILE_LIMIT)
+    with on_a_gpu(compiled), warnings.catch_warnings(action="error", category=UserWarning):
+        for smoothing, name, rows in product((0.0, 0.1), known(), (9, 7)):
+            own = build(name, facts(counts, rare=counts < 12, pad=1, width=8, steps_per_epoch=5, label_smoothing=smoothing))
+            targets = torch.randint(2, 60, (1, rows))
+            own.begin_step(torch.bincount(targets[0], minlength=60))
+            hidden, weight = torch.randn(1, rows, 8, requires_grad=True), torch.randn(60, 8, requires_grad=True)
+            own.loss(hidden, weight, targets).loss.backward()
+        assert chunks.FUSED
+
+
 def test_the_compiled_function_is_left_where_it_lacks_a_term():
     hidden, weight, targets = torch.ones(4, 2), torch.ones(6, 2), torch.zeros(4, dtype=torch.int64)
     plain = Terms(None, PLAIN, None, None, None, 0.1, 0.1)
@@ -152,8 +171,15 @@ def test_the_compiled_function_is_left_where_it_lacks_a_term():
     assert chunks.FUSED and not is_fused(plain)  # a CPU keeps its bits
 
 
-@pytest.mark.parametrize("fails_at", [1, 2])
-def test_without_a_compiler_the_loss_is_computed_all_the_same_with_one_warning(fails_at):
+@pytest.mark.parametrize(
+    ("fails_at", "error"),
+    [
+        (1, torch._inductor.exc.TritonMissing(None)),
+        (2, torch._inductor.exc.TritonMissing(None)),
+        (2, FailOnRecompileLimitHit("the limit\nof triton")),  # no RuntimeError
+    ],
+)
+def test_without_a_compiler_the_loss_is_computed_all_the_same_with_one_warning(fails_at, error):
     """The compiler may fail at once, or later for another shape. Nothing that it has begun counts."""
     calls = []
 
@@ -161,7 +187,7 @@ def test_without_a_compiler_the_loss_is_computed_all_the_same_with_one_warning(f
         calls.append(len(product))
         if len(calls) == fails_at:
             product.zero_()
-            raise torch._inductor.exc.TritonMissing(None)
+            raise error
         return chunks._errors(product, *arguments)
 
     expected = results(gate_of("agg"), torch.float64, label_smoothing=0.1)

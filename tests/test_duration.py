@@ -104,6 +104,8 @@ def test_translation_is_planned_in_micro_batches_of_one_bucket_or_of_several_sho
     short = paper("nmt", "iwslt-mle")
     batches = duration.random_batches(short.job, short.text.rows, short.micro_batch, device="cuda")
     assert short.micro_batch == 4096 and short.is_accumulated and len(batches) == 2
+    # Padding fills a pass of any number of processes, because a process's buckets are of different lengths.
+    assert [paper("nmt", "iwslt-mle", processes=number).micro_batch for number in (2, 4)] == [4096, 4096]
     (tmp_path / "data/scratch").mkdir(parents=True)
     (tmp_path / "data/scratch/machine.yaml").write_text("micro_batch: 4096\n")
     one = paper("nmt", "base-mle")

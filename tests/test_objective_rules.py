@@ -318,3 +318,10 @@ def test_reweighting_is_by_the_mean_of_types_that_occur():
     """omega is the mean count of the types that occur, over the type's own; a type that never occurs is not weighed."""
     objective = build("reweight", {}, counts=torch.tensor([2, 0, 4, 6, *[0] * (N - 4)]))
     assert objective.token_weight()[:4].tolist() == pytest.approx([2.0, 1.0, 1.0, 4 / 6])
+
+
+def test_an_option_is_an_attribute_and_replaces_none():
+    assert Objective(facts(), strength=2.0).strength == 2.0
+    for taken in ("penalty", "has_begun"):
+        with pytest.raises(ValueError, match=f"^option '{taken}' is the name of an attribute or method; allowed: any other"):
+            Objective(facts(), **{taken: 1.0})

@@ -15,7 +15,7 @@ from raretokens.tokenization.token_files import tokens
 from raretokens.training.config import TrainJob
 
 if TYPE_CHECKING:
-    from raretokens.evaluation.metrics.bootstrap import Replicates
+    from raretokens.evaluation.score_files import Replicates
     from raretokens.training.token_batches import Blocks
 
 

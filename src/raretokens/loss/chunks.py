@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from raretokens.loss.terms import PLAIN, Gate, Head, Terms
 
 COLUMNS = 64  # multiple of the columns that a product computes together
+RECOMPILE_LIMIT = 64  # of the compiled function: sets of terms, dtypes and options of all objectives in one process
 FUSED = True  # whether a GPU runs the compiled function; false after its compiler failed
 
 
@@ -130,7 +131,7 @@ class Chunks:
             )
         except (torch.OutOfMemoryError, torch.AcceleratorError):
             raise
-        except RuntimeError as error:  # errors of the compiler are subclasses
+        except Exception as error:  # torch's compiler and Triton raise many types
             self.is_fused = False
             if not is_in_torch_dispatch_mode():  # torch compiles nothing while a dispatch mode, such as a counter, is active
                 _stop_fusing(error)
@@ -228,13 +229,13 @@ def _is_plain(terms: Terms) -> bool:
 
 @cache
 def _compiled() -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    return torch.compile(_errors, fullgraph=True)
+    return torch.compile(_errors, fullgraph=True, recompile_limit=RECOMPILE_LIMIT)
 
 
-def _stop_fusing(error: RuntimeError) -> None:
+def _stop_fusing(error: Exception) -> None:
     global FUSED
     FUSED = False
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
     warnings.warn(f"the loss runs without its compiled function, with more memory traffic: {reason}", stacklevel=2)
 
 

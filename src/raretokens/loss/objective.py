@@ -24,10 +24,17 @@ class Objective(nn.Module):
     counts_on_host = False  # whether the training loop leaves the counts of begin_step on the CPU
 
     def __init__(self, facts: Facts, **options: Any) -> None:
-        """Keep the facts, and each option that a subclass declares as an attribute of its name."""
+        """Keep the facts, and each option that a subclass declares as an attribute of its name.
+
+        Raises:
+            ValueError: the objective already has an attribute of that name.
+        """
         super().__init__()
         self.facts = facts
-        vars(self).update(options)
+        for name, value in options.items():
+            if hasattr(self, name):
+                raise ValueError(f"option {name!r} is the name of an attribute or method; allowed: any other name")
+            setattr(self, name, value)
 
     @property
     def name(self) -> str:
@@ -182,9 +189,10 @@ def _with_check(begin_step: Callable[[Any, Tensor], None]) -> Callable[[Any, Ten
 class CountingObjective(Objective):
     """Objective that needs the number of the training step, which the host knows without a wait for the GPU."""
 
+    number = 0  # of the present step, from 1
+
     def __init__(self, facts: Facts, **options: Any) -> None:
         super().__init__(facts, **options)
-        self.number = 0  # of the present step, from 1
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))  # the same number, for state_dict()
 
     def begin_step(self, counts: Tensor) -> None:

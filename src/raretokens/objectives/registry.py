@@ -57,17 +57,17 @@ def build(name: str, facts: "Facts", **options: object) -> "Objective":
     Raises:
         UserError: if the objective or an option is unknown, or a value is not allowed.
     """
-    known = declared(name)
+    chosen = declared(name)
     for key, value in options.items():
-        if key not in known.options:
-            raise UserError(f"objective {name}: no option {key!r}; {nearest(key, known.options)}")
-        if not known.options[key].accepts(value):
-            allowed = known.options[key].allowed
+        if key not in chosen.options:
+            raise UserError(f"objective {name}: no option {key!r}; {nearest(key, chosen.options)}")
+        if not chosen.options[key].accepts(value):
+            allowed = chosen.options[key].allowed
             raise UserError(f"objective {name}: {key}: {value!r} is not allowed: should be {allowed}")
-    module = import_module(f"raretokens.objectives.{known.module}")
+    module = import_module(f"raretokens.objectives.{chosen.module}")
     try:
-        return module.Objective(facts, **{**known.defaults, **options})
-    except ValueError as error:
+        return module.Objective(facts, **{**chosen.defaults, **options})
+    except (ValueError, KeyError) as error:
         raise UserError(f"objective {name}: {error}") from None
 
 

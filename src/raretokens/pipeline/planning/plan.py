@@ -126,9 +126,11 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     task, training = describe(job.run.task), job.training
     micro = share = share_of_process(training, processes)
     if not task.whole_steps:
-        micro = min(settings.read().micro_batch if MACHINE.exists() else settings.MICRO_BATCH[device], share)
-    if task.kind == "bitext":  # a micro-batch of translation is from one length bucket, or has few tokens
-        micro = min(micro, max(bucket_tokens(training.tokens_per_step, training.block), least_tokens(device)))
+        own = settings.read().micro_batch if MACHINE.exists() else settings.MICRO_BATCH[device]
+        micro = min(own, share)
+        if task.kind == "bitext":  # a micro-batch is from one length bucket, or spans small buckets, padded to the longest pair
+            bucket, least = bucket_tokens(training.tokens_per_step, training.block), least_tokens(device)
+            micro = min(micro, bucket) if bucket >= least else min(own, least)
     forward = forward_of(job, text.rows, device)
     snapshots = snapshot_bytes(training, forward.width, text.rows)
     return Planned(job, text, forward, device, processes, max(micro, training.block), snapshots)
