@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shlex
+import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ def _changes(old: Any, new: Any, prefix: str = "") -> Iterator[str]:
         for key in dict.fromkeys([*old, *new]):
             if (key in old or key not in renames.ADDED) and (key in new or key not in renames.REMOVED):
                 yield from _changes(old.get(key), new.get(key), f"{prefix}.{key}".lstrip("."))
-    elif old != new or type(old) is not type(new):
+    elif json.dumps(old, sort_keys=True) != json.dumps(new, sort_keys=True):  # 1, 1.0 and true differ
         yield f"{prefix}: {old!r} became {new!r}"
 
 
@@ -144,6 +145,11 @@ def verify() -> Verification:
 
 def md5(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def content_at(revision: str, path: str, folder: Path = Path()) -> bytes:
+    """Return the content of a file below a folder in a commit; empty if there is no such file or commit."""
+    return subprocess.run(["git", "show", f"{revision}:./{path}"], cwd=folder, capture_output=True, check=False).stdout
 
 
 def files_of(target: Path) -> list[str]:

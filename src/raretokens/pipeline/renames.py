@@ -100,12 +100,19 @@ def is_dropped(name: str) -> bool:
 
 
 def same_content(name: str, old: bytes, new: bytes) -> bool:
-    """Return whether two files have equal bytes, or equal values as text after translating keys and columns."""
+    """Return whether two files have equal bytes, or equal values as text after translating names, if any name changed."""
     if old == new:
         return True
-    if PurePath(name).suffix == ".json":
-        return without_hashes(_present_pairs(_renamed(_parsed(old), COLUMNS))) == without_hashes(_parsed(new))
-    return present(name, old) == new
+    if not (KEYS or VALUES or COLUMNS or PAIRS or ADDED or REMOVED):
+        return False
+    try:
+        if PurePath(name).suffix == ".json":
+            trees = _present_pairs(_renamed(_parsed(old), COLUMNS)), _parsed(new)
+            then, now = (json.dumps(without_hashes(tree), sort_keys=True) for tree in trees)
+            return then == now
+        return present(name, old) == new
+    except ValueError:  # not JSON, or not UTF-8
+        return False
 
 
 def _present_pairs(tree: Any) -> Any:
