@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,7 +176,7 @@ class TrialRun:
     def states_outcome(self, steps: int) -> dict[str, Any]:
         """Return the hashes of the first two saved states, the part of outcome() that a killed run has."""
         kept, every = self.states(), saved_every(steps)
-        return {f"{STATE} {step}": _state(kept[step]) for step in (every, 2 * every) if step in kept}
+        return {f"{STATE} {step}": _read(_state, kept[step]) for step in (every, 2 * every) if step in kept}
 
     def outcome(self, steps: int) -> dict[str, Any]:
         """Return everything that is compared, as hashes and text. Raises UserError if fewer than two states were kept."""
@@ -184,10 +184,9 @@ class TrialRun:
         if len(found) < 2:
             raise UserError(f"{self.folder}: only {', '.join(found) or 'no state'} was seen; start again")
         for name in ("model.safetensors", "snapshots.safetensors"):
-            file = self.locate(trained / name)
-            found[name] = {**_tensors(file), "all bytes": _hash(file.read_bytes())}
+            found[name] = _read(_tensors, self.locate(trained / name))
         for name in ("training.json", "log.tsv"):
-            found[name] = self.locate(trained / name).read_text(encoding="utf-8")
+            found[name] = _read(lambda file: file.read_bytes().decode(), self.locate(trained / name))
         return found
 
 
@@ -234,6 +233,14 @@ def _first_line(old: str, new: str) -> str:
     return next((f"line {n}: {a!r} became {b!r}" for n, (a, b) in enumerate(pairs, 1) if a != b), "length")
 
 
+def _read(function: Callable[[Path], Any], path: Path) -> Any:
+    """Read an output of a trial. Raises UserError if it is missing, or has another format than this code expects."""
+    try:
+        return function(path)
+    except Exception as error:  # torch and safetensors have exceptions of their own
+        raise UserError(f"{path}: cannot be read: {type(error).__name__}: {' '.join(str(error).split())}") from error
+
+
 def _state(path: Path) -> dict[str, str]:
     """Return the model and optimizer of a saved state as name -> type, shape and hash of a tensor, or repr of a value."""
     saved = torch.load(path, map_location="cpu", weights_only=True)["state"]
@@ -253,7 +260,8 @@ def _leaves(tree: Any, prefix: str) -> Iterator[tuple[str, str]]:
 
 def _tensors(path: Path) -> dict[str, str]:
     with safe_open(path, "pt") as file:
-        return {name: _of_tensor(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+        found = {name: _of_tensor(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    return {**found, "all bytes": _hash(path.read_bytes())}
 
 
 def _of_tensor(tensor: torch.Tensor) -> str:

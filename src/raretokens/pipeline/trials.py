@@ -48,7 +48,7 @@ class Trials:
         self.md5_of = cache(md5_of)  # of input files
         trials_of: dict[str, Trial] = {}
         named: dict[str, Trial] = {}  # path of the run that a trial represents -> trial
-        for stage in (stage for stage in stages if stage.is_training and stage.is_former()):
+        for stage in (stage for stage in stages if stage.is_training and stage.is_former() and stage.new):
             job = short_training.shortened(json.loads(stage.old)["job"], short_training.STEPS[0])
             trial = trials_of.setdefault(stage.recipe(job), Trial([]))
             trial.stages.append(stage)
