@@ -41,6 +41,11 @@ def test_a_renamed_key_is_no_change_of_a_job(monkeypatch, steps, rate, said):
     assert stage(new, old).changed()  # they are what they are in one direction only
 
 
+def test_without_renames_only_equal_bytes_are_the_same_content():
+    assert not renames.same_content("mle.json", b'{"steps": 1}', b'{ "steps": 1}')
+    assert stage({"options": [1, True]}, {"options": [1.0, 1]}).changed() == "options: [1, True] became [1.0, 1]"
+
+
 def test_a_renamed_column_is_the_same_content_and_another_digit_is_not(monkeypatch):
     monkeypatch.setattr(renames, "COLUMNS", {"updates": "steps"})
     assert renames.same_content("log.tsv", LOG, b"steps\tloss\n1\t0.5\n")
@@ -48,6 +53,9 @@ def test_a_renamed_column_is_the_same_content_and_another_digit_is_not(monkeypat
     assert renames.same_content("mle.json", b'{"updates": 1.50}', b'{\n "steps": 1.50\n}\n')
     assert not renames.same_content("mle.json", b'{"updates": 1.50}', b'{"steps": 1.51}')
     assert not renames.same_content("mle.json", b'{"updates": 1.50}', b'{"steps": "1.50"}')
+    assert not renames.same_content("mle.json", b'{"updates": 1}', b'{"steps": true}')
+    assert not renames.same_content("mle.json", b'{"updates": 1}', b'{"steps": 1')  # cut
+    assert not renames.same_content("log.tsv", LOG, b"\xff")
     monkeypatch.setattr(renames, "PATHS", {"data/updates": "data/steps"})
     assert renames.path("data/updates/x.tsv") == "data/steps/x.tsv"
     assert renames.former_path("data/steps/x.tsv") == "data/updates/x.tsv"
@@ -104,7 +112,7 @@ def test_stages_that_replay_at_once_share_a_whole_run(run, tmp_path, monkeypatch
 
     monkeypatch.setattr(renames, "present", slow)
     monkeypatch.setattr(replays, "PRESENT", Reader(tmp_path))
-    replay = Replay(tmp_path / "scale", [trains, *readers], readers, tmp_path / "replay")
+    replay = Replay("HEAD", tmp_path / "scale", [trains, *readers], readers, tmp_path / "replay")
     threads = [threading.Thread(target=replay.difference, args=[reader]) for reader in readers]
     for thread in threads:
         thread.start()
@@ -119,7 +127,7 @@ def test_outputs_may_be_dropped_and_commands_have_more_words(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(renames, "DROPPED", (".txt",))
     monkeypatch.setattr(renames, "COMMANDS", {"' probe": "' predict lm"})
-    monkeypatch.setattr(adopt.trained, "adopt", lambda runs, revision: None)
+    monkeypatch.setattr(adopt.trained, "adopt", lambda runs, revision, lock: None)
     outs = {"reports/a.json": b"{}", "reports/a.txt": b"gone"}
     recorded = {path: md5(content) for path, content in outs.items()}
     one = stage({}, {"mode": 1}, "predict-lm@steps", "'./stages/run' '1' probe steps", outs=recorded)
@@ -137,7 +145,7 @@ def test_outputs_may_be_dropped_and_commands_have_more_words(tmp_path, monkeypat
             (folder / "reports/a.json").write_bytes(b"{}")
 
     monkeypatch.setattr(replays, "PRESENT", Writer(tmp_path))
-    assert Replay(tmp_path, [one], [one], tmp_path / "replay").difference(one) is None
+    assert Replay("HEAD", tmp_path, [one], [one], tmp_path / "replay").difference(one) is None
 
     entry = {"cmd": one.command, "deps": [{"path": JOB, "md5": one.md5}], "outs": [{"path": path} for path in outs]}
     Path("dvc.lock").write_text(yaml.safe_dump({"stages": {one.name: entry}}))

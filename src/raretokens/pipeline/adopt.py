@@ -8,29 +8,37 @@ renames (renames.py).
 
 import json
 import os
+import pickle
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import atomic_write
 from raretokens.paths import LOCK
 from raretokens.pipeline import context, renames, trained
-from raretokens.pipeline.lock_file import Stage, md5, present_jobs, read_stages
+from raretokens.pipeline.lock_file import Stage, content_at, md5, present_jobs, read_stages
 from raretokens.pipeline.replays import Replay
 from raretokens.pipeline.short_training import Version
 from raretokens.pipeline.trials import CACHE, Trial, Trials
-from raretokens.report.revision import Revision
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
+NEW_PROCESS = """
+import pickle, sys
+from raretokens.pipeline.lock_file import present_jobs
+pickle.dump(present_jobs(), sys.stdout.buffer)
+"""
 
 
 @dataclass(frozen=True)
@@ -41,8 +49,9 @@ class Adoption:
     jobs: int  # number of parallel processes
     demo: Path  # folder of a small scale that the revision ran, with its weights
 
-    def keep_old(self) -> None:
-        """Run all trials with the old code and keep the outcomes."""
+    def keep_old(self) -> bool:
+        """Run all trials with the old code and keep the outcomes. Return whether none failed."""
+        failed = []
         with checkout(self.revision) as old:
             found = Trials(self.revision, Version(old), self._stages(old))
 
@@ -51,14 +60,17 @@ class Adoption:
                     print(f"{trial}: {found.old_outcome(trial)['seconds']} s")
                 except UserError as error:
                     print(f"{trial}: {error}")
+                    failed.append(trial)
 
             self._each(keep, found.all)
+        return not failed
 
     def adopt(self) -> bool:
         """Adopt all candidates, or change nothing if one is refused. Return whether they were adopted.
 
         The stage `report` is no candidate, since `dvc repro` runs it in seconds.
         """
+        trained.table()  # raises UserError before the comparison instead of after it
         with checkout(self.revision) as old:
             stages = self._stages(old)
             candidates = [stage for stage in stages if stage.new and not stage.is_current() and stage.kind != "report"]
@@ -78,6 +90,7 @@ class Adoption:
         if refused:
             print(f"{len(refused)} stages refused: {LOCK} is as it was")
             return False
+        check_unchanged(candidates)
         write(candidates, outs)
         print(f"{len(candidates)} stages adopted")
         return True
@@ -113,7 +126,7 @@ class Adoption:
     def _replay(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Run other candidates again and return the refusals. Data stages run on this scale, model stages on the demo."""
         data = [stage for stage in candidates if stage.kind in DATA]
-        differing = self._compare(Replay(Path(), stages, data, CACHE / "replay"))
+        differing = self._compare(Replay(self.revision, Path(), stages, data, CACHE / "replay"))
         refused = [f"{stage.name}: {why}" for stage, why in differing]
         kinds = {stage.kind for stage in candidates if stage.kind not in DATA and not stage.is_training}
         if not kinds:
@@ -123,7 +136,7 @@ class Adoption:
         demo = [stage for stage in demo if stage.new and stage.is_former() and not stage.changed()]
         distinct = {stage.recipe(json.loads(stage.old)["job"]): stage for stage in reversed(demo) if stage.kind in kinds}
         selected = [*distinct.values()][::-1]
-        differing = self._compare(Replay(self.demo, demo, selected, CACHE / "demo"))
+        differing = self._compare(Replay(self.revision, self.demo, demo, selected, CACHE / "demo"))
         missing = kinds - {stage.kind for stage in selected}
         bad = {kind: f"{self.demo}: no {kind} that {self.revision} ran" for kind in missing}
         bad |= {stage.kind: f"{stage.name}: {why}" for stage, why in differing}
@@ -137,7 +150,23 @@ class Adoption:
 
     def _each(self, function: Callable[[Any], None], selected: list[Any]) -> None:
         with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(function, selected))
+            try:
+                list(pool.map(function, selected))
+            except BaseException:  # such as SIGTERM, which the trainings of the threads do not receive
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in psutil.Process().children(recursive=True):
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
+                raise
+
+
+def check_unchanged(candidates: list[Stage]) -> None:
+    """Raise UserError if the code, the parameters or dvc.lock were edited since the candidates were read."""
+    done = subprocess.run([sys.executable, "-c", NEW_PROCESS], capture_output=True, check=False)
+    now = {stage.name: stage for stage in read_stages(LOCK, {} if done.returncode else pickle.loads(done.stdout))}
+    changed = [stage.name for stage in candidates if now.get(stage.name) != replace(stage, old=b"")]
+    if changed:
+        raise UserError(f"code, parameters or {LOCK} changed during the comparison: {', '.join(changed[:3])}; start again")
 
 
 def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
@@ -156,7 +185,7 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
             continue
         content = file.read_bytes() if file.is_file() else b""
         if md5(content) != recorded:
-            then = Revision(revision).read(out) or b""
+            then = content_at(revision, out)
             if md5(then) != recorded or not renames.same_content(out, then, content):
                 raise UserError(f"{file}: not what {LOCK} says; dvc repro or git restore makes it so")
             found[out] = {"md5": md5(content), "size": len(content)}
@@ -164,7 +193,7 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
 
 
 def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
-    """Write the present jobs of stages into dvc.lock, and the adopting revision into trained.csv.
+    """Write the present jobs of stages into dvc.lock, and before that the adopting revision into trained.csv.
 
     Args:
         outs: results of migrated() for all stages together.
@@ -182,7 +211,8 @@ def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
                 entries = {renames.stage(name): entry for name, entry in tree["stages"].items()}
                 tree["stages"].clear()
                 tree["stages"].update(entries)
-    trained.adopt({tuple(stage.new_arguments[2:]) for stage in adopted if stage.is_training}, context.revision() or "")
+        runs = {tuple(stage.new_arguments[2:]) for stage in adopted if stage.is_training}
+        trained.adopt(runs, context.revision() or "", part)
 
 
 def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]]) -> None:
@@ -200,6 +230,10 @@ def checkout(revision: str) -> Iterator[Path]:
     """Yield a temporary git worktree of a revision of this code."""
     folder = (CACHE / "code" / f"{revision}-{os.getpid()}").absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
+    for left in folder.parent.iterdir():  # by processes that were killed
+        if not psutil.pid_exists(int(left.name.rpartition("-")[2])):
+            with suppress(UserError):
+                _git("worktree", "remove", "-ff", str(left))
     _git("worktree", "add", "--detach", str(folder), revision)
     try:
         yield folder

@@ -10,7 +10,7 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames
-from raretokens.pipeline.lock_file import Stage, files_of, md5_of
+from raretokens.pipeline.lock_file import Stage, content_at, files_of, md5, md5_of
 from raretokens.pipeline.trials import PRESENT
 
 
@@ -18,6 +18,7 @@ from raretokens.pipeline.trials import PRESENT
 class Replay:
     """Replay of the selected stages of a scale in a separate folder, with links to inputs that no selected stage writes."""
 
+    revision: str  # commit of the former code
     source: Path  # folder of the scale with the outputs of the former code
     stages: list[Stage]  # all stages of its dvc.lock
     selected: list[Stage]  # stages that run again
@@ -40,7 +41,7 @@ class Replay:
                     for path in stage.deps:
                         self._provide(path)
                     PRESENT.run(stage.new_arguments, self.folder, f"{stage.name}.txt")
-                    differences = (why for path, md5 in stage.outs.items() for why in self._compare(path, md5))
+                    differences = (why for out in stage.outs.items() for why in self._compare(*out))
                     self.found[stage.name] = next(differences, None)
                 except UserError as error:
                     self.found[stage.name] = str(error)
@@ -73,17 +74,21 @@ class Replay:
                 else:
                     (link / file.name).symlink_to(file)
 
-    def _compare(self, path: str, md5: str) -> Iterator[str]:
+    def _compare(self, path: str, recorded: str) -> Iterator[str]:
         """Yield how an output differs from the md5 in dvc.lock."""
         if renames.is_dropped(path):
             return
-        new, old, present = self.folder / renames.path(path), self.source / path, self.source / renames.path(path)
+        new, old = self.folder / renames.path(path), self.source / path
         if not new.exists():
             yield f"{path}: the new code does not write it"
-        elif md5_of(new) == md5 or (present.is_file() and present.read_bytes() == new.read_bytes()):
-            return  # a report may have been made anew under present names
-        elif not old.exists() or md5_of(old) != md5:
-            yield f"{path}: not the md5 in dvc.lock, {md5}"
+        elif md5_of(new) == recorded:
+            return
+        elif not old.exists() or md5_of(old) != recorded:  # as a report that is committed anew under present names
+            then = content_at(self.revision, path, self.source)
+            if md5(then) != recorded:
+                yield f"{path}: not the md5 in dvc.lock, {recorded}"
+            elif not renames.same_content(path, then, new.read_bytes()):
+                yield path
         else:
             names = {file: renames.path(str(Path(path) / file)) for file in files_of(old)}
             for file, name in names.items():

@@ -12,6 +12,7 @@ from statistics import mean
 import pandas as pd
 
 from raretokens import csv_files, paths
+from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.run import Run
 from raretokens.yaml_files import read_yaml
@@ -21,21 +22,20 @@ FACTS = ["hours", "machine", "peak_gb", "revision", "adopted"]  # revision: code
 COLUMNS = ["task", "run", *FACTS, "weights"]
 
 
-def table() -> pd.DataFrame:
-    """Return one row of strings for each trained run in dvc.lock of the working folder.
+def table(lock: Path = paths.LOCK) -> pd.DataFrame:
+    """Return one row of strings for each trained run in the dvc.lock of the working folder, or in `lock`.
 
     Rows of trained.csv with the same weights (md5 of the run's files) are kept. Other rows are filled from the timing record of
     this machine.
     """
-    known = csv_files.read_csv(FILE) if FILE.is_file() else pd.DataFrame(columns=COLUMNS)
-    rows = {(row["task"], row["run"], row["weights"]): row for row in known.to_dict("records")}
-    trained = [_line(*run, rows) for run in sorted(weights().items())]
+    rows = {(row["task"], row["run"], row["weights"]): row for row in _known(FILE).to_dict("records")}
+    trained = [_line(*run, rows) for run in sorted(weights(lock).items())]
     return pd.DataFrame(trained, columns=COLUMNS)
 
 
-def adopt(runs: set[tuple[str, str]], revision: str) -> None:
+def adopt(runs: set[tuple[str, str]], revision: str, lock: Path) -> None:
     """Record in trained.csv that the code of a revision trains these runs, (task, name), to identical bits."""
-    rows = table().to_dict("records")
+    rows = table(lock).to_dict("records")
     for row in rows:
         if (row["task"], row["run"]) in runs:
             row["adopted"] = revision
@@ -44,7 +44,7 @@ def adopt(runs: set[tuple[str, str]], revision: str) -> None:
 
 def hours(runs: list[Run], file: Path = FILE) -> list[float | None]:
     """Return the training hours of each run, else the mean hours of runs with the same model and tokens, else None."""
-    known = csv_files.read_csv(file) if file.is_file() else pd.DataFrame(columns=COLUMNS)
+    known = _known(file)
     took = {(row.task, row.run): float(row.hours) for row in known.itertuples() if row.hours}
     alike = defaultdict[tuple, list[float]](list)
     for run in runs:
@@ -54,11 +54,23 @@ def hours(runs: list[Run], file: Path = FILE) -> list[float | None]:
     return [took.get((run.task, run.name), usual.get((run.task, run.model, run.tokens))) for run in runs]
 
 
-def weights() -> dict[tuple[str, str], str]:
+def weights(lock: Path = paths.LOCK) -> dict[tuple[str, str], str]:
     """Return (task, run) -> md5 of the run's files, for all runs in dvc.lock."""
-    stages = read_yaml(paths.LOCK)["stages"].values() if paths.LOCK.is_file() else []
+    stages = read_yaml(lock)["stages"].values() if lock.is_file() else []
     outs = [out for stage in stages for out in stage.get("outs", []) if Path(out["path"]).is_relative_to(paths.RUNS)]
     return {(Path(out["path"]).parent.name, Path(out["path"]).name): out["md5"].removesuffix(".dir") for out in outs}
+
+
+def _known(file: Path) -> pd.DataFrame:
+    """Read a trained.csv; no rows if there is none. Raises UserError if it is not such a table, as after a merge conflict."""
+    try:
+        known = csv_files.read_csv(file) if file.is_file() else pd.DataFrame(columns=COLUMNS)
+        is_whole = "hours" in known and (known[["task", "run", "weights"]] != "").all(axis=None)
+    except (ValueError, KeyError):
+        is_whole = False
+    if not is_whole:
+        raise UserError(f"{file}: not a table with task, run and weights in each line; git restore makes it so")
+    return known
 
 
 def _line(run: tuple[str, str], md5: str, known: dict[tuple[str, str, str], dict[str, str]]) -> dict[str, str]:

@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ from raretokens.pipeline.machine import settings
 from raretokens.report import build, checklist, claims, markdown, scales
 from raretokens.report.diff import compare, to_markdown
 from raretokens.report.revision import Revision
-from raretokens.tools.cli import argument, command
+from raretokens.tools.cli import argument, command, number
 from raretokens.yaml_files import read_yaml
 
 CHECKLIST = "small"  # the scale whose trainings the checklist describes
@@ -68,8 +69,8 @@ def submit(arguments: argparse.Namespace) -> None:
         print("\n".join(map(shlex.join, cluster.commands(jobs, own, folder))))
         return
     numbers = cluster.submit(jobs, own, folder)
-    for job, number in zip(jobs, numbers, strict=True):
-        print(f"{number}  {job.name}" + f", {len(job.targets)} tasks" * bool(job.array))
+    for job, job_id in zip(jobs, numbers, strict=True):
+        print(f"{job_id}  {job.name}" + f", {len(job.targets)} tasks" * bool(job.array))
     print(f"watch   squeue -r -j {','.join(numbers)}; tail -f {cluster.FOLDER}/*.log")
     print(f"cancel  scancel {' '.join(numbers)}; a scale that is submitted again continues")
     print("Let no other DVC command run here until they have ended.")
@@ -142,7 +143,7 @@ def show_verification(arguments: argparse.Namespace) -> None:
 
 @command(
     argument("revision", nargs="?", help="that ran the scale; default: the last commit that changed dvc.lock"),
-    argument("--jobs", type=int, help="trials at a time; default: the number of cores"),
+    argument("--jobs", type=number(int), help="trials at a time; default: the number of cores"),
     argument("--demo", type=Path, help="folder of a scale that the revision ran, with its weights; default: the root"),
     argument("--old", action="store_true", help="only run the trials of the revision, whose results are kept"),
 )  # fmt: skip
@@ -151,10 +152,8 @@ def adopt_code(arguments: argparse.Namespace) -> None:
 
     revision = Revision(arguments.revision or verified_at()).commit[:12]
     one = Adoption(revision, arguments.jobs or os.cpu_count() or 1, arguments.demo or root())
-    if arguments.old:
-        one.keep_old()
-    elif not one.adopt():
-        sys.exit(1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # else the worktree would be left
+    sys.exit(not (one.keep_old() if arguments.old else one.adopt()))
 
 
 def write_trained(arguments: argparse.Namespace) -> None:
