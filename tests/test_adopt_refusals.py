@@ -24,7 +24,7 @@ CODE = r"""#!/bin/sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 save() {
     cp "$here/state.pt" $states/part && mv $states/part $states/state-$1-0.pt
-    while [ "$(stat -c %h $states/state-$1-0.pt)" = 1 ]; do sleep 0.02; done
+    for try in $(seq 500); do [ "$(stat -c %h $states/state-$1-0.pt)" = 1 ] || break; sleep 0.02; done
 }
 case $2 in
 jobs) mkdir -p data && cp -r "$here/jobs" data/ ;;
