@@ -10,6 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.evaluation.config import ScoreJob
+from raretokens.evidence.intervals import Interval
 from raretokens.evidence.scores import Scores
 from raretokens.papers.figure import Panel
 from raretokens.papers.task_names import TASKS
@@ -17,7 +18,9 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import all_jobs
 from raretokens.report.diff import figure_moves
 from raretokens.report.figure_points import effect_points, figure_points
+from raretokens.report.figure_styles import CURVES
 from raretokens.report.figures import draw, write_figure
+from raretokens.report.forest import Row, _limits
 
 ROOT = Path(__file__).parents[1]
 DATA = {"lm": "human", "nmt": "copy", "skipgram": "text"}  # the line of the text itself
@@ -152,6 +155,20 @@ def test_early_tables_go_by_update_and_queries_as_listed(full):
     for number, query in enumerate(QUERIES):
         panels = figure_points(DECLARED.figures[f"agps-figure-{5 + number}"], full, DECLARED)
         assert {panel.y for panel in panels} == {f"cosine with “{query}”"}
+
+
+def test_no_two_curves_of_a_figure_look_the_same():
+    assert len({str(style) for style in CURVES}) == len(CURVES)
+    for name, figure in DECLARED.figures.items():
+        runs = {run for panel in figure.panels if panel.kind == "line" for run in panel.runs}
+        assert len(runs) <= len(CURVES), name
+
+
+def test_one_value_far_from_all_others_does_not_set_the_limits_of_a_chart():
+    """BLEU falls by 38 with one method and by less than 1 with all others, whose intervals are to be seen."""
+    rows = [Row("", value, Interval(value - 0.7, value + 0.7), "better") for value in (-38.0, -0.5, 0.4, 0.9)]
+    assert _limits([0.0, -38.0, -0.5, 0.4, 0.9], rows, 0.0) == pytest.approx((-1.41, 1.81))
+    assert _limits([0.0, -3.0, -0.5, 0.4, 0.9], rows, 0.0)[0] < -3.0
 
 
 def test_panels_to_be_compared_have_the_same_limits(full):

@@ -40,6 +40,11 @@ CURVES: list[tuple[str, Any]] = [
     ("#56B4E9", "dashdot"),
     ("#E69F00", (0, (1, 1))),
     ("#666666", (0, (5, 1, 1, 1, 1, 1))),
+    ("#0072B2", "solid"),
+    ("#D55E00", "dashed"),
+    ("#009E73", "dashdot"),
+    ("#882255", (0, (1, 1))),
+    ("#999933", (0, (5, 1, 1, 1, 1, 1))),
 ]
 EFFECT: dict[str, tuple[str, dict[str, Any]]] = {  # legend -> group of the points, style
     "threshold": ("threshold", {"color": "0.75", "linestyle": "solid", "linewidth": 0.8}),

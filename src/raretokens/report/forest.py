@@ -157,6 +157,7 @@ class Panel(NamedTuple):
 
 PANELS = 4  # panels per row
 WIDE = 3.0  # ratios: a range beyond this factor has a logarithmic axis
+FAR = 4.0  # a value is left out of the limits if it is this many times as far from no effect as any other
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
 
@@ -181,15 +182,23 @@ def write_panels(panels: list[Panel], path: Path) -> None:
         save(canvas, path)
 
 
+def _limits(values: list[float], rows: list[Row], neutral: float) -> tuple[float, float]:
+    """Return limits that show the values, except one that is far from all others, and intervals up to twice their range."""
+    far = sorted(values, key=lambda value: abs(value - neutral))
+    if len(far) > 2 and abs(far[-1] - neutral) > FAR * abs(far[-2] - neutral) > 0:
+        values = far[:-1]
+    low, high = min(values), max(values)
+    reach = (high - low) or 0.1
+    ends = [end for row in rows if low <= row.value <= high for end in row.interval or ()]
+    return (max(min([low, *ends]), low - reach) - 0.15 * reach, min(max([high, *ends]), high + reach) + 0.15 * reach)
+
+
 def _draw_panel(axis: Axes, panel: Panel, names: list[str]) -> None:
     neutral = 1.0 if panel.kind == "ratio" else 0.0
     shown = [(y, row, bias) for y, (_, row, bias) in enumerate(panel.rows) if row]
     values = [number for _, row, bias in shown for number in (row.value, bias) if number is not None] + [neutral]
     is_wide = panel.kind == "ratio" and max(values) > WIDE * min(values)
-    reach = (max(values) - min(values)) or 0.1
-    limits = (
-        (0.8 * min(values), 1.25 * max(values)) if is_wide else (min(values) - 0.15 * reach, max(values) + 0.15 * reach)
-    )
+    limits = (0.8 * min(values), 1.25 * max(values)) if is_wide else _limits(values, [row for _, row, _ in shown], neutral)
     about = Axis("ratio" if panel.kind == "ratio" else "difference", (neutral,), limits)
     for y, row, bias in shown:
         draw_row(axis, row, y, about)
