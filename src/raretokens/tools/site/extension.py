@@ -22,7 +22,7 @@ from raretokens.report.markdown import escaped, table
 from raretokens.tools.site.pages import Pages, write_changed
 from raretokens.tools.site.scale import Scale
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages in docs/results -> folder of the scale
 
 
