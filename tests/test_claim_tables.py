@@ -128,6 +128,7 @@ def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_exclud
         "The intervals of 2 of the other 3 exclude the reported effect.",
     )
     assert f"{few} {other} The counts exclude" in in_words(many, DECLARED)
+    assert "2 inconclusive conclusions, 2 have fewer than three seeds. The counts exclude" in in_words(many[3:], DECLARED)
 
 
 def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once():

@@ -173,9 +173,11 @@ def _inconclusive_in_words(verdicts: list[Verdict]) -> str:
     small = sum(one.size in excluded and not one.effect.has_few_seeds for one in inconclusive)
     if not inconclusive:
         return ""
+    others = len(inconclusive) - few
+    excluded = f"The intervals of {small or 'none'} of the other {others} exclude the reported effect. " if others else ""
     return (
         f"Of the {len(inconclusive)} inconclusive conclusions, {few or 'none'} {'has' if few == 1 else 'have'} fewer than three "
-        f"seeds. The intervals of {small or 'none'} of the other {len(inconclusive) - few} exclude the reported effect. "
+        f"seeds. {excluded}"
     )
 
 
