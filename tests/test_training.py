@@ -157,7 +157,7 @@ def test_bfloat16_stays_near_float32(folder, task, other_accelerator):
         assert low["loss"] == pytest.approx(full["loss"], rel=5e-3)
 
 
-# Writing machine code takes half a minute of processor time: RARETOKENS_COMPILE asks for it.
+# Writing machine code takes up to a minute of processor time: RARETOKENS_COMPILE asks for it, and .ci/run sets it.
 @pytest.mark.parametrize("compiler", ["aot_eager", "inductor"] if "RARETOKENS_COMPILE" in os.environ else ["aot_eager"])
 def test_a_compiled_model_trains_the_same(folder, other_accelerator, monkeypatch, compiler):
     monkeypatch.setattr(run, "COMPILER", compiler)
