@@ -28,10 +28,11 @@ from raretokens.errors import UserError
 from raretokens.files import atomic_write
 from raretokens.paths import LOCK
 from raretokens.pipeline import context, renames, trained
-from raretokens.pipeline.lock_file import Stage, content_at, md5, present_jobs, read_stages
+from raretokens.pipeline.lock_file import Stage, md5, present_jobs, read_stages
 from raretokens.pipeline.replays import Replay
 from raretokens.pipeline.short_training import Version
 from raretokens.pipeline.trials import CACHE, Trial, Trials
+from raretokens.report.revision import Revision
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
 NEW_PROCESS = """
@@ -185,7 +186,7 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
             continue
         content = file.read_bytes() if file.is_file() else b""
         if md5(content) != recorded:
-            then = content_at(revision, out)
+            then = Revision(revision).read(out) or b""
             if md5(then) != recorded or not renames.same_content(out, then, content):
                 raise UserError(f"{file}: not what {LOCK} says; dvc repro or git restore makes it so")
             found[out] = {"md5": md5(content), "size": len(content)}

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shlex
-import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -145,11 +144,6 @@ def verify() -> Verification:
 
 def md5(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
-
-
-def content_at(revision: str, path: str, folder: Path = Path()) -> bytes:
-    """Return the content of a file below a folder in a commit; empty if there is no such file or commit."""
-    return subprocess.run(["git", "show", f"{revision}:./{path}"], cwd=folder, capture_output=True, check=False).stdout
 
 
 def files_of(target: Path) -> list[str]:

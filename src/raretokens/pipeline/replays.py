@@ -10,8 +10,9 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames
-from raretokens.pipeline.lock_file import Stage, content_at, files_of, md5, md5_of
+from raretokens.pipeline.lock_file import Stage, files_of, md5, md5_of
 from raretokens.pipeline.trials import PRESENT
+from raretokens.report.revision import Revision
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Replay:
         elif md5_of(new) == recorded:
             return
         elif not old.exists() or md5_of(old) != recorded:  # as a report that is committed anew under present names
-            then = content_at(self.revision, path, self.source)
+            then = Revision(self.revision, self.source).read(path) or b""
             if md5(then) != recorded:
                 yield f"{path}: not the md5 in dvc.lock, {recorded}"
             elif not renames.same_content(path, then, new.read_bytes()):

@@ -1,6 +1,7 @@
 """Files and parameters of a git revision, relative to the folder of a scale."""
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from raretokens.errors import UserError
@@ -9,21 +10,21 @@ from raretokens.yaml_files import parsed_yaml, read_yaml
 
 
 class Revision:
-    """A commit. Paths are relative to the working folder, which may be any folder of the work tree.
+    """A commit. Paths are relative to a folder, which may be any folder of the work tree.
 
     Raises:
         UserError: if git is not installed, or there is no repository or no such revision.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, folder: Path = Path()) -> None:
+        self.name, self.folder = name, folder
         self._git("rev-parse", "--show-toplevel", error="not a git repository")
         commit = ("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
         self.commit = self._git(*commit, error=f"{name}: no such revision").strip()
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file, or None if the revision has no such file."""
-        done = subprocess.run(["git", "show", f"{self.commit}:./{path}"], capture_output=True)
+        done = subprocess.run(["git", "show", f"{self.commit}:./{path}"], cwd=self.folder, capture_output=True)
         return None if done.returncode else done.stdout
 
     def files(self, folder: str) -> list[str]:
@@ -40,7 +41,7 @@ class Revision:
 
     def _git(self, *arguments: str, error: str = "") -> str:
         try:
-            done = subprocess.run(["git", *arguments], capture_output=True, text=True, errors="replace")
+            done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, errors="replace")
         except FileNotFoundError:
             raise UserError("git is not installed") from None
         if done.returncode and error:
