@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "docs")]
 
 project = "raretokens"
 author = "The raretokens developers"
@@ -18,7 +18,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_argparse_cli",
-    "raretokens.tools.site.extension",
+    "_extension",
 ]
 exclude_patterns = ["verdict.md", "_*"]
 nitpicky = True

@@ -247,7 +247,6 @@ RUNNING = {
     "pipeline/stages.py:predict": {"predict-lm", "predict-recurrent", "predict-classify", "predict-images"},
     "report/cells.py:Cell": {"report"},
     "report/templates/index.md": {"report"},
-    "tools/site/pages.py:Pages": set(),
     "tasks/lm.py:Settings": set(),
     "tasks/lm.py:describe": {"report"},
     "tasks/lm.py:metrics": {"score-lm"},

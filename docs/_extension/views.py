@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from _extension.scale import Scale
 from raretokens import csv_files, paths
 from raretokens.evaluation.score_files import flatten, signature_of
 from raretokens.evidence.comparison import Comparison
@@ -19,7 +20,6 @@ from raretokens.papers.task_names import TASKS
 from raretokens.pipeline.trained import FILE
 from raretokens.report.effect_text import few_seeds_text, named_intervals, number_text, page_text
 from raretokens.report.paper_pages import EXPLAINED, explanation
-from raretokens.tools.site.scale import Scale
 
 BY_RANK = ("singular_values", "rank_frequency")  # series over ranks instead of training steps
 SIDES = {"left": "First", "right": "Second", "control.left": "Control, first", "control.right": "Control, second"}

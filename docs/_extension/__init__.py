@@ -14,15 +14,15 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
+from _extension.pages import Pages, write_changed
+from _extension.scale import Scale
 from raretokens.files import write_text
 from raretokens.objectives.registry import objectives
 from raretokens.papers.load import load_declarations
 from raretokens.paths import PAPERS
 from raretokens.report.markdown import escaped, table
-from raretokens.tools.site.pages import Pages, write_changed
-from raretokens.tools.site.scale import Scale
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[2]
 SCALES = {"small": ROOT / "scales/small", "demo": ROOT}  # folder of the pages in docs/results -> folder of the scale
 
 

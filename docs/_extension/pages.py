@@ -11,6 +11,9 @@ from typing import Any
 
 import jinja2
 
+from _extension.charts import curves_chart, curves_of, loss_chart
+from _extension.scale import PaperItem, Scale
+from _extension.views import ClaimView, RunView, common_signatures, run_views
 from raretokens import csv_files
 from raretokens.files import write_text
 from raretokens.papers.task_names import TASKS
@@ -18,9 +21,6 @@ from raretokens.report.cells import Cell, reported_counts
 from raretokens.report.figures import picture_kind
 from raretokens.report.markdown import environment
 from raretokens.report.tables import WAYS, Grid, Marks, marked, remarks
-from raretokens.tools.site.charts import curves_chart, curves_of, loss_chart
-from raretokens.tools.site.scale import PaperItem, Scale
-from raretokens.tools.site.views import ClaimView, RunView, common_signatures, run_views
 
 MARKS = Marks(
     escape, "—", "≠ ", WAYS, quoted="†", suspicious="‡", spread=" ± ", italic="<em>%s</em>", bold="<strong>%s</strong>"
@@ -249,6 +249,6 @@ def shown(cell: Cell | None) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    jinja = environment("raretokens.tools.site", lstrip_blocks=True)
+    jinja = environment("_extension", lstrip_blocks=True)
     jinja.filters |= {"shown": shown, "e": lambda text: escape(str(text))}
     return jinja

@@ -1,1 +1,0 @@
-"""The documentation site: pages, tables and charts that Sphinx adds to the pages of docs/."""
