@@ -186,5 +186,5 @@ def test_mistakes_are_one_line(scale, exported, monkeypatch):
         export_run(run, scale / "gru")
     monkeypatch.chdir(scale)
     monkeypatch.setattr(sys, "argv", ["raretokens", "export", "lm/peices", "elsewhere"])
-    with pytest.raises(SystemExit, match="error: lm/peices: no trained run of that name; the nearest is lm/pieces"):
+    with pytest.raises(SystemExit, match="error: lm/peices: no such trained run; of the trained runs, the nearest is lm/pieces"):
         main()

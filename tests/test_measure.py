@@ -318,8 +318,8 @@ def test_a_file_that_shrinks_after_loading_costs_one_line(tmp_path, dtype):
     (["lm/pieces", "--compare"], "--compare: needs two models or more"),
     (["lm/pieces", "--test", "data/corpus/lm/test.txt"], "--test: needs --text"),
     (["lm/pieces", "--text", "nowhere.txt"], "nowhere.txt: no such text"),
-    (["lm/peices"], "lm/peices: no such file, model folder or run; the nearest run is lm/pieces"),
-    (["nothere"], "nothere: no such file, model folder or run; the nearest run is "),
+    (["lm/peices"], "lm/peices: no such file, model folder or run; of the trained runs, the nearest is lm/pieces"),
+    (["nothere"], "nothere: no such file, model folder or run; of the trained runs, the nearest is "),
     (["nowhere.npy"], "nowhere.npy: no such file, model folder or run"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(scale, monkeypatch, arguments, message):

@@ -6,8 +6,8 @@ from tiny.measured import measured
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from raretokens.evaluation.metrics.undertrained import INDICATORS, LEAF, adjusted, find_undertrained, nearest_neighbours
-from raretokens.tools.measure.candidates import explain
-from raretokens.tools.measure.tokenizers import FastTokenizer, can_reach
+from raretokens.tools.measure.candidates import can_reach, explain
+from raretokens.tools.measure.tokenizers import FastTokenizer
 
 ROWS, WIDTH, PLANTED = 4000, 96, 20
 

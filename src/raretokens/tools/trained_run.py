@@ -1,13 +1,12 @@
 """A trained run of the pipeline, found by name or folder, with its job specs, tokens, model and scores."""
 
-import difflib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from raretokens import paths
-from raretokens.errors import UserError
+from raretokens.errors import UserError, nearest
 from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
 
 MODEL = "model.safetensors"
@@ -50,49 +49,28 @@ class TrainedRun:
         return _read_json(self.scale / paths.job(stage, name or self.name), JOBS_HINT)["job"]
 
 
-def find(name: str) -> TrainedRun:
+def find(name: str, what: str = "trained run") -> TrainedRun:
     """Find a run by name (`mle` or `lm/mle`, in the folder of a scale) or by folder (`data/runs/lm/mle`).
 
     Raises:
-        UserError: if there is no such run, or several tasks have one.
+        UserError: if there is no such run, or several tasks have one. `what` is what the name should be.
     """
-    scale, task, run = _split(Path(name))
-    found = matches(name)
+    folder = Path(name).absolute()
+    scale, wanted = (folder.parents[3], "/".join(folder.parts[-2:])) if is_run(folder) else (Path(), Path(name).as_posix())
+    known = sorted("/".join(path.parts[-3:-1]) for path in scale.glob(f"{paths.trained('*', '*')}/{MODEL}"))
+    found = [one for one in known if wanted in (one, one.partition("/")[2])]
     if not found:
-        near = nearest_run(name)
-        raise UserError(f"{name}: no trained run of that name; {f'the nearest is {near}' if near else 'none is known'}")
+        raise UserError(f"{name}: no such {what}; of the trained runs, {nearest(wanted, known)}")
     if len(found) > 1:
-        raise UserError(f"{name}: several tasks have this run: {', '.join('/'.join(path.parts[-3:-1]) for path in found)}")
-    task = found[0].parts[-3]
+        raise UserError(f"{name}: several tasks have this run: {', '.join(found)}")
+    task, run = found[0].split("/")
     job = _read_json(scale / paths.job(f"train-{task}", run), JOBS_HINT)["job"]
     return TrainedRun(scale, task, run, job["run"], job["training"], job["groups"])
-
-
-def matches(name: str) -> list[Path]:
-    """Return the model file of each run of that name."""
-    scale, task, run = _split(Path(name))
-    return [Path(path) for path in scale.glob(f"{paths.trained(task or '*', run)}/{MODEL}")]
-
-
-def nearest_run(name: str) -> str | None:
-    """Return the name of the trained run with the most similar name, or None if there is no run."""
-    scale, task, run = _split(Path(name))
-    known = sorted("/".join(path.parts[-3:-1]) for path in scale.glob(f"{paths.trained('*', '*')}/{MODEL}"))
-    return next(iter(difflib.get_close_matches(f"{task}/{run}" if task else run, known, n=1, cutoff=0.0)), None)
 
 
 def is_run(folder: Path) -> bool:
     """Whether the folder was written by the training stage."""
     return (folder / MODEL).is_file() and (folder / "training.json").is_file()
-
-
-def _split(name: Path) -> tuple[Path, str | None, str]:
-    """Split a path into the folder of the scale, the task (None: any) and the name of the run."""
-    if is_run(name):
-        name = name.absolute()
-        return name.parents[3], name.parent.name, name.name
-    *task, run = name.parts[-2:] if len(name.parts) < 3 else (None, str(name))
-    return Path(), (task[0] if task else None), run
 
 
 def _read_json(path: Path, hint: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Candidates for under-trained rows, each with a reason that is found from its token and the tokenizer."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from raretokens.tokenization.vocabulary import SPECIALS
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.row_order import Arrangement
-from raretokens.tools.measure.tokenizers import REPLACEMENT, Tokenizer, can_reach
+from raretokens.tools.measure.tokenizers import Tokenizer
 
 MAX_CANDIDATES = 1000  # per embedding in the list
+CONTEXTS = ("", " ", "a", "«", "\n", "qz")  # prefixes of a token's text, to test whether the tokenizer can produce the token
+REPLACEMENT = "\ufffd"
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # byte fallback of SentencePiece
 # Such as <extra_id_0>, <|fr|>, [unused7]
 RESERVED = re.compile(r"<[|/]?[A-Za-z][\w ./:-]*\|?>|\[[A-Za-z_]+\d*\]|madeupword\d+")
@@ -68,6 +71,20 @@ def find_candidates(
         if len(by_direction):
             values |= {"below": float(by_direction.max()), "median": float(np.median(found.distance))}
     return {"undertrained": (values, found.signature)}, listed
+
+
+def can_reach(tokenizer: Tokenizer, ids: Sequence[int], occurring: Sequence[bool]) -> list[bool | None]:
+    """Return whether some text contains each token: the counted text, or the token's own text alone or after other text.
+
+    None for a token that is not complete UTF-8, because its own text cannot show it.
+    """
+    texts = [tokenizer.text(id) for id in ids]
+    encoded = [tokenizer.encode([before + text for text in texts]) for before in CONTEXTS]
+    reached = [any(id in rows[index] for rows in encoded) for index, id in enumerate(ids)]
+    return [
+        True if is_reached or occurs else None if REPLACEMENT in text else False
+        for is_reached, occurs, text in zip(reached, occurring, texts, strict=True)
+    ]
 
 
 def explain(tokenizer: Tokenizer | None, id: int, token: str | None, is_reached: bool | None) -> str:

@@ -68,23 +68,6 @@ def read_npy(path: Path) -> FileContents:
     return FileContents({"": StoredMatrix(Path(folder.name) / "rows", 0, array.shape, code)}, None, folder, notes)
 
 
-def read_words(path: Path) -> FileContents:
-    """Read word vectors in text or binary form."""
-    return word_vectors.read_binary(path) if _is_word2vec(path) else word_vectors.read_text(path)
-
-
-def _is_word2vec(path: Path) -> bool:
-    """Whether a file begins as word2vec's binary form: rows and width, then bytes that are not a line of text."""
-    with open(path, "rb") as file:
-        declared, line = word_vectors.declared_shape(file.readline(100)), file.readline(1 << 20)
-    if declared is None or word_vectors.parse_line(line, declared[1]) is not None:
-        return False
-    try:
-        return any(ord(character) < 32 and not character.isspace() for character in line.decode())
-    except UnicodeDecodeError:
-        return True
-
-
 def read_gzip(path: Path) -> FileContents:
     """Unpack a compressed file of any other format into a temporary folder, and read it."""
     folder = tempfile.TemporaryDirectory()
@@ -201,9 +184,9 @@ FORMATS = (
     Format((), lambda head: head.startswith((b"\x80", b"\x89HDF")), refuse),  # pickle, HDF5
     Format((), inference_models.is_ctranslate2, inference_models.read_ctranslate2),
     Format((), inference_models.is_marian, inference_models.read_marian),
-    Format((), lambda head: word_vectors.declared_shape(head.partition(b"\n")[0]) is not None, read_words),
+    Format((), lambda head: word_vectors.declared_shape(head.partition(b"\n")[0]) is not None, word_vectors.read_words),
     Format((*PICKLED, ".model", ".kv", ".wordvectors"), lambda head: False, refuse),
-    Format((".txt", ".vec"), lambda head: True, read_words),
+    Format((".txt", ".vec"), lambda head: True, word_vectors.read_words),
 )
 SUFFIXES = {suffix: known for known in reversed(FORMATS) for suffix in known.suffixes}
 

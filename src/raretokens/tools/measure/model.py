@@ -12,7 +12,7 @@ from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import BOS, EOS, PAD, UNK
 from raretokens.tools import trained_run
 from raretokens.tools.measure.embeddings import MATRIX, TIED, choose_embeddings, setting, single_embedding, unmeasured
-from raretokens.tools.measure.formats import PICKLED, SUFFIXES, read_file, read_json, refuse, unpack_folder
+from raretokens.tools.measure.formats import PICKLED, read_file, read_json, refuse, unpack_folder
 from raretokens.tools.measure.inference_models import is_engine_file
 from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.stored_matrix import StoredMatrix
@@ -79,10 +79,7 @@ def load_model(name: str, vocabulary: Path | None = None) -> Model:
             (matrix, *_) = model.embeddings.values()
             model.row_names = read_vocabulary(vocabulary, matrix.shape[0])
         return model
-    if path.suffix in SUFFIXES or path.is_absolute() or not trained_run.matches(name):
-        near = trained_run.nearest_run(name)
-        raise UserError(f"{name}: no such file, model folder or run" + (f"; the nearest run is {near}" if near else ""))
-    return _load_run(trained_run.find(name))
+    return _load_run(trained_run.find(name, "file, model folder or run"))
 
 
 def _load_file(path: Path, name: str) -> Model:

@@ -15,10 +15,7 @@ from raretokens.tools.measure.formats import read_json
 from raretokens.tools.measure.notes import first_line
 from raretokens.tools.measure.transformers_models import LOCAL, import_transformers
 
-CONTEXTS = ("", " ", "a", "«", "\n", "qz")  # prefixes of a token's text, to test whether the tokenizer can produce the token
-REPLACEMENT = "\ufffd"
 SPECIAL_NAMES = ("bos", "pad", "eos", "unk")  # in the order of vocabulary.SPECIALS
-BYTE_LEVEL = ("gpt2", "gpt_neo", "roberta", "opt", "bart", "phi")  # model types whose vocab.json and merges.txt are GPT-2's
 # Files of a tokenizer. A tokenizer of bytes or characters needs only its configuration.
 FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.spm", "tekken.json", "*.tiktoken", "bpe.codes",
          "vocab-src.json", "vocab.bpe", "dict.txt", "tokenizer_config.json")  # fmt: skip
@@ -68,15 +65,6 @@ def read_fast(folder: Path) -> FastTokenizer:
             raise UserError(f"tokenizer.json does not give {token!r} the id {id} that other files of the folder do")
     model.no_truncation()
     model.no_padding()
-    return FastTokenizer(model)
-
-
-def read_byte_level(folder: Path) -> FastTokenizer:
-    """Load GPT-2's vocab.json and merges.txt."""
-    merges = tokenizers.models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
-    model = tokenizers.Tokenizer(merges)
-    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    model.decoder = tokenizers.decoders.ByteLevel()
     return FastTokenizer(model)
 
 
@@ -154,7 +142,12 @@ def load_tokenizer(folder: Path, config: Mapping[str, Any], notes: list[str]) ->
         reason = f"{error.name} is not installed"
     except Exception as error:  # a tokenizer's own code may raise any exception
         reason = f"transformers cannot read it: {first_line(error)}"
-    return _assume(folder, config, reason, notes) if files != {"tokenizer_config.json"} else None
+    if "tokenizer.model" in files:
+        notes.append(f"tokenizer: tokenizer.model is read by SentencePiece, since {reason}")
+        return _read(SentencePieceTokenizer, folder / "tokenizer.model", None, added_tokens(folder))
+    if files == {"tokenizer_config.json"}:
+        return None
+    raise UserError(f"the tokenizer cannot be read: {reason}")
 
 
 def load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> Tokenizer | None:
@@ -172,23 +165,6 @@ def load_engine_tokenizer(folder: Path, names: Sequence[str] | None) -> Tokenize
         raise UserError(f"which of {', '.join(path.name for path in models)} is that of the rows?")
     ids = None if names is None else {name: row for row, name in enumerate(names)}
     return _read(SentencePieceTokenizer, models[0], ids) if models else None
-
-
-def _assume(folder: Path, config: Mapping[str, Any], reason: str, notes: list[str]) -> Tokenizer:
-    """Return a tokenizer that is chosen by the names of its files, and note this assumption."""
-    if (folder / "tokenizer.model").is_file():
-        found = _read(SentencePieceTokenizer, folder / "tokenizer.model", None, added_tokens(folder))
-        assumed = "tokenizer.model is read by SentencePiece"
-    elif (folder / "source.spm").is_file():
-        found = _read(SentencePieceTokenizer, folder / "source.spm", read_json(folder / "vocab.json"))
-        assumed = "source.spm and vocab.json are read as Marian's"
-    elif (folder / "merges.txt").is_file() and config.get("model_type") in BYTE_LEVEL:
-        found = _read(read_byte_level, folder)
-        assumed = "vocab.json and merges.txt are read as GPT-2's"
-    else:
-        raise UserError(f"the tokenizer cannot be read: {reason}")
-    notes.append(f"tokenizer: {assumed}, since {reason}")
-    return found
 
 
 def _read(reader: Callable[..., Tokenizer], *arguments: Any) -> Tokenizer:
@@ -233,17 +209,3 @@ def special_ids(
         if isinstance(id, int) and id >= 0 and id not in found.values():
             found[name] = id
     return found
-
-
-def can_reach(tokenizer: Tokenizer, ids: Sequence[int], occurring: Sequence[bool]) -> list[bool | None]:
-    """Return whether some text contains each token: the counted text, or the token's own text alone or after other text.
-
-    None for a token that is not complete UTF-8, because its own text cannot show it.
-    """
-    texts = [tokenizer.text(id) for id in ids]
-    encoded = [tokenizer.encode([before + text for text in texts]) for before in CONTEXTS]
-    reached = [any(id in rows[index] for rows in encoded) for index, id in enumerate(ids)]
-    return [
-        True if is_reached or occurs else None if REPLACEMENT in text else False
-        for is_reached, occurs, text in zip(reached, occurring, texts, strict=True)
-    ]

@@ -20,7 +20,24 @@ FIRST_LINES = 1000  # lines that determine the width
 MAX_WORD = 10_000  # bytes
 
 
-def read_text(path: Path) -> FileContents:
+def read_words(path: Path) -> FileContents:
+    """Read word vectors in text or binary form."""
+    return _read_binary(path) if _is_binary(path) else _read_text(path)
+
+
+def _is_binary(path: Path) -> bool:
+    """Whether a file begins as word2vec's binary form: rows and width, then bytes that are not a line of text."""
+    with open(path, "rb") as file:
+        declared, line = declared_shape(file.readline(100)), file.readline(1 << 20)
+    if declared is None or _parse_line(line, declared[1]) is not None:
+        return False
+    try:
+        return any(ord(character) < 32 and not character.isspace() for character in line.decode())
+    except UnicodeDecodeError:
+        return True
+
+
+def _read_text(path: Path) -> FileContents:
     """Read a word and its numbers from each line. A first line may contain rows and width.
 
     The last `width` fields are the row, so a word may contain blanks or be a blank. Blanks and tabs separate fields.
@@ -32,7 +49,7 @@ def read_text(path: Path) -> FileContents:
             for number, line in _lines(file):
                 if number == 1 and declared is not None:
                     continue
-                parsed = parse_line(line, width)
+                parsed = _parse_line(line, width)
                 if parsed is None:
                     raise UserError(f"{path}: line {number}: should be a word and {width} numbers, separated by spaces or tabs")
                 yield parsed
@@ -103,7 +120,7 @@ def _count_numbers(line: bytes) -> int:
     return count - (count == len(fields) and line[:1] not in (b" ", b"\t"))
 
 
-def parse_line(line: bytes, width: int) -> tuple[bytes, np.ndarray] | None:
+def _parse_line(line: bytes, width: int) -> tuple[bytes, np.ndarray] | None:
     """Return the word and its row, or None if the last fields are not numbers."""
     line = line.rstrip(b" \t\r\n")
     for separator in (b"\t", b" ", None):  # None: several blanks between numbers, or blanks and tabs
@@ -121,7 +138,7 @@ def _numbers(text: bytes) -> np.ndarray | None:
         return None
 
 
-def read_binary(path: Path) -> FileContents:
+def _read_binary(path: Path) -> FileContents:
     """Read word2vec's binary form: rows and width, then for each row the word, a blank and float32 numbers."""
     with open(path, "rb") as file:
         declared, width = map(int, file.readline().split())
