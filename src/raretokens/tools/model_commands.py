@@ -2,15 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from raretokens.errors import UserError
 from raretokens.tools.cli import argument, command, number
-
-if TYPE_CHECKING:
-    from raretokens.tools.measure.measurement import Measurement
 
 READING = {"window": False, "context": True, "block": False}  # option -> whether it may be 0
 
@@ -76,24 +71,7 @@ def measure(arguments: argparse.Namespace) -> None:
         output.write(measurements, arguments.out, arguments.compare)
         print(arguments.out / "index.html", file=sys.stderr)
     if arguments.compare or not arguments.out:
-        _print(measurements, arguments.compare)
-
-
-def _print(measurements: Sequence["Measurement"], is_compared: bool) -> None:
-    """Print a line for each metric, or for each difference."""
-    from raretokens.tools.measure.comparison import compare
-    from raretokens.tools.measure.output import format_number, metric_rows
-
-    for comparison in compare(measurements) if is_compared else ():
-        print(f"{comparison.second} minus {comparison.first}")
-        print(comparison.verdict)
-        for one in comparison.differences:
-            bounds = "" if one.low is None else f"  [{format_number(one.low)}, {format_number(one.high)}]"
-            print(f"  {one.path:32} {format_number(one.value):>12}{bounds}")
-    if not is_compared:
-        print(f"{'':32} " + "  ".join(f"{one.title:>14}" for one in measurements))
-        for row in metric_rows(measurements):
-            print(f"{row['path']:32} " + "  ".join(f"{number:>14}" for number in row["numbers"]))
+        print("\n".join(output.lines(measurements, arguments.compare)))
 
 
 @command(

@@ -58,11 +58,9 @@ class Reader:
     def name(self, length: int) -> str:
         """Return a name that ends in a zero byte."""
         self.check(1 <= length <= MAX_NAME)
-        try:
-            return self.read(length).rstrip(b"\0").decode()
-        except UnicodeDecodeError:
-            self.check(False)
-            raise
+        name = self.read(length).rstrip(b"\0").decode(errors="replace")
+        self.check("\ufffd" not in name)
+        return name
 
     def skip(self, length: int) -> int:
         """Skip a tensor. Return the byte where it starts."""

@@ -1,9 +1,10 @@
 """Measurements as one HTML page, Markdown, CSV, JSON and figures."""
 
 import base64
+import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,20 @@ def summary(one: Measurement) -> list[str]:
     return lines
 
 
+def lines(measurements: Sequence[Measurement], is_compared: bool) -> Iterator[str]:
+    """Yield a line for each metric, or the verdict on each comparison and a line for each difference."""
+    for one in comparison.compare(measurements) if is_compared else ():
+        yield f"{one.second} minus {one.first}"
+        yield one.verdict
+        for found in one.differences:
+            bounds = "" if found.low is None else f"  [{format_number(found.low)}, {format_number(found.high)}]"
+            yield f"  {found.path:32} {format_number(found.value):>12}{bounds}"
+    if not is_compared:
+        yield f"{'':32} " + "  ".join(f"{one.title:>14}" for one in measurements)
+        for row in metric_rows(measurements):
+            yield f"{row['path']:32} " + "  ".join(f"{number:>14}" for number in row["numbers"])
+
+
 def format_number(number: float | None) -> str:
     return "" if number is None else f"{number:,}" if isinstance(number, int) else f"{number:.4g}"
 
@@ -101,13 +116,12 @@ def _to_tree(one: Measurement) -> dict[str, Any]:
 
 
 def _to_csv(measurements: Sequence[Measurement]) -> str:
-    """Return a CSV line for each number. Names are quoted. Signatures are not, as they contain neither commas nor quotes."""
-    lines = ["model,embedding,metric,value,signature\n"]
-    for one in measurements:
-        name = '"' + one.model.replace('"', '""') + '"'
-        for path, number, how in comparison.signed_numbers(one.metrics):
-            lines.append(f'{name},"{one.embedding}",{path},{number!r},{how}\n')
-    return "".join(lines)
+    """Return a CSV line for each number."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("model", "embedding", "metric", "value", "signature"))
+    writer.writerows((one.model, one.embedding, *row) for one in measurements for row in comparison.signed_numbers(one.metrics))
+    return text.getvalue()
 
 
 def _template(name: str, is_page: bool) -> jinja2.Template:
