@@ -113,11 +113,11 @@ def _find_cut(tokenizer: Tokenizer, text: str, near: int) -> tuple[int, int] | N
     """
     blanks = [position for position in range(near, near - 20 * TRIES, -1) if text[position].isspace()]
     for position in (*blanks[:TRIES], *range(near, near - TRIES, -1)):
-        for end, start in ((position, position), (position, position + 1)) if text[position] == " " else ((position, position),):
-            before, after = text[end - CONTEXT : end], text[start : start + CONTEXT]
-            left, right, both = tokenizer.encode([before, after, text[end - CONTEXT : start + CONTEXT]])
-            if [*left, *right] == [*both]:
-                return end, start
+        for start in (position, position + 1) if text[position] == " " else (position,):
+            before, after = text[position - CONTEXT : position], text[start : start + CONTEXT]
+            left, right, both = tokenizer.encode([before, after, text[position - CONTEXT : start + CONTEXT]])
+            if left + right == both:
+                return position, start
     return None
 
 
