@@ -5,16 +5,13 @@ checkout documents the training cost of the runs in its reports.
 """
 
 import json
-from collections import defaultdict
 from pathlib import Path
-from statistics import mean
 
 import pandas as pd
 
 from raretokens import csv_files, paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
-from raretokens.run import Run
 from raretokens.yaml_files import read_yaml
 
 FILE = Path("trained.csv")
@@ -40,18 +37,6 @@ def adopt(runs: set[tuple[str, str]], revision: str, lock: Path) -> None:
         if (row["task"], row["run"]) in runs:
             row["adopted"] = revision
     write_text(FILE, csv_files.to_csv(rows, COLUMNS))
-
-
-def hours(runs: list[Run], file: Path = FILE) -> list[float | None]:
-    """Return the training hours of each run, else the mean hours of runs with the same model and tokens, else None."""
-    known = _known(file)
-    took = {(row.task, row.run): float(row.hours) for row in known.itertuples() if row.hours}
-    alike = defaultdict[tuple, list[float]](list)
-    for run in runs:
-        if (run.task, run.name) in took:
-            alike[run.task, run.model, run.tokens].append(took[run.task, run.name])
-    usual = {model: mean(values) for model, values in alike.items()}
-    return [took.get((run.task, run.name), usual.get((run.task, run.model, run.tokens))) for run in runs]
 
 
 def weights(lock: Path = paths.LOCK) -> dict[tuple[str, str], str]:

@@ -39,7 +39,6 @@ HEADER = ("stage", "how many", "reads", "writes")
     argument("--continued", action="store_true", help="print the runs that start from others instead"),
     argument("--main", action="store_true", help="only runs that the main conclusions rest on (main.csv), every seed"),
     argument("--one-seed", action="store_true", help="only the first seed of each"),
-    argument("--hours", action="store_true", help="print the training time instead, as far as trained.csv has it"),
 )  # fmt: skip
 def show_runs(arguments: argparse.Namespace) -> None:
     if arguments.shared:
@@ -51,12 +50,6 @@ def show_runs(arguments: argparse.Namespace) -> None:
         selected &= main_runs(parameters, _declared(), paths.SCORES)
     if arguments.one_seed:
         selected &= first_seeds(parameters, paths.SCORES)
-    if arguments.hours:
-        hours = trained.hours([run for run in parameters.every_run() if (run.task, run.name) in selected])
-        known = [one for one in hours if one is not None]
-        unknown = f"; the time of {len(hours) - len(known)} is not known" if len(known) < len(hours) else ""
-        print(f"{len(hours)} runs, {sum(known):.1f} hours one after another{unknown}")
-        return
     for line in run_targets(parameters, arguments.continued, selected):
         print(line)
 
