@@ -43,8 +43,8 @@ def at(cells: list[Cell], row: str, column: str) -> Cell:
 @pytest.mark.parametrize("name", DECLARED.tables)
 def test_with_every_run_scored_nothing_is_missing_but_what_is_declared_so(name, full):
     table = DECLARED.tables[name]
-    declared = {part.absent for part in (table, *table.columns, *table.rows, *table.subjects, *table.facts)}
-    declared |= {table.absent, *(column.lacking for column in table.columns)}
+    declared = {part.absent for part in (*table.columns, *table.rows, *table.subjects, *table.facts)}
+    declared |= {column.lacking for column in table.columns}
     allowed = re.compile(
         "is not asked for at this scale|citizens is no single token|text of this scale is|agg names no points"
         "|(awd|mos)-.* names no (parameters|signatures)"

@@ -11,7 +11,7 @@ from tiny.run_sheet import DECLARED, line
 
 from raretokens.errors import UserError
 from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.intervals import LEVEL, Interval, bootstrap_interval, student
+from raretokens.evidence.intervals import LEVEL, bootstrap_interval, student
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import judge, unmet
 from raretokens.papers.claim import Claim, Precondition
@@ -361,9 +361,3 @@ def test_the_interval_of_drawn_test_sets_is_their_percentiles_about_the_whole_on
     assert (low, high) == pytest.approx(tuple(5.0 + np.percentile(drawn, [2.5, 97.5]) - drawn.mean()), abs=1e-12)
     for number, broken in ((np.inf, drawn), (5.0, np.array([1.0, np.nan]))):
         assert bootstrap_interval(number, broken) == (-np.inf, np.inf)
-
-
-def test_both_ends_of_an_interval_belong_to_it():
-    interval = Interval(1.0, 2.0)
-    assert not interval.is_above(1.0) and not interval.is_below(2.0)
-    assert interval.is_above(0.99) and interval.is_below(2.01)

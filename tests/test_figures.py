@@ -20,7 +20,8 @@ from raretokens.report.diff import figure_moves
 from raretokens.report.figure_points import effect_points, figure_points
 from raretokens.report.figure_styles import CURVES
 from raretokens.report.figures import draw, write_figure
-from raretokens.report.forest import Row, _limits
+from raretokens.report.forest import Row
+from raretokens.report.method_tables import _limits
 
 ROOT = Path(__file__).parents[1]
 DATA = {"lm": "human", "nmt": "copy", "skipgram": "text"}  # the line of the text itself
@@ -85,14 +86,13 @@ def world(folder: Path, task: str, runs: list[str], data: str) -> Scores:
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory) -> dict[str, Scores]:
-    """Runs of all panels but those that wait for a task."""
+    """Runs of all panels."""
     names: dict[str, dict[str, None]] = {task: {} for task in TASKS}
     for figure in DECLARED.figures.values():
         for panel in figure.panels:
-            if not panel.reason:
-                sides = DECLARED.claims[panel.claim].sides.values() if panel.claim else []
-                runs = [*panel.runs.values(), *(side.runs for side in sides)]
-                names[panel.task or figure.task] |= dict.fromkeys(tried[-1] for tried in runs)
+            sides = DECLARED.claims[panel.claim].sides.values() if panel.claim else []
+            runs = [*panel.runs.values(), *(side.runs for side in sides)]
+            names[panel.task or figure.task] |= dict.fromkeys(tried[-1] for tried in runs)
     folder = tmp_path_factory.mktemp("runs")
     return {task: world(folder, task, list(names[task]), DATA.get(task, "text")) for task in TASKS}
 
@@ -125,15 +125,15 @@ def test_committed_points_are_curves_and_the_clouds_that_figures_draw(scale):
 def test_every_figure_is_drawn_from_points_and_from_none(full, empty, tmp_path):
     for name, figure in DECLARED.figures.items():
         drawn = figure_points(figure, full, DECLARED)
-        assert not any(panel.absent for panel in drawn if not panel.panel.reason), name
-        assert all(len(panel.rows) or panel.panel.reason for panel in drawn), name
+        assert not any(panel.absent for panel in drawn), name
+        assert all(len(panel.rows) for panel in drawn), name
         assert not any("{of}" in text or "…" in text for panel in drawn for text in (panel.title, panel.y)), name
         write_figure(drawn, tmp_path, name)
         kind = "png" if any(panel.panel.kind == "scatter" for panel in drawn) else "svg"
         assert {path.suffix for path in tmp_path.glob(f"{name}.*")} == {".csv", f".{kind}"}, name
         assert (tmp_path / f"{name}.{kind}").stat().st_size < 150_000, name
         blank = figure_points(figure, empty, DECLARED)
-        assert all(panel.panel.reason or panel.absent for panel in blank), name
+        assert all(panel.absent for panel in blank), name
         if name in ("agg-figure-5", "agps-figure-1"):
             write_figure(blank, tmp_path, "blank")
             assert (tmp_path / "blank.csv").read_text() == "panel,run,group,x,y\n"

@@ -334,19 +334,14 @@ class Comparison:
         return None if run is None or side.at is not None else self.scores.bootstrap(run, side.metric)
 
     @cached_property
-    def _sides_of_runs(self) -> dict[str, list[tuple[int, Side]]]:
-        """Run -> its sides with their signs, without the sides that need no model."""
-        found: dict[str, list[tuple[int, Side]]] = {}
-        for name, side in self.all_sides.items():
-            if not side.data and (run := self.runs[name]):
-                found.setdefault(run, []).append((SIGNS[name], side.replaced(runs=[run], reported=None)))
-        return found
-
-    @cached_property
     def _families(self) -> dict[str, tuple[Family, list[tuple[str, int]]]]:
-        """Name -> a family of rows, and the runs of the effect that are in it, each with its sign."""
+        """Name -> a family of rows, and the trained runs of the effect that are in it, each with its sign."""
+        sides_of: dict[str, list[tuple[int, Side]]] = {}  # run -> its sides with their signs
+        for side_name, side in self.all_sides.items():
+            if not side.data and (run := self.runs[side_name]):
+                sides_of.setdefault(run, []).append((SIGNS[side_name], side.replaced(runs=[run], reported=None)))
         found: dict[str, tuple[Family, list[tuple[str, int]]]] = {}
-        for run, sides in self._sides_of_runs.items():
+        for run, sides in sides_of.items():
             sign, line = sides[0][0], self.scores.lines[run]
             own = [(sign * other, side) for other, side in sides]
             metrics = [(part, side.metric, side.at) for part, side in own]

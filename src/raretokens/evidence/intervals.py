@@ -33,12 +33,6 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    def is_below(self, bound: float) -> bool:
-        return self.high < bound
-
-    def is_above(self, bound: float) -> bool:
-        return self.low > bound
-
 
 def bootstrap_interval(effect: float, bootstrap: np.ndarray) -> Interval:
     """Return the percentile interval of an effect, from its values on resampled test sets.
@@ -60,13 +54,9 @@ def paired_bootstrap(delta: float, bootstrap: np.ndarray) -> dict[str, float]:
     difference on the whole test set, and `bootstrap` that on each resampled test set.
     """
     low, high = bootstrap_interval(delta, bootstrap)
-    return {"delta": delta, "p": _p(bootstrap - bootstrap.mean() + delta), "low": low, "high": high}
-
-
-def _p(differences: np.ndarray) -> float:
-    """Return twice the smaller share of resamples on one side of 0. Both sides include the resamples at 0."""
-    tail = min(np.mean(differences <= 0), np.mean(differences >= 0))
-    return float(min(1.0, 2 * max(tail, 1 / (len(differences) + 1))))
+    differences = bootstrap - bootstrap.mean() + delta
+    tail = min(np.mean(differences <= 0), np.mean(differences >= 0))  # both sides include the resamples at 0
+    return {"delta": delta, "p": float(min(1.0, 2 * max(tail, 1 / (len(differences) + 1)))), "low": low, "high": high}
 
 
 class Prior(NamedTuple):

@@ -95,11 +95,11 @@ class Verdict(Generic[AnyClaim]):
                 return None
             return Size.NO_NUMBER if self.reported is None or self.claim.margin is None else Size.NO_CHANGE
         ends = self.fraction_interval or Interval(1.0, 1.0)
-        if ends.is_below(0):
+        if ends.high < 0:
             return Size.OPPOSITE
-        if ends.is_below(1):
+        if ends.high < 1:
             return Size.SMALLER
-        return Size.LARGER if ends.is_above(1) else Size.INCLUDED
+        return Size.LARGER if ends.low > 1 else Size.INCLUDED
 
     @property
     def fraction_interval(self) -> Interval | None:
@@ -225,7 +225,7 @@ def _is_smaller(claim: Expectation, comparison: Comparison, reported: float) -> 
     if claim.margin is not None or claim.lacks_control or interval is None:
         return False
     far, turn = (float(to_additive(claim.effect, number)) for number in (reported, claim.threshold))
-    return interval.is_below(far) if far > turn else interval.is_above(far)
+    return interval.high < far if far > turn else interval.low > far
 
 
 def unmet(preconditions: Iterable[Precondition], comparison: Comparison) -> str | None:

@@ -8,18 +8,14 @@ from pydantic import Field, PositiveInt, model_validator
 from raretokens.papers.task_names import TaskName
 from raretokens.schema import Section
 
-NEEDED = {
-    "missing": ("reason",),
-    "sweep": ("metric", "option", "runs"),
-    "effect": ("claim",),
-}  # panels of other kinds need series and runs
+NEEDED = {"sweep": ("metric", "option", "runs"), "effect": ("claim",)}  # panels of other kinds need series and runs
 
 
 class Panel(Section):
     """A panel of a figure."""
 
     title: str = Field(description="title of the panel; may contain {of}")
-    kind: Literal["scatter", "line", "sweep", "effect", "missing"] = Field(description="kind of plot")
+    kind: Literal["scatter", "line", "sweep", "effect"] = Field(description="kind of plot")
     series: str | None = Field(
         None, description="series of the points of the run; with `nth`, a prefix of series names"
     )
@@ -40,7 +36,6 @@ class Panel(Section):
     mark: str | None = Field(
         None, description="option of the runs whose value is a training step; a line marks this step"
     )
-    reason: str | None = Field(None, description="reason why a panel is missing")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -77,12 +72,8 @@ class Figure(Section):
     def clouds(self, task: str, sheet: Collection[str]) -> set[tuple[str, str]]:
         """Return run and series of each scatter plot of a task. `sheet`: the runs of the task that are on the run sheet."""
         own = [panel for panel in self.panels if (panel.task or self.task) == task and panel.kind == "scatter"]
-        found = {
-            (panel.series, next(filter(sheet.__contains__, names), ""))
-            for panel in own
-            for names in panel.runs.values()
-        }
-        return {(run, series) for series, run in found if run and series}
+        runs = {(panel.series, next(filter(sheet.__contains__, names), "")) for panel in own for names in panel.runs.values()}
+        return {(run, series) for series, run in runs if run and series}
 
     def runs(self, task: str) -> set[str]:
         """Return the names of the runs of a task in the figure's panels."""

@@ -167,7 +167,7 @@ def unknown_names(declared: Declarations) -> list[str]:
         **{("run", task): runs for task, runs in _known_runs(declared).items()},
     }
     uses: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for use in (_in_papers, _in_tables, _in_claims, _in_figures, _in_preconditions):
+    for use in (_in_claims, _in_figures, _in_others):
         for where, kind, name, task in use(declared):
             if name:
                 uses[kind, task, name].append(where)
@@ -177,18 +177,6 @@ def unknown_names(declared: Declarations) -> list[str]:
         for (kind, task, name), (where, *others) in uses.items()
         if name not in known[kind, task] and not (kind == "metric" and declared.known_metric(name))
     ]
-
-
-def _in_papers(declared: Declarations) -> Iterator[Use]:
-    for name, paper in declared.papers.items():
-        yield f"papers.yaml: {name}.figure", "figure", paper.figure, ""
-
-
-def _in_tables(declared: Declarations) -> Iterator[Use]:
-    for name, table in declared.tables.items():
-        for column in table.columns:
-            for metric in (column.metric, column.interval):
-                yield f"tables/{table.paper}.yaml: {name}", "metric", metric, ""
 
 
 def _in_claims(declared: Declarations) -> Iterator[Use]:
@@ -216,7 +204,13 @@ def _in_figures(declared: Declarations) -> Iterator[Use]:
                     yield f"{where}, {panel.title}, {legend}", "run", run, panel.task or figure.task
 
 
-def _in_preconditions(declared: Declarations) -> Iterator[Use]:
+def _in_others(declared: Declarations) -> Iterator[Use]:
+    for name, paper in declared.papers.items():
+        yield f"papers.yaml: {name}.figure", "figure", paper.figure, ""
+    for name, table in declared.tables.items():
+        for column in table.columns:
+            for metric in (column.metric, column.interval):
+                yield f"tables/{table.paper}.yaml: {name}", "metric", metric, ""
     for name, precondition in declared.preconditions.items():
         for one in filter(None, (precondition, precondition.above, precondition.below)):
             if not one.metric.startswith("options."):
@@ -224,7 +218,7 @@ def _in_preconditions(declared: Declarations) -> Iterator[Use]:
 
 
 def _known_runs(declared: Declarations) -> dict[str, set[str]]:
-    """Return task -> runs of the rows of tables, of the run sheets of all scales, and of panels of kind `missing`."""
+    """Return task -> runs of the rows of tables, and of the run sheets of all scales."""
     top = declared.folder.absolute().parents[1]  # data/paper is two levels below
     paths = [path for path in (top / "params.yaml", *sorted(top.glob("scales/*/params.yaml"))) if path.is_file()]
     sheets: list[dict[str, Any]] = [read_yaml(path) for path in paths]
@@ -234,7 +228,4 @@ def _known_runs(declared: Declarations) -> dict[str, set[str]]:
     for sheet in sheets:
         for task, runs in known.items():
             runs |= {run for key in ("runs", "continued") for run in (sheet.get(key) or {}).get(task) or {}}
-    for panel in (panel for figure in declared.figures.values() for panel in figure.panels):
-        if panel.kind == "missing" and panel.task:
-            known[panel.task] |= {run for runs in panel.runs.values() for run in runs}
     return known

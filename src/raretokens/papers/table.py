@@ -95,7 +95,6 @@ class Fact(Section):
         description="parameters.<name>, options.<name> or signatures.<metric>.<key> of the score file, points.<series>, "
         "else a metric; may hold {part}",
     )
-    fixed: str | None = Field(None, description="value that is the same in every run")
     default: float | str | None = Field(
         None, description="value of a parameter or an option that the score file does not list"
     )
@@ -120,8 +119,7 @@ class Fact(Section):
     @property
     def metric(self) -> str:
         """The name of the fact's metric in metrics.yaml."""
-        listed = self.fixed is not None or not self.path or self.path.startswith(LISTS)
-        return "facts" if listed else self.path.replace("{part}", "")
+        return "facts" if not self.path or self.path.startswith(LISTS) else self.path.replace("{part}", "")
 
     @property
     def is_measured(self) -> bool:
@@ -157,7 +155,6 @@ class Table(Section):
     facts: list[Fact] = Field([], description="facts, in the order of the paper, instead of rows")
     subjects: list[Subject] = Field([], description="subjects of the facts, instead of columns")
     also: bool = Field(False, description="whether runs of the task follow that no table and no figure names")
-    absent: str | None = Field(None, description="reason why runs of its rows are on no run sheet")
     tokens: TokensName | None = Field(
         None, description="tokens of the runs that follow, if they differ from the default of the task"
     )

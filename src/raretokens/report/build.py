@@ -5,7 +5,7 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         write_figure(figure_points(figure, scores, declared), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
     counted, counts = conclusions(verdicts, declared), claims.in_words(verdicts, declared)
-    pairs, planned = reproducibility.scores_of(cells, declared, scores), reproducibility.powers(counted, scores, declared)
+    numbers, planned = reproducibility.numbers_of(cells, declared, scores), reproducibility.powers(counted, scores)
     texts = {
         "claims.csv": claims.to_csv(verdicts),
         "verdicts.csv": claims.verdict_counts(verdicts, declared),
@@ -57,9 +57,9 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "methods.md": method_tables.to_markdown(compared, declared),
         "decomposition.csv": decomposition.to_csv(split),
         "decomposition.md": decomposition.to_markdown(split, implied(declared), scale),
-        "reproducibility.csv": reproducibility.to_csv(pairs),
+        "reproducibility.csv": reproducibility.to_csv(numbers),
         "power.csv": reproducibility.power_csv(planned),
-        "reproducibility.md": reproducibility.to_markdown(pairs, counted, planned, declared, scale),
+        "reproducibility.md": reproducibility.to_markdown(numbers, counted, planned, declared, scale),
         "papers/later.md": paper_pages.later_page(verdicts, declared, scale, scores),
         "findings.md": _findings(verdicts, compared, split),
         "index.md": render("index.md", verdicts=counts, **_overview(sheet, declared, cells, scores)),
@@ -165,7 +165,10 @@ def _overview(
         "own_text": about and any(about.corpora.get(task, name) != name for task, name in sheet.corpora.items()),
         "corpora": sheet.corpora,
         "texts": _texts(scores),
-        "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **{name: _version(name) for name in PACKAGES}},
+        "versions": {
+            "Python": platform.python_version().rsplit(".", 1)[0],
+            **{name: version(name).split("+")[0] for name in PACKAGES},
+        },
         "reported": reported_counts(declared, cells),
         "tables": [_line(name, declared, inside) for name, inside in cells.items()],
         "figures": [
@@ -196,10 +199,3 @@ def _line(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, Any
         "run": len({cell.row for cell in cells if cell.measured}),
         "statuses": ", ".join(f"{count} {status}" for status, count in statuses.items()),
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package).split("+")[0]
-    except PackageNotFoundError:
-        return "absent"

@@ -100,6 +100,13 @@ class TableContext:
         return self.declared.reported(self.table.reported)
 
 
+def why_not_run(names: list[str], run: str | None, data: bool = False) -> str:
+    """Return why there are no scores: of a run, or of the run that is none of these names on the run sheet."""
+    if run is None and not data:
+        return f"no run named {' or '.join(names)} on the run sheet"
+    return f"{run or ' or '.join(names)} has no scores yet"
+
+
 def compared(reported: object, same: bool, comparable: bool) -> Status:
     """Return the status of a cell with a measured number.
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.verdict import TESTED, Outcome, Size, Verdict, conclusions
 from raretokens.files import round_digits
+from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, few_seeds_text, number_text
 
@@ -104,44 +106,38 @@ def to_csv(verdicts: list[Verdict]) -> str:
 def read_csv(file: Path, declared: Declarations) -> dict[str, Verdict]:
     """Return the verdicts of a claims.csv by name, for claims that are still declared."""
     texts = ["claim", "verdict", "reason", "runs"]
-    table = pd.read_csv(file, dtype=dict.fromkeys(texts, str), float_precision="round_trip").set_index(
-        "claim", drop=False
-    )
+    table = pd.read_csv(file, dtype=dict.fromkeys(texts, str), float_precision="round_trip")
     table[texts] = table[texts].fillna("")
-    return {name: _verdict(row, declared) for name, row in table.iterrows() if name in declared.claims}
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    return {row["claim"]: _verdict(row, declared.claims[row["claim"]]) for row in rows if row["claim"] in declared.claims}
 
 
-def _verdict(row: pd.Series, declared: Declarations) -> Verdict:
-    claim = declared.claims[row.claim]
-
-    def number(key: str) -> float | None:
-        return None if math.isnan(row[key]) else float(row[key])
-
-    def interval(key: str) -> Interval | None:
-        low, high = number(f"{key}low"), number(f"{key}high")
-        return None if low is None or high is None else Interval(low, high)
+def _verdict(row: dict[str, Any], claim: Claim) -> Verdict:
+    def interval(start: str) -> Interval | None:
+        ends = row[f"{start}low"], row[f"{start}high"]
+        return None if None in ends else Interval(*ends)
 
     return Verdict(
-        name=row.claim,
+        name=row["claim"],
         claim=claim,
-        outcome=Outcome(row.verdict),
-        reason=row.reason,
+        outcome=Outcome(row["verdict"]),
+        reason=row["reason"],
         effect=Effect(
             kind=claim.effect,
-            left=number("left"),
-            right=number("right"),
-            value=number("measured"),
+            left=row["left"],
+            right=row["right"],
+            value=row["measured"],
             interval=interval(""),
             seed_interval=interval("seeds_"),
             test_interval=interval("test_"),
-            seeds=int(row.seeds),
+            seeds=row["seeds"],
         ),
-        reported=number("reported"),
-        runs=tuple(filter(None, row.runs.split(" / "))),
-        p=number("p"),
-        q=number("q"),
-        reported_left=number("reported_left"),
-        reported_right=number("reported_right"),
+        reported=row["reported"],
+        runs=tuple(filter(None, row["runs"].split(" / "))),
+        p=row["p"],
+        q=row["q"],
+        reported_left=row["reported_left"],
+        reported_right=row["reported_right"],
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from raretokens.evidence.scores import Scores
 from raretokens.papers.declarations import NOTHING, NUMBER, Metric, Reported, ReportedTable, number
 from raretokens.papers.table import LISTS, Fact, Part, Subject, Table
-from raretokens.report.cells import Cell, Direction, TableContext, compared, direction
+from raretokens.report.cells import Cell, Direction, TableContext, compared, direction, why_not_run
 
 TWICE = re.compile(r"([\d.]+)\s*-\s*\1")  # 6-6, as of an encoder and a decoder
 BETWEEN = re.compile(r"\s*[;/]\s*")  # separators between several numbers in one reported cell
@@ -25,10 +25,10 @@ class Measured(NamedTuple):
     remark: str = ""
 
 
-def _measured(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_absent: str) -> Measured:
+def _measured(fact: Fact, subject: Subject, scores: Scores, corpus: str) -> Measured:
     """Return the measured value of a fact (row) for a subject (column), or the reason why there is none.
 
-    `corpus` is the text of the scale. `why_absent` says why runs of the table are on no run sheet.
+    `corpus` is the text of the scale.
     """
     names, texts = fact.names(subject), {fact.corpus, subject.corpus} - {None}
     if not names and (absent := subject.absent or fact.absent):
@@ -36,28 +36,23 @@ def _measured(fact: Fact, subject: Subject, scores: Scores, corpus: str, why_abs
     if texts - {corpus}:
         return Measured(reason=f"the text of this scale is {corpus}")
     if fact.parts:
-        return _several(fact, subject, scores, why_absent)
+        return _several(fact, subject, scores)
     is_count = bool(fact.corpus or fact.share_of)  # a count of the text needs no model
     data = subject.data or is_count or any(name in scores.baselines for name in names)
     run = scores.choose(names, data=data)
     if run is None or not scores.read(run):
-        return Measured(reason=_why_no_run(names, run, data, subject.absent or why_absent))
+        is_absent = run is None and not data and subject.absent
+        return Measured(reason=subject.absent if is_absent else why_not_run(names, run, data))
     value, remark = _value(fact, fact.path.replace("{part}", subject.part), run, scores)
     reason = "" if value is not None else fact.absent or f"{run} names no {fact.path}"
     return Measured(value, f"{scores.task}/{run}", reason, remark if value is not None else "")
 
 
-def _why_no_run(names: list[str], run: str | None, data: bool, why_absent: str) -> str:
-    if run is None and not data:
-        return why_absent or f"no run named {' or '.join(names)} on the run sheet"
-    return f"{run or ' or '.join(names)} has no scores yet"
-
-
-def _several(fact: Fact, subject: Subject, scores: Scores, why_absent: str) -> Measured:
+def _several(fact: Fact, subject: Subject, scores: Scores) -> Measured:
     values = [_part(fact, part, scores) for part in fact.parts]
     if all(value is None for value in values):
-        runs = [run for part in fact.parts for run in (scores.choose(part.runs),) if run]
-        return Measured(reason=_why_no_run(fact.names(subject), next(iter(runs), None), False, why_absent))
+        runs = filter(None, (scores.choose(part.runs) for part in fact.parts))
+        return Measured(reason=why_not_run(fact.names(subject), next(runs, None)))
     runs = [scores.choose(names) for part in fact.parts for names in (part.runs, part.less) if names]
     return Measured(values, " ".join(dict.fromkeys(f"{scores.task}/{run}" for run in runs if run)))
 
@@ -76,8 +71,6 @@ def _part(fact: Fact, part: Part, scores: Scores) -> Any:
 
 def _value(fact: Fact, path: str, run: str, scores: Scores) -> tuple[Any, str]:
     """Return the value, and a remark on how it was computed."""
-    if fact.fixed is not None:
-        return fact.fixed, ""
     if path.startswith("points."):
         points = scores.points(run)
         last = points.x[points.series == path.partition(".")[2]].astype(float).max()
@@ -108,7 +101,7 @@ def fact_cells(context: TableContext) -> Iterator[Cell]:
         for subject in _subjects(table, corpora.get(table.task, "")):
             task = fact.task or subject.task or table.task
             paper = _paper(fact, subject, context.reported)
-            found = _measured(fact, subject, context.scores_of[task], corpora.get(task, ""), table.absent)
+            found = _measured(fact, subject, context.scores_of[task], corpora.get(task, ""))
             if found.value is not None or paper.text or paper.key:
                 yield _cell(context, fact, subject.title, paper, found)
 

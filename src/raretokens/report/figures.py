@@ -68,7 +68,7 @@ def draw(panels: list[PanelPoints], canvas: Canvas, rows: int, columns: int) -> 
 
 
 def _write_reason(panel: PanelPoints, axis: Axes) -> None:
-    reason = panel.panel.reason or "; ".join(dict.fromkeys(panel.absent.values()))
+    reason = "; ".join(dict.fromkeys(panel.absent.values()))
     text = "\n".join(["not run", "", *textwrap.wrap(reason, 26, max_lines=7, placeholder=" …")])
     axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color="0.35", fontsize=8)
     axis.set(xticks=[], yticks=[], facecolor="0.96")

@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,9 +11,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from raretokens.evidence.intervals import Interval
-from raretokens.evidence.methods import WORDS
 from raretokens.evidence.verdict import Outcome, Verdict
-from raretokens.papers.claim import EffectKind
 from raretokens.report.figure_styles import STYLE
 from raretokens.report.figures import save
 
@@ -43,6 +40,9 @@ BIAS = "logit-bias baseline"
 LABEL = 58  # characters per line of a label
 ROW, HEADING = 0.235, 0.34  # inches
 LIMITS = (-1.5, 2.5)  # limits of fractions; an arrow marks an interval that continues beyond
+FRACTIONS = (
+    "measured effect divided by the reported effect; of ratios, their logarithms\n(0: no effect, 1: the paper)"
+)
 
 
 class Row(NamedTuple):
@@ -72,22 +72,6 @@ def fraction_rows(verdicts: Iterable[Verdict]) -> dict[str, list[Row]]:
     return {title: rows for title, rows in found.items() if rows}
 
 
-@dataclass(frozen=True)
-class Axis:
-    """Labels, limits and vertical lines of the x axis."""
-
-    label: str
-    lines: Sequence[float]  # vertical lines; the first is solid
-    limits: tuple[float, float]
-
-
-FRACTIONS = Axis(
-    "measured effect divided by the reported effect; of ratios, their logarithms\n(0: no effect, 1: the paper)",
-    (0, 1),
-    LIMITS,
-)
-
-
 def write_forest(groups: dict[str, list[Row]], path: Path, title: str) -> None:
     """Write the forest plot of claims as a deterministic SVG."""
     groups = groups or {"No claim with a reported effect was measured": []}
@@ -106,17 +90,17 @@ def write_forest(groups: dict[str, list[Row]], path: Path, title: str) -> None:
                 y += step / 2
                 axis.text(-0.985, y, "\n".join(labels[row]), transform=axis.get_yaxis_transform(), va="center", fontsize=7.6,
                           linespacing=1.05)  # fmt: skip
-                draw_row(axis, row, y, FRACTIONS)
+                draw_row(axis, row, y, LIMITS)
                 y += step / 2
-        finish(axis, y + 0.4, FRACTIONS)
+        finish(axis, y + 0.4, LIMITS, (0, 1), FRACTIONS)
         canvas.suptitle(title, x=0.01, y=1 - 0.12 / height, ha="left", va="top", fontsize=10)
         legend(canvas, {row.style for rows in groups.values() for row in rows}, {}, "the paper")
         save(canvas, path)
 
 
-def draw_row(axis: Axes, row: Row, y: float, about: Axis) -> None:
+def draw_row(axis: Axes, row: Row, y: float, limits: tuple[float, float]) -> None:
     """Draw a marker at the value, a line over the interval, and an arrow where either exceeds the limits of the axis."""
-    (colour, marker), (low, high) = STYLES[row.style], about.limits
+    (colour, marker), (low, high) = STYLES[row.style], limits
     ends = row.interval or Interval(row.value, row.value)
     axis.plot([max(ends.low, low), min(ends.high, high)], [y, y], color=colour, linewidth=1.2, solid_capstyle="butt")
     for is_out, end, arrow in ((ends.low < low, low, "<"), (ends.high > high, high, ">")):
@@ -126,12 +110,13 @@ def draw_row(axis: Axes, row: Row, y: float, about: Axis) -> None:
         axis.plot([row.value], [y], marker=marker, color=colour, markersize=4.8, linestyle="")
 
 
-def finish(axis: Axes, bottom: float, about: Axis) -> None:
-    first, *others = about.lines
+def finish(axis: Axes, bottom: float, limits: tuple[float, float], lines: Sequence[float], label: str) -> None:
+    """Set limits and label of the x axis, and draw vertical lines, of which the first is solid."""
+    first, *others = lines
     axis.axvline(first, color="0.55", linewidth=0.8, zorder=0)
     for line in others:
         axis.axvline(line, color=GREEN, linewidth=1.0, linestyle=(0, (4, 2)), zorder=0)
-    axis.set(xlim=about.limits, ylim=(bottom, 0), yticks=[], xlabel=about.label)
+    axis.set(xlim=limits, ylim=(bottom, 0), yticks=[], xlabel=label)
     axis.spines["left"].set_visible(False)
 
 
@@ -145,77 +130,3 @@ def legend(canvas: Canvas, used: set[Outcome], names: Mapping[Outcome, str], lin
     if line:
         entries[line] = Line2D([], [], color=GREEN, linestyle="-" if line == BIAS else (0, (4, 2)), linewidth=1.2)
     canvas.legend(list(entries.values()), list(entries), loc="lower left", ncols=len(entries), fontsize=7.6)
-
-
-class Panel(NamedTuple):
-    """A small chart of one metric for several runs."""
-
-    title: str
-    kind: EffectKind
-    rows: list[tuple[str, Row | None, float | None]]  # run, its effect, the logit-bias baseline
-
-
-PANELS = 4  # panels per row
-WIDE = 3.0  # ratios: a range beyond this factor has a logarithmic axis
-FAR = 4.0  # a value is left out of the limits if it is this many times as far from no effect as any other
-TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-
-
-def write_panels(panels: list[Panel], path: Path) -> None:
-    """Write small charts of equal height, with a panel for each metric and a row for each run."""
-    names = [name for name, _, _ in panels[0].rows]
-    columns = min(PANELS, len(panels))
-    rows = -(-len(panels) // columns)
-    with rc_context(PLOT_STYLE):
-        canvas = Canvas(
-            figsize=(2.2 * columns + 1.3, rows * (0.15 * len(names) + 0.75) + 0.35), dpi=110, layout="constrained"
-        )
-        grid = canvas.subplots(rows, columns, squeeze=False, sharey=True)
-        for axis, panel in zip(grid.flat, panels, strict=False):
-            _draw_panel(axis, panel, names)
-        for axis in grid.flat[len(panels) :]:
-            axis.set_axis_off()
-        canvas.get_layout_engine().set(rect=(0, 0.3 / canvas.get_figheight(), 1, 1 - 0.3 / canvas.get_figheight()))
-        used = {row.style for panel in panels for _, row, _ in panel.rows if row}
-        has_bias = any(bias is not None for panel in panels for *_, bias in panel.rows)
-        legend(canvas, used, WORDS, BIAS if has_bias else "")
-        save(canvas, path)
-
-
-def _limits(values: list[float], rows: list[Row], neutral: float) -> tuple[float, float]:
-    """Return limits that show the values, except one that is far from all others, and intervals up to twice their range."""
-    far = sorted(values, key=lambda value: abs(value - neutral))
-    if len(far) > 2 and abs(far[-1] - neutral) > FAR * abs(far[-2] - neutral) > 0:
-        values = far[:-1]
-    low, high = min(values), max(values)
-    reach = (high - low) or 0.1
-    ends = [end for row in rows if low <= row.value <= high for end in row.interval or ()]
-    return (max(min([low, *ends]), low - reach) - 0.15 * reach, min(max([high, *ends]), high + reach) + 0.15 * reach)
-
-
-def _draw_panel(axis: Axes, panel: Panel, names: list[str]) -> None:
-    neutral = 1.0 if panel.kind == "ratio" else 0.0
-    shown = [(y, row, bias) for y, (_, row, bias) in enumerate(panel.rows) if row]
-    values = [number for _, row, bias in shown for number in (row.value, bias) if number is not None] + [neutral]
-    is_wide = panel.kind == "ratio" and max(values) > WIDE * min(values)
-    limits = (0.8 * min(values), 1.25 * max(values)) if is_wide else _limits(values, [row for _, row, _ in shown], neutral)
-    about = Axis("ratio" if panel.kind == "ratio" else "difference", (neutral,), limits)
-    for y, row, bias in shown:
-        draw_row(axis, row, y, about)
-        if bias is not None:
-            axis.plot([bias, bias], [y - 0.4, y + 0.4], color=GREEN, linewidth=1.4)
-    finish(axis, len(names) - 0.3, about)
-    if is_wide:
-        axis.set_xscale("log")
-        axis.set_xlabel(f"{about.label} (logarithmic)")
-        axis.set_xticks([tick for tick in TICKS if about.limits[0] <= tick <= about.limits[1]])
-        axis.xaxis.set_major_formatter("{x:g}")
-        axis.minorticks_off()
-    axis.set_ylim(len(names) - 0.4, -0.6)
-    axis.set_yticks(range(len(names)), names, fontsize=7)
-    axis.tick_params("y", length=0)
-    axis.set_title(textwrap.fill(panel.title, 28), fontsize=8)
-    if not is_wide:
-        axis.locator_params(axis="x", nbins=4)
-    axis.tick_params("x", labelsize=7)
-    axis.xaxis.label.set_size(7)

@@ -1,14 +1,20 @@
 """Results by method as CSV, a page and charts: improved metrics, degraded metrics and cost."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
 from raretokens import csv_files
-from raretokens.evidence.methods import Change
+from raretokens.evidence.methods import WORDS, Change
 from raretokens.papers.declarations import Declarations
-from raretokens.report import forest
 from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, number_text
+from raretokens.report.figures import save
+from raretokens.report.forest import BIAS, GREEN, PLOT_STYLE, Row, draw_row, finish, legend
 from raretokens.report.markdown import render
 
 ISOTROPY = "isotropy.total"
@@ -88,20 +94,73 @@ def _listed(changes: Iterable[Change]) -> str:
     return "; ".join(f"{one.title} {effect_text(one.effect.kind, one.effect.value)}" for one in ordered) or "nothing certain"
 
 
+PANELS = 4  # panels per row
+WIDE = 3.0  # ratios: a range beyond this factor has a logarithmic axis
+FAR = 4.0  # a value is left out of the limits if it is this many times as far from no effect as any other
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+
+
 def write_charts(found: list[Change], folder: Path) -> None:
     """Write methods-<task>.svg, with a panel for each metric and a row for each run."""
     for task in dict.fromkeys(change.task for change in found):
-        own = [change for change in found if change.task == task]
-        forest.write_panels(_panels(own), folder / f"methods-{task}.svg")
+        _write_chart([change for change in found if change.task == task], folder / f"methods-{task}.svg")
 
 
-def _panels(own: list[Change]) -> list[forest.Panel]:
-    runs, panels = dict.fromkeys(change.run for change in own), []
-    for title in dict.fromkeys(change.title for change in own):
-        by_run = {change.run: change for change in own if change.title == title}
-        rows = {run: forest.Row(run, change.effect.value, change.effect.main_interval, change.outcome)
-                for run, change in by_run.items()}  # fmt: skip
-        biases = {run: change.logit_bias for run, change in by_run.items()}
-        kind = next(iter(by_run.values())).effect.kind
-        panels.append(forest.Panel(title, kind, [(run, rows.get(run), biases.get(run)) for run in runs]))
-    return panels
+def _write_chart(own: list[Change], path: Path) -> None:
+    """Write small charts of equal height. The green line of a run is the logit-bias baseline."""
+    names, titles = (list(dict.fromkeys(getattr(change, key) for change in own)) for key in ("run", "title"))
+    columns = min(PANELS, len(titles))
+    rows = -(-len(titles) // columns)
+    with rc_context(PLOT_STYLE):
+        size = (2.2 * columns + 1.3, rows * (0.15 * len(names) + 0.75) + 0.35)
+        canvas = Canvas(figsize=size, dpi=110, layout="constrained")
+        grid = canvas.subplots(rows, columns, squeeze=False, sharey=True)
+        for axis, title in zip(grid.flat, titles, strict=False):
+            _draw_panel(axis, title, [change for change in own if change.title == title], names)
+        for axis in grid.flat[len(titles) :]:
+            axis.set_axis_off()
+        canvas.get_layout_engine().set(rect=(0, 0.3 / canvas.get_figheight(), 1, 1 - 0.3 / canvas.get_figheight()))
+        has_bias = any(change.logit_bias is not None for change in own)
+        legend(canvas, {change.outcome for change in own}, WORDS, BIAS if has_bias else "")
+        save(canvas, path)
+
+
+def _limits(values: list[float], rows: list[Row], neutral: float) -> tuple[float, float]:
+    """Return limits that show the values, except one that is far from all others, and intervals up to twice their range."""
+    far = sorted(values, key=lambda value: abs(value - neutral))
+    if len(far) > 2 and abs(far[-1] - neutral) > FAR * abs(far[-2] - neutral) > 0:
+        values = far[:-1]
+    low, high = min(values), max(values)
+    reach = (high - low) or 0.1
+    ends = [end for row in rows if low <= row.value <= high for end in row.interval or ()]
+    return (max(min([low, *ends]), low - reach) - 0.15 * reach, min(max([high, *ends]), high + reach) + 0.15 * reach)
+
+
+def _draw_panel(axis: Axes, title: str, changes: list[Change], names: list[str]) -> None:
+    kind = changes[0].effect.kind
+    neutral = 1.0 if kind == "ratio" else 0.0
+    rows = [Row(one.run, one.effect.value, one.effect.main_interval, one.outcome) for one in changes]
+    biases = {names.index(one.run): one.logit_bias for one in changes if one.logit_bias is not None}
+    values = [*(row.value for row in rows), *biases.values(), neutral]
+    is_wide = kind == "ratio" and max(values) > WIDE * min(values)
+    limits = (0.8 * min(values), 1.25 * max(values)) if is_wide else _limits(values, rows, neutral)
+    for row in rows:
+        y = names.index(row.label)
+        draw_row(axis, row, y, limits)
+        if y in biases:
+            axis.plot([biases[y]] * 2, [y - 0.4, y + 0.4], color=GREEN, linewidth=1.4)
+    finish(axis, len(names) - 0.3, limits, (neutral,), "ratio" if kind == "ratio" else "difference")
+    if is_wide:
+        axis.set_xscale("log")
+        axis.set_xlabel("ratio (logarithmic)")
+        axis.set_xticks([tick for tick in TICKS if limits[0] <= tick <= limits[1]])
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.tick_params("y", length=0)
+    axis.set_title(textwrap.fill(title, 28), fontsize=8)
+    if not is_wide:
+        axis.locator_params(axis="x", nbins=4)
+    axis.tick_params("x", labelsize=7)
+    axis.xaxis.label.set_size(7)

@@ -7,7 +7,7 @@ from typing import Any
 from raretokens.evidence.scores import Scores
 from raretokens.papers.declarations import NOTHING, Reported
 from raretokens.papers.table import RunRow
-from raretokens.report.cells import Cell, TableContext, compared
+from raretokens.report.cells import Cell, TableContext, compared, why_not_run
 
 SPACE = "\u2581"  # SentencePiece's prefix of a subword token that begins a word; the papers omit it
 SEMANTIC = "semantic"  # prefix of a reported group: semantically related words with their ranks (FRAGE)
@@ -36,7 +36,7 @@ class RunLists:
     def of(cls, row: RunRow, scores: Scores, with_ranks: bool) -> "RunLists":
         run = scores.choose(row.runs)
         score = run and scores.read(run)
-        reason = "" if score else f"{run} has no scores yet" if run else f"no run named {' or '.join(row.runs)} on the run sheet"
+        reason = "" if score else why_not_run(row.runs, run)
         score = score or {}
         ranks = dict(score.get("neighbour_ranks", [])) if with_ranks else {}
         return cls(row.title, run or "", reason, dict(score.get("neighbours", [])), ranks)

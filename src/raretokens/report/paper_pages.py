@@ -77,18 +77,16 @@ def _by_outcome(verdicts: Iterable[Verdict]) -> dict[Outcome, list[Verdict]]:
 
 def _by_model(verdicts: Iterable[Verdict], scores: AllScores) -> list[list[str]]:
     """Return a row for each model config, text and direction: S(w) under maximum likelihood, and counts of outcomes."""
-    groups: list[tuple[str, SheetLine, Counter[Outcome]]] = []
+    groups: dict[tuple[str, str, str, bool], tuple[SheetLine, Counter[Outcome]]] = {}
     for one in verdicts:
-        task, line = one.claim.task, next(iter(_lines(one, scores)), None)
+        line = next(iter(_lines(one, scores)), None)
         if line and one.effect.seeds:
-            counts = next((own for name, first, own in groups if name == task and first.same_model(line)), None)
-            if counts is None:
-                groups.append((task, line, counts := Counter()))
-            counts[one.outcome] += 1
+            key = one.claim.task, line.model, line.tokens, line.reverse
+            groups.setdefault(key, (line, Counter()))[1][one.outcome] += 1
     shown = (*TESTED, Outcome.NOT_TESTABLE)
     return [
         [TASKS[task].title, _model(line), _mean_cosine(scores[task], line), *(str(own[outcome]) for outcome in shown)]
-        for task, line, own in groups
+        for (task, *_), (line, own) in groups.items()
     ]
 
 

@@ -10,7 +10,7 @@ from raretokens.evidence.methods import EXPLAINED_BY_BIAS
 from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.declarations import EXACT, NOTHING, Declarations, Metric, Reported, is_quoted
 from raretokens.papers.table import Column, RunRow, Table
-from raretokens.report.cells import Cell, Direction, Status, TableContext, compared, direction
+from raretokens.report.cells import Cell, Direction, Status, TableContext, compared, direction, why_not_run
 from raretokens.run import SheetLine
 
 
@@ -209,15 +209,13 @@ class Crossing:
     def _reason(self) -> str:
         """Return why there is no number."""
         row, column, run, scores = self.row, self.column, self.run, self.context.scores
-        if run is not None and not scores.read(run):
-            return f"{run} has {'scores of other parameters' if run in scores.outdated else 'no scores yet'}"
-        if run is not None:
+        names = row.names(column)
+        if run is not None and scores.read(run):
             return column.lacking or f"{run} has no {self.path}"
-        names = " or ".join(row.names(column))
-        if row.data and names:
-            return row.absent or f"{names} has no scores yet"
-        why = row.absent or column.absent or self.context.table.absent
-        return why or (f"no run named {names} on the run sheet" if names else "no run is declared")
+        if run is not None:
+            return f"{run} has scores of other parameters" if run in scores.outdated else why_not_run(names, run)
+        absent = row.absent or (column.absent if not (row.data and names) else None)
+        return absent or (why_not_run(names, None, row.data) if names else "no run is declared")
 
     def _remarks(self) -> Iterator[str | None]:
         yield self.row.remark

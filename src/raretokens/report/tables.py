@@ -1,7 +1,7 @@
 """Build a table's cells from its declaration and the scores, and write them as CSV, Markdown and LaTeX."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -83,39 +83,36 @@ def _measured(cell: Cell, marks: Marks) -> str:
 
 
 def remarks(table: Table, cells: list[Cell]) -> dict[str, list[str]]:
-    """Return remark -> its rows. In a table of facts a column is a run, so reasons belong to columns."""
+    """Return remark -> its rows. In a table of facts a column is a run, so reasons belong to columns.
+
+    A row is followed by the columns of the remark, unless all cells of the row with a remark have this one.
+    """
     found: dict[str, list[str]] = defaultdict(list)
-    rows = {row: [cell for cell in cells if cell.row == row] for row in dict.fromkeys(cell.row for cell in cells)}
+
+    def add(line: str, said: list[tuple[str, str]], whole: int = 0) -> None:
+        for text in dict.fromkeys(text for _, text in said):
+            parts = [part for part, own in said if own == text]
+            found[text].append(line if len(parts) == (whole or len(said)) else f"{line}, {', '.join(parts)}")
+
     reasons_by_column = table.facts and not table.is_of_text
-    if reasons_by_column:
-        for column in dict.fromkeys(cell.column for cell in cells):
-            _add(found, column, _said([cell for cell in cells if cell.column == column], "row", "reason"))
-    for row, inside in rows.items():
+    for column, inside in _by("column", cells).items() if reasons_by_column else ():
+        add(column, [(cell.row, cell.reason) for cell in inside if cell.reason])
+    for row, inside in _by("row", cells).items():
         for field in ("remark",) if reasons_by_column else ("reason", "remark"):
-            _add(found, row, _said(inside, "column", field))
-        _add(found, row, _reported_notes(inside))
+            add(row, [(cell.column, getattr(cell, field)) for cell in inside if getattr(cell, field)])
+        reported = [cell for cell in inside if cell.reported and cell.metric != "neighbours"]
+        # The legend explains a dagger, so a note that says only "quoted" needs no remark.
+        noted = [cell for cell in reported if cell.note and (not cell.quoted or ";" in cell.note)]
+        notes = [(cell.column, f"note on the reported number: {cell.note}") for cell in noted]
+        add(row, notes, max(2, len(reported)))
     return found
 
 
-def _add(found: dict[str, list[str]], line: str, said: Iterator[tuple[str, list[str]]]) -> None:
-    for text, parts in said:
-        found[text].append(f"{line}, {', '.join(parts)}" if parts else line)
-
-
-def _said(inside: list[Cell], across: str, field: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each remark on a line's cells with these cells. The list is empty if all cells with a remark have this one."""
-    remarked = [cell for cell in inside if getattr(cell, field)]
-    for text in dict.fromkeys(getattr(cell, field) for cell in remarked):
-        some = [getattr(cell, across) for cell in remarked if getattr(cell, field) == text]
-        yield text, [] if len(some) == len(remarked) else some
-
-
-def _reported_notes(inside: list[Cell]) -> Iterator[tuple[str, list[str]]]:
-    """Yield notes on reported numbers that contain more than the legend's †."""
-    reported = [cell for cell in inside if cell.reported and cell.metric != "neighbours"]
-    for note in dict.fromkeys(cell.note for cell in reported if cell.note and (not cell.quoted or ";" in cell.note)):
-        some = [cell.column for cell in reported if cell.note == note]
-        yield f"note on the reported number: {note}", [] if len(some) == len(reported) > 1 else some
+def _by(field: str, cells: list[Cell]) -> dict[str, list[Cell]]:
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(getattr(cell, field), []).append(cell)
+    return groups
 
 
 def table_cells(
