@@ -198,14 +198,6 @@ def test_nothing_to_compare_with_is_an_error(world, tmp_path_factory):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-def test_this_python_is_the_stages_python():
-    """The tests above run the stage by its own runner; it must not pick up another environment."""
-    found = run(
-        ROOT, "sh", "-c", '[ -x .venv/bin/python ] && .venv/bin/python -c "import sys; print(sys.prefix)"'
-    ).stdout
-    assert not found or Path(found.strip()).samefile(sys.prefix)
-
-
 @pytest.mark.parametrize(
     ("metric", "task", "before", "now", "out"),
     [

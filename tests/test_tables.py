@@ -15,7 +15,6 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, markdown
 from raretokens.report.cells import Cell, significant
-from raretokens.report.tables import to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -123,24 +122,6 @@ def test_other_runs_follow_and_rows_without_a_run_say_why(world):
     ]  # freeze has its row in another table
 
 
-def test_quoted_rows_keep_their_mark_and_take_our_number(tmp_path):
-    mle = {"seed": 1, "metrics": {"bleu": {"tokenised": 20.0}}}
-    world = scored(tmp_path, {"base-mle": mle}, {"base-mle": line("mle", tokens="nmt")}, "nmt")
-    cells = by_place(cells_of("agg-6", world))
-    transformer, spectrum = "Transformer (Vaswani et al., 2017)", "SC (Wang et al., 2020)"
-    assert cells[transformer, "Base"].status == "differs"
-    assert cells[transformer, "Big"].status == "quoted"
-    assert cells[spectrum, "Base"].status == "quoted"
-    text = to_markdown(DECLARED.tables["agg-6"], list(cells.values()))
-    assert "20.00 (27.30†)" in text and "— (28.45†)" in text
-
-
-def test_the_grid_shows_ours_and_print(world):
-    text = to_markdown(DECLARED.tables["agg-1"], cells_of("agg-1", world))
-    assert "| MLE |  — (16.58)".replace("  ", " ") in text
-    assert "**810 ± 10** (813.76)" in text
-
-
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
 def test_each_scale_can_name_itself(folder):
     assert load(ROOT / folder / "params.yaml").scale in DECLARED.scales
@@ -172,6 +153,7 @@ def test_the_report_of_an_empty_world_says_not_run(tmp_path):
     build.write(sheet_of(load(ROOT / "params.yaml")), DECLARED, tmp_path)
     text = (tmp_path / "index.md").read_text()
     assert "of which 0 could be tested" in text and " were not run." in text
+    assert "**0 of 744** reported numbers of 40 tables" in text and DECLARED.scales["demo"].text in text
     assert "not measured" in (tmp_path / "findings.md").read_text() and (tmp_path / "papers/agg-forest.svg").is_file()
     assert json.loads((tmp_path / "headline.json").read_text()) == {}
 
