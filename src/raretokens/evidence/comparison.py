@@ -71,13 +71,11 @@ class Comparison:
 
     @classmethod
     def of_claim(cls, claim: Expectation, scores: Scores) -> "Comparison":
-        """Return the comparison of a claim."""
         control = {name: side for name, side in claim.all_sides.items() if name not in claim.sides}
         return cls(claim.effect, claim.sides, scores, control)
 
     @classmethod
     def of_runs(cls, kind: EffectKind, metric: str, run: str, baseline: str, scores: Scores) -> "Comparison":
-        """Return the comparison of a run with a baseline in one metric."""
         runs = {"left": run, "right": baseline}
         return cls(kind, {side: Side(runs=[name], metric=metric) for side, name in runs.items()}, scores)
 

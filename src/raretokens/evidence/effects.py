@@ -138,7 +138,6 @@ class Family:
 
     @cached_property
     def several(self) -> dict[str, dict[int, float]]:
-        """The rows with several seeds."""
         return {name: row for name, row in self.rows.items() if len(row) > 1}
 
     @cached_property

@@ -46,7 +46,6 @@ class Column:
 
     @property
     def units(self) -> int:
-        """The number of clusters."""
         return int(self.clusters.max()) + 1
 
 

@@ -239,7 +239,6 @@ class Scores:
         return dict(pair.partition(":")[::2] for pair in listed.get(metric, "").split("|")).get(part)
 
     def option(self, name: str, option: str) -> Any:
-        """Return an option of the run's objective, or None."""
         return self.fact(name, f"options.{option}")
 
     def points(self, name: str) -> pd.DataFrame:

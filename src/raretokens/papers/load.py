@@ -46,7 +46,6 @@ def load_declarations(folder: Path) -> Declarations:
 
 
 def load_figures(folder: Path) -> dict[str, Figure]:
-    """Load the figures of a folder."""
     return _named(folder / "figures.yaml", Figure)
 
 
@@ -75,7 +74,6 @@ def _tables(folder: Path, metrics: dict[str, Metric]) -> dict[str, Table]:
 
 
 def _claims(folder: Path) -> dict[str, Claim]:
-    """Load claims/<paper>.yaml."""
     parts = {path: _named(path, Claim) for path in sorted((folder / "claims").glob("*.yaml"))}
     claims = {path: {name: claim.replaced(file=path.stem, paper=claim.paper or path.stem) for name, claim in part.items()}
               for path, part in parts.items()}  # fmt: skip

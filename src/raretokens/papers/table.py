@@ -53,13 +53,11 @@ class RunRow(Section):
         return [name.replace("{size}", column.size or "") for name in names]
 
     def metric(self, column: Column) -> str:
-        """Return the metric that the row shows in a column."""
         family, dot, rest = column.metric.partition(".")
         return f"{self.instead.get(family, family)}{dot}{rest}"
 
     @property
     def label(self) -> str:
-        """The row's title in the table."""
         return f"{self.title} ({self.aside})" if self.aside else self.title
 
 
@@ -193,6 +191,5 @@ class Table(Section):
 
     @property
     def runs(self) -> set[str]:
-        """Names of the runs of the table's rows."""
         named = {name for row in self.rows for column in self.columns for name in row.names(column)}
         return named | {name for row in self.rows if self.neighbours for name in row.runs}

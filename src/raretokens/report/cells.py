@@ -92,7 +92,6 @@ class TableContext:
 
     @property
     def scores(self) -> Scores:
-        """The scores of the table's task."""
         return self.scores_of[self.table.task]
 
     @property

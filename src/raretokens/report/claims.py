@@ -98,7 +98,6 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
 
 
 def to_csv(verdicts: list[Verdict]) -> str:
-    """Return all verdicts as CSV, one per line."""
     rows = ([show(verdict) for show in COLUMNS.values()] for verdict in verdicts)
     return csv_files.to_csv(rows, list(COLUMNS))
 
@@ -199,7 +198,6 @@ def sizes_in_words(verdicts: list[Verdict]) -> str:
 
 
 def main_claims(verdicts: list[Verdict]) -> str:
-    """Return the main claims as CSV, one per line."""
     columns = ["conclusion", "paper", "reported", "measured", "95 % interval", "q", "verdict", "size"]
     return csv_files.to_csv([_main_cells(verdict) for verdict in verdicts if verdict.claim.main], columns)
 

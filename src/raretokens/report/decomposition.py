@@ -43,7 +43,6 @@ def to_csv(found: list[Decomposition]) -> str:
 
 
 def to_markdown(found: list[Decomposition], reported: list[Implied], scale: str) -> str:
-    """Return the page."""
     return render(
         "decomposition.md",
         scale=scale,

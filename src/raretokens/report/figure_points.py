@@ -72,7 +72,6 @@ class PanelPoints:
 
 
 def figure_points(figure: Figure, scores: dict[str, Scores], declared: Declarations) -> list[PanelPoints]:
-    """Return the points of each panel of a figure."""
     return [_panel_points(panel, scores[panel.task or figure.task], declared) for panel in figure.panels]
 
 

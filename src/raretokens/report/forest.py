@@ -46,8 +46,6 @@ FRACTIONS = (
 
 
 class Row(NamedTuple):
-    """A row of a plot."""
-
     label: str
     value: float
     interval: Interval | None
@@ -55,7 +53,6 @@ class Row(NamedTuple):
 
 
 def question(metric: str) -> str:
-    """Return the heading of a metric."""
     headings = {start: title for title, starts in QUESTIONS.items() for start in starts}
     return headings[max(filter(metric.startswith, headings), key=len)]
 

@@ -40,7 +40,6 @@ COLUMNS: dict[str, Callable[[Change], str]] = {
 
 
 def to_csv(found: list[Change]) -> str:
-    """Return all changes as CSV, one per line."""
     rows = ([show(change) for show in COLUMNS.values()] for change in found)
     return csv_files.to_csv(rows, list(COLUMNS))
 

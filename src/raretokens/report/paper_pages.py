@@ -27,7 +27,6 @@ EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
 
 
 def paper_page(name: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores) -> str:
-    """Return the page of a reproduced paper."""
     about, counted = declared.papers[name], conclusions_of(name, verdicts, declared)
     return _page(
         "paper.md",
@@ -68,7 +67,6 @@ def _page(
 
 
 def _by_outcome(verdicts: Iterable[Verdict]) -> dict[Outcome, list[Verdict]]:
-    """Return the verdicts by outcome, reproduced claims first."""
     groups: dict[Outcome, list[Verdict]] = {outcome: [] for outcome in reversed(Outcome)}
     for one in verdicts:
         groups[one.outcome].append(one)

@@ -94,7 +94,6 @@ def power_csv(planned: pd.DataFrame) -> str:
 def to_markdown(
     found: pd.DataFrame, verdicts: Sequence[Verdict], planned: pd.DataFrame, declared: Declarations, scale: str
 ) -> str:
-    """Return the page."""
     return render(
         "reproducibility.md",
         scale=scale,
