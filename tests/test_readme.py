@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from dvc.cli import parse_args
 from test_prose import average
@@ -15,7 +16,6 @@ from tiny.run_sheet import DECLARED
 
 from raretokens.pipeline.cluster import first_seeds, main_runs
 from raretokens.pipeline.config import load
-from raretokens.pipeline.trained import hours
 from raretokens.tools.cli import build_parser
 
 ROOT = Path(__file__).parents[1]
@@ -61,14 +61,17 @@ def test_the_hours_of_the_small_scale_are_those_that_its_runs_took():
     """On two cores; of runs whose time is not known as long as those of their kind that come nearest, an hour each."""
     small = ROOT / "scales/small"
     declared, scores = load(small / "params.yaml"), small / "reports/runs"
-    every, main = {(run.task, run.name) for run in declared.every_run()}, main_runs(declared, DECLARED, scores)
+    runs = pd.DataFrame([(run.task, run.name, run.model, run.tokens) for run in declared.every_run()],
+                        columns=["task", "run", "model", "tokens"])  # fmt: skip
+    runs = runs.merge(pd.read_csv(small / "trained.csv"), how="left").set_index(["task", "run"])
+    hours = runs.hours.fillna(runs.groupby(["task", "model", "tokens"]).hours.transform("mean"))
+    every, main = set(hours.index), main_runs(declared, DECLARED, scores)
     for said, some in (
         (r"(\d+) hours for one seed of", main & first_seeds(declared, scores)),
         (r"(\d+) for all its seeds", main),
         (r"(\d+) for everything", every),
     ):
-        runs = [run for run in declared.every_run() if (run.task, run.name) in some]
-        took = sum(1.0 if one is None else one for one in hours(runs, small / "trained.csv"))
+        took = hours[[key in some for key in hours.index]].fillna(1.0).sum()
         assert int(re.search(said, REPRODUCE)[1]) == pytest.approx(took / 2, rel=0.1, abs=0.5)
 
 
