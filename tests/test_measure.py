@@ -96,7 +96,7 @@ def reported(scale) -> dict[str, dict]:
 import sys
 class Refusing:
     def find_spec(self, name, path=None, target=None):
-        refused = "yaml pandas ctranslate2 accelerate sacrebleu rich dvc requests psutil".split()
+        refused = "pydantic yaml pandas ctranslate2 accelerate sacrebleu rich dvc requests psutil".split()
         if name.partition(".")[0] in refused and "transformers" not in sys.modules:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Refusing())

@@ -1,16 +1,20 @@
 """Compute the metrics of the embedding matrix alone, which every task reports."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from raretokens.evaluation.artifacts import Artifacts
 from raretokens.evaluation.metrics import isotropy
 from raretokens.evaluation.metrics.frequency import norms, popularity_accuracy
 from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.evaluation.metrics.spectrum import all_but_top, effective_rank, iso_score, singular_values
 from raretokens.evaluation.score_files import Metrics
 
+if TYPE_CHECKING:  # `measure` works without the libraries of artifacts
+    from raretokens.evaluation.artifacts import Artifacts
 
-def geometry(artifacts: Artifacts) -> Metrics:
+
+def geometry(artifacts: "Artifacts") -> Metrics:
     """Return metric -> (value, signature) of the embedding matrix of a run."""
     matrix, groups, counts = artifacts.embedding, artifacts.groups, artifacts.vocabulary.counts
     frequency = frequency_geometry(matrix, groups, counts)

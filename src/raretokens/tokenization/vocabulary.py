@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from raretokens.errors import UserError
-from raretokens.tokenization.config import Groups
+
+if TYPE_CHECKING:  # `measure` works without pydantic
+    from raretokens.tokenization.config import Groups
 
 VOCABULARY = "vocabulary.tsv"  # file name in a folder of token files
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -38,7 +41,7 @@ class Vocabulary:
         """Number of ids that text can use, i.e. all ids without the fillers."""
         return len(self.tokens) - self.fillers
 
-    def frequency_groups(self, declared: Groups) -> np.ndarray:
+    def frequency_groups(self, declared: "Groups") -> np.ndarray:
         """Return the frequency group of each id (N, int8): FREQ, MED, RARE or FILLER. Specials are FREQ (AGG section 3.1)."""
         first_medium, first_rare = self.group_boundaries(declared)
         groups = np.full(len(self), RARE, dtype=np.int8)
@@ -47,7 +50,7 @@ class Vocabulary:
         groups[self.types :] = FILLER
         return groups
 
-    def group_boundaries(self, declared: Groups) -> tuple[int, int]:
+    def group_boundaries(self, declared: "Groups") -> tuple[int, int]:
         """Return the first id of the medium group and the first id of the rare group."""
         if declared.boundaries:
             first_medium, first_rare = declared.boundaries
