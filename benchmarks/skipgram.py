@@ -30,9 +30,8 @@ from raretokens.tasks import skipgram
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.vocabulary import SPECIALS, UNK, VOCABULARY, Vocabulary
-from raretokens.training.config import Execution, RuleChoice, Training
+from raretokens.training.config import Execution, Observer, RuleChoice, Training
 from raretokens.training.config import TrainJob as Job
-from raretokens.training.observer import Observer
 from raretokens.training.run import WEIGHTS, train
 
 SENTENCE = 10_000  # words; gensim cuts longer ones

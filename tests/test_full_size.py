@@ -15,8 +15,7 @@ from raretokens.pipeline.planning import plan, trial
 from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import Vocabulary
-from raretokens.training.config import Execution
-from raretokens.training.observer import Observer
+from raretokens.training.config import Execution, Observer
 from raretokens.training.run import train
 from raretokens.yaml_files import checked
 

@@ -12,12 +12,10 @@ from tiny.states import row, save, throw, written
 from tiny.trainer import trainer
 
 from raretokens.errors import UserError
-from raretokens.training import log as log_file
-from raretokens.training import loop, saving
-from raretokens.training.checked_files import checksum
+from raretokens.training import checked_files, loop, saving
+from raretokens.training.checked_files import Log, Position, checksum
 from raretokens.training.checkpoints import Checkpoint, Outputs, average, kept_after
 from raretokens.training.config import Execution
-from raretokens.training.log import Log, Position
 from raretokens.training.rule import is_worse, latest
 from raretokens.training.run import to_the_end
 from raretokens.training.saving import SAVE_TOGETHER, Clock
@@ -174,8 +172,8 @@ def test_neither_memory_nor_a_save_grows_with_the_log(tmp_path, monkeypatch, row
     size = run.log.path.stat().st_size
     run.log.resume(Position(size, checksum(run.log.path), row(rows)))
     outputs.publish(run.log, run.log.position(), [])
-    append = log_file._append
-    monkeypatch.setattr(log_file, "_append", lambda path, new: written.append(len(new)) or append(path, new))
+    append = checked_files._append
+    monkeypatch.setattr(checked_files, "_append", lambda path, new: written.append(len(new)) or append(path, new))
     tracemalloc.start()
     for step in range(rows + 1, rows + 1001):
         run.log.append(row(step))

@@ -16,9 +16,8 @@ from raretokens.pipeline.machine.monitor import Progress, Speed, Trackers
 from raretokens.pipeline.machine.settings import Machine
 from raretokens.run import Run
 from raretokens.tokenization.token_files import write_meta
-from raretokens.training.config import Training
+from raretokens.training.config import Observer, Observers, Training
 from raretokens.training.config import TrainJob as Job
-from raretokens.training.observer import Observer, Observers
 
 
 class Recorder(Observer):

@@ -28,8 +28,7 @@ from raretokens.report.cells import Cell
 from raretokens.report.paper_pages import paper_page
 from raretokens.report.tables import table_cells
 from raretokens.run import Sheet
-from raretokens.training.config import Execution
-from raretokens.training.observer import Observer
+from raretokens.training.config import Execution, Observer
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(raretokens.__file__).parent

@@ -78,8 +78,7 @@ def _is_function(frame: FrameType) -> bool:
 
 
 def _train(job: object, train) -> None:
-    from raretokens.training.config import Execution
-    from raretokens.training.observer import Observer
+    from raretokens.training.config import Execution, Observer
 
     train(Execution(), Observer())
 

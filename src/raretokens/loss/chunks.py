@@ -54,7 +54,8 @@ class Chunks:
             self.grad_offset = None if terms.offset is None else torch.empty_like(terms.offset, dtype=exact)
             self.grad_bias = None if terms.head.bias is None else torch.zeros_like(terms.head.bias, dtype=exact)
         self.columns = self._columns()
-        self.is_fused = wants_gradient and FUSED and _is_gpu(hidden) and dtype != torch.float16 and _is_plain(terms)
+        is_plain = terms.head == PLAIN and terms.offset is None and terms.candidates is None  # the compiled function has no more
+        self.is_fused = wants_gradient and FUSED and _is_gpu(hidden) and dtype != torch.float16 and is_plain
 
     def walk(self) -> None:
         """Process all positions, on a CPU those with a rare target last. A chunk may contain both kinds of positions."""
@@ -188,15 +189,10 @@ class Chunks:
         size = len(hidden)
         split = min(max(first_rare, 0), size)
         self._add(low[:split, : self.columns], hidden[:split])
-        if 0 < first_rare <= size:  # the sum over positions without a rare target is now complete
-            self._gate_table()
+        if 0 < first_rare <= size and self.terms.gate is not None:  # the sum over positions without a rare target is complete
+            self.grad_weight.mul_(self.terms.gate.nonrare_targets[:, None].to(self.exact))
         if split < size:
             self._add(self._gated(error[split:], column[split:]).to(hidden.dtype), hidden[split:])
-
-    def _gate_table(self) -> None:
-        """Multiply the sum over all positions whose target is not rare by A."""
-        if self.terms.gate is not None:
-            self.grad_weight.mul_(self.terms.gate.nonrare_targets[:, None].to(self.exact))
 
     def _gated(self, error: Tensor, column: Tensor) -> Tensor:
         """Multiply the error of positions with a rare target by B, except at the target, in place."""
@@ -220,11 +216,6 @@ class Chunks:
             self.grad_weight[:types].addmm_(error.T, hidden)
         elif len(error):
             self.grad_weight[:types] += torch.mm(error.T, hidden, out=self.part[:types])
-
-
-def _is_plain(terms: Terms) -> bool:
-    """Return whether the compiled function has all terms of the loss."""
-    return terms.head == PLAIN and terms.offset is None and terms.candidates is None
 
 
 @cache

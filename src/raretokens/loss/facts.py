@@ -1,6 +1,7 @@
 """Facts: the statistics of a tokenized text and the training settings that an objective may use."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -144,9 +145,6 @@ def _least_frequent(known: Facts, share: float) -> Tensor:
     return rare & ~known.special
 
 
-LINES = 1000  # lines per count
-
-
 def facts_of_text(
     tokenizer: Any,
     text: str | os.PathLike[str] | Iterable[str],
@@ -177,13 +175,13 @@ def facts_of_text(
     size = rows or own
     if size is None or tokens_per_step < 1:
         raise ValueError(f"rows {rows}, tokens_per_step {tokens_per_step}: both must be positive, and rows be given")
-    counts = torch.zeros(size, dtype=torch.int64)
-    for ids in _cut(tokenizer, text):
-        if ids and not 0 <= min(ids) <= max(ids) < size:
-            raise ValueError(f"ids {min(ids)}..{max(ids)} do not fit an embedding matrix of {size} rows")
-        counts += torch.bincount(torch.tensor(ids, dtype=torch.int64), minlength=size)
-    if not counts.any():
+    seen = Counter(int(id) for line in _lines(text) for id in _ids(tokenizer, line))
+    if not seen:
         raise ValueError(f"the text {text if isinstance(text, str | os.PathLike) else ''} has no tokens")
+    if not 0 <= min(seen) <= max(seen) < size:
+        raise ValueError(f"ids {min(seen)}..{max(seen)} do not fit an embedding matrix of {size} rows")
+    counts = torch.zeros(size, dtype=torch.int64)
+    counts[list(seen)] = torch.tensor(list(seen.values()))
     special = {*markers, *getattr(tokenizer, "all_special_ids", ())}
     steps = max(int(counts.sum()) // tokens_per_step, 1)
     types = min(max(own or size, _highest(counts) + 1, *(id + 1 for id in special)), size)  # ids may have holes
@@ -196,16 +194,6 @@ def _size(tokenizer: Any) -> int | None:
         if hasattr(tokenizer, name):
             return int(getattr(tokenizer, name)())
     return None
-
-
-def _cut(tokenizer: Any, text: str | os.PathLike[str] | Iterable[str]) -> Iterator[list[int]]:
-    ids: list[int] = []
-    for number, line in enumerate(_lines(text), start=1):
-        ids += _ids(tokenizer, line)
-        if number % LINES == 0:
-            yield ids
-            ids = []
-    yield ids
 
 
 def _lines(text: str | os.PathLike[str] | Iterable[str]) -> Iterator[str]:

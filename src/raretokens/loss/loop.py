@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed
+from torch.utils._pytree import tree_map_only
 
 from raretokens.loss.objective import Objective, keep_frozen_rows
 from raretokens.loss.terms import PLAIN, Head
@@ -187,14 +188,6 @@ class Loop:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load what `state_dict` returned, from any device."""
-        self.objective.to(self.embedding.device)
-        self.objective.load_state_dict(_moved(state, self.embedding.device))
-
-
-def _moved(tree: Any, device: torch.device) -> Any:
-    """Return nested dictionaries, lists and tuples with all tensors moved to the device."""
-    if isinstance(tree, Tensor):
-        return tree.to(device)
-    if isinstance(tree, dict):
-        return {key: _moved(value, device) for key, value in tree.items()}
-    return type(tree)(_moved(value, device) for value in tree) if isinstance(tree, (list, tuple)) else tree
+        device = self.embedding.device
+        self.objective.to(device)
+        self.objective.load_state_dict(tree_map_only(Tensor, lambda tensor: tensor.to(device), state))

@@ -107,7 +107,9 @@ class Objective(nn.Module):
             ValueError: if weight and facts have different numbers of types.
             RuntimeError: if begin_step was not called.
         """
-        self._check(weight)
+        if len(weight) != len(self.facts.counts):
+            types = len(self.facts.counts)
+            raise ValueError(f"the embedding matrix has {len(weight)} rows, the facts have counts of {types} types")
         plain = {"head": head, "label_smoothing": self.facts.label_smoothing, "ignore_index": self.facts.pad, "rows": rows}
         if not torch.is_grad_enabled():
             return gated_linear_cross_entropy(hidden, weight, targets, **plain)
@@ -129,12 +131,6 @@ class Objective(nn.Module):
             self.input_term(weight if input_embedding is None else input_embedding, inputs),
         )
         return SummedLoss(sum((term for term in terms if term is not None), summed.loss), summed.nll)
-
-    def _check(self, weight: Tensor) -> None:
-        if len(weight) != len(self.facts.counts):
-            raise ValueError(
-                f"the embedding matrix has {len(weight)} rows, the facts have counts of {len(self.facts.counts)} types"
-            )
 
     def penalty(self, weight: Tensor) -> Tensor | None:
         """Return a term that does not depend on positions; it is added once per training step to the mean loss."""
@@ -166,13 +162,10 @@ class Objective(nn.Module):
 
 def read_numbers(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values with tensors of one number as Python numbers. A GPU is waited for only once."""
-    tensors = [value.detach().double() for value in values.values() if isinstance(value, Tensor)]
-    numbers = iter(torch.stack(tensors).tolist() if tensors else ())
-    return {name: _number(value, numbers) if isinstance(value, Tensor) else value for name, value in values.items()}
-
-
-def _number(tensor: Tensor, numbers: Iterator[float]) -> float | int:
-    return next(numbers) if tensor.is_floating_point() else int(next(numbers))
+    tensors = {name: value.detach() for name, value in values.items() if isinstance(value, Tensor)}
+    numbers = torch.stack([tensor.double() for tensor in tensors.values()]).tolist() if tensors else []
+    read = zip(tensors.items(), numbers, strict=True)
+    return values | {name: number if tensor.is_floating_point() else int(number) for (name, tensor), number in read}
 
 
 def _with_check(begin_step: Callable[[Any, Tensor], None]) -> Callable[[Any, Tensor], None]:

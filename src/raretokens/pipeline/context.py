@@ -12,8 +12,7 @@ from raretokens.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from raretokens.pipeline.machine.settings import Machine
-    from raretokens.training.config import Execution, TrainJob
-    from raretokens.training.observer import Observer
+    from raretokens.training.config import Execution, Observer, TrainJob
 
 CODE = (":/src", ":/stages", "params.yaml", "dvc.yaml")  # git paths that a run depends on, without the reports
 

@@ -1,14 +1,23 @@
-"""Files with checksums; damaged files are renamed or copied to damaged-<name> and never used."""
+"""Files of a run's state folder with checksums: whole files, and the training log.
+
+Damaged files are renamed or copied to damaged-<name> and never used. The log is an append-only file, so that memory and save time
+do not grow with the number of steps.
+"""
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from raretokens.files import atomic_write
+from raretokens.files import DIGITS, atomic_write
 
-DIGITS = 32  # hexadecimal digits of a checksum
+CHECKED = 32  # hexadecimal digits of a checksum
+BLOCK = 1 << 20  # bytes per read
+LOG = "log.tsv"  # name of the log
+BUFFERED = 1000  # rows per write
 
 
 class CheckedFiles:
@@ -55,9 +64,6 @@ def _is(path: Path, known: str) -> bool:
         return False
 
 
-BLOCK = 1 << 20  # bytes per read
-
-
 def digest(path: Path, size: int | None = None) -> Any:
     """Return the sha256 object of a file, or of its first `size` bytes. Raises OSError if the file is shorter."""
     found, left = hashlib.sha256(), size
@@ -76,7 +82,7 @@ def checksum(path: Path, size: int | None = None) -> str:
 
 
 def short(sha256: Any) -> str:
-    return sha256.hexdigest()[:DIGITS]
+    return sha256.hexdigest()[:CHECKED]
 
 
 class HashingFile:
@@ -94,3 +100,98 @@ class HashingFile:
 
     def checksum(self) -> str:
         return short(self._digest)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Position in a log from which a saved state continues."""
+
+    size: int = 0  # bytes
+    checksum: str = field(default_factory=lambda: short(hashlib.sha256()))  # checksum of the first `size` bytes
+    last: dict | None = None  # last row
+
+    @property
+    def sum(self) -> str:
+        """Checksum in the form that CheckedFiles uses for growing files."""
+        return f"{self.size}:{self.checksum}"
+
+    @classmethod
+    def of(cls, checksum: str, last: dict) -> "Position":
+        """Return the position with this `sum` and last row."""
+        size, _, digits = checksum.partition(":")
+        return cls(int(size), digits, last)
+
+
+class Log:
+    """log.tsv of a run in its state folder; is_main: whether this process writes the file.
+
+    The last row is written only when the next row arrives, because its validation NLL may still be added.
+    """
+
+    def __init__(self, folder: Path, is_main: bool = True) -> None:
+        self.path, self.is_main = folder / LOG, is_main
+        self.last: dict | None = None
+        self._is_written = True  # whether the last row is written or buffered
+        self._lines: list[str] = []
+        self._size, self._digest = 0, hashlib.sha256()
+        self._published: int | None = None  # bytes that were copied by `publish`
+
+    def resume(self, position: Position) -> None:
+        """Continue after a position; later rows, which a killed process wrote, are removed."""
+        self.last, self._size = position.last, position.size
+        if self.is_main and self.path.exists():
+            os.truncate(self.path, position.size)
+            self._digest = digest(self.path)
+
+    def append(self, row: dict) -> None:
+        self._seal()
+        self.last, self._is_written = row, False
+
+    def position(self) -> Position:
+        """Write all rows and return the end position of the log."""
+        self._seal()
+        self._write()
+        return Position(self._size, short(self._digest), self.last)
+
+    def _seal(self) -> None:
+        if self._is_written or not self.is_main:
+            return
+        row, self._is_written = self.last or {}, True
+        if not self._size and not self._lines:
+            self._lines.append("\t".join(row) + "\n")
+        self._lines.append("\t".join(map(_cell, row.values())) + "\n")
+        if len(self._lines) >= BUFFERED:
+            self._write()
+
+    def _write(self) -> None:
+        content, self._lines = "".join(self._lines).encode(), []
+        if not content:
+            return
+        _append(self.path, content)
+        self._digest.update(content)
+        self._size += len(content)
+
+    def publish(self, path: Path, size: int) -> None:
+        """Copy the first `size` bytes to another file; later calls append only the new bytes."""
+        if self._published is None or not path.is_file() or path.stat().st_size != self._published:
+            with atomic_write(path) as part:
+                shutil.copyfile(self.path, part)
+                os.truncate(part, size)
+        else:
+            with open(self.path, "rb") as source:
+                source.seek(self._published)
+                _append(path, source.read(size - self._published))
+        self._published = size
+
+
+def _append(path: Path, content: bytes) -> None:
+    try:
+        with open(path, "ab") as file:
+            file.write(content)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # errors of write() lack the file name
+        raise
+
+
+def _cell(value: float | int | None) -> str:
+    return "" if value is None else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)

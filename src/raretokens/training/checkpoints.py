@@ -14,7 +14,7 @@ from torch import Tensor
 from raretokens.errors import UserError
 from raretokens.files import atomic_write, round_digits, write_text
 from raretokens.models.registry import stored
-from raretokens.training.log import LOG, Log, Position
+from raretokens.training.checked_files import LOG, Log, Position
 
 
 class Checkpoint(NamedTuple):

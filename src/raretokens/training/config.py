@@ -1,7 +1,7 @@
-"""Configuration of a training run.
+"""Configuration of a training run, and the observers of its progress.
 
 `Training` contains all settings that can change the result, apart from token files and code. `Execution` contains settings of the
-machine that change the speed but not the result.
+machine that change the speed but not the result. Observers cannot change the result either.
 """
 
 from dataclasses import dataclass
@@ -63,3 +63,35 @@ class Execution:
     compile: bool | Literal["auto"] = False  # use torch.compile; auto: on a GPU, if the architecture compiles
     save_seconds: float = 120.0  # seconds between two saves of the resumable state
     save_updates: int = 0  # training steps between two saves, instead of seconds, if positive
+
+
+class Observer:
+    """Interface for the training events of one process; the methods do nothing by default."""
+
+    def begins(self, done: int, steps: int) -> None:
+        """Handle the start of training after `done` of `steps` training steps."""
+
+    def remarked(self, text: str) -> None:
+        """Handle a message for the user before training."""
+
+    def after_step(self, row: dict, tokens: int) -> None:
+        """Handle the end of a training step; row: its row of log.tsv; tokens: its target tokens of all processes."""
+
+
+class Observers(Observer):
+    """Observer that forwards every event to several observers."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self.observers = observers
+
+    def begins(self, done: int, steps: int) -> None:
+        for observer in self.observers:
+            observer.begins(done, steps)
+
+    def remarked(self, text: str) -> None:
+        for observer in self.observers:
+            observer.remarked(text)
+
+    def after_step(self, row: dict, tokens: int) -> None:
+        for observer in self.observers:
+            observer.after_step(row, tokens)

@@ -16,10 +16,9 @@ from raretokens.objectives.registry import build as build_objective
 from raretokens.tokenization.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.batches import StepData, check_size
 from raretokens.training.checkpoints import Outputs
-from raretokens.training.config import Execution, TrainJob
+from raretokens.training.config import Execution, Observer, TrainJob
 from raretokens.training.criterion import Criterion
 from raretokens.training.loop import Trainer
-from raretokens.training.observer import Observer
 from raretokens.training.state import State, fingerprint
 
 COMPILER = "inductor"  # backend of torch.compile

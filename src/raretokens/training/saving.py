@@ -12,9 +12,9 @@ from accelerate.utils import gather_object
 from torch import Tensor
 
 from raretokens.files import sync
+from raretokens.training.checked_files import Position
 from raretokens.training.checkpoints import Checkpoint, Outputs
 from raretokens.training.config import Execution
-from raretokens.training.log import Position
 from raretokens.training.state import State
 
 SAVE_TOGETHER = 500  # least training steps between two saves with several processes

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from raretokens.errors import UserError
 from raretokens.files import atomic_write, sync
-from raretokens.training.checked_files import CheckedFiles, HashingFile
-from raretokens.training.log import LOG, Log, Position
+from raretokens.training.checked_files import LOG, CheckedFiles, HashingFile, Log, Position
 
 KEPT = 2  # number of states to keep
 

@@ -24,8 +24,7 @@ from raretokens.pipeline.machine.cards import find_card
 from raretokens.pipeline.machine.settings import Machine
 from raretokens.tasks import describe
 from raretokens.tokenization.token_files import read_meta
-from raretokens.training.config import TrainJob
-from raretokens.training.observer import Observer, Observers
+from raretokens.training.config import Observer, Observers, TrainJob
 
 STATUS = Path("/proc/self/status")
 
