@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from workload import Workload
 
-from raretokens.models.transformer import sinusoids
+from raretokens.models.decoder import sinusoids
 from raretokens.tokenization.vocabulary import PAD
 from raretokens.training.batches import Batch
 

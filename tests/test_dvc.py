@@ -227,7 +227,7 @@ RUNNING = {
     "models/rcnn.py:RCNN": {"train-classify", "predict-classify"},
     "models/shapes.py:shape_of": set(),
     "models/skip_gram.py:SkipGram": {"train-skipgram"},
-    "models/transformer.py:sinusoids": MODELS,
+    "models/decoder.py:sinusoids": MODELS,
     "objectives/agg.py:Objective": {"train-lm@agg", "train-lm@ul-agg", "train-nmt@base-agg"},
     "objectives/frage.py:Objective": {"train-skipgram@sg-frage", "train-classify@cls-frage"},
     "objectives/freeze.py:Objective": set(),

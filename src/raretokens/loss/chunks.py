@@ -29,9 +29,7 @@ FUSED = True  # whether a GPU runs the compiled function; false after its compil
 class Chunks:
     """Sums and gradients of M positions over N types, filled chunk by chunk."""
 
-    def __init__(
-        self, hidden: Tensor, weight: Tensor, targets: Tensor, terms: Terms, wants_gradient: bool, chunk: int
-    ) -> None:
+    def __init__(self, hidden: Tensor, weight: Tensor, targets: Tensor, terms: Terms, wants_gradient: bool, chunk: int) -> None:
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
         exact = torch.promote_types(dtype, torch.float32)  # dtype of sums: float32, or float64 for float64 input
@@ -64,10 +62,6 @@ class Chunks:
             rows = order[start : start + self.chunk]
             if not (self.is_fused and self._fused_chunk(rows)):
                 self._chunk(rows, first_rare - start)
-
-    def gradients(self) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the loss in the hidden states, the embedding matrix, the offset and the bias."""
-        return self.grad_hidden, self.grad_weight, self.grad_offset, self.grad_bias
 
     def _columns(self) -> int:
         """Return the number of types, from the first, that get a gradient from positions whose target is not rare.

@@ -101,9 +101,7 @@ def facts(
     if counts.dim() != 1:
         raise ValueError(f"counts has shape {tuple(counts.shape)}; expected one entry for each type")
     types = len(counts) if types is None else types
-    known = Facts(
-        counts, counts, types, specials, pad, steps_per_epoch, width, label_smoothing, tuple(sorted(markers)), order
-    )
+    known = Facts(counts, counts, types, specials, pad, steps_per_epoch, width, label_smoothing, tuple(sorted(markers)), order)
     _check(known, rare, rare_share)
     return replace(known, rare=_least_frequent(known, rare_share) if rare is None else rare)
 

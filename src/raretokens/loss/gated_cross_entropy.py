@@ -90,7 +90,7 @@ class _Gated(torch.autograd.Function):
         work = Chunks(hidden, weight, targets, terms, any(ctx.needs_input_grad[:4]), chunk)
         with torch.autocast(hidden.device.type, enabled=False):
             work.walk()
-        ctx.gradients = work.gradients()
+        ctx.gradients = work.grad_hidden, work.grad_weight, work.grad_offset, work.grad_bias
         ctx.types = [None if value is None else value.dtype for value in (hidden, weight, offset, bias)]
         ctx.mark_non_differentiable(work.nll)
         return work.loss, work.nll
@@ -121,9 +121,7 @@ def _check(
         shapes = f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)}, targets {tuple(targets.shape)}"
         raise ValueError(f"{shapes} do not fit; expected ... x d, N x d and ...")
     if target_offset is not None and target_offset.shape != targets.shape:
-        raise ValueError(
-            f"target_offset {tuple(target_offset.shape)} is not of the targets' shape {tuple(targets.shape)}"
-        )
+        raise ValueError(f"target_offset {tuple(target_offset.shape)} is not of the targets' shape {tuple(targets.shape)}")
     if target_offset is not None and (head.scale, head.softcap) != (1.0, None):
         raise ValueError("target_offset is of plain logits: not defined with a scale or soft-cap of the head")
     if not 0 < (1.0 if head.softcap is None else head.softcap) < float("inf") or not 0 < head.scale < float("inf"):
@@ -131,6 +129,4 @@ def _check(
     vectors = {"token_weight": token_weight, "bias": head.bias} | ({} if gate is None else gate._asdict())
     for name, vector in vectors.items():
         if vector is not None and vector.shape != weight.shape[:1]:
-            raise ValueError(
-                f"{name} has shape {tuple(vector.shape)}; expected one entry for each of {len(weight)} types"
-            )
+            raise ValueError(f"{name} has shape {tuple(vector.shape)}; expected one entry for each of {len(weight)} types")

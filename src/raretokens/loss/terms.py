@@ -38,9 +38,7 @@ class Candidates:
 
     def __init__(self, unlikelihood: Unlikelihood, targets: Tensor, ignore_index: int) -> None:
         if targets.dim() != 2:
-            raise ValueError(
-                f"unlikelihood needs targets of sequences x positions; they have shape {tuple(targets.shape)}"
-            )
+            raise ValueError(f"unlikelihood needs targets of sequences x positions; they have shape {tuple(targets.shape)}")
         self.alpha = unlikelihood.alpha
         self.sequences = targets.reshape(1, -1) if unlikelihood.flatten_batch else targets
         ordered, positions = self.sequences.sort(dim=1, stable=True)
@@ -63,9 +61,7 @@ class Candidates:
         chosen = before & self.may[sequence] & (ids != column)
         return ids.masked_fill(~chosen, 0), chosen
 
-    def apply(
-        self, softmax: Tensor, rows: Tensor, column: Tensor, share: Tensor | float = 1.0
-    ) -> tuple[Tensor, Tensor]:
+    def apply(self, softmax: Tensor, rows: Tensor, column: Tensor, share: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
         """Return the loss (rows x 1), and share * softmax + the loss's gradient in the logits (rows x N, in place of softmax).
 
         With r_c = p_c / (1 - p_c) on candidates that are not clamped, the gradient is alpha * (r - p * sum of r).

@@ -34,14 +34,7 @@ ROWS = 1 << 24  # logits per chunk
 
 class Mixture(awd_lstm.AWDLSTM):
     def __init__(
-        self,
-        vocabulary: int,
-        width: int,
-        last: int,
-        experts: int,
-        output_dropout: float,
-        context_dropout: float,
-        **rest: Any,
+        self, vocabulary: int, width: int, last: int, experts: int, output_dropout: float, context_dropout: float, **rest: Any
     ) -> None:
         super().__init__(vocabulary, width=width, last=last, context_dropout=output_dropout, **rest)
         self.latent, self.prior = nn.Linear(last, experts * width), nn.Linear(last, experts, bias=False)

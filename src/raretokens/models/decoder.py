@@ -1,7 +1,7 @@
 """Decoder language model: pre-norm Transformer with sinusoidal positions and tied embeddings.
 
 The architecture is that of the AGG experiments (fairseq's transformer_lm). Objectives receive the final hidden states and the
-embedding matrix.
+embedding matrix. encoder_decoder.py (Vaswani et al., 2017) has the same positions and initial weights.
 """
 
 import math
@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-from raretokens.models.transformer import initialise, sinusoids
 
 SHAPE = {
     "layers": "layers",
@@ -23,6 +21,23 @@ SHAPE = {
     "activation": ["relu", "gelu"],
 }
 COMPILES = True
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Return position encodings (length x width): sines on even dimensions, cosines on odd ones (Vaswani et al., section 3.5)."""
+    frequencies = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+    angles = torch.arange(length)[:, None] * frequencies
+    return torch.stack((angles.sin(), angles.cos()), dim=2).reshape(length, width)
+
+
+def initialise(layers: nn.Module, embedding: nn.Parameter) -> None:
+    """Initialise weights by Xavier's uniform rule, biases to zero, and embedding rows (N x width) to a norm of about one."""
+    for name, parameter in layers.named_parameters():
+        if parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+    nn.init.normal_(embedding, std=embedding.shape[1] ** -0.5)
 
 
 class Decoder(nn.Module):
@@ -44,9 +59,7 @@ class Decoder(nn.Module):
         self.embedding = nn.Parameter(torch.empty(vocabulary, width))
         self.register_buffer("positions", sinusoids(positions, width), persistent=False)
         self.dropout = nn.Dropout(dropout)
-        layer = nn.TransformerEncoderLayer(
-            width, heads, feedforward, dropout, activation, batch_first=True, norm_first=True
-        )
+        layer = nn.TransformerEncoderLayer(width, heads, feedforward, dropout, activation, batch_first=True, norm_first=True)
         layer.self_attn.dropout = attention_dropout
         layer.dropout.p = 0.0  # fairseq has no dropout after the activation by default
         self.layers = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)

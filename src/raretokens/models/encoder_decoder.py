@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from raretokens.models.transformer import initialise, sinusoids
+from raretokens.models.decoder import initialise, sinusoids
 from raretokens.tokenization.vocabulary import PAD
 
 SHAPE = {
@@ -57,9 +57,7 @@ class EncoderDecoder(nn.Module):
 
     def embed(self, ids: Tensor) -> Tensor:
         width = self.embedding.shape[1]
-        return self.dropout(
-            nn.functional.embedding(ids, self.embedding) * math.sqrt(width) + self.positions[: ids.shape[1]]
-        )
+        return self.dropout(nn.functional.embedding(ids, self.embedding) * math.sqrt(width) + self.positions[: ids.shape[1]])
 
     def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
         """Return decoder states, sentences x target positions x width; source, inputs: padded ids, sentences x positions."""

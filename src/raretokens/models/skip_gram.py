@@ -12,13 +12,7 @@ from torch import Tensor, nn
 
 # window: most words on each side; negatives: negative samples per pair in the loss; shared_negatives: samples that all pairs of
 # a block share; subsample: threshold t of word2vec's subsampling of frequent words (0: none)
-SHAPE = {
-    "width": "count",
-    "window": "count",
-    "negatives": "count",
-    "shared_negatives": "count",
-    "subsample": "probability",
-}
+SHAPE = {"width": "count", "window": "count", "negatives": "count", "shared_negatives": "count", "subsample": "probability"}
 # Remark on the time estimate of `plan`.
 TIME = "rows are read and written one by one: memory and latency decide, and its hours are many times those of its operations"
 
@@ -27,14 +21,7 @@ class SkipGram(nn.Module):
     """Skip-gram model: products of word embeddings with output embeddings of context words and negative samples."""
 
     def __init__(
-        self,
-        vocabulary: int,
-        positions: int,
-        width: int,
-        window: int,
-        negatives: int,
-        shared_negatives: int,
-        subsample: float,
+        self, vocabulary: int, positions: int, width: int, window: int, negatives: int, shared_negatives: int, subsample: float
     ) -> None:
         super().__init__()
         self.window, self.negatives, self.shared_negatives = window, negatives, shared_negatives

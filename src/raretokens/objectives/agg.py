@@ -68,10 +68,7 @@ class Window:
         size = max(self.ring.shape[1], 1)
         first %= size
         until_end = min(length, size - first)
-        return [
-            (slice(first, first + until_end), slice(until_end)),
-            (slice(length - until_end), slice(until_end, length)),
-        ]
+        return [(slice(first, first + until_end), slice(until_end)), (slice(length - until_end), slice(until_end, length))]
 
     def _entries(self, first: int, length: int) -> Tensor:
         return torch.cat([self.ring[:, here] for here, _ in self._parts(first, length)], dim=1)

@@ -34,11 +34,7 @@ class Objective(objective.Objective):
 
     def remarks(self) -> list[str]:
         types = int(self.facts.used.sum())
-        return (
-            []
-            if self.rare[self.facts.used].any()
-            else [f"warning: none of the {types} types is rare: nothing is gated"]
-        )
+        return [] if self.rare[self.facts.used].any() else [f"warning: none of the {types} types is rare: nothing is gated"]
 
     def begin_step(self, counts: Tensor) -> None:
         self.absent = counts == 0

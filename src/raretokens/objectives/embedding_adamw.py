@@ -33,11 +33,7 @@ class EmbeddingAdamW(torch.optim.AdamW, ABC):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         embeddings = [
-            (group, p)
-            for group in self.param_groups
-            if group["embedding"]
-            for p in group["params"]
-            if p.grad is not None
+            (group, p) for group in self.param_groups if group["embedding"] for p in group["params"] if p.grad is not None
         ]
         gradients = [p.grad for _, p in embeddings]
         for _, embedding in embeddings:

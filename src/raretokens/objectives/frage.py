@@ -34,25 +34,19 @@ OPTIONS = {
 
 
 class Objective(objective.CountingObjective):
-    def __init__(
-        self, facts: objective.Facts, popular: float, popular_types: int, hidden: bool, **options: Any
-    ) -> None:
+    def __init__(self, facts: objective.Facts, popular: float, popular_types: int, hidden: bool, **options: Any) -> None:
         super().__init__(facts, **options)
         order, is_popular = facts.by_frequency, facts.ranks < (popular_types or round(popular * facts.types))
         self.register_buffer("popular", facts.used & is_popular, persistent=False)
         self.register_buffer("rare", facts.used & ~is_popular, persistent=False)
         if not (self.popular.any() and self.rare.any()):
-            raise ValueError(
-                f"{int(self.popular.sum())} types are popular and {int(self.rare.sum())} rare; both are needed"
-            )
+            raise ValueError(f"{int(self.popular.sum())} types are popular and {int(self.rare.sum())} rare; both are needed")
         self.register_buffer("popular_ids", order[self.popular[order]], persistent=False)
         self.register_buffer("rare_ids", order[self.rare[order]], persistent=False)
         for name in ("popular", "rare"):  # indices, because a GPU waits for the size of what a mask selects
             self.register_buffer(f"{name}_rows", getattr(self, name).nonzero().squeeze(1), persistent=False)
         middle = facts.width * 3 // 2
-        layers = (
-            [nn.Linear(facts.width, middle), nn.ReLU(), nn.Linear(middle, 1)] if hidden else [nn.Linear(facts.width, 1)]
-        )
+        layers = [nn.Linear(facts.width, middle), nn.ReLU(), nn.Linear(middle, 1)] if hidden else [nn.Linear(facts.width, 1)]
         self.discriminator = nn.Sequential(*layers)
 
     def cross_entropy(self, weight: Tensor, parameters: dict[str, Tensor], rare_only: bool = False) -> Tensor:

@@ -17,9 +17,7 @@ class Objective(objective.Objective):
         counts = facts.counts.double()
         mean = counts.sum() / (counts > 0).sum()
         self.register_buffer(
-            "omega",
-            torch.where(counts > 0, mean / counts.clamp(min=1), 1.0).to(torch.get_default_dtype()),
-            persistent=False,
+            "omega", torch.where(counts > 0, mean / counts.clamp(min=1), 1.0).to(torch.get_default_dtype()), persistent=False
         )
 
     def token_weight(self) -> Tensor:

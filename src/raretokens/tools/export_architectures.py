@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from raretokens.models.decoder import Decoder
+from raretokens.models.decoder import Decoder, sinusoids
 from raretokens.models.encoder_decoder import EncoderDecoder
-from raretokens.models.transformer import sinusoids
 from raretokens.tokenization.vocabulary import BOS, EOS, PAD
 
 NamedWeights = Iterator[tuple[str, Tensor]]

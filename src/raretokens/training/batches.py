@@ -104,9 +104,7 @@ class Shuffled(StepData):
 def check_size(steps: StepData, task: str, tokens_per_step: int) -> None:
     """Raise UserError if the text is too short for one training step."""
     if steps.steps_per_epoch == 0:
-        raise UserError(
-            f"{task}.training.tokens_per_step: {tokens_per_step} is more than the whole training text; allowed: less"
-        )
+        raise UserError(f"{task}.training.tokens_per_step: {tokens_per_step} is more than the whole training text; allowed: less")
 
 
 def least_tokens(device: str) -> int:

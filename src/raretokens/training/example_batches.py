@@ -21,9 +21,7 @@ class Pairs(Shuffled):
     longest: most tokens of either side; first: keep only the pairs that contain the first `first` target tokens.
     """
 
-    def __init__(
-        self, bitext: Bitext, longest: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
-    ) -> None:
+    def __init__(self, bitext: Bitext, longest: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None) -> None:
         self.bitext, self.seed = bitext, seed
         self.size = bitext.lengths.max(1)  # tokens of each pair's longer side
         self.kept = np.flatnonzero(self.size <= longest)
@@ -191,12 +189,7 @@ class Images(Shuffled):
     """
 
     def __init__(
-        self,
-        pixels: np.ndarray,
-        classes: np.ndarray,
-        tokens_per_step: int = 0,
-        seed: int = 0,
-        first: int | None = None,
+        self, pixels: np.ndarray, classes: np.ndarray, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
     ) -> None:
         each = pixels.shape[1]
         kept = len(pixels) if first is None else first // each

@@ -6,7 +6,6 @@ from types import ModuleType
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
-from torch import nn
 
 from raretokens.errors import UserError
 from raretokens.files import failure
@@ -58,7 +57,10 @@ def train(
     check_size(data, run.task, training.tokens_per_step)
     model = build(run.architecture, run.shape, len(vocabulary), training.block)
     if start:
-        _start_from(start / WEIGHTS, model)
+        try:
+            load_weights(model, start / WEIGHTS)
+        except RuntimeError as error:
+            raise UserError(f"{start / WEIGHTS}: weights of another model; {' '.join(str(error).split())}") from None
     objective = build_objective(run.objective, _facts(job, vocabulary, data, model.embedding.shape[1]), **run.options)
     accelerator = process(training.precision, execution, run.architecture)
     rank = accelerator.process_index
@@ -79,13 +81,6 @@ def train(
     to_the_end(trainer)
     accelerator.wait_for_everyone()
     state.remove()
-
-
-def _start_from(weights: Path, model: nn.Module) -> None:
-    try:
-        load_weights(model, weights)
-    except RuntimeError as error:
-        raise UserError(f"{weights}: weights of another model; {' '.join(str(error).split())}") from None
 
 
 def to_the_end(trainer: Trainer) -> None:

@@ -62,9 +62,7 @@ class State:
     def check_parent(self) -> None:
         """Raise UserError if the parent process has ended, because a killed `dvc` does not stop its stages."""
         if _starters() != self._started_by:
-            raise UserError(
-                f"{self.path}: the process that started this run is gone; {self.left()}; start again to resume"
-            )
+            raise UserError(f"{self.path}: the process that started this run is gone; {self.left()}; start again to resume")
 
     def left(self) -> str:
         """Return a description of the state from which the run can resume, for error messages."""

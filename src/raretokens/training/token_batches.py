@@ -20,9 +20,7 @@ class Blocks(Shuffled):
     first: keep only the first `first` tokens of the stream.
     """
 
-    def __init__(
-        self, tokens: np.ndarray, block: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
-    ) -> None:
+    def __init__(self, tokens: np.ndarray, block: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None) -> None:
         self.tokens, self.block = tokens[:first], block
         super().__init__(len(self.tokens) // block, block, tokens_per_step, seed)
 
@@ -73,9 +71,7 @@ class Columns(StepData):
 
     in_order = True
 
-    def __init__(
-        self, tokens: np.ndarray, block: int, columns: int, seed: int | None = None, first: int | None = None
-    ) -> None:
+    def __init__(self, tokens: np.ndarray, block: int, columns: int, seed: int | None = None, first: int | None = None) -> None:
         self.tokens, self.block, self.columns, self.seed = tokens[:first], block, columns, seed
         self.rows = len(self.tokens) // columns  # positions of a column
         self.lengths = self._fixed() if seed is None else self._drawn(np.random.default_rng(seed))

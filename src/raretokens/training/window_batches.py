@@ -132,7 +132,5 @@ class Windows(StepData):
         width = self.block + 2 * self.window
         contexts = np.lib.stride_tricks.sliding_window_view(padded, width)[:: self.block].copy()
         pairs = (self.distance <= reaches) & (contexts != PAD)[:, None] & (centres != PAD)[:, :, None]
-        negatives = np.searchsorted(
-            self.chance, random.random((blocks, self.shared_negatives)) * self.chance[-1], side="right"
-        )
+        negatives = np.searchsorted(self.chance, random.random((blocks, self.shared_negatives)) * self.chance[-1], side="right")
         return WindowBatch(centres.copy(), contexts, pairs, negatives)
