@@ -29,10 +29,10 @@ from raretokens.pipeline.planning.data import text
 from raretokens.pipeline.planning.duration import BANDWIDTH, PRODUCTS, Rates, random_batches, step_seconds
 from raretokens.pipeline.planning.operations import plain_facts
 from raretokens.training.batches import Batch, Prepared
-from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution, TrainJob
 from raretokens.training.criterion import Criterion
 from raretokens.training.loop import Trainer
+from raretokens.training.saving import Outputs
 from raretokens.training.state import State
 
 CASES = (  # params.yaml, task, run, most tokens of a step

@@ -28,11 +28,11 @@ from raretokens.models.registry import flops_per_token
 from raretokens.objectives.registry import build
 from raretokens.pipeline.machine.cards import find_card
 from raretokens.training.batches import PreparedSteps
-from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution
 from raretokens.training.criterion import Carried
 from raretokens.training.example_batches import Pairs
 from raretokens.training.loop import Trainer
+from raretokens.training.saving import Outputs
 from raretokens.training.state import State
 from raretokens.training.token_batches import Blocks, Columns, columns_of
 

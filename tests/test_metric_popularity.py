@@ -108,15 +108,15 @@ def test_popular_types_are_those_that_frage_plays_with(world, share):
     facts = Facts(torch.tensor(counts), torch.tensor(groups == RARE), types, 4, PAD, 10, table.shape[1])
     objective = build("frage", facts, popular=share)
     popular = popular_types(counts, groups, share)
-    assert [i for i in kept(groups) if popular[i]] == objective.popular.nonzero().flatten().tolist()
-    assert [i for i in kept(groups) if not popular[i]] == objective.rare.nonzero().flatten().tolist()
+    assert [i for i in kept(groups) if popular[i]] == objective.popular_rows.tolist()
+    assert [i for i in kept(groups) if not popular[i]] == objective.rare_rows.tolist()
     # Ids that are not sorted: the counts decide, though specials come first.
     counts = np.random.default_rng(types).permutation(counts)
     order = sorted(range(types), key=lambda i: (i >= 4, -counts[i]))
     assert set(np.flatnonzero(popular_types(counts, groups, share))) == set(order[: round(share * types)])
     if chosen := set(order[: round(share * types)]) - {PAD}:
         objective = build("frage", replace(facts, counts=torch.tensor(counts)), popular=share)
-        assert set(objective.popular.nonzero().flatten().tolist()) == chosen
+        assert set(objective.popular_rows.tolist()) == chosen
 
 
 @settings(deadline=None, max_examples=50)

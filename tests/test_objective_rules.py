@@ -88,8 +88,8 @@ def test_steps_of_frages_discriminator_are_those_of_plain_descent():
         for _ in range(options["steps"]):
             descent.zero_grad()
             logits = twin(table).squeeze(1)
-            of_popular = -torch.nn.functional.logsigmoid(logits)[objective.popular]
-            of_rare = -torch.nn.functional.logsigmoid(-logits)[objective.rare]
+            of_popular = -torch.nn.functional.logsigmoid(logits)[objective.popular_rows]
+            of_rare = -torch.nn.functional.logsigmoid(-logits)[objective.rare_rows]
             both = torch.cat((of_popular, of_rare)).mean()
             ((of_popular.mean() + of_rare.mean()) / 2 if objective.balanced else both).backward()
             descent.step()
@@ -107,10 +107,10 @@ def test_classes_weighted_by_the_other_s_share_are_frages_balanced_cross_entropy
     parameters = dict(objective.discriminator.named_parameters())
     logits, used = objective.discriminator(weight), objective.facts.used
     two_way = torch.cat((logits, torch.zeros_like(logits)), dim=1)[used]
-    share = objective.rare.sum() / used.sum()
-    expected = torch.nn.functional.cross_entropy(
-        two_way, objective.rare[used].long(), weight=torch.stack((share, 1 - share)).double()
-    )
+    share = len(objective.rare_rows) / used.sum()
+    is_rare = torch.isin(objective.facts.used_ids, objective.rare_rows)
+    weights = torch.stack((share, 1 - share)).double()
+    expected = torch.nn.functional.cross_entropy(two_way, is_rare.long(), weight=weights)
     torch.testing.assert_close(objective.cross_entropy(weight, parameters), expected, atol=1e-7, rtol=0)
 
 

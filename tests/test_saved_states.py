@@ -12,8 +12,8 @@ from tiny.trainer import trainer
 from raretokens import files
 from raretokens.errors import UserError
 from raretokens.training import state
-from raretokens.training.checkpoints import Outputs
 from raretokens.training.run import to_the_end
+from raretokens.training.saving import Outputs
 from raretokens.training.state import State, fingerprint
 
 

@@ -14,11 +14,10 @@ from tiny.trainer import trainer
 from raretokens.errors import UserError
 from raretokens.training import checked_files, loop, saving
 from raretokens.training.checked_files import Log, Position, checksum
-from raretokens.training.checkpoints import Checkpoint, Outputs, average, kept_after
 from raretokens.training.config import Execution
 from raretokens.training.rule import is_worse, latest
 from raretokens.training.run import to_the_end
-from raretokens.training.saving import SAVE_TOGETHER, Clock
+from raretokens.training.saving import SAVE_TOGETHER, Checkpoint, Clock, Outputs, average, kept_after
 from raretokens.training.state import State
 
 

@@ -12,12 +12,12 @@ from raretokens.tasks import load
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.config import Groups
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS, VOCABULARY, Vocabulary
-from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution, RuleChoice, Training
 from raretokens.training.config import TrainJob as Job
 from raretokens.training.criterion import Criterion
 from raretokens.training.loop import Trainer
 from raretokens.training.run import process
+from raretokens.training.saving import Outputs
 from raretokens.training.state import State
 from tests.tiny import trainer
 

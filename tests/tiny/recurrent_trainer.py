@@ -10,11 +10,11 @@ from raretokens.loss.facts import facts
 from raretokens.models.registry import build as build_model
 from raretokens.objectives.registry import build
 from raretokens.tokenization.vocabulary import PAD, SPECIALS
-from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution, Training
 from raretokens.training.criterion import Carried
 from raretokens.training.loop import Trainer
 from raretokens.training.run import process
+from raretokens.training.saving import Outputs
 from raretokens.training.state import State
 from raretokens.training.token_batches import Columns
 from tiny.trainer import recorded

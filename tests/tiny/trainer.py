@@ -11,11 +11,11 @@ from raretokens.models.registry import build as build_model
 from raretokens.objectives.registry import build
 from raretokens.tokenization import token_files as streams
 from raretokens.tokenization.vocabulary import EOS, PAD, SPECIALS
-from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution, Observer, Observers, Training
 from raretokens.training.example_batches import Pairs
 from raretokens.training.loop import Trainer
 from raretokens.training.run import process
+from raretokens.training.saving import Outputs
 from raretokens.training.state import State
 from raretokens.training.token_batches import Blocks
 

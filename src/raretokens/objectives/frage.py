@@ -37,14 +37,12 @@ class Objective(objective.CountingObjective):
     def __init__(self, facts: objective.Facts, popular: float, popular_types: int, hidden: bool, **options: Any) -> None:
         super().__init__(facts, **options)
         order, is_popular = facts.by_frequency, facts.ranks < (popular_types or round(popular * facts.types))
-        self.register_buffer("popular", facts.used & is_popular, persistent=False)
-        self.register_buffer("rare", facts.used & ~is_popular, persistent=False)
-        if not (self.popular.any() and self.rare.any()):
-            raise ValueError(f"{int(self.popular.sum())} types are popular and {int(self.rare.sum())} rare; both are needed")
-        self.register_buffer("popular_ids", order[self.popular[order]], persistent=False)
-        self.register_buffer("rare_ids", order[self.rare[order]], persistent=False)
-        for name in ("popular", "rare"):  # indices, because a GPU waits for the size of what a mask selects
-            self.register_buffer(f"{name}_rows", getattr(self, name).nonzero().squeeze(1), persistent=False)
+        frequent, rare = facts.used & is_popular, facts.used & ~is_popular
+        if not (frequent.any() and rare.any()):
+            raise ValueError(f"{int(frequent.sum())} types are popular and {int(rare.sum())} rare; both are needed")
+        for name, mask in (("popular", frequent), ("rare", rare)):  # indices, as a GPU waits for the size of what a mask selects
+            self.register_buffer(f"{name}_ids", order[mask[order]], persistent=False)
+            self.register_buffer(f"{name}_rows", mask.nonzero().squeeze(1), persistent=False)
         middle = facts.width * 3 // 2
         layers = [nn.Linear(facts.width, middle), nn.ReLU(), nn.Linear(middle, 1)] if hidden else [nn.Linear(facts.width, 1)]
         self.discriminator = nn.Sequential(*layers)
@@ -71,12 +69,10 @@ class Objective(objective.CountingObjective):
         it. The gradient is sparse.
         """
         generator, half = torch.Generator().manual_seed(self.number), self.minibatch // 2
-        drawn = [
-            torch.randint(len(ids), (size,), generator=generator)
-            for ids, size in ((self.popular_ids, half), (self.rare_ids, self.minibatch - half))
-        ]
-        drawn = [rows.to(weight.device, non_blocking=True) for rows in drawn]
-        indices = [ids[rows] for ids, rows in zip((self.popular_ids, self.rare_ids), drawn, strict=True)]
+        indices = []
+        for ids, size in ((self.popular_ids, half), (self.rare_ids, self.minibatch - half)):
+            drawn = torch.randint(len(ids), (size,), generator=generator)
+            indices.append(ids[drawn.to(weight.device, non_blocking=True)])
         rows = nn.functional.embedding(torch.cat(indices), weight, sparse=True)
         popular, rare = torch.arange(self.minibatch, device=weight.device).tensor_split([half])
         return rows, popular, rare

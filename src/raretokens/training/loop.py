@@ -16,11 +16,19 @@ from raretokens.loss.objective import Objective, keep_frozen_rows, read_numbers
 from raretokens.loss.terms import SummedLoss
 from raretokens.training import rule
 from raretokens.training.batches import Batch, Prepared, PreparedSteps, StepData, loaded
-from raretokens.training.checkpoints import Checkpoint, Outputs, average, kept_after
 from raretokens.training.config import Execution, Observer, Training
 from raretokens.training.criterion import Criterion
 from raretokens.training.rule import is_worse, latest
-from raretokens.training.saving import Clock, Saver, random_states, restore_random_states
+from raretokens.training.saving import (
+    Checkpoint,
+    Clock,
+    Outputs,
+    Saver,
+    average,
+    kept_after,
+    random_states,
+    restore_random_states,
+)
 from raretokens.training.state import State
 
 

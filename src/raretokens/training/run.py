@@ -14,10 +14,10 @@ from raretokens.models.registry import build, compiles, load_weights
 from raretokens.objectives.registry import build as build_objective
 from raretokens.tokenization.vocabulary import PAD, RARE, SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.batches import StepData, check_size
-from raretokens.training.checkpoints import Outputs
 from raretokens.training.config import Execution, Observer, TrainJob
 from raretokens.training.criterion import Criterion
 from raretokens.training.loop import Trainer
+from raretokens.training.saving import Outputs
 from raretokens.training.state import State, fingerprint
 
 COMPILER = "inductor"  # backend of torch.compile
