@@ -18,8 +18,7 @@ EVERY = 20  # one of this number of training documents is for validation
 
 def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
     """Return split -> (class, text) of each article."""
-    train, test = (_rows(raw / corpus / f"{split}.csv") for split in ("train", "test"))
-    return hold_out(train, EVERY) | {"test": list(test)}
+    return hold_out(*(_rows(raw / corpus / f"{split}.csv") for split in ("train", "test")), EVERY)
 
 
 def _rows(file: Path) -> Iterator[Document]:

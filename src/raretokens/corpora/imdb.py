@@ -4,10 +4,9 @@
 of twenty training reviews is for validation.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.corpora.splits import Document, hold_out, read_archive, read_json_lines
+from raretokens.corpora.splits import Document, hold_out, read_files
 
 SERVES = {"documents": ("imdb", "imdb-sample")}
 LANGUAGES = {"text": "en"}
@@ -20,22 +19,16 @@ ALTERED = ("train", "pos", 0)  # excluded, because the source of the sample has 
 
 def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
     """Return split -> (class, text) of each review."""
-    splits: dict[str, list[Document]] = {}
-    for split in ("train", "test"):
-        found = sorted(_documents(raw / corpus, split))
-        if corpus == "imdb-sample":
-            found = [row for row in found if row[1] < FIRST and (split, *row[:2]) != ALTERED]
-        splits[split] = [(CLASSES[side], text) for side, _, text in found]
-    return hold_out(splits["train"], EVERY) | {"test": splits["test"]}
+    return hold_out(*(_documents(raw, corpus, split) for split in ("train", "test")), EVERY)
 
 
-def _documents(folder: Path, split: str) -> Iterator[tuple[str, int, str]]:
-    """Yield class, id and text of each review. HTML line breaks become blanks."""
-    if (folder / f"{split}.jsonl").exists():
-        rows = ((row["id"], row["text"]) for row in read_json_lines(folder / f"{split}.jsonl"))
-    else:
-        below = tuple(f"aclImdb/{split}/{side}/" for side in CLASSES)
-        rows = read_archive(folder / ARCHIVE, below, "utf-8")
-    for path, text in rows:
+def _documents(raw: Path, corpus: str, split: str) -> list[Document]:
+    """Return class and text of each review, by class and id. HTML line breaks become blanks."""
+    folder, below = raw / corpus, tuple(f"aclImdb/{split}/{side}/" for side in CLASSES)
+    found = []
+    for path, text in read_files(folder / f"{split}.jsonl", folder / ARCHIVE, below, "utf-8"):
         *_, side, file = path.split("/")  # the file name is <id>_<stars>.txt
-        yield side, int(file.partition("_")[0]), text.replace("<br />", " ")
+        number = int(file.partition("_")[0])
+        if corpus == "imdb" or (number < FIRST and (split, side, number) != ALTERED):
+            found.append((side, number, text.replace("<br />", " ")))
+    return [(CLASSES[side], text) for side, _, text in sorted(found)]

@@ -5,10 +5,9 @@ training documents is for validation, which gives the 7,520, 836 and 5,563 docum
 newsgroups that scikit-learn's user guide uses. It is read from a sample with these newsgroups only, or from the whole archive.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from raretokens.corpora.splits import Document, hold_out, read_archive, read_json_lines
+from raretokens.corpora.splits import Document, hold_out, read_files
 
 SERVES = {"documents": ("20news", "20news-4")}
 LANGUAGES = {"text": "en"}
@@ -21,23 +20,17 @@ FOUR = ("alt.atheism", "comp.graphics", "sci.space", "talk.religion.misc")
 
 def documents(raw: Path, corpus: str) -> dict[str, list[Document]]:
     """Return split -> (class, text) of each message."""
+    return hold_out(*(_documents(raw, corpus, split) for split in ("train", "test")), EVERY)
+
+
+def _documents(raw: Path, corpus: str, split: str) -> list[Document]:
+    """Return class and text of each message, by newsgroup and message number."""
     class_of = {group: group for group in FOUR}.get if corpus == "20news-4" else _kind
-    splits: dict[str, list[Document]] = {}
-    for split in ("train", "test"):
-        found = sorted(_documents(raw / corpus, split))
-        splits[split] = [(name, text) for group, _, text in found if (name := class_of(group))]
-    return hold_out(splits["train"], EVERY) | {"test": splits["test"]}
-
-
-def _documents(folder: Path, split: str) -> Iterator[tuple[str, int, str]]:
-    """Yield newsgroup, message number and text of each document."""
-    if (folder / f"{split}.jsonl").exists():
-        for row in read_json_lines(folder / f"{split}.jsonl"):
-            yield row["label"], int(row["id"].rpartition("/")[2]), row["text"]
-        return
-    for path, text in read_archive(folder / ARCHIVE, (f"20news-bydate-{split}/",), "latin-1"):
-        _, group, number = path.split("/")
-        yield group, int(number), text
+    folder, found = raw / corpus, []
+    for path, text in read_files(folder / f"{split}.jsonl", folder / ARCHIVE, (f"20news-bydate-{split}/",), "latin-1"):
+        *_, group, number = path.split("/")
+        found.append((group, int(number), text))
+    return [(name, text) for group, _, text in sorted(found) if (name := class_of(group))]
 
 
 def _kind(group: str) -> str | None:

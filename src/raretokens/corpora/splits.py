@@ -85,25 +85,32 @@ def pair_lines(source: Path, left: Iterator[str], target: Path, right: Iterator[
         raise UserError(f"{source} has {count} lines and {target} has {count + rest}; they must be equal")
 
 
-def hold_out(rows: Iterable, every: int) -> dict[str, list]:
-    """Split rows into `train` and `valid`, with the first of every `every` rows for validation."""
-    parts: dict[str, list] = {"train": [], "valid": []}
-    for number, row in enumerate(rows):
-        parts["train" if number % every else "valid"].append(row)
-    return parts
+def hold_out(train: Iterable[Document], test: Iterable[Document], every: int) -> dict[str, list[Document]]:
+    """Return split -> documents, with the first of every `every` training documents for validation."""
+    documents: dict[str, list[Document]] = {"train": [], "valid": []}
+    for number, document in enumerate(train):
+        documents["train" if number % every else "valid"].append(document)
+    return documents | {"test": list(test)}
 
 
-def read_json_lines(file: Path) -> Iterator[dict]:
-    """Yield the objects of a JSON Lines file. Raises UserError where a line is not JSON."""
-    for number, line in enumerate(lines(file), 1):
-        try:
-            yield json.loads(line)
-        except ValueError:
-            raise UserError(f"{file}: line {number} is not JSON") from None
+def read_files(sample: Path, archive: Path, folders: tuple[str, ...], encoding: str) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each document, without unpacking to disk.
 
-
-def read_archive(archive: Path, folders: tuple[str, ...], encoding: str) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each regular file below one of the folders in a tar archive, without unpacking to disk."""
+    Args:
+        sample: JSON Lines with `id` (path) and `text` of each document, which is read instead of the archive if it exists.
+        archive: Tar archive.
+        folders: Folders of the archive that contain the documents, in `encoding`.
+    Raises:
+        UserError: A line is not JSON, or the archive is not readable.
+    """
+    if sample.exists():
+        for number, line in enumerate(lines(sample), 1):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                raise UserError(f"{sample}: line {number} is not JSON") from None
+            yield row["id"], row["text"]
+        return
     try:
         with tarfile.open(archive, "r:*") as opened:
             for member in opened:
