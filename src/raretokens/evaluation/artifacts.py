@@ -12,7 +12,6 @@ from raretokens.errors import UserError
 from raretokens.evaluation.config import ScoreJob
 from raretokens.files import atomic_write
 from raretokens.run import Run
-from raretokens.tokenization.token_files import read_meta
 from raretokens.tokenization.vocabulary import FILLER, SPECIALS, VOCABULARY, Vocabulary
 
 
@@ -50,7 +49,10 @@ class Artifacts:
             OSError: An artifact is missing.
         """
         vocabulary = Vocabulary.read(paths.tokens / VOCABULARY, job.run.reverse)
-        embedding = _embedding(paths.trained / "model.safetensors", len(vocabulary))
+        weights = paths.trained / "model.safetensors"
+        with _open(weights) as file:
+            embedding = file.get_tensor("table")
+        _check(embedding, weights, len(vocabulary))
         header, *rows = (line.split("\t") for line in lines(paths.trained / "log.tsv"))
         summary = json.loads((paths.trained / "training.json").read_text(encoding="utf-8"))
         log = [dict(zip(header, row, strict=True)) for row in rows]
@@ -66,22 +68,17 @@ class Artifacts:
     def snapshots(self) -> Iterator[tuple[int, np.ndarray]]:
         """Yield training step and embedding matrix (N x d, float16) of each snapshot, in order."""
         path = self.paths.trained / "snapshots.safetensors"
-        if not path.is_file():
-            raise UserError(f"{path}: no such file; train the run first")
-        with safe_open(path, framework="numpy") as file:
+        with _open(path) as file:
             for key in sorted(file.keys()):
                 embedding = file.get_tensor(key)
                 _check(embedding, f"{path}: {key}", len(self.vocabulary))
                 yield int(key), embedding
 
 
-def _embedding(path: Path, types: int) -> np.ndarray:
+def _open(path: Path) -> safe_open:
     if not path.is_file():
         raise UserError(f"{path}: no such file; train the run first")
-    with safe_open(path, framework="numpy") as file:
-        embedding = file.get_tensor("table")
-    _check(embedding, path, types)
-    return embedding
+    return safe_open(path, framework="numpy")
 
 
 def _check(embedding: np.ndarray, source: Path | str, types: int) -> None:
@@ -100,16 +97,3 @@ def lines(path: Path) -> list[str]:
     """Return the lines of a text file, split only at \\n."""
     text = path.read_bytes().decode("utf-8")
     return text.removesuffix("\n").split("\n") if text else []
-
-
-ORDER = ("train", "valid", "test")
-
-
-def splits(folder: Path) -> dict[str, dict[str, int]]:
-    """Return the number of tokens and lines of each split: train, valid and test first, then further splits."""
-    described = read_meta(folder)["splits"]
-    return {
-        name: described[name]
-        for name in (*ORDER, *(name for name in described if name not in ORDER))
-        if name in described
-    }

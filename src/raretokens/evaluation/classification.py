@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,18 +73,12 @@ def score_majority(job: MajorityBaseline, corpus: Path, suffix: str, scores: Pat
         further: Metrics to add to the scores.
     """
     classes = {split: lines(corpus / f"{split}{suffix}") for split in SPLITS}
-    shares, labels = _majority(classes["train"], classes["test"])
+    counts = Counter(classes["train"])
+    names = sorted(counts)
+    labels = np.array([names.index(name) for name in classes["test"]])
+    of_class = np.log([counts[name] / len(classes["train"]) for name in names])
+    shares = np.broadcast_to(of_class, (len(labels), len(names)))  # log-probabilities, test examples x classes
     metrics: Metrics = {"accuracy": accuracy(shares, labels), **further}
     replicates = {"accuracy.total": bootstrap_accuracy(shares, labels)}
-    counts = Counter(classes["train"]).most_common()
-    points = [("class_frequency", "total", rank, count) for rank, (_, count) in enumerate(counts, 1)]
+    points = [("class_frequency", "total", rank, count) for rank, (_, count) in enumerate(counts.most_common(), 1)]
     write_baseline(scores, job.name, job.task, metrics, replicates, points)
-
-
-def _majority(train: Sequence[str], test: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training set's class log-probabilities, repeated (test examples x classes), and the test class indices."""
-    counts = Counter(train)
-    names = sorted(counts)
-    shares = np.log([counts[name] / len(train) for name in names])
-    labels = np.array([names.index(name) for name in test])
-    return np.broadcast_to(shares, (len(test), len(names))), labels

@@ -71,15 +71,12 @@ def curve_rows(history: list[SnapshotGeometry], log: Log) -> list[tuple]:
         since = [row for row in log if before.step < int(row["update"]) <= now.step]
         nll = [float(row["nll"]) for row in since]
         valid, rare = (
-            [_number(row[name]) for row in since if row.get(name)] for name in ("valid_nll", "rare_group_size")
+            next((_number(row[name]) for row in reversed(since) if row.get(name)), None)
+            for name in ("valid_nll", "rare_group_size")
         )
         geometry = now.isotropy["total"], now.isotropy["rare"], now.rare_freq_cosine
-        rows.append((now.step, mean(nll) if nll else None, _last(valid), *geometry, _last(rare)))
+        rows.append((now.step, mean(nll) if nll else None, valid, *geometry, rare))
     return rows
-
-
-def _last(values: list[float]) -> float | None:
-    return values[-1] if values else None
 
 
 def _number(text: str) -> float:
@@ -121,7 +118,7 @@ def half_fall(curve: Sequence[tuple[int, float | None]], since: int) -> float | 
 def largest_rise(log: Log) -> float | None:
     """Return the largest relative growth of AGG's rare group between logged training steps; None without a rare group."""
     sizes = [int(row["rare_group_size"]) for row in log[:RARE_GROUP_STEPS] if row.get("rare_group_size")]
-    rises = [(now - before) / before for before, now in zip(sizes, sizes[1:], strict=False) if before]
+    rises = [(now - before) / before for before, now in pairwise(sizes) if before]
     return max(rises, default=None)
 
 

@@ -147,15 +147,13 @@ class CacheSettings(NamedTuple):
 
 def choose_cache(predictions: Predictions, text: np.ndarray, declared: CachePointer) -> CacheSettings:
     """Return the cache settings with the lowest NLL on a text."""
-    best, least = None, np.inf
+    nll = {}
     for window, theta in product(declared.window, declared.theta):
         cached = cache_probability(predictions.states, text, window, theta)
         for weight in declared.weight:
-            nll = -mix_cache(predictions.logprob, cached, window, weight).mean(dtype=np.float64)
-            if best is None or nll < least:
-                best, least = CacheSettings(window, theta, weight), nll
-    assert best
-    return best
+            mixed = mix_cache(predictions.logprob, cached, window, weight)
+            nll[CacheSettings(window, theta, weight)] = -mixed.mean(dtype=np.float64)
+    return min(nll, key=nll.__getitem__)
 
 
 def cache_logprob(predictions: Predictions, text: np.ndarray, chosen: CacheSettings) -> np.ndarray:

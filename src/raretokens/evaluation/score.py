@@ -119,10 +119,9 @@ def _check_steps(artifacts: Artifacts, steps: Sequence[int], kept: list[int]) ->
 
 def _neighbour_metrics(job: ScoreJob, artifacts: Artifacts, near: dict, ranks: dict) -> Metrics:
     """Return the metrics of the queries' neighbours."""
-    popular = neighbours.popular_tokens(artifacts.vocabulary, artifacts.groups)
-    matrix = artifacts.embedding, artifacts.vocabulary, artifacts.groups
+    vocabulary, groups = artifacts.vocabulary, artifacts.groups
     signed: Metrics = {
-        "similarity.rank_correlation": neighbours.rank_correlation(*matrix, job.queries),
+        "similarity.rank_correlation": neighbours.rank_correlation(artifacts.embedding, vocabulary, groups, job.queries),
         "neighbours.same_beginning": neighbours.same_beginning(near),
     }
-    return signed | ({"named_ranks": neighbours.mean_ranks(ranks, popular)} if ranks else {})
+    return signed | ({"named_ranks": neighbours.mean_ranks(ranks, vocabulary, groups)} if ranks else {})

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Baseline = MajorityBaseline
 Predict = ClassifierPredictJob
+baseline_job = classify.baseline_job
 
 
 def describe() -> Task:
@@ -57,10 +58,6 @@ def training_data(job: TrainJob, folder: Path) -> tuple["Images", "Images"]:
 
 def run_jobs(parameters: Parameters, settings: TaskSettings, run: Run, score: dict) -> Iterator[tuple[str, Section]]:
     yield from classify.run_jobs(parameters, settings, run, {**score, "markers": False})
-
-
-def baseline_job(parameters: Parameters, settings: TaskSettings, corpus: str) -> Baseline:
-    return classify.baseline_job(parameters, settings, corpus)
 
 
 def predict(job: Predict, folder: Path, trained: Path, into: Path) -> None:

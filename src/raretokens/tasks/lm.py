@@ -16,7 +16,7 @@ from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
 from raretokens.tasks.parameters import Parameters, TaskSettings
 from raretokens.tokenization.config import Groups
-from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.token_files import read_splits, tokens
 from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
 from raretokens.training.config import TrainJob
 
@@ -264,7 +264,6 @@ def _word_encoder(artifacts: Artifacts, unit: str) -> "tuple[EncodeWord, str]":
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
     """Write <name>.json, .csv and .bootstrap.csv of the human baseline. Raises UserError if the test text is too short."""
-    from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import bootstrap, predictions, text
     from raretokens.evaluation.score_files import write_baseline
 
@@ -284,13 +283,10 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
         **_written_after_paper_prefixes(vocabulary, targets, settings),
         "frequency": text.frequency(vocabulary),
         "types": ({"total": vocabulary.types} | types, "fillers:no|specials:freq"),
-        "tokens": (
-            {split: facts["tokens"] for split, facts in splits(folder).items()},
-            "unit:piece|line-ends:yes",
-        ),
+        "tokens": ({split: facts["tokens"] for split, facts in read_splits(folder).items()}, "unit:piece|line-ends:yes"),
     }
     if job.words:
-        metrics["corpus"] = text.corpus_in_words(word_vocabulary, splits(words), tokens(words, "test"))
+        metrics["corpus"] = text.corpus_in_words(word_vocabulary, read_splits(words), tokens(words, "test"))
     uniq = {f"uniq.{group}": values for group, values in bootstrap.uniq(targets, groups).items()}
     write_baseline(scores, job.name, job.task, metrics, uniq, text.rank_frequency_points(word_vocabulary))
 

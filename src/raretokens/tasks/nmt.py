@@ -13,7 +13,7 @@ from raretokens.run import Run
 from raretokens.schema import Name, Section
 from raretokens.tasks import ComparedMetric, Headline, Task, parameters
 from raretokens.tasks.parameters import Parameters, TaskSettings
-from raretokens.tokenization.token_files import Bitext
+from raretokens.tokenization.token_files import Bitext, read_splits
 from raretokens.tokenization.vocabulary import SPACE, VOCABULARY, Vocabulary
 from raretokens.training.config import TrainJob
 
@@ -199,12 +199,11 @@ def _share_of_links(both: "csr_array", query: int, token: int) -> float:
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
     """Write <name>.json, .csv and .bootstrap.csv of the baseline that copies the source."""
-    from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import text
     from raretokens.evaluation.score_files import write_baseline
 
     folder, corpus = token_files / job.tokens, corpora / job.texts.corpus
-    pairs = {split: facts["lines"] for split, facts in splits(folder).items()}
+    pairs = {split: facts["lines"] for split, facts in read_splits(folder).items()}
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     metrics = {
         **_bleu(job.texts, corpus, corpus, ".source"),

@@ -12,7 +12,7 @@ from raretokens.schema import Section
 from raretokens.tasks import ComparedMetric, Headline, Task
 from raretokens.tasks.parameters import Parameters, TaskSettings
 from raretokens.tokenization.config import Groups
-from raretokens.tokenization.token_files import tokens
+from raretokens.tokenization.token_files import read_splits, tokens
 from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from raretokens.training.config import TrainJob
 
@@ -164,7 +164,6 @@ def _rows(artifacts: Artifacts) -> dict[str, int]:
 
 def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path) -> None:
     """Write <name>.json, .csv and .bootstrap.csv with the word frequencies of the text itself."""
-    from raretokens.evaluation.artifacts import splits
     from raretokens.evaluation.metrics import text
     from raretokens.evaluation.score_files import write_baseline
 
@@ -173,6 +172,6 @@ def score_baseline(job: Baseline, corpora: Path, token_files: Path, scores: Path
     metrics = {
         "frequency": text.frequency(vocabulary),
         "types": ({"total": vocabulary.types}, "fillers:no|specials:freq"),
-        "tokens": ({split: facts["tokens"] for split, facts in splits(folder).items()}, "unit:word|line-ends:yes"),
+        "tokens": ({split: facts["tokens"] for split, facts in read_splits(folder).items()}, "unit:word|line-ends:yes"),
     }
     write_baseline(scores, job.name, job.task, metrics, {}, text.rank_frequency_points(vocabulary))

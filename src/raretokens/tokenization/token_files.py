@@ -44,6 +44,12 @@ def read_meta(folder: Path) -> dict:
     return json.loads((folder / META).read_text(encoding="utf-8"))
 
 
+def read_splits(folder: Path) -> dict[str, dict[str, int]]:
+    """Return the number of tokens and lines of each split: train, valid and test first, then further splits."""
+    described = read_meta(folder)["splits"]
+    return {name: described[name] for name in dict.fromkeys(("train", "valid", "test", *described)) if name in described}
+
+
 def tokens(folder: Path, split: str) -> np.ndarray:
     """Return the ids of a split as a read-only memory map."""
     return np.memmap(folder / f"{split}.bin", dtype=read_meta(folder)["dtype"], mode="r")

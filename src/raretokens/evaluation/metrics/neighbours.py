@@ -119,13 +119,10 @@ def rank_correlation(
 
 def same_beginning(near: Mapping[str, Near]) -> tuple[float | None, str]:
     """Share of neighbours that start with the same BEGINNING characters as their query, ignoring case and space marks."""
-    pairs = [(_plain(query), _plain(token)) for query, listed in near.items() for token, _, _ in listed]
-    alike = [len(token) >= BEGINNING and token[:BEGINNING] == query[:BEGINNING] for query, token in pairs]
+    pairs = [(query, token) for query, listed in near.items() for token, _, _ in listed]
+    beginnings = [[text.removeprefix(SPACE).removesuffix("@@").lower()[:BEGINNING] for text in pair] for pair in pairs]
+    alike = [len(of_token) == BEGINNING and of_token == of_query for of_query, of_token in beginnings]
     return (float(np.mean(alike)) if alike else None), f"characters:{BEGINNING}|case:folded"
-
-
-def _plain(token: str) -> str:
-    return token.removeprefix(SPACE).removesuffix("@@").lower()
 
 
 def similarity_curve(
@@ -177,28 +174,20 @@ def _cosines(embedding: np.ndarray, queries: np.ndarray, candidates: np.ndarray)
     return np.round(np.concatenate([vectors @ unit(block).T for block in blocks(embedding, candidates)], axis=1), 12)
 
 
-def popular_tokens(vocabulary: Vocabulary, groups: np.ndarray) -> set[str]:
-    """Return the popular types, without their space mark."""
-    popular = popular_types(vocabulary.counts, groups)
-    return {vocabulary.tokens[i].removeprefix(SPACE) for i in np.flatnonzero(popular)}
-
-
 def mean_ranks(
-    ranks: Mapping[str, Sequence[tuple[str, int | None]]], popular: set[str]
+    ranks: Mapping[str, Sequence[tuple[str, int | None]]], vocabulary: Vocabulary, groups: np.ndarray
 ) -> tuple[dict[str, float | None], str]:
     """Geometric mean of the known ranks of all, popular and rare queries; None for a part without a known rank.
 
     ranks: As returned by named_ranks().
     """
+    is_popular = popular_types(vocabulary.counts, groups)
+    popular = {vocabulary.tokens[i].removeprefix(SPACE) for i in np.flatnonzero(is_popular)}
     by_query = {query: [rank for _, rank in listed if rank is not None] for query, listed in ranks.items()}
     parts = {
         "total": list(by_query),
         "popular": [query for query in by_query if query in popular],
         "rare": [query for query in by_query if query not in popular],
     }
-    value = {name: _mean([rank for query in queries for rank in by_query[query]]) for name, queries in parts.items()}
-    return value, "mean:geometric"
-
-
-def _mean(ranks: Sequence[int]) -> float | None:
-    return geometric_mean(ranks) if ranks else None
+    known = {name: [rank for query in queries for rank in by_query[query]] for name, queries in parts.items()}
+    return {name: geometric_mean(of_part) if of_part else None for name, of_part in known.items()}, "mean:geometric"

@@ -26,10 +26,10 @@ def evenly(ids: np.ndarray, most: int) -> np.ndarray:
     return ids[np.linspace(0, len(ids) - 1, min(len(ids), most)).round().astype(int)]
 
 
-def blocks(embedding: np.ndarray, ids: np.ndarray, rows: int = BLOCK) -> Iterator[np.ndarray]:
+def blocks(embedding: np.ndarray, ids: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the rows `ids` of the matrix in blocks, as float64."""
-    for start in range(0, len(ids), rows):
-        yield np.asarray(embedding[ids[start : start + rows]], dtype=np.float64)
+    for start in range(0, len(ids), BLOCK):
+        yield np.asarray(embedding[ids[start : start + BLOCK]], dtype=np.float64)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -32,10 +32,10 @@ def corpus_in_words(
     return value, "unit:word|types:words+unk+line-end|oov:percent-of-train-with-line-ends"
 
 
-def rank_frequency_points(vocabulary: Vocabulary, points: int = 300) -> list[tuple[str, str, int, float]]:
+def rank_frequency_points(vocabulary: Vocabulary) -> list[tuple[str, str, int, float]]:
     """Return points of a figure: rank from 1 and log10 of the relative frequency, evenly in log rank (CosReg figure 3)."""
     seen = np.sort(vocabulary.counts[vocabulary.counts > 0])[::-1]
-    ranks = np.unique(np.round(np.geomspace(1, len(seen), points)).astype(int))
+    ranks = np.unique(np.round(np.geomspace(1, len(seen), 300)).astype(int))
     return [("rank_frequency", "total", int(rank), float(np.log10(seen[rank - 1] / seen.sum()))) for rank in ranks]
 
 
