@@ -23,7 +23,7 @@ import torch
 from records import keep
 from safetensors.torch import load_file
 
-from raretokens.evaluation.metrics.isotropy import unit_sum
+from raretokens.evaluation.metrics.isotropy import vector_sum
 from raretokens.evaluation.metrics.similarity import read_pairs, word_similarity
 from raretokens.run import Run
 from raretokens.tasks import skipgram
@@ -87,7 +87,7 @@ def alike(table: np.ndarray, vocabulary: Vocabulary) -> float:
     """Mean cosine of the rows of two words that the text has."""
     used = np.flatnonzero(vocabulary.counts)
     used = used[used >= len(SPECIALS)]
-    total, diagonal = unit_sum(table, used)
+    total, diagonal = vector_sum(table, used)
     return float((total @ total - diagonal) / (len(used) * (len(used) - 1)))
 
 

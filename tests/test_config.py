@@ -164,6 +164,7 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
             "corpora.nmt.languages.source: 'Czech' is not allowed: should be a language code, such as de or zh-CN",
         ),
         ("own", {"lm-train": "~/train.txt"}, "own.lm-train: '~/train.txt' is not allowed: DVC does not expand ~; write '/"),
+        ("own", {"lm-trian": "text"}, "own.lm-trian: 'lm-trian' is not allowed: string should match pattern"),
         ("own", {"lm-train": "s3://a/b"}, "own.lm-train: 's3://a/b' is not allowed: should be the path of a local file"),
         ("nmt/training/warmup", 10**6, "nmt.training.warmup: 1000000 is more than steps ("),
         ("nmt/models/base/heads", 5, "nmt.models.base.heads: 5; width 96 must be a multiple of twice that"),

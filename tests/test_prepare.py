@@ -261,7 +261,6 @@ def test_a_corpus_of_ones_own():
         ("lm_train", "né\n".encode() + b"caf\xe9 \n", "own.lm-train: file: not UTF-8 at byte 7"),
         ("lm_train", "né\n\0", "own.lm-train: file: a NUL at byte 4"),
         ("lm_train", " \n\n", "no text in it"),
-        ("lm_trian", "x", "own.lm-trian: unknown key; allowed: lm-train, lm-valid"),
     ],
 )
 def test_a_bad_file_of_ones_own(key, content, said):

@@ -22,7 +22,7 @@ MOD_TEN = {
     "mnist-t10k": {"train": range(8), "valid": (8,), "test": (9,)},
 }
 PIXELS, LEVELS = 64, 16  # pixels of an image of `digits`, and their largest value
-Images = tuple[np.ndarray, list[str]]  # pixels (images x pixels, 0 to 255) and classes
+Images = tuple[np.ndarray, np.ndarray]  # pixels (images x pixels, 0 to 255) and classes (strings)
 
 
 def images(raw: Path, corpus: str) -> dict[str, Images]:
@@ -31,21 +31,17 @@ def images(raw: Path, corpus: str) -> dict[str, Images]:
     pixels, classes = _digits(folder / "digits.csv.gz") if corpus == "digits" else _mnist(folder, "t10k")
     if corpus in MOD_TEN:
         numbers = np.arange(len(pixels)) % 10
-        return {name: _some(pixels, classes, np.isin(numbers, part)) for name, part in MOD_TEN[corpus].items()}
+        kept = {name: np.isin(numbers, part) for name, part in MOD_TEN[corpus].items()}
+        return {name: (pixels[rows], classes[rows]) for name, rows in kept.items()}
     first, labels = _mnist(folder, "train")
-    is_valid = np.arange(len(first)) >= len(first) - VALID
-    splits = {name: _some(first, labels, kept) for name, kept in (("train", ~is_valid), ("valid", is_valid))}
-    return splits | {"test": (pixels, classes)}
-
-
-def _some(pixels: np.ndarray, classes: list[str], kept: np.ndarray) -> Images:
-    return pixels[kept], [classes[i] for i in np.flatnonzero(kept)]
+    train, valid = (first[:-VALID], labels[:-VALID]), (first[-VALID:], labels[-VALID:])
+    return {"train": train, "valid": valid, "test": (pixels, classes)}
 
 
 def _digits(file: Path) -> Images:
     with gzip.open(require_file(file), "rt", encoding="ascii") as stream:
         rows = np.array([_row(file, number, line) for number, line in enumerate(stream, 1)])
-    return np.round(rows[:, :PIXELS] * 255 / LEVELS), rows[:, PIXELS].astype(str).tolist()
+    return np.round(rows[:, :PIXELS] * 255 / LEVELS), rows[:, PIXELS].astype(str)
 
 
 def _row(file: Path, number: int, line: str) -> list[int]:
@@ -61,7 +57,7 @@ def _row(file: Path, number: int, line: str) -> list[int]:
 def _mnist(folder: Path, name: str) -> Images:
     pixels = _array(folder / f"{name}-images-idx3-ubyte", 3)
     labels = _array(folder / f"{name}-labels-idx1-ubyte", 1)
-    return pixels.reshape(len(pixels), -1), labels.astype(str).tolist()
+    return pixels.reshape(len(pixels), -1), labels.astype(str)
 
 
 def _array(file: Path, dimensions: int) -> np.ndarray:

@@ -4,7 +4,7 @@ import json
 import shutil
 import tarfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,7 +192,7 @@ def write_documents(out: Path, split: str, documents: Iterable[Document]) -> dic
     return {"lines": count, "tokens": {"text": tokens}, "dropped": {"empty": empty}}
 
 
-def write_images(out: Path, split: str, images: tuple[np.ndarray, list[str]]) -> dict:
+def write_images(out: Path, split: str, images: tuple[np.ndarray, Sequence[str]]) -> dict:
     """Write <split>.images (one byte per pixel, 0 to 255, image by image in row order) and <split>.txt (one class per line).
 
     images: Pixels (images x pixels) and classes. The classes are written as text, because a classifier embeds each class.

@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import ctranslate2
@@ -29,15 +28,6 @@ def translate(job: TranslateJob, tokens: Path, trained: Path, into: Path, batch:
     Raises:
         UserError: The device does not support the requested compute type.
     """
-    for test, lines in translations(job, tokens, trained / "model.safetensors", batch):
-        write_text(into / f"{test}.txt", "".join(f"{line}\n" for line in lines))
-        print(f"translate {job.run.name}: {test}, {len(lines)} sentences", flush=True)
-    meta = {**job.decoding.model_dump(), "keep": job.keep}
-    write_text(into / "meta.json", json.dumps(meta, indent=1) + "\n")
-
-
-def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each test set and its translations."""
     decoding, tokenizer = job.decoding, Tokenizer(tokens, job.run.reverse)
     device = best_device()
     compute_type = checked_compute_type(decoding.compute_type, device)
@@ -45,11 +35,14 @@ def translations(job: TranslateJob, tokens: Path, checkpoint: Path, batch: int) 
     sources = {test: _sources(Bitext(tokens, test, job.run.reverse), vocabulary, decoding) for test in job.tests}
     longest = max((len(source) for rows in sources.values() for source in rows), default=1)
     with tempfile.TemporaryDirectory() as folder:
-        _export(job, checkpoint, tokenizer, longest, Path(folder))
+        _export(job, trained / "model.safetensors", tokenizer, longest, Path(folder))
         translator = open_translator(Path(folder), device, compute_type, job.threads)
         for test, rows in sources.items():
             best = search(translator, rows, decoding, job.longest, batch)
-            yield test, [tokenizer.decode(ids[token] for token in translation) for translation in best]
+            lines = [tokenizer.decode(ids[token] for token in translation) + "\n" for translation in best]
+            write_text(into / f"{test}.txt", "".join(lines))
+            print(f"translate {job.run.name}: {test}, {len(lines)} sentences", flush=True)
+    write_text(into / "meta.json", json.dumps({**decoding.model_dump(), "keep": job.keep}, indent=1) + "\n")
 
 
 def search(

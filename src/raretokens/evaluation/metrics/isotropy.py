@@ -1,6 +1,6 @@
 """Measure the isotropy of an embedding matrix: I(W), and mean cosines and inner products of its rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import singledispatch
 
 import numpy as np
@@ -56,7 +56,7 @@ def mean_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float, str]:
     The double sum is computed as |sum_i u_i|^2 minus its diagonal, where u_i are the unit rows.
     """
     ids = members(groups)["total"]
-    total, diagonal = unit_sum(embedding, ids)
+    total, diagonal = vector_sum(embedding, ids)
     return float((total @ total - diagonal) / len(ids) ** 2), "pairs:distinct|over:N^2|rows:no-pad-no-fillers"
 
 
@@ -69,37 +69,29 @@ def rare_freq_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[float |
     rare, freq = kept["rare"], kept["freq"]
     if not (len(rare) and len(freq)):
         return None, signature
-    product = unit_sum(embedding, rare)[0] @ unit_sum(embedding, freq)[0]
+    product = vector_sum(embedding, rare)[0] @ vector_sum(embedding, freq)[0]
     return float(product / (len(rare) * len(freq))), signature
 
 
 def group_cosine(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
     """Mean cosine of two different rows of each group; None for a group with fewer than two rows."""
-    value = {name: _mean_over_pairs(*unit_sum(embedding, ids), len(ids)) for name, ids in members(groups).items()}
+    value = {name: _mean_over_pairs(*vector_sum(embedding, ids), len(ids)) for name, ids in members(groups).items()}
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
 
 
 def mean_inner_product(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
     """Mean inner product of two different raw rows of each group (AGPS figure 2); None with fewer than two rows."""
-    value = {name: _mean_over_pairs(*raw_sum(embedding, ids), len(ids)) for name, ids in members(groups).items()}
+    sums = {name: (*vector_sum(embedding, ids, True), len(ids)) for name, ids in members(groups).items()}
+    value = {name: _mean_over_pairs(*of_group) for name, of_group in sums.items()}
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
 
 
 @singledispatch
-def unit_sum(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the sum of the unit rows (d) and the sum of their squared lengths, i.e. the number of non-zero rows."""
-    return _sums(map(unit, blocks(embedding, ids)), embedding.shape[1])
-
-
-@singledispatch
-def raw_sum(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the sum of the raw rows (d) and the sum of their squared lengths."""
-    return _sums(blocks(embedding, ids), embedding.shape[1])
-
-
-def _sums(parts: Iterable[np.ndarray], width: int) -> tuple[np.ndarray, float]:
-    total, squares = np.zeros(width), 0.0
-    for rows in parts:
+def vector_sum(embedding: np.ndarray, ids: np.ndarray, raw: bool = False) -> tuple[np.ndarray, float]:
+    """Return the sum of the unit rows, or raw rows (d), and the sum of their squared lengths."""
+    total, squares = np.zeros(embedding.shape[1]), 0.0
+    for block in blocks(embedding, ids):
+        rows = block if raw else unit(block)
         total += rows.sum(axis=0)
         squares += float(np.sum(rows * rows))
     return total, squares

@@ -85,16 +85,10 @@ def _read_sums(matrix: OrderedRows, ids: np.ndarray) -> Sums:
     return Sums(total, squares, unit_total, unit_squares, gram + np.triu(gram, 1).T)
 
 
-@isotropy.unit_sum.register
-def _(matrix: OrderedRows, ids: np.ndarray) -> tuple[np.ndarray, float]:
+@isotropy.vector_sum.register
+def _(matrix: OrderedRows, ids: np.ndarray, raw: bool = False) -> tuple[np.ndarray, float]:
     sums = row_sums(matrix, ids)
-    return sums.unit_total, sums.unit_squares
-
-
-@isotropy.raw_sum.register
-def _(matrix: OrderedRows, ids: np.ndarray) -> tuple[np.ndarray, float]:
-    sums = row_sums(matrix, ids)
-    return sums.total, sums.squares
+    return (sums.total, sums.squares) if raw else (sums.unit_total, sums.unit_squares)
 
 
 @spectrum.mean_row.register
@@ -151,7 +145,7 @@ def _(matrix: OrderedRows, groups: np.ndarray) -> tuple[WithoutTopDirections, st
     return WithoutTopDirections(matrix, mean, top), f"without:mean+{components}-directions"
 
 
-@isotropy.unit_sum.register
+@isotropy.vector_sum.register
 def _(matrix: WithoutTopDirections, ids: np.ndarray) -> tuple[np.ndarray, float]:
     """Compute the sum in float32 over evenly spaced rows, scaled so that the mean over pairs is the mean over their pairs."""
     kept = evenly(ids, max_partition_rows(matrix.shape[1]))
