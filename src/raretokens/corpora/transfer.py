@@ -48,8 +48,8 @@ def digest_name(digest: str) -> str:
     return {64: "sha256", 32: "md5"}[len(digest)]
 
 
-def verify(path: Path, size: int | None, digest: str | None) -> None:
-    """Raise Refused unless the file has the given size in bytes and the given digest; None disables a check."""
+def verify(path: Path, size: int | None, digest: str | None, lines: int | None = None) -> None:
+    """Raise Refused unless the file has the given size in bytes, digest and number of line feeds; None disables a check."""
     found = path.stat().st_size
     if size is not None and found != size:
         raise Refused(f"{found} bytes instead of {size}")
@@ -59,6 +59,11 @@ def verify(path: Path, size: int | None, digest: str | None) -> None:
             of_file = hashlib.file_digest(stream, name).hexdigest()
         if of_file != digest:
             raise Refused(f"wrong content, its {name} is {of_file}")
+    if lines is not None:
+        with path.open("rb") as stream:
+            feeds = sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(CHUNK), b""))
+        if feeds != lines:
+            raise Refused(f"{feeds:,} lines instead of {lines:,}")
 
 
 def strip_credentials(url: str) -> str:
