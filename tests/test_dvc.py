@@ -243,7 +243,7 @@ RUNNING = {
     "pipeline/jobs.py:run_sheet": set(),
     "pipeline/machine/settings.py:Machine": set(),
     "pipeline/planning/corpora.yaml": set(),
-    "pipeline/planning/memory.py:Step": set(),
+    "pipeline/planning/plan.py:Planned": set(),
     "pipeline/stages.py:predict": {"predict-lm", "predict-recurrent", "predict-classify", "predict-images"},
     "report/cells.py:Cell": {"report"},
     "report/templates/index.md": {"report"},

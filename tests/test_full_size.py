@@ -11,7 +11,7 @@ from raretokens import tasks
 from raretokens.paths import tokens as token_files
 from raretokens.pipeline.config import schema
 from raretokens.pipeline.jobs import train_job
-from raretokens.pipeline.planning import plan, trial
+from raretokens.pipeline.planning import data, plan, trial
 from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import Vocabulary
@@ -51,7 +51,7 @@ def tokens(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tokens")
     for kind, rows in (("lm", 44_256), ("words", 40_000), ("nmt", 40_624)):
         longest = 64 if kind == "nmt" else None
-        trial.write_random_tokens(folder / kind, rows, {"train": 4096, "valid": 128}, longest)
+        data.write_random_tokens(folder / kind, rows, {"train": 4096, "valid": 128}, longest)
     return folder
 
 

@@ -21,7 +21,7 @@ from raretokens.pipeline import stages
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.machine.cards import card
-from raretokens.pipeline.planning import memory, plan, refusal, table, trial
+from raretokens.pipeline.planning import data, memory, plan, refusal, table
 from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters
 from raretokens.tools.cli import main
@@ -254,7 +254,7 @@ def test_a_run_that_cannot_fit_stops_before_any_work(tmp_path, monkeypatch):
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
     tree["lm"]["models"]["demo"] |= {"layers": 48, "width": 65536, "feedforward": 65536}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
-    trial.write_random_tokens(tmp_path / "data/tokens/lm", 4000, {"train": 4000, "valid": 500})
+    data.write_random_tokens(tmp_path / "data/tokens/lm", 4000, {"train": 4000, "valid": 500})
     monkeypatch.chdir(tmp_path)
     stages.jobs()
     with pytest.raises(UserError, match="^lm/mle: needs about .* no micro_batch is small enough"):

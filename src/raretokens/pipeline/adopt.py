@@ -182,7 +182,7 @@ def migrated(stage: Stage, revision: str) -> dict[str, dict[str, Any]]:
     found = {}
     for out, recorded in stage.outs.items():
         file = Path(renames.path(out))
-        if not file.is_relative_to(paths.REPORTS) or renames.is_dropped(out):
+        if not file.is_relative_to(paths.REPORTS):
             continue
         content = file.read_bytes() if file.is_file() else b""
         if md5(content) != recorded:
@@ -218,7 +218,6 @@ def write(adopted: list[Stage], outs: dict[str, dict[str, Any]]) -> None:
 
 def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]]) -> None:
     entry["cmd"] = stage.new_command
-    entry["outs"][:] = [out for out in entry["outs"] if not renames.is_dropped(out["path"])]
     job = {"md5": md5(stage.new), "size": len(stage.new)}
     for part, changed in ((entry["deps"], {stage.job: job}), (entry["outs"], outs)):
         for one in part:

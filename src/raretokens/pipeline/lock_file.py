@@ -82,8 +82,7 @@ class Stage:
 def _changes(old: Any, new: Any, prefix: str = "") -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys([*old, *new]):
-            if (key in old or key not in renames.ADDED) and (key in new or key not in renames.REMOVED):
-                yield from _changes(old.get(key), new.get(key), f"{prefix}.{key}".lstrip("."))
+            yield from _changes(old.get(key), new.get(key), f"{prefix}.{key}".lstrip("."))
     elif json.dumps(old, sort_keys=True) != json.dumps(new, sort_keys=True):  # 1, 1.0 and true differ
         yield f"{prefix}: {old!r} became {new!r}"
 

@@ -83,7 +83,7 @@ def shortened(job: dict[str, Any], steps: int) -> dict[str, Any]:
     training, run = _part(job, "training"), _part(job, "run")
     few = {"steps": steps, "warmup": steps // 2, "validate_every": steps // 4, "snapshot_every": steps // 3}
     task = next(run[known] for known in renames.former("task") if known in run)
-    few["validation_tokens"] = VALIDATION_TOKENS.get(renames.VALUES.get("task", {}).get(task, task), FEWEST)
+    few["validation_tokens"] = VALIDATION_TOKENS.get(task, FEWEST)
     for name, value in few.items():
         for known in renames.former(name) & training.keys():  # an earlier version may lack a key
             training[known] = value
@@ -221,9 +221,8 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
             if not renames.same_content(name, value.encode(), new[name].encode()):
                 return f"{name}: {_first_line(value, new[name])}"
             continue
-        then, now = (renames.state(part) if name.startswith(STATE) else part for part in (value, new[name]))
-        for key in [*then, *now]:
-            if then.get(key) != now.get(key):
+        for key in [*value, *new[name]]:
+            if value.get(key) != new[name].get(key):
                 return f"{name}: {key}"
     return None
 

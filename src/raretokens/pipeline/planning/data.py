@@ -21,6 +21,7 @@ from raretokens.tokenization.config import Subword, WordVocabulary
 from raretokens.tokenization.token_files import IMAGES, LABELS, META, read_meta, token_dtype, write_meta
 from raretokens.tokenization.token_files import tokens as read_tokens
 from raretokens.tokenization.vocabulary import EOS, SPECIALS, VOCABULARY, Vocabulary
+from raretokens.training.config import TrainJob
 from raretokens.yaml_files import read_yaml
 
 EXPECTED = Path(__file__).parent / "corpora.yaml"
@@ -145,6 +146,21 @@ def _text_or_none(parameters: Parameters, name: str) -> Text | None:
         return None
 
 
+def write_random_text(folder: Path, job: TrainJob, rows: int, tokens: dict[str, int], longest: int | None = None) -> None:
+    """Write random token files of the kind that the task of a training job reads, with random classes or images.
+
+    Args:
+        rows: number of token types, including special tokens.
+        tokens: split -> number of tokens of each side.
+        longest: maximum tokens of a document or of a side of a sentence pair; None: the block of the training.
+    """
+    task, block = describe(job.run.task), job.training.block
+    splits = {split: len(task.sides) * number for split, number in tokens.items()}
+    write_random_tokens(folder, rows, splits, longest or block if task.kind in ("bitext", "documents") else None)
+    if task.kind in ("documents", "images"):
+        _add_labels(folder, task.kind, job.run.shape.get("classes", 0), block)
+
+
 def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest: int | None = None) -> None:
     """Write vocabulary.tsv, meta.json and <split>.bin with random token ids, whose frequencies follow Zipf's law.
 
@@ -170,10 +186,10 @@ def write_random_tokens(folder: Path, rows: int, splits: dict[str, int], longest
     write_meta(folder, meta | {"splits": {name: {"tokens": count} for name, count in splits.items()}})
 
 
-def add_labels(folder: Path, kind: str, classes: int, pixels: int) -> None:
-    """Add random classes to documents, or turn random token files into images. Other kinds are left unchanged."""
+def _add_labels(folder: Path, kind: str, classes: int, pixels: int) -> None:
+    """Add random classes to documents, or turn random token files into images."""
     random, meta = np.random.default_rng(SEED), read_meta(folder)
-    for split in meta["splits"] if kind in ("documents", "images") else ():
+    for split in meta["splits"]:
         ids = np.array(read_tokens(folder, split))
         if kind == "documents":
             labels = random.integers(0, classes, np.count_nonzero(ids == EOS))

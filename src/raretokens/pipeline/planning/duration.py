@@ -20,13 +20,13 @@ from pathlib import Path
 from raretokens import tasks
 from raretokens.errors import UserError
 from raretokens.pipeline.machine.cards import Card
-from raretokens.pipeline.planning.data import add_labels, write_random_tokens
-from raretokens.pipeline.planning.memory import FLOAT
+from raretokens.pipeline.planning.data import write_random_text
 from raretokens.pipeline.planning.operations import Counts, count_batch
 from raretokens.tasks import describe
 from raretokens.training.batches import Batch, PreparedSteps
 from raretokens.training.config import TrainJob
 
+FLOAT = 4  # bytes
 PRODUCTS, ATTENTION, BANDWIDTH = 0.7, 0.4, 0.85  # share of the data sheet that kernels reach
 START = 8e-6  # seconds in which the host starts a kernel
 SHORTEST = 2e-6  # seconds of the shortest kernel
@@ -138,14 +138,11 @@ def random_batches(
     """
     run, training = job.run, job.training
     task = describe(run.task)
-    longest = {"bitext": 2 * (task.positions or training.block), "documents": training.block}.get(task.kind)
+    longest = 2 * (task.positions or training.block) if task.kind == "bitext" else training.block
     length = SPARE * max(training.tokens_per_step, training.block) + 1
     with tempfile.TemporaryDirectory(prefix="raretokens-") as name:
         folder = Path(name) / "tokens"
-        write_random_tokens(
-            folder, rows, {"train": len(task.sides) * length, "valid": len(task.sides) * length}, longest
-        )
-        add_labels(folder, task.kind, run.shape.get("classes", 0), training.block)
+        write_random_text(folder, job, rows, {"train": length, "valid": length}, longest)
         data, _ = tasks.load(run.task).training_data(job, folder)
         try:
             return PreparedSteps(data, rows, micro_batch, 0, processes, device)[0].batches

@@ -1,16 +1,10 @@
-"""Estimate of the memory of a training step, in bytes, before it runs.
-
-The estimate adds up the tensors of training/loop.py at the peak of a step. Activations are those that autograd saves. Weights,
-gradients, Adam's moments and the loss follow from their shapes. The estimate omits AGG's window, a few hundred MB in full runs,
-and communication buffers beyond one copy of the gradients. docs/gpus.md compares the estimate with measured peaks.
-"""
+"""Bytes that autograd saves in a forward pass, measured on tensors without memory."""
 
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -18,22 +12,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 
-from raretokens.loss import gated_cross_entropy
-from raretokens.loss.objective import Objective
 from raretokens.models.registry import build
-from raretokens.objectives.registry import declared
-from raretokens.pipeline.planning.data import Text
-from raretokens.tasks import describe
-from raretokens.training.config import Training, TrainJob
-from raretokens.training.example_batches import bucket_tokens
 
-FLOAT = 4  # bytes
-CHUNK = {"cpu": gated_cross_entropy.CHUNK, "cuda": gated_cross_entropy.CHUNK_CUDA}  # positions per chunk of the loss
-# Factor for allocator fragmentation. It was measured on a CPU, where stages/run keeps large tensors in the heap.
-SLACK = {"cpu": 1.6, "cuda": 1.1}
-PROGRAM = {"cpu": 0.4e9, "cuda": 1.0e9}  # bytes of libraries, or of the CUDA context and the cuBLAS workspace
-# Copies of the embedding matrix that a penalty keeps. Measured: 2.0 for CosReg, 1.1 for spectrum control, fewer for others.
-PENALTY_COPIES = 2
 FEW, MORE = 2, 4  # sequences in two forward passes; their difference gives the bytes per sequence
 FUSED_POSITIONS = 16  # so few that attention scores, which fused kernels do not save, are negligible
 
@@ -50,90 +30,6 @@ class ForwardPass:
     positions: int  # positions of a sequence, on each side
     fixed: float  # bytes independent of the number of sequences, such as weights cast to bfloat16
     per_sequence: float  # bytes per sequence
-
-
-@dataclass(frozen=True)
-class Step:
-    """The properties that determine the memory of a training step in one process."""
-
-    job: TrainJob
-    text: Text
-    forward: ForwardPass
-    device: str  # cpu or cuda
-    processes: int
-    micro_batch: int  # positions of one forward and backward pass, padding included
-    snapshots: float  # bytes of the embedding snapshots, which are loaded at the end of training
-
-    @property
-    def name(self) -> str:
-        return f"{self.job.run.task}/{self.job.run.name}"
-
-    @property
-    def has_penalty(self) -> bool:
-        """Whether the objective adds a penalty on the embedding matrix to the loss."""
-        module = import_module(f"raretokens.objectives.{declared(self.job.run.objective).module}")
-        return module.Objective.penalty is not Objective.penalty
-
-    @property
-    def is_accumulated(self) -> bool:
-        """Whether a step has several forward and backward passes. Padding divides a step that spans length buckets."""
-        training, most = self.job.training, self.micro_batch
-        if describe(self.job.run.task).kind == "bitext":
-            most = min(most, bucket_tokens(training.tokens_per_step, training.block))
-        return most < share_of_process(training, self.processes)
-
-    @property
-    def activations(self) -> float:
-        forward = self.forward
-        return forward.fixed + forward.per_sequence * self.micro_batch / forward.positions
-
-    def on_device(self) -> dict[str, float]:
-        """Return the peak bytes on the training device by kind; NaN if the activations are unknown."""
-        working = SLACK[self.device] * self._fullest_moment()
-        parts = {"weights": self._model, "Adam": 2 * self._model, "working": working, "program": PROGRAM[self.device]}
-        if self.processes > 1:
-            parts["exchange"] = self._model
-        return {name: float(value) for name, value in parts.items()}
-
-    def on_host(self) -> dict[str, float]:
-        """Return the peak bytes of host memory by kind. With a GPU: the model at start and end, and the snapshots."""
-        saving = {"saving": 3.0 * self._model}  # copy of weights and Adam's moments, written while training continues
-        if self.device == "cpu":
-            return self.on_device() | saving
-        return {"program": 2.0e9, "model": float(self._model), "snapshots": self.snapshots} | saving
-
-    @property
-    def device_bytes(self) -> float:
-        return sum(self.on_device().values())
-
-    @property
-    def host_bytes(self) -> float:
-        return sum(self.on_host().values())
-
-    @property
-    def _model(self) -> int:
-        return FLOAT * self.forward.parameters
-
-    def _fullest_moment(self) -> float:
-        """Return the peak bytes over the phases of a step, without weights and Adam's moments."""
-        is_half = self.job.training.precision == "bfloat16"
-        embedding = FLOAT * self.text.rows * self.forward.width
-        grown = self.activations + FLOAT * self.micro_batch * self.forward.width  # with the gradient of the final hidden states
-        logits = 2 * FLOAT * min(CHUNK[self.device], self.micro_batch) * self.text.rows  # with their exponentials
-        gradients = self._model if self.is_accumulated else 0
-        penalty = PENALTY_COPIES * embedding if self.has_penalty else 0
-        moments = {
-            "loss": grown + logits + embedding * (1.5 if is_half else 1) + gradients,
-            "backward": grown + 2 * embedding + penalty + gradients,
-            "first layer": self._model + 3 * embedding,  # all gradients; the embedding also has that of the look-up
-            "end": self._model + self.snapshots if self.device == "cpu" else 0.0,  # mean of the checkpoints
-        }
-        return max(moments.values(), key=lambda size: (math.isnan(size), size))
-
-
-def share_of_process(training: Training, processes: int) -> int:
-    """Return the tokens of a training step that one process computes."""
-    return max(training.tokens_per_step // processes, training.block)
 
 
 @cache

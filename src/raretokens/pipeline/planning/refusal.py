@@ -15,7 +15,6 @@ from raretokens.errors import UserError
 from raretokens.paths import DATA, MACHINE, RUNS, STATES, alignment, corpus, tokens, trained
 from raretokens.pipeline.machine.settings import device
 from raretokens.pipeline.planning.data import Need, Text, encoded
-from raretokens.pipeline.planning.memory import Step
 from raretokens.pipeline.planning.plan import Planned, plan
 from raretokens.run import Run
 from raretokens.tokenization.token_files import META
@@ -87,8 +86,8 @@ def shortfalls(planned: Planned, free: Resources, processes: int = 1) -> Iterato
         processes: processes of the run that share the memory of one machine.
     """
     if free.device is not None:
-        yield from _memory(planned, lambda step: step.device_bytes, free.device, "GPU memory")
-    yield from _memory(planned, lambda step: processes * step.host_bytes, free.host, "memory")
+        yield from _memory(planned, lambda one: one.device_bytes, free.device, "GPU memory")
+    yield from _memory(planned, lambda one: processes * one.host_bytes, free.host, "memory")
     for needed, there, folder in _disk_needs(planned.disk_left, planned.disk_while_training, free):
         if needed > there:
             key = f"{planned.run.task}.training.snapshot_every"
@@ -129,19 +128,19 @@ def _is_done(stage: str) -> bool:
     return {"prepare": corpus, "encode": tokens, "align": alignment}[kind](name).exists()
 
 
-def _memory(step: Step, need: Callable[[Step], float], free: float, what: str) -> Iterator[str]:
+def _memory(planned: Planned, need: Callable[[Planned], float], free: float, what: str) -> Iterator[str]:
     """Yield a line if the memory does not suffice, with a remedy. An unknown need (NaN) yields nothing."""
-    if math.isnan(need(step)) or CERTAIN * need(step) <= free:
+    if math.isnan(need(planned)) or CERTAIN * need(planned) <= free:
         return
-    needs = f"{step.name}: needs about {_gb(need(step))} of {what}, {_gb(free)} are free"
-    smallest, length = step, step.forward.positions
+    needs = f"{planned.name}: needs about {_gb(need(planned))} of {what}, {_gb(free)} are free"
+    smallest, length = planned, planned.forward.positions
     while smallest.micro_batch > length and need(smallest) > free:
         smallest = replace(smallest, micro_batch=max(smallest.micro_batch // 2, length))
     if need(smallest) <= free:
         yield f"{needs}; set micro_batch to {smallest.micro_batch} in {MACHINE}, or take another GPU or machine"
     elif need(replace(smallest, snapshots=0.0)) <= free:
-        key = f"{step.job.run.task}.training.snapshot_every"
-        yield f"{needs}; raise {key}: copies of the embedding matrix fill {_gb(step.snapshots)}"
+        key = f"{planned.run.task}.training.snapshot_every"
+        yield f"{needs}; raise {key}: copies of the embedding matrix fill {_gb(planned.snapshots)}"
     else:
         yield f"{needs}; no micro_batch is small enough, take another GPU or machine"
 

@@ -15,7 +15,7 @@ from raretokens.paths import MACHINE, TIMING, trained
 from raretokens.paths import job as job_file
 from raretokens.paths import tokens as tokens_folder
 from raretokens.pipeline.job_file import job_text
-from raretokens.pipeline.planning.data import add_labels, write_random_tokens
+from raretokens.pipeline.planning.data import write_random_text
 from raretokens.pipeline.planning.plan import Planned, forward_of
 from raretokens.pipeline.short_training import OUTPUT, Version, last_line
 from raretokens.tasks import describe
@@ -24,6 +24,7 @@ from raretokens.training.example_batches import SMALLEST_BUCKET
 
 STEPS = 2
 SPARE = 4  # length of the random training text, in steps
+AT_ONCE = ("start", "popular_types")  # options of objectives that a trial sets to 0
 
 
 def shrunk(planned: Planned, tokens: int | None) -> Planned:
@@ -85,30 +86,21 @@ def attempt(root: Path, threads: int, planned: Planned) -> dict[str, Any]:
 
 def _prepare(folder: Path, planned: Planned) -> None:
     """Write the job of this run, machine.yaml, and random token files."""
-    run, training = planned.run, planned.training
-    kind = describe(run.task).kind
-    longest = training.block if kind in ("bitext", "documents") else None
-    splits = {"train": planned.sides * SPARE * training.tokens_per_step, "valid": planned.sides * planned.micro_batch}
-    write_random_tokens(folder / tokens_folder(run.tokens), planned.text.rows, splits, longest)
-    classes = run.shape.get("classes", 0)
-    add_labels(folder / tokens_folder(run.tokens), kind, classes, training.block)
+    run = planned.run
+    lengths = {"train": SPARE * planned.training.tokens_per_step, "valid": planned.micro_batch}
+    write_random_text(folder / tokens_folder(run.tokens), planned.job, planned.text.rows, lengths)
     write_text(folder / job_file(f"train-{run.task}", run.name), job_text(shortened(planned), {}))
     write_text(folder / MACHINE, f"micro_batch: {planned.micro_batch}\n")
 
 
 def shortened(planned: Planned) -> TrainJob:
     """Return the job of the trial: two steps, and an evaluation after the second."""
-    job = planned.job
     training = planned.training.replaced(
         steps=STEPS, warmup=STEPS, validate_every=STEPS, validation_tokens=None, snapshot_every=STEPS
     )
-    run = job.run.replaced(options=from_the_start(job.run.options), init_from=None)
-    return job.replaced(run=run, training=training)
-
-
-def from_the_start(options: dict) -> dict:
-    """Return options with which an objective with a delayed `start` acts from the first step, with any vocabulary."""
-    return {name: 0 if name in ("start", "popular_types") else value for name, value in options.items()}
+    # With these options, an objective with a delayed `start` acts from the first step, with any vocabulary.
+    options = {name: 0 if name in AT_ONCE else value for name, value in planned.run.options.items()}
+    return planned.job.replaced(run=planned.run.replaced(options=options, init_from=None), training=training)
 
 
 def results(folder: Path) -> tuple[list[float], float]:
