@@ -13,7 +13,7 @@ import yaml
 from safetensors.torch import save_file
 
 from raretokens.errors import UserError
-from raretokens.pipeline import adopt, renames, replays, trials
+from raretokens.pipeline import adopt, renames, trials
 from raretokens.pipeline.adopt import Adoption
 from raretokens.pipeline.lock_file import Stage, md5, md5_of, read_stages
 from raretokens.pipeline.short_training import Version
@@ -109,8 +109,7 @@ def scale(tmp_path, monkeypatch) -> Path:
     git("commit", "-qm", "trained")
     monkeypatch.setattr(adopt, "present_jobs", lambda parameters=None: jobs())
     monkeypatch.setattr(adopt, "NEW_PROCESS", JOBS)
-    for module in (replays, trials):
-        monkeypatch.setattr(module, "PRESENT", Version(folder))
+    monkeypatch.setattr(trials, "PRESENT", Version(folder))
     return folder
 
 

@@ -9,11 +9,10 @@ import pytest
 import yaml
 
 from raretokens.errors import UserError
-from raretokens.pipeline import adopt, renames, replays
+from raretokens.pipeline import adopt, renames, trials
 from raretokens.pipeline.lock_file import Stage, md5
-from raretokens.pipeline.replays import Replay
 from raretokens.pipeline.short_training import Version
-from raretokens.pipeline.trials import Trials
+from raretokens.pipeline.trials import Replay, Trials
 
 JOB = "data/jobs/train-lm/steps.json"
 WEIGHTS, LOG = b"weights of steps", b"updates\tloss\n1\t0.5\n"
@@ -109,7 +108,7 @@ def test_stages_that_replay_at_once_share_a_whole_run(run, tmp_path, monkeypatch
             is_done.set()
 
     monkeypatch.setattr(renames, "present", slow)
-    monkeypatch.setattr(replays, "PRESENT", Reader(tmp_path))
+    monkeypatch.setattr(trials, "PRESENT", Reader(tmp_path))
     replay = Replay("HEAD", tmp_path / "scale", [trains, *readers], readers, tmp_path / "replay")
     threads = [threading.Thread(target=replay.difference, args=[reader]) for reader in readers]
     for thread in threads:
@@ -140,7 +139,7 @@ def test_stages_and_paths_may_have_other_names_and_commands_more_words(tmp_path,
             (folder / present).parent.mkdir(parents=True)
             (folder / present).write_bytes(b"{}")
 
-    monkeypatch.setattr(replays, "PRESENT", Writer(tmp_path))
+    monkeypatch.setattr(trials, "PRESENT", Writer(tmp_path))
     assert Replay("HEAD", tmp_path, [one], [one], tmp_path / "replay").difference(one) is None
 
     entry = {"cmd": one.command, "deps": [{"path": JOB, "md5": one.md5}], "outs": [{"path": str(former)}]}

@@ -1,15 +1,14 @@
 """Adoption of a scale's outputs for changed code that is shown to be equivalent, so that nothing is trained again.
 
 A stage of dvc.lock is a candidate if its job differs from the present job only in the code. The old and the new code both train
-each distinct candidate run for a few steps (trials.py). Data stages run again on this scale, and stages that use a trained model
-run again on the demo (replays.py). The present jobs are written into dvc.lock only if all outputs are byte-identical after known
-renames (renames.py).
+each distinct candidate run for a few steps. Data stages run again on this scale, and stages that use a trained model run again on
+the demo (trials.py). The present jobs are written into dvc.lock only if all outputs are byte-identical after known renames
+(renames.py).
 """
 
 import json
 import os
 import pickle
-import shlex
 import shutil
 import subprocess
 import sys
@@ -29,9 +28,8 @@ from raretokens.files import atomic_write
 from raretokens.paths import LOCK
 from raretokens.pipeline import context, renames, trained
 from raretokens.pipeline.lock_file import Stage, md5, present_jobs, read_stages
-from raretokens.pipeline.replays import Replay
 from raretokens.pipeline.short_training import Version
-from raretokens.pipeline.trials import CACHE, Trial, Trials
+from raretokens.pipeline.trials import CACHE, Replay, Trial, Trials
 from raretokens.report.revision import Revision
 
 DATA = ("fetch", "own", "prepare", "similarity", "encode", "align", "baseline")  # stages without a model
@@ -97,7 +95,7 @@ class Adoption:
         return True
 
     def _stages(self, old: Path) -> list[Stage]:
-        folder = old / _git("rev-parse", "--show-prefix")
+        folder = old / context.git("rev-parse", "--show-prefix")
         Version(old).run(["1", "jobs"], folder)
         return read_stages(LOCK, present_jobs(), folder)
 
@@ -233,24 +231,14 @@ def checkout(revision: str) -> Iterator[Path]:
     for left in folder.parent.iterdir():  # by processes that were killed
         if not psutil.pid_exists(int(left.name.rpartition("-")[2])):
             with suppress(UserError):
-                _git("worktree", "remove", "-ff", str(left))
-    _git("worktree", "add", "--detach", str(folder), revision)
+                context.git("worktree", "remove", "-ff", str(left))
+    context.git("worktree", "add", "--detach", str(folder), revision)
     try:
         yield folder
     finally:
-        _git("worktree", "remove", "--force", str(folder))
+        context.git("worktree", "remove", "--force", str(folder))
 
 
 def verified_at() -> str:
     """Return the last commit that changed dvc.lock of the working folder, or HEAD."""
-    return _git("log", "-1", "--format=%H", "--", str(LOCK)) or "HEAD"
-
-
-def _git(*command: str) -> str:
-    try:
-        done = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise UserError("git is not installed") from None
-    if done.returncode:
-        raise UserError(f"git {shlex.join(command)}: {''.join(done.stderr.strip().splitlines()[-1:])}")
-    return done.stdout.strip()
+    return context.git("log", "-1", "--format=%H", "--", str(LOCK)) or "HEAD"

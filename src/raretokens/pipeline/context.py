@@ -1,6 +1,7 @@
 """Context of the stages that does not affect results: machine settings, progress, resource checks, and sources of files."""
 
 import os
+import shlex
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,16 +25,21 @@ def root() -> Path:
 
 def revision() -> str | None:
     """Return the commit, with suffix -dirty if code or parameters of a run are modified; None outside a git repository."""
-    commit = _git("describe", "--always")
-    return commit and commit + ("-dirty" if _git("status", "--porcelain", "--", *CODE) else "")
+    try:
+        return git("describe", "--always") + ("-dirty" if git("status", "--porcelain", "--", *CODE) else "")
+    except UserError:
+        return None
 
 
-def _git(*command: str) -> str | None:
+def git(*command: str) -> str:
+    """Return the output of a git command. Raises UserError with git's last line if it fails."""
     try:
         done = subprocess.run(["git", *command], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+        raise UserError("git is not installed") from None
+    if done.returncode:
+        raise UserError(f"git {shlex.join(command)}: {''.join(done.stderr.strip().splitlines()[-1:])}")
+    return done.stdout.strip()
 
 
 def mirror() -> Path | None:
