@@ -19,8 +19,8 @@ class Ambiguous(yaml.YAMLError):
         self.line = node.start_mark.line
 
 
-class Rules:
-    """YAML 1.2 rules, as DVC uses. Duplicate keys and scalars with another value in YAML 1.1 are errors.
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # libyaml, if PyYAML was built with it, is ten times as fast
+    """Loader with YAML 1.2 rules, as DVC uses. Duplicate keys and scalars with another value in YAML 1.1 are errors.
 
     The words yes, no, on and off are strings, because DVC removes their quotes when it rewrites a file.
     """
@@ -46,39 +46,24 @@ class Rules:
         raise Ambiguous(node, f"{node.value} is a date to some readers of YAML and text to others; put it in quotes")
 
 
-class Loader(Rules, yaml.SafeLoader):
-    """Pure-Python loader, which words the error messages."""
-
-
-class FastLoader(Rules, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """Loader with the same rules based on libyaml, if PyYAML was built with it. It is ten times as fast."""
-
-
 FLOAT = r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 # Tag -> pattern, first characters, and constructor of the scalars whose rules differ between YAML 1.1 and 1.2. The order
 # matters: an integer also matches the pattern of floats.
 SCALARS = {
     "bool": ("true|True|TRUE|false|False|FALSE", "tTfF", yaml.SafeLoader.construct_yaml_bool),
-    "int": ("[-+]?([0-9_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0b[01_]+)", "-+0123456789", Rules.construct_integer),
+    "int": ("[-+]?([0-9_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0b[01_]+)", "-+0123456789", Loader.construct_integer),
     "float": (FLOAT, "-+.0123456789", yaml.SafeLoader.construct_yaml_float),
-    "timestamp": (r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?", "0123456789", Rules.construct_date),
+    "timestamp": (r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?", "0123456789", Loader.construct_date),
 }
-
-
-def _use_scalars(loader: type[yaml.SafeLoader]) -> None:
-    """Replace the loader's YAML 1.1 rules for scalars, except those for null and the merge key."""
-    tags = {f"tag:yaml.org,2002:{name}" for name in SCALARS}
-    loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in rules if tag not in tags]
-        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    for name, (pattern, first, construct) in SCALARS.items():
-        loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(f"({pattern})$"), list(first))
-        loader.add_constructor(f"tag:yaml.org,2002:{name}", construct)
-
-
-for _loader in (Loader, FastLoader):
-    _use_scalars(_loader)
+TAG = "tag:yaml.org,2002:"
+# Replace the loader's YAML 1.1 rules for scalars, except those for null and the merge key.
+Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in rules if tag.removeprefix(TAG) not in SCALARS]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+for _name, (_pattern, _first, _construct) in SCALARS.items():
+    Loader.add_implicit_resolver(TAG + _name, re.compile(f"({_pattern})$"), list(_first))
+    Loader.add_constructor(TAG + _name, _construct)
 
 
 def read_yaml(path: Path) -> Any:
@@ -92,7 +77,7 @@ def read_yaml(path: Path) -> Any:
 def parsed_yaml(text: bytes, place: object) -> Any:
     """Parse YAML. `place` names its origin in error messages. Raises UserError if it is not YAML or not UTF-8."""
     try:
-        return _load(text.decode("utf-8"))
+        return yaml.load(text.decode("utf-8"), Loader)  # noqa: S506 - a SafeLoader
     except UnicodeDecodeError as error:
         raise UserError(f"{place}: not UTF-8 at byte {error.start}") from None
     except Ambiguous as error:
@@ -100,16 +85,6 @@ def parsed_yaml(text: bytes, place: object) -> Any:
         raise UserError(f"{place}: line {error.line + 1}, {line!r}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
-
-
-def _load(text: str) -> Any:
-    """Load with libyaml. If that fails, load again with PyYAML's own parser, so that its messages are the only ones."""
-    try:
-        return yaml.load(text, FastLoader)  # noqa: S506 - a SafeLoader
-    except Ambiguous:
-        raise
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
 
 
 def checked(kind: Any, tree: Any, place: object, joint: str = ": ") -> Any:
@@ -133,7 +108,7 @@ def _lines(error: ValidationError, tree: Any) -> list[str]:
     mistakes: dict[str, list[dict]] = {}
     for item in error.errors(include_url=False):
         mistakes.setdefault(".".join(_place(tree, item)), []).append(dict(item))
-    return [line for key, items in mistakes.items() for line in _told(key, items)]
+    return [line for key, items in mistakes.items() for line in _messages(key, items)]
 
 
 def _place(tree: Any, item: dict) -> list[str]:
@@ -146,7 +121,7 @@ def _place(tree: Any, item: dict) -> list[str]:
     return [*found, str(item["loc"][-1])] if item["type"] == "missing" else found
 
 
-def _told(key: str, items: list[dict]) -> list[str]:
+def _messages(key: str, items: list[dict]) -> list[str]:
     first = items[0]
     if first["type"] == UNKNOWN:
         unknown, known = first["ctx"]["unknown"], first["ctx"]["known"]
