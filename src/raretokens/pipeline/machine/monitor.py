@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import torch
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
@@ -26,7 +25,7 @@ from raretokens.tasks import describe
 from raretokens.tokenization.token_files import read_meta
 from raretokens.training.config import Observer, Observers, TrainJob
 
-STATUS = Path("/proc/self/status")
+STATUS, CPUS = Path("/proc/self/status"), Path("/proc/cpuinfo")  # on Linux
 
 
 def peak_memory() -> int:
@@ -113,24 +112,21 @@ class Progress(Observer):
         self.start = self.last = time.monotonic()
 
     def remarked(self, text: str) -> None:
-        self._print(text)
+        print(f"{self.name}  {text}", flush=True)
 
     def after_step(self, row: dict, tokens: int) -> None:
         self.speed.tokens += tokens
         step = row["update"]
         if row["valid_nll"] is not None:
-            self._print(f"step {step}  validation NLL {row['valid_nll']:.4f}")
+            self.remarked(f"step {step}  validation NLL {row['valid_nll']:.4f}")
         now = time.monotonic()
         if now - self.last < self.seconds and step < self.steps:
             return
         self.last, left = now, (now - self.start) / max(step - self.done, 1) * (self.steps - step)
-        self._print(
+        self.remarked(
             f"step {step}/{self.steps}  loss {row['loss']:.3f}  nll {row['nll']:.3f}  "
             f"{speed_text(self.speed.facts())}  {clock(left)} left"
         )
-
-    def _print(self, text: str) -> None:
-        print(f"{self.name}  {text}", flush=True)
 
 
 class ResourceUsage(Observer):
@@ -181,7 +177,10 @@ class Trackers(Observer):
             if not done:
                 shutil.rmtree(folder, ignore_errors=True)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            tracker = LOGGER_TYPE_TO_CLASS[kind](self.run, **_tracker_options(kind, folder, done > 0))
+            # DVCLive must neither save a DVC experiment nor write a dvc.yaml, since the pipeline has its own.
+            dvclive = {"dir": str(folder), "resume": done > 0, "save_dvc_exp": False, "dvcyaml": None}
+            options = {"logging_dir": str(folder.parent)} if kind == "tensorboard" else dvclive
+            tracker = LOGGER_TYPE_TO_CLASS[kind](self.run, **options)
             try:
                 tracker.start()
             except ImportError:
@@ -203,29 +202,16 @@ def _machine() -> str:
     """Return the name of the GPU, or of the processor with the number of threads in use."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    threads = torch.get_num_threads()
-    return f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
-
-
-def _processor() -> str:
-    """Return the processor's model name from /proc/cpuinfo, else its architecture."""
-    listed = Path("/proc/cpuinfo")
-    lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+    lines = CPUS.read_text(encoding="utf-8").splitlines() if CPUS.is_file() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+    processor, threads = next(names, platform.machine()), torch.get_num_threads()
+    return f"{processor}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _flops_per_token(job: TrainJob) -> float:
     run, block = job.run, job.training.block
     rows = read_meta(tokens(run.tokens))["vocabulary"]
     return flops_per_token(run.architecture, run.shape, rows, min(block, describe(run.task).positions or block))
-
-
-def _tracker_options(kind: str, folder: Path, is_resumed: bool) -> dict[str, Any]:
-    if kind == "tensorboard":
-        return {"logging_dir": str(folder.parent)}
-    # DVCLive must neither save a DVC experiment nor write a dvc.yaml, since the pipeline has its own.
-    return {"dir": str(folder), "resume": is_resumed, "save_dvc_exp": False, "dvcyaml": None}
 
 
 def speed_text(facts: dict) -> str:

@@ -111,28 +111,19 @@ def needs(parameters: Parameters) -> Iterator[Need]:
         disk = found.disk if found and found.tokens else math.nan
         hours = size / ENCODED.get(kind, ENCODED["words"]) / 3600
         yield Need(f"encode@{name}", PEAK.get(kind, PEAK["text"]) + learnt, disk, hours)
-    for name, alignment in parameters.alignments.items():
-        every, found = expected_size(parameters.corpus_of(name).corpus).get("pairs"), _text_or_none(parameters, name)
-        if every and found and found.tokens:
-            yield aligned(name, every, found.tokens, found.rows, min(alignment.max_pairs or every, every))
-        else:
-            yield Need(f"align@{name}", math.nan, math.nan, math.nan)
+    yield from (_alignment(parameters, name) for name in parameters.alignments)
 
 
-def aligned(name: str, pairs: float, tokens: float, types: float, training: float) -> Need:
-    """Return the needs of an alignment.
-
-    Args:
-        pairs: sentence pairs of the bitext.
-        tokens: tokens of both sides.
-        types: upper bound of the token types of a side.
-        training: sentence pairs that the aligner is trained on.
-    """
-    share = training / pairs
-    links = 12 * expected_cooccurrences(pairs, tokens, types)  # bytes; only types that occur in the same pair can be linked
+def _alignment(parameters: Parameters, name: str) -> Need:
+    pairs, found = expected_size(parameters.corpus_of(name).corpus).get("pairs"), _text_or_none(parameters, name)
+    if not (pairs and found and found.tokens):
+        return Need(f"align@{name}", math.nan, math.nan, math.nan)
+    training = min(parameters.alignments[name].max_pairs or pairs, pairs)  # pairs that the aligner is trained on
+    share, types = training / pairs, found.rows  # an upper bound of the types of a side
+    links = 12 * expected_cooccurrences(pairs, found.tokens, types)  # bytes; only types that share a pair can be linked
     passes = 2 * (ITERATIONS * share + 1)  # over both directions
-    hours = SECONDS * passes * expected_positions(pairs, tokens) / 3600
-    return Need(f"align@{name}", expected_memory(training, share * tokens, types), links, hours)
+    hours = SECONDS * passes * expected_positions(pairs, found.tokens) / 3600
+    return Need(f"align@{name}", expected_memory(training, share * found.tokens, types), links, hours)
 
 
 def _bytes(corpus: str) -> float:
