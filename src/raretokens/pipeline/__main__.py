@@ -13,7 +13,17 @@ NAMES = [name for name, function in vars(stages).items() if inspect.isfunction(f
 
 
 def main() -> None:
-    arguments = vars(_parser().parse_args())
+    parser = argparse.ArgumentParser(
+        prog="stages/run THREADS", description="Run one stage, from the folder of a scale."
+    )
+    commands = parser.add_subparsers(dest="stage", required=True, metavar="STAGE")
+    for name in NAMES:
+        function = getattr(stages, name)
+        text = inspect.getdoc(function)
+        one = commands.add_parser(name, help=text, description=text)
+        for argument in inspect.signature(function).parameters:
+            one.add_argument(argument)
+    arguments = vars(parser.parse_args())
     stage = arguments.pop("stage")
     try:
         with exit_on_error("dvc repro makes what this stage needs"):
@@ -29,20 +39,6 @@ def _record_time(stage: str) -> None:
         seconds = sum(usage.ru_utime + usage.ru_stime for usage in usages)
         with open(file, "a", encoding="utf-8") as times:
             times.write(f"{stage}\t{seconds:.2f}\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="stages/run THREADS", description="Run one stage, from the folder of a scale."
-    )
-    commands = parser.add_subparsers(dest="stage", required=True, metavar="STAGE")
-    for name in NAMES:
-        function = getattr(stages, name)
-        text = inspect.getdoc(function)
-        one = commands.add_parser(name, help=text, description=text)
-        for argument in inspect.signature(function).parameters:
-            one.add_argument(argument)
-    return parser
 
 
 if __name__ == "__main__":

@@ -90,7 +90,12 @@ def _languages(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Line
             if not LANGUAGE.fullmatch(language):
                 yield f"{key}.{side}: {language!r} is not allowed: should be a language code, such as de or zh-CN"
             elif side == "target" or side == "source" and _is_reversed(corpus, parameters):
-                yield from _bleu_tokenizer(f"{key}.{side}", language)
+                from raretokens.evaluation.metrics.bleu import language_tokenizer  # importing sacreBLEU is slow
+
+                try:  # else BLEU could not be computed after training
+                    language_tokenizer(language)
+                except UserError as error:
+                    yield f"{key}.{side}: {error}"
 
 
 def _is_reversed(corpus: PreparedCorpus, parameters: Parameters) -> bool:
@@ -98,16 +103,6 @@ def _is_reversed(corpus: PreparedCorpus, parameters: Parameters) -> bool:
     reversed_lines = (line for line in parameters.lines(corpus.task).values() if getattr(line, "reverse", False))
     named = [parameters.tokens[line.tokens].corpus for line in reversed_lines if line.tokens in parameters.tokens]
     return any(parameters.corpora.get(name) is corpus for name in named)
-
-
-def _bleu_tokenizer(key: str, language: str) -> Lines:
-    """Yield a line if BLEU of translations into the language could not be computed after training."""
-    from raretokens.evaluation.metrics.bleu import language_tokenizer  # importing sacreBLEU is slow
-
-    try:
-        language_tokenizer(language)
-    except UserError as error:
-        yield f"{key}: {error}"
 
 
 def _extra_tests(key: str, corpus: PreparedCorpus, parameters: Parameters) -> Lines:

@@ -36,7 +36,11 @@ def schema() -> type[Parameters]:
     files = {name: tasks.load(name) for name in tasks.names()}
     lines = {name: getattr(file, "Line", Line) for name, file in files.items()}
     sheets = {name: (dict[Name, line], {}) for name, line in lines.items()}
-    continued = {name: (dict[Name, _continued(line)], {}) for name, line in lines.items()}
+    # A continued run starts from the kept weights of another run of its task.
+    continued_lines = {
+        name: create_model("ContinuedLine", __base__=line, init_from=(str, ...)) for name, line in lines.items()
+    }
+    continued = {name: (dict[Name, line], {}) for name, line in continued_lines.items()}
     # A scale without the task has no section (None).
     sections = {name: (getattr(file, "Settings", TaskSettings) | None, None) for name, file in files.items()}
     continued_sheets = create_model("Continued", __base__=Strict, **continued)
@@ -47,8 +51,3 @@ def schema() -> type[Parameters]:
         continued=(continued_sheets, continued_sheets()),
         **sections,
     )
-
-
-def _continued(line: type[Line]) -> type[Line]:
-    """Build the schema of a continued run, which starts from the kept weights of another run of its task."""
-    return create_model("ContinuedLine", __base__=line, init_from=(str, ...))

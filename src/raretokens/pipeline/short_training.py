@@ -204,11 +204,6 @@ def saved_every(steps: int) -> int:
     return (steps - 2) // 2
 
 
-def seconds_to_first_save(steps: int) -> float | None:
-    """Return the CPU seconds that a trial may take until its first save; None, without limit, for the shortest trial."""
-    return None if steps == STEPS[-1] else saved_every(steps) * SLOW
-
-
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     """Describe the first difference of two outcomes; None if there is none.
 

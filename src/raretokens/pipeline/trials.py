@@ -107,7 +107,8 @@ class Trials:
         for steps in short_training.STEPS:
             run = self._trial_run(trial, True, self._folder(trial))
             run.prepare(steps)
-            if run.train(short_training.seconds_to_first_save(steps)):
+            is_shortest = steps == short_training.STEPS[-1]
+            if run.train(None if is_shortest else short_training.saved_every(steps) * short_training.SLOW):
                 break
         outcome = run.outcome(steps)
         shutil.rmtree(run.folder / "states")

@@ -77,7 +77,9 @@ class Monitor:
     def __init__(self, job: TrainJob, settings: Machine) -> None:
         run, self.job, self.settings = job.run, job, settings
         self.is_main = os.environ.get("RANK", "0") == "0"
-        self.speed = Speed(_flops_per_token(job), int(os.environ.get("WORLD_SIZE", "1")))
+        block, rows = job.training.block, read_meta(tokens(run.tokens))["vocabulary"]
+        flops = flops_per_token(run.architecture, run.shape, rows, min(block, describe(run.task).positions or block))
+        self.speed = Speed(flops, int(os.environ.get("WORLD_SIZE", "1")))
         self.trackers = Trackers(settings.trackers, f"{run.task}-{run.name}", TRACKED)
         self.usage = ResourceUsage(TIMING / f"{run.task}-{run.name}.unfinished", settings.save_seconds)
         progress = Progress(f"{run.task}/{run.name}", settings.report_seconds, self.speed)
@@ -206,12 +208,6 @@ def _machine() -> str:
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     processor, threads = next(names, platform.machine()), torch.get_num_threads()
     return f"{processor}, {threads} thread{'s' if threads > 1 else ''}"
-
-
-def _flops_per_token(job: TrainJob) -> float:
-    run, block = job.run, job.training.block
-    rows = read_meta(tokens(run.tokens))["vocabulary"]
-    return flops_per_token(run.architecture, run.shape, rows, min(block, describe(run.task).positions or block))
 
 
 def speed_text(facts: dict) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -70,7 +69,8 @@ def measure_forward(
 
 def saved_bytes(model: nn.Module, sequences: int, positions: int, sides: int, is_half: bool) -> float:
     """Return the bytes of the tensors that outlive a forward pass on a CPU. A storage with several views counts once."""
-    inputs = _inputs(model, sequences, positions, sides)
+    example = getattr(model, "example", None)  # a model may define its own inputs
+    inputs = example(sequences, positions) if example else [torch.zeros(sequences, positions, dtype=torch.int64)] * sides
     storages = set()
 
     def keep(tensor: Tensor) -> Tensor:
@@ -89,9 +89,3 @@ def _loss_inputs(model: nn.Module, output: Any, targets: Tensor) -> tuple[Tensor
     if not isinstance(output, tuple):
         return (output,)
     return (*output, *([model.nll(output.hidden, targets)] if hasattr(model, "nll") else model.softmax(output.hidden)))
-
-
-def _inputs(model: nn.Module, sequences: int, positions: int, sides: int) -> Sequence[Tensor]:
-    """Return one tensor of token ids per side, each (sequences, positions), unless the model defines example inputs."""
-    example = getattr(model, "example", None)
-    return example(sequences, positions) if example else [torch.zeros(sequences, positions, dtype=torch.int64)] * sides

@@ -116,16 +116,13 @@ def shared_shortfalls(planned: Sequence[Planned], free: Resources) -> Iterator[s
 
 def data_shortfalls(needs: Iterable[Need], free: Resources) -> Iterator[str]:
     """Yield a line for each stage before training that has not run and needs more memory than is free."""
+    folder_of = {"prepare": corpus, "encode": tokens, "align": alignment}
     for need in needs:
-        if not _is_done(need.stage) and CERTAIN * need.memory > free.host:
-            way = "; align fewer pairs (alignments.<name>.max_pairs), or" if need.stage.startswith("align") else ";"
+        kind, _, name = need.stage.partition("@")
+        if not folder_of[kind](name).exists() and CERTAIN * need.memory > free.host:
+            way = "; align fewer pairs (alignments.<name>.max_pairs), or" if kind == "align" else ";"
             lacks = f"needs about {_gb(need.memory)} of memory, {_gb(free.host)} are free"
             yield f"{need.stage}: {lacks}{way} take a machine with more"
-
-
-def _is_done(stage: str) -> bool:
-    kind, _, name = stage.partition("@")
-    return {"prepare": corpus, "encode": tokens, "align": alignment}[kind](name).exists()
 
 
 def _memory(planned: Planned, need: Callable[[Planned], float], free: float, what: str) -> Iterator[str]:
