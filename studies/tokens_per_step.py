@@ -23,7 +23,7 @@ from matplotlib.figure import Figure as Canvas
 from safetensors import safe_open
 
 from raretokens import paths
-from raretokens.evaluation.metrics.isotropy import group_cosine, positive_cosine, unit_sum
+from raretokens.evaluation.metrics.isotropy import group_cosine, positive_cosine, vector_sum
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
 from raretokens.report.figure_styles import STYLE
@@ -60,7 +60,7 @@ def course(parameters: Parameters, run: str) -> Iterator[list]:
         for key in keys:
             step, embedding = int(key), file.get_tensor(key).astype(float)
             cosine, (positive, _) = group_cosine(embedding, groups)[0], positive_cosine(embedding, groups, limit=SHOWN)
-            total, diagonal = unit_sum(embedding, alike)
+            total, diagonal = vector_sum(embedding, alike)
             shared = (total @ total - diagonal) / (len(alike) * (len(alike) - 1))
             moved = (embedding - first)[groups == RARE].mean(axis=0)
             numbers = [summed_rates(training, step), *(cosine[group] for group in GROUPS), positive["total"],

@@ -1,5 +1,7 @@
 """The studies, which run by hand on what a scale has trained: their own arithmetic."""
 
+import ast
+import importlib.util
 import sys
 from itertools import islice
 from types import SimpleNamespace
@@ -21,6 +23,17 @@ from raretokens.pipeline.jobs import run_sheet
 @pytest.fixture(autouse=True)
 def scripts(monkeypatch, request):
     monkeypatch.syspath_prepend(request.config.rootpath / "studies")
+
+
+@pytest.mark.parametrize("folder", ["studies", "benchmarks", "examples", "drills", "docs/_extension"])
+def test_scripts_import_what_exists(folder, request):
+    for path in (request.config.rootpath / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("raretokens"):
+                module = importlib.import_module(node.module)
+                for name in node.names:
+                    known = hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}")
+                    assert known, f"{path}:{node.lineno}: {node.module} has no {name.name}"
 
 
 def test_a_distance_is_to_the_last_rare_piece_before():

@@ -1,5 +1,6 @@
 """A model to measure, from a model folder, a file, or a run of the pipeline: embeddings, tokenizer and text layout."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from raretokens.tools.measure.tokenizers import SentencePieceTokenizer, Tokenize
 from raretokens.tools.measure.vocabularies import find_tokens, read_vocabulary
 from raretokens.tools.trained_run import TrainedRun
 
+SHARD = re.compile(r"model-\d{5}-of-\d{5}")
 SPM = "spm.model"  # file in a folder of tokens
 
 
@@ -215,6 +217,9 @@ def _read_tensors(folder: Path, notes: list[str]) -> dict[str, StoredMatrix]:
         files = [single]
     elif shards := _read_settings(index, notes).get("weight_map"):
         files = _read_shards(folder, shards, notes)
+    elif shards := [path for path in others if SHARD.fullmatch(path.stem)]:
+        files = shards
+        notes.append("no index names the tensors of each file: all files of the model are read")
     elif len(others) > 1:
         raise UserError(f"{folder}: several models; name one of the files {', '.join(path.name for path in others[:8])}")
     else:

@@ -3,6 +3,7 @@
 Texts are encoded block by block, with the same ids as the whole text would have, line feeds included.
 """
 
+import codecs
 from collections.abc import Iterator
 from importlib import metadata
 from itertools import chain, islice
@@ -80,9 +81,7 @@ def encode_text(tokenizer: Tokenizer, path: Path, line_end: int | None) -> Itera
             for lines in read_blocks(path):
                 yield _concatenate([[*row, line_end] for row in tokenizer.encode(lines)])
     except UnicodeDecodeError:
-        with open(path, "rb") as file:
-            number = next(number for number, line in enumerate(file, start=1) if not _is_utf8(line))
-        raise UserError(f"{path}: line {number} is not UTF-8; convert it first, such as by iconv -f LATIN1 -t UTF-8") from None
+        raise UserError(_describe_encoding(path)) from None
 
 
 def _concatenate(rows: list[list[int]]) -> np.ndarray:
@@ -121,12 +120,18 @@ def _find_cut(tokenizer: Tokenizer, text: str, near: int) -> tuple[int, int] | N
     return None
 
 
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _describe_encoding(path: Path) -> str:
+    """Return an error message that says where a text is not UTF-8, and how to convert it."""
+    with open(path, "rb") as file:
+        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return f"{path}: is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8"
+        file.seek(0)
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return f"{path}: line {number} is not UTF-8; convert the text first, such as by iconv -f LATIN1 -t UTF-8"
+    return f"{path}: is not UTF-8"
 
 
 def estimate_counts(model: Model, languages: str) -> tuple[np.ndarray, str]:
