@@ -5,7 +5,7 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -165,10 +165,7 @@ def _overview(
         "own_text": about and any(about.corpora.get(task, name) != name for task, name in sheet.corpora.items()),
         "corpora": sheet.corpora,
         "texts": _texts(scores),
-        "versions": {
-            "Python": platform.python_version().rsplit(".", 1)[0],
-            **{name: version(name).split("+")[0] for name in PACKAGES},
-        },
+        "versions": {"Python": platform.python_version().rsplit(".", 1)[0], **{name: _version(name) for name in PACKAGES}},
         "reported": reported_counts(declared, cells),
         "tables": [_line(name, declared, inside) for name, inside in cells.items()],
         "figures": [
@@ -199,3 +196,10 @@ def _line(name: str, declared: Declarations, cells: list[Cell]) -> dict[str, Any
         "run": len({cell.row for cell in cells if cell.measured}),
         "statuses": ", ".join(f"{count} {status}" for status, count in statuses.items()),
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package).split("+")[0]
+    except PackageNotFoundError:  # a report needs few of them
+        return "absent"
