@@ -175,14 +175,6 @@ def test_shards_without_a_readable_index_are_all_read(folder, tmp_path):
     assert geometry(found) == geometry(measured(folder)) and "all files of the model are read" in notes(found)
 
 
-@pytest.mark.parametrize(("encoding", "advice"), [("utf-16", "iconv -f UTF-16"), ("latin-1", "line 1 is not UTF-8")])
-def test_a_text_in_another_encoding_costs_the_parts_that_read_it(folder, tmp_path, encoding, advice):
-    one = copy(folder, tmp_path / encoding)
-    (one / "text.txt").write_text("w1 \xfc w2", encoding=encoding)
-    found = measured(one)
-    assert geometry(found) == pytest.approx(geometry(measured(folder))) and advice in notes(found)
-
-
 def test_of_a_quantised_output_embedding_it_is_said(folder, tmp_path):
     one = copy(folder, tmp_path / "gptq")
     tensors = load_file(one / "model.safetensors")

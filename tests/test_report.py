@@ -88,7 +88,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
     )
 
 
-def test_a_data_row_is_compared_exactly(tmp_path):
+def test_a_data_row_is_compared_exactly_and_keeps_the_flag_of_its_printed_number(tmp_path):
     human = {"metrics": {"uniq": {"freq": 10844, "rare": 299, "total": 18290}}}
     cells = cells_of("agg-3", scored(tmp_path, {"human": human}, {}))
     status = {cell.column: (cell.status, cell.reason) for cell in cells if cell.row == "Human" and cell.reported}
@@ -98,6 +98,9 @@ def test_a_data_row_is_compared_exactly(tmp_path):
         "Uniq Rare": ("differs", ""),  # exact: no training is involved
         "Uniq Total": ("differs", ""),
     }
+    assert "* Human, Uniq Total: note on the reported number: suspicious: the groups add to 18290" in to_markdown(
+        DECLARED.tables["agg-3"], cells
+    )
 
 
 def test_a_run_whose_name_has_no_size_stands_in_one_column(tmp_path):

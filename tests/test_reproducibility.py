@@ -100,4 +100,4 @@ def test_the_power_of_the_reported_gains_in_bleu():
     """Three seeds would mostly show them; the differences between methods that the papers report could not be seen."""
     power = {one["claim"]: float(one["power_3"]) for one in rows("scales/small/reports/power.csv")}
     assert all(power[f"{name}-improves-bleu"] > 0.8 for name in ("agg", "agps", "cosreg", "frage"))
-    assert all(power[name] < 0.2 for name in ("agg-beats-cosreg", "agps-beats-cosreg"))
+    assert all(power[name] < 0.3 for name in ("agg-beats-cosreg", "agps-beats-cosreg"))

@@ -15,6 +15,7 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet as sheet_of
 from raretokens.report import build, markdown
 from raretokens.report.cells import Cell, significant
+from raretokens.report.tables import to_markdown
 
 ROOT = Path(__file__).parents[1]
 PRINTED = ROOT / "data/paper"
@@ -120,6 +121,24 @@ def test_other_runs_follow_and_rows_without_a_run_say_why(world):
         "Share of the test tokens",
         "mine",
     ]  # freeze has its row in another table
+
+
+def test_quoted_rows_keep_their_mark_and_take_our_number(tmp_path):
+    mle = {"seed": 1, "metrics": {"bleu": {"tokenised": 20.0}}}
+    world = scored(tmp_path, {"base-mle": mle}, {"base-mle": line("mle", tokens="nmt")}, "nmt")
+    cells = by_place(cells_of("agg-6", world))
+    transformer, spectrum = "Transformer (Vaswani et al., 2017)", "SC (Wang et al., 2020)"
+    assert cells[transformer, "Base"].status == "differs"
+    assert cells[transformer, "Big"].status == "quoted"
+    assert cells[spectrum, "Base"].status == "quoted"
+    text = to_markdown(DECLARED.tables["agg-6"], list(cells.values()))
+    assert "20.00 (27.30†)" in text and "— (28.45†)" in text
+
+
+def test_the_grid_shows_ours_and_print(world):
+    text = to_markdown(DECLARED.tables["agg-1"], cells_of("agg-1", world))
+    assert "| MLE |  — (16.58)".replace("  ", " ") in text
+    assert "**810 ± 10** (813.76)" in text
 
 
 @pytest.mark.parametrize("folder", [".", "scales/small", "scales/paper"])
