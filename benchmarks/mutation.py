@@ -37,6 +37,7 @@ PACKAGE = ROOT / "src/raretokens"
 # Folder or module -> the tests about it, the quickest first; the longest fitting name counts.
 TESTS: dict[str, tuple[str, ...]] = {
     "loss": ("gated_cross_entropy", "objective_rules", "objectives"),
+    "loss/chunks": ("gated_cross_entropy", "chunks", "objectives"),
     "loss/facts": ("objective_rules", "rarity", "objectives", "public"),
     "loss/terms": ("gated_cross_entropy", "skipgram"),
     "loss/loop": ("loop", "public"),
@@ -44,18 +45,23 @@ TESTS: dict[str, tuple[str, ...]] = {
     "objectives/registry": ("public", "objectives"),
     "objectives/frage": ("objective_rules", "rarity", "objectives", "skipgram"),
     "evaluation": ("score", "classifiers", "skipgram"),
+    "evaluation/ctranslate2_models": ("decoding",),
+    "evaluation/decomposition": ("decomposition", "score"),
+    "evaluation/language_model": ("decoding", "decomposition", "score"),
     "evaluation/metrics": ("metric_geometry", "score"),
     **{
         f"evaluation/metrics/{name}": ("metrics", "score", "classifiers")
-        for name in ("bleu", "predictions", "bootstrap")
+        for name in ("predictions", "bootstrap")
     },
+    "evaluation/metrics/bleu": ("bleu", "metrics", "score"),
+    "evaluation/metrics/undertrained": ("undertrained",),
     "evaluation/metrics/text": ("metrics", "classifiers", "measure"),
     "evaluation/metrics/similarity": ("metrics", "known_answers", "score"),
     "evaluation/metrics/neighbours": ("metric_geometry", "metric_popularity"),
     "evaluation/metrics/frequency": ("metric_popularity", "metric_geometry", "metric_rows", "measure"),
     "evaluation/metrics/isotropy": ("metric_positive_cosine", "metric_geometry"),
     "evaluation/metrics/spectrum": ("metric_spectrum", "metric_geometry", "metric_rows", "measure"),
-    "evidence": ("claims", "claim_tables", "methods", "paired", "seeds", "report"),
+    "evidence": ("intervals", "claims", "claim_tables", "methods", "paired", "seeds", "report"),
     "report/diff": ("diff",),
 }
 SWAPS: dict[type, type] = {
