@@ -97,7 +97,8 @@ def test_the_row_of_the_logit_bias_baseline_is_that_of_the_decomposition():
 
 
 def test_the_power_of_the_reported_gains_in_bleu():
-    """Three seeds would mostly show them; the differences between methods that the papers report could not be seen."""
-    power = {one["claim"]: float(one["power_3"]) for one in rows("scales/small/reports/power.csv")}
-    assert all(power[f"{name}-improves-bleu"] > 0.8 for name in ("agg", "agps", "cosreg", "frage"))
-    assert all(power[name] < 0.3 for name in ("agg-beats-cosreg", "agps-beats-cosreg"))
+    """Three seeds would mostly show them; five would mostly miss the differences between methods that the papers report."""
+    power = rows("scales/small/reports/power.csv")
+    three, five = ({one["claim"]: float(one[f"power_{seeds}"]) for one in power} for seeds in (3, 5))
+    assert all(three[f"{name}-improves-bleu"] > 0.8 for name in ("agg", "agps", "cosreg", "frage"))
+    assert all(three[name] < five[name] < 0.5 for name in ("agg-beats-cosreg", "agps-beats-cosreg"))
