@@ -370,9 +370,11 @@ def _trainer(
 ) -> Any:
     """The Trainer of a model config; its state is in `folder`, from which it resumes."""
     import throughput
+    from accelerate.state import AcceleratorState
 
     from raretokens.training.run import float32_products
 
+    AcceleratorState._reset_state(reset_partial_state=True)  # else every case would have the precision of the first
     torch.manual_seed(1)
     float32_products(torch.device(setting.device))
     work = setting.work(size) if isinstance(size, str) else size

@@ -50,11 +50,12 @@ class Synchronising(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.counts: Counter[str] = Counter()
+        self.has_gpu = torch.cuda.is_available()  # operations on the CPU alone do not wait for it
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, result = function._schema.name.removeprefix("aten::"), function(*args, **(kwargs or {}))
         data = args[1] if name == "copy_" else args[0] if args else None
-        if isinstance(data, Tensor):
+        if isinstance(data, Tensor) and (data.is_cuda or not self.has_gpu or isinstance(result, Tensor) and result.is_cuda):
             found = kind(name, args, kwargs or {}, data.device, result.device if isinstance(result, Tensor) else None)
             self.counts.update([found] if found else [])
         return result
