@@ -72,3 +72,21 @@ def test_a_run_sheet_s_lines_bear_the_seed_and_options_that_they_train_with(scal
     assert {one.seed for one in lines} >= {parameters.seed}
     assert any(one.options.get("alpha") == parameters.alpha for one in lines if one.objective == "agg")
     assert {one.tokens for one in told.runs["nmt"].values()} >= {"nmt"}
+
+
+def test_a_run_of_which_only_further_score_files_exist_has_their_metrics_alone(tmp_path):
+    parts = {"agg": {"ppl": 10.0}, "agg.recall": {"words": 1.0}, "agg-2.recall": {"words": 3.0}}
+    for part, metrics in parts.items():
+        seed = 2 if part.startswith("agg-2") else 1
+        score = {"seed": seed, "metrics": metrics, "signatures": [[part, ""]], "parameters_hash": f"hash {seed}"}
+        (tmp_path / f"{part}.json").write_text(json.dumps(score))
+        (tmp_path / f"{part}.bootstrap.csv").write_text(f"{next(iter(metrics))}\n{seed}\n")
+    sheet = {"agg": AGG.replaced(parameters_hash="hash 1"), "agg-2": AGG.replaced(seed=2, parameters_hash="hash 2")}
+    scores = Scores("lm", sheet, tmp_path)
+    assert scores.value("agg", "words").by_seed == {1: 1.0, 2: 3.0}
+    assert scores.value("agg", "ppl").by_seed == {1: 10.0}
+    assert list(scores.bootstrap("agg-2", "words")) == [2.0] and scores.bootstrap("agg-2", "ppl") is None
+    assert scores.read("agg-2")["signatures"] == [["agg-2.recall", ""]]
+    assert scores.files("agg-2") == [tmp_path / "agg-2.recall.json"]
+    changed = Scores("lm", sheet | {"agg-2": sheet["agg-2"].replaced(parameters_hash="hash 3")}, tmp_path)
+    assert changed.read("agg-2") is None and changed.outdated == ["agg-2"]

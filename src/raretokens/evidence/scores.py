@@ -111,30 +111,24 @@ class Scores:
         own = (name for name in fitting if self.lines[name].seed == line.seed)
         return next(own, next(iter(fitting), None))
 
-    def read(self, name: str) -> dict | None:
-        """Return the score file, or None if there is none that was made with the current parameters."""
-        if name not in self.cache:
-            path = self.folder / f"{name}.json"
-            found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-            line = self.lines.get(name)
-            if found and line and found.get("parameters_hash", "") != line.parameters_hash:
-                self.outdated.append(name)
-                found = None
-            self.cache[name] = found and self._with_more(name, found)
-        return self.cache[name]
+    def files(self, name: str) -> list[Path]:
+        """Return the score files of a run that exist: <run>.json, then those of MORE."""
+        paths = (self.folder / f"{'.'.join((name, *part))}.json" for part in ((), *zip(MORE)))
+        return [path for path in paths if path.is_file()]
 
-    def _with_more(self, name: str, score: dict) -> dict:
-        """Add the metrics of <run>.<part>.json of MORE, which other stages write, where the parameters are the same."""
-        paths = (self.folder / f"{name}.{part}.json" for part in MORE)
-        for path in filter(Path.is_file, paths):
-            more = json.loads(path.read_text(encoding="utf-8"))
-            if more["parameters_hash"] == score.get("parameters_hash"):
-                score = score | {
-                    "metrics": score["metrics"] | more["metrics"],
-                    "signatures": score["signatures"] + more["signatures"],
-                    "parts": [*score.get("parts", []), path.stem],
-                }
-        return score
+    def read(self, name: str) -> dict | None:
+        """Return the score file, or None if there is none that was made with the current parameters.
+
+        A run of which only files of MORE exist has their metrics alone.
+        """
+        if name not in self.cache:
+            files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in self.files(name)}
+            first, line = next(iter(files.values()), None), self.lines.get(name)
+            if first and line and first.get("parameters_hash", "") != line.parameters_hash:
+                self.outdated.append(name)
+                first = None
+            self.cache[name] = first and _joined(files)
+        return self.cache[name]
 
     def frontier(self, name: str, share: float | None = None) -> pd.DataFrame | None:
         """Return the frontier of the logit-bias baseline of a run of maximum likelihood, or None if there is none.
@@ -218,10 +212,8 @@ class Scores:
     def bootstrap(self, name: str, metric: str) -> np.ndarray | None:
         """Return the metric on resampled test sets, which are the same for all runs, or None if there are no resamples."""
         if name not in self.resamples:
-            score, own = self.read(name) or {}, self.folder / f"{name}.bootstrap.csv"
-            paths = [self.folder / f"{part}.bootstrap.csv" for part in score.get("parts", [])]
-            if score and own.is_file() and own.read_bytes().strip():  # it has no column without a model
-                paths.insert(0, own)
+            named = (self.folder / f"{part}.bootstrap.csv" for part in (self.read(name) or {}).get("parts", []))
+            paths = [path for path in named if path.is_file() and path.read_bytes().strip()]  # no columns without a model
             self.resamples[name] = pd.concat([pd.DataFrame(), *map(pd.read_csv, paths)], axis=1)
         return self.resamples[name][metric].to_numpy(float) if metric in self.resamples[name] else None
 
@@ -269,3 +261,14 @@ class AllScores(dict[str, Scores]):
 
     def __missing__(self, task: str) -> Scores:
         return Scores(task, {}, self.folder / task)
+
+
+def _joined(files: dict[str, dict]) -> dict:
+    """Return the first score file with the metrics and signatures of the others that have its parameters, and their names."""
+    first = next(iter(files.values()))
+    own = {stem: one for stem, one in files.items() if one.get("parameters_hash") == first.get("parameters_hash")}
+    return first | {
+        "metrics": {name: value for one in own.values() for name, value in one.get("metrics", {}).items()},
+        "signatures": [pair for one in own.values() for pair in one.get("signatures", [])],
+        "parts": list(own),
+    }

@@ -173,7 +173,7 @@ def _overview(
             for name, figure in declared.figures.items()
         ],
         "missing": [f"{task}/{name}" for task, part in scores.items() for name in part.lines if not part.read(name)],
-        "runs": {task: list(part.names()) for task, part in scores.items()},
+        "runs": {task: {name: part.files(name)[0].name for name in part.names()} for task, part in scores.items()},
     }
 
 
