@@ -107,7 +107,7 @@ def _row(paper: str, part: Scores, run: str, used: tuple[int, int], facts: Facts
     line, runs = part.lines[run], [name for name in part.repetitions[run] if part.read(name)]
     keep = facts.keep(part.task, run)
     known = [facts.trained.get((part.task, name), {}) for name in runs]
-    hours = [float(one["hours"]) for one in known if one.get("hours")]
+    hours = [float(one["hours"]) for one in known if one.get("hours") and "thread" in one["machine"]]  # not on a GPU
     machines = sorted({one["machine"] for one in known if one.get("machine")})
     entries = list(_searches(part.task, line, facts.searches))
     searched = [one for one in entries if one.bounds != NO_SEARCH] or entries

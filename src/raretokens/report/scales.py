@@ -71,8 +71,9 @@ def _spent(scale: str, rows: pd.DataFrame) -> str:
     known = rows[rows.hours != ""]
     took = f"The hours of {len(known)} of them are known."
     if len(known):
-        machines, most = " or ".join(sorted(set(known.machine))), max(known.peak_gb, key=float)
-        took += f" They took {known.hours.astype(float).sum():.1f} hours together, each on {machines}, with at most {most} GB."
+        hours, most = known.hours.astype(float).groupby(known.machine).sum(), max(known.peak_gb, key=float)
+        took += f" They took {hours.sum():.1f} hours, with at most {most} GB: "
+        took += ", ".join(f"{spent:.1f} on {machine}" for machine, spent in hours.items()) + "."
     dirty = rows.revision.str.endswith("-dirty").sum()
     took += f" {dirty} were trained by code with uncommitted changes (-dirty)." if dirty else ""
     file = f"[trained.csv](../scales/{scale}/trained.csv)"
