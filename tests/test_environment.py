@@ -153,6 +153,26 @@ def test_stages_start_their_own_checkout_whatever_cdpath_is(tmp_path, name):
         assert done.stderr.startswith("error: params.yaml: not YAML: ") and done.stdout == ""
 
 
+@pytest.mark.parametrize(("gpus", "seen"), [(2, {"0", "1"}), (0, {""})])
+def test_more_jobs_than_gpus_share_them(tmp_path, gpus, seen):
+    """Four runs of a second each, three at a time: no run gets a GPU that is not there."""
+    for name in ("stages", "bin"):
+        (tmp_path / name).mkdir()
+    shutil.copy(ROOT / "stages/parallel", tmp_path / "stages")
+    (tmp_path / "params.yaml").touch()
+    script(tmp_path / "bin/nvidia-smi", f"#!/bin/sh\nfor n in $(seq {gpus}); do echo GPU $n; done\n")
+    script(tmp_path / "bin/python", "#!/bin/sh\n[ $4 ] || for n in 1 2 3 4; do echo train-lm@$n; echo score-lm@$n; done\n")
+    script(tmp_path / "bin/dvc", """#!/bin/sh
+case "$*" in status*) echo '{}' ;; *" train"*) echo "$CUDA_VISIBLE_DEVICES $*" >> calls; sleep 1 ;; esac
+""")
+    variables = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    variables.pop("CUDA_VISIBLE_DEVICES", None)
+    subprocess.run(["stages/parallel", "3"], cwd=tmp_path, env=variables, check=True)
+    calls = [line.split(" ", 1) for line in (tmp_path / "calls").read_text().splitlines()]
+    assert {device for device, _ in calls} == seen
+    assert sorted(call for _, call in calls) == [f"--wait-for-lock repro -s train-lm@{n} score-lm@{n}" for n in range(1, 5)]
+
+
 @pytest.mark.parametrize("command", [["stages/parallel"], ["stages/cluster"], ["stages/run", "1", "jobs"]])
 def test_a_start_in_another_folder_is_one_line(tmp_path, command):
     done = subprocess.run([ROOT / command[0], *command[1:]], cwd=tmp_path, capture_output=True, text=True)
