@@ -10,7 +10,7 @@ import pytest
 import yaml
 from tiny.run_sheet import DECLARED
 
-from raretokens.papers.declarations import EXACT, Tolerance
+from raretokens.papers.declarations import ANY, EXACT, Tolerance
 from raretokens.report.diff import figure_moves, number_moves
 from raretokens.report.revision import Revision
 from raretokens.tools.cli import main
@@ -231,3 +231,9 @@ def test_how_far_a_figure_s_point_may_move_is_its_task_s(place, task, out):
     before, now = ("panel,run,group,x,y\nx,a,,1," + y for y in ("6.30\n", "11.00\n"))
     (move,) = figure_moves("figures/agg-figure-5.csv", before, now, declared)
     assert move.out == out
+
+
+@pytest.mark.parametrize(("before", "now", "out"), [("a, b", "a, c", False), ("a, b", "", True), ("", "a, b", True)])
+def test_a_text_that_may_change_may_not_become_empty(before, now, out):
+    (move,) = number_moves("tables/x.csv", "row", "column", before, now, ANY)
+    assert move.out is out

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import polygamma, stdtrit
 
 from raretokens.evidence.effects import Family
-from raretokens.evidence.intervals import LEVEL, Part, fit_prior, inverse_trigamma, moderated, student
+from raretokens.evidence.intervals import IGNORED, LEVEL, Part, Posterior, fit_prior, inverse_trigamma, moderated, student
 
 RUNS = Path(__file__).parents[1] / "scales/small/reports/runs/nmt"
 ROWS = ("mle", "agg", "agps", "cosreg", "frage", "freeze", "freeze-until", "adversarial", "spectrum", "weight-decay")
@@ -149,3 +149,19 @@ def test_of_two_rows_too_no_effect_is_rarely_decided():
 
 def test_an_effect_of_six_standard_deviations_is_mostly_found():
     assert decided(1, "equal", effect=6.0)[0] > 0.9 and decided(3, "equal", effect=3.0)[0] > 0.8
+
+
+@pytest.mark.parametrize("weights", [(0.6, 0.4), (0.9, 0.09995, 0.00005), (0.7, 0.2, 0.1)])
+def test_the_sum_of_two_effects_loses_no_more_than_the_ignored_weight(weights):
+    """Beside every pair of nodes, one by one."""
+    one = Posterior(np.array(weights), np.arange(1.0, len(weights) + 1), np.full(len(weights), 4.0))
+    other = Posterior(np.array([0.5, 0.5]), np.array([0.5, 3.0]), np.array([2.0, 9.0]))
+    expected = sum(
+        w * v * 2 * stats.t.sf(2.5 / np.sqrt(a + b), min(4.0, f))
+        for w, a in zip(weights, one.variances, strict=True)
+        for v, b, f in zip(other.weights, other.variances, other.freedoms, strict=True)
+    )
+    found = one.combined(other)
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert len(found.weights) == 2 * sum(weight > IGNORED for weight in weights)
+    assert float(found.p(2.5)) == pytest.approx(expected, abs=IGNORED)
