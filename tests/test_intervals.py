@@ -10,7 +10,16 @@ from scipy.optimize import minimize
 from scipy.special import polygamma, stdtrit
 
 from raretokens.evidence.effects import Family
-from raretokens.evidence.intervals import IGNORED, LEVEL, Part, Posterior, fit_prior, inverse_trigamma, moderated, student
+from raretokens.evidence.intervals import (
+    IGNORED,
+    LEVEL,
+    Part,
+    Posterior,
+    fit_prior,
+    inverse_trigamma,
+    moderated,
+    student,
+)
 
 RUNS = Path(__file__).parents[1] / "scales/small/reports/runs/nmt"
 ROWS = ("mle", "agg", "agps", "cosreg", "frage", "freeze", "freeze-until", "adversarial", "spectrum", "weight-decay")
