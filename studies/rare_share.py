@@ -3,16 +3,17 @@
     cd scales/small && python ../../studies/rare_share.py
 
 In the papers' language model 0.2 % of the test targets are rare, and 1.5 % in that of the small scale. The runs `32k-*` split the
-same text into 27,374 types, of which 7 % are rare, so that 0.2 % of the test targets are rare. The runs `half-rate-*` and
-`double-rate-*` repeat `mle`, `agg` and `ember` at half and at twice the peak learning rate.
+same text into 27,374 types, of which 7 % are rare, so that 0.2 % of the test targets are rare. `mle`, `agg` and `ember` were also
+trained at half and at twice the peak learning rate of the small scale, 0.002.
 
 The study needs no trained model. It reads studies/rare-share-<scale>.csv and studies/learning-rates-<scale>.csv, which have a row
 per run. P(rare) is the geometric mean over rare targets. The values are those that the stages printed when the runs were trained
 on a GPU. The test perplexity is exp of the printed NLL. Neither weights nor score files of these runs were kept. The three rows
 at the peak rate 0.002 of the second file have their values from reports/runs/lm and their seconds from trained.csv instead. To
-print the values of a run again, here 32k-agg:
+print the values of a run again, here 32k-agg, and agg at half the rate:
 
     cd scales/small && dvc repro predict-lm@32k-agg decompose-lm@32k-agg
+    dvc exp run -S lm.training.peak_lr=0.001 predict-lm@agg decompose-lm@agg
 
 The study writes ratios to maximum likelihood of the same seed to studies/rare-share-effects-<scale>.csv and
 studies/learning-rates-effects-<scale>.csv. Intervals are those of claims, but over seeds alone, because resamples of the test
@@ -55,18 +56,26 @@ NEW_SHARE = 578 / 283_294  # rare targets of the test text in data/tokens/lm-32k
 USUAL_RATE = "0.002"
 
 
+def metrics(row: dict[str, str]) -> dict[str, float]:
+    """Return the metrics of METRICS from the printed values of a run. P(rare) may be missing, and what depends on it."""
+    total = {"ppl.total": math.exp(float(row["test NLL"]))}
+    if not row["P(rare)"]:
+        return total
+    mass, within = float(row["P(rare)"]), float(row["perplexity within the rare group"])
+    return total | {"ppl.rare": within / mass, "mass.rare": mass, "ppl_within.rare": within}
+
+
 def scores_of(file: Path, sheet: Sheet, folder: Path) -> Scores:
     """Write score files with the printed values of a CSV file, and return them as the evidence reads scores."""
     (folder / "lm").mkdir()
     scores = AllScores(sheet, folder)["lm"]
     for row in csv_files.read_csv(file).to_dict("records"):
-        metrics: dict[str, dict[str, float]] = {"ppl": {"total": math.exp(float(row["test NLL"]))}}
-        if row["P(rare)"]:
-            mass, within = float(row["P(rare)"]), float(row["perplexity within the rare group"])
-            metrics["ppl"]["rare"] = within / mass
-            metrics |= {"mass": {"rare": mass}, "ppl_within": {"rare": within}}
+        tree: dict[str, dict[str, float]] = {}
+        for metric, value in metrics(row).items():
+            name, group = metric.split(".")
+            tree.setdefault(name, {})[group] = value
         facts = {"parameters_hash": scores.lines[row["run"]].parameters_hash, "seed": int(row["seed"])}
-        (folder / "lm" / f"{row['run']}.json").write_text(json.dumps(facts | {"metrics": metrics}))
+        (folder / "lm" / f"{row['run']}.json").write_text(json.dumps(facts | {"metrics": tree}))
     return scores
 
 
@@ -105,29 +114,32 @@ def other_cells(total: float, rare: float, share: float) -> list[str]:
     return [f"x {of_others(total, rare, share):.4f}", f"x {low:.4f} to {high:.4f}"]
 
 
-def rate_rows(file: Path, scores: Scores, usual: Scores) -> Iterator[list[str]]:
+def rate_rows(file: Path, usual: Scores) -> Iterator[list[str]]:
     """Yield a row per run. Only those at the usual rate have intervals: of one seed, with the seed variance of all runs."""
-    mle: dict[str, str] = {}
-    one_seed = usual.with_seeds(["mle", "agg", "ember"], [1])
+    mle: dict[str, dict[str, float]] = {}
+    one_seed = usual.with_seeds(OBJECTIVES, [1])
     for row in csv_files.read_csv(file).to_dict("records"):
-        base = mle.setdefault(row["peak rate"], row["run"])
+        own, rate = metrics(row), row["peak rate"]
+        base = mle.setdefault(rate, own)
         change, cells = "", [""] * len(METRICS)
-        if row["run"] != base:
-            found = effects(row["run"], base, one_seed if row["peak rate"] == USUAL_RATE else scores)
-            change = f"{math.log(found['ppl.total'].value):+.4f}"
-            cells = [with_interval("ratio", one.value, one.seed_interval) for one in found.values()]
-        yield [row["peak rate"], OBJECTIVES[row["objective"]], row["test NLL"], change, *cells]
+        if own is not base:
+            change = f"{math.log(own['ppl.total'] / base['ppl.total']):+.4f}"
+            cells = [effect_text("ratio", own[metric] / base[metric] if metric in own else None) for metric in METRICS]
+        if own is not base and rate == USUAL_RATE:
+            found = effects(row["run"], "mle", one_seed).values()
+            cells = [with_interval("ratio", one.value, one.seed_interval) for one in found]
+        yield [rate, OBJECTIVES[row["objective"]], row["test NLL"], change, *cells]
 
 
 def tables(sheet: Sheet) -> dict[str, list[list[str]]]:
     """Return the rows of the written files, by file name without the scale."""
     usual = AllScores(sheet, paths.REPORTS / "runs")["lm"]
     shares, rates = (FOLDER / f"{name}-{sheet.scale}.csv" for name in ("rare-share", "learning-rates"))
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        new, of_rates = scores_of(shares, sheet, Path(one)), scores_of(rates, sheet, Path(other))
+    with tempfile.TemporaryDirectory() as folder:
+        new = scores_of(shares, sheet, Path(folder))
         return {
             "rare-share-effects": [SHARE_COLUMNS, *share_rows(new, usual)],
-            "learning-rates-effects": [RATE_COLUMNS, *rate_rows(rates, of_rates, usual)],
+            "learning-rates-effects": [RATE_COLUMNS, *rate_rows(rates, usual)],
         }
 
 
