@@ -1,6 +1,7 @@
 """The studies, which run by hand on what a scale has trained: their own arithmetic."""
 
 import ast
+import csv
 import importlib.util
 import sys
 from itertools import islice
@@ -11,7 +12,9 @@ import pytest
 from pytest import approx
 
 from raretokens import paths
+from raretokens.csv_files import read_csv
 from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.decomposition import RARE_SHARE, implied
 from raretokens.evidence.scores import AllScores
 from raretokens.evidence.verdict import Outcome, judge
 from raretokens.papers.load import load_declarations
@@ -145,3 +148,41 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
         Outcome.REPRODUCED
     }
     assert scores.repetitions["agg"] == ["agg", "agg-2", "agg-3"]
+
+
+def test_effects_where_few_targets_are_rare_are_those_of_the_committed_files(request, monkeypatch):
+    import rare_share
+
+    monkeypatch.chdir(request.config.rootpath / "scales/small")
+    sheet = run_sheet(load())
+    for name, rows in rare_share.tables(sheet).items():
+        committed = (rare_share.FOLDER / f"{name}-small.csv").read_text(encoding="utf-8")
+        assert [list(row) for row in csv.reader(committed.splitlines())] == rows, "run studies/rare_share.py"
+    printed = read_csv(rare_share.FOLDER / "rare-share-small.csv").set_index("run")
+    agg, mle = (printed["test NLL"][printed.objective == name].astype(float).to_numpy() for name in ("agg", "mle"))
+    effects = read_csv(rare_share.FOLDER / "rare-share-effects-small.csv")
+    assert effects.method[0] == "AGG"
+    assert float(effects["total perplexity"][0].split()[1]) == approx(np.exp(np.mean(agg - mle)), abs=5e-4)
+
+
+def test_rows_at_the_usual_rate_are_those_of_the_score_files(request, monkeypatch):
+    import rare_share
+
+    monkeypatch.chdir(request.config.rootpath / "scales/small")
+    scores = AllScores(run_sheet(load()), paths.REPORTS / "runs")["lm"]
+    rows = read_csv(rare_share.FOLDER / "learning-rates-small.csv")
+    usual = rows[rows["peak rate"] == rare_share.USUAL_RATE]
+    assert list(usual.run) == ["mle", "agg", "ember"]
+    for row in usual.to_dict("records"):
+        number = {metric: scores.number(row["run"], metric) for metric in rare_share.METRICS}
+        assert f"{np.log(number['ppl.total']):.4f}" == row["test NLL"] and f"{number['mass.rare']:.3g}" == row["P(rare)"]
+        assert f"{number['ppl_within.rare']:.4g}" == row["perplexity within the rare group"]
+        assert scores.curve(row["run"], "nll.valid")[1][-1] == float(row["validation NLL"])
+
+
+def test_what_a_constant_would_cost_is_what_the_papers_imply(request):
+    from rare_share import of_others, under_a_constant
+
+    for one in implied(load_declarations(request.config.rootpath / paths.PAPERS)):
+        assert of_others(one.total, one.rare, RARE_SHARE) == approx(one.others)
+        assert under_a_constant(one.rare, RARE_SHARE) == approx(tuple(one.constant))

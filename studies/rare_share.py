@@ -1,0 +1,156 @@
+"""Does AGG keep total perplexity where as few targets are rare as in the papers? Is the order of methods the same at other rates?
+
+    cd scales/small && python ../../studies/rare_share.py
+
+In the papers' language model 0.2 % of the test targets are rare, and 1.5 % in that of the small scale. The runs `32k-*` split the
+same text into 27,374 types, of which 7 % are rare, so that 0.2 % of the test targets are rare. `mle`, `agg` and `ember` were also
+trained at half and at twice the peak learning rate of the small scale, 0.002.
+
+The study needs no trained model. It reads studies/rare-share-<scale>.csv and studies/learning-rates-<scale>.csv, which have a row
+per run. P(rare) is the geometric mean over rare targets. The values are those that the stages printed when the runs were trained
+on a GPU. The test perplexity is exp of the printed NLL. Neither weights nor score files of these runs were kept. The three rows
+at the peak rate 0.002 of the second file have their values from reports/runs/lm and their seconds from trained.csv instead. To
+print the values of a run again, here 32k-agg, and agg at half the rate:
+
+    cd scales/small && dvc repro predict-lm@32k-agg decompose-lm@32k-agg
+    dvc exp run -S lm.training.peak_lr=0.001 predict-lm@agg decompose-lm@agg
+
+The study writes ratios to maximum likelihood of the same seed to studies/rare-share-effects-<scale>.csv and
+studies/learning-rates-effects-<scale>.csv. Intervals are those of claims, but over seeds alone, because resamples of the test
+text need the predictions. `other targets` is the perplexity of targets that are not rare, which the total and the rare perplexity
+imply. The last column has its ratio if one constant on the logits of all rare types led to the same perplexity of rare targets,
+under the assumptions of reports/decomposition.md.
+"""
+
+import csv
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from raretokens import csv_files, paths
+from raretokens.evidence.comparison import Comparison, Effect
+from raretokens.evidence.decomposition import RARE_SHARE, implied
+from raretokens.evidence.scores import AllScores, Scores
+from raretokens.papers.load import load_declarations
+from raretokens.pipeline.config import load
+from raretokens.pipeline.context import root
+from raretokens.pipeline.jobs import run_sheet
+from raretokens.report.effect_text import effect_text, with_interval
+from raretokens.run import Sheet
+
+FOLDER = Path(__file__).parent
+METRICS = {  # metric -> column
+    "ppl.total": "total perplexity",
+    "ppl.rare": "perplexity of rare targets",
+    "mass.rare": "P(rare)",
+    "ppl_within.rare": "perplexity within the rare group",
+}
+SHARE_COLUMNS = ["rare targets", "method", "seeds", *METRICS.values(), "other targets", "other targets under a constant"]
+RATE_COLUMNS = ["peak rate", "method", "test NLL", "NLL minus MLE", *METRICS.values()]
+NEW, USUAL = "32k-", ""  # prefixes of runs
+METHODS = {"agg": "AGG", "freeze-b": "Freeze (b)", "agps": "AGPS", "ember": "Ember"}  # run -> method, as the papers name it
+OBJECTIVES = {"mle": "MLE", "agg": "AGG", "ember": "Ember"}
+NEW_SHARE = 578 / 283_294  # rare targets of the test text in data/tokens/lm-32k
+USUAL_RATE = "0.002"
+
+
+def metrics(row: dict[str, str]) -> dict[str, float]:
+    """Return the metrics of METRICS from the printed values of a run. P(rare) may be missing, and what depends on it."""
+    total = {"ppl.total": math.exp(float(row["test NLL"]))}
+    if not row["P(rare)"]:
+        return total
+    mass, within = float(row["P(rare)"]), float(row["perplexity within the rare group"])
+    return total | {"ppl.rare": within / mass, "mass.rare": mass, "ppl_within.rare": within}
+
+
+def scores_of(file: Path, sheet: Sheet, folder: Path) -> Scores:
+    """Write score files with the printed values of a CSV file, and return them as the evidence reads scores."""
+    (folder / "lm").mkdir()
+    scores = AllScores(sheet, folder)["lm"]
+    for row in csv_files.read_csv(file).to_dict("records"):
+        tree: dict[str, dict[str, float]] = {}
+        for metric, value in metrics(row).items():
+            name, group = metric.split(".")
+            tree.setdefault(name, {})[group] = value
+        facts = {"parameters_hash": scores.lines[row["run"]].parameters_hash, "seed": int(row["seed"])}
+        (folder / "lm" / f"{row['run']}.json").write_text(json.dumps(facts | {"metrics": tree}))
+    return scores
+
+
+def effects(run: str, mle: str, scores: Scores) -> dict[str, Effect]:
+    """Return the ratio of each metric to maximum likelihood, over the seeds that both runs have."""
+    return {metric: Comparison.of_runs("ratio", metric, run, mle, scores).effect for metric in METRICS}
+
+
+def of_others(total: float, rare: float, share: float) -> float:
+    """Return the ratio of the perplexity of targets that are not rare, from that of all and that of rare targets."""
+    return math.exp((math.log(total) - share * math.log(rare)) / (1 - share))
+
+
+def under_a_constant(rare: float, share: float) -> tuple[float, float]:
+    """Return bounds of that ratio if one constant on the logits of rare types led to the ratio of rare targets, below 1."""
+    return tuple(1 + (factor - 1) * share for factor in (1 / rare, (1 - share) / (rare - share)))
+
+
+def share_rows(new: Scores, usual: Scores) -> Iterator[list[str]]:
+    """Yield the rows of the new setting, those of the usual one, and those of AGG's tables."""
+    for prefix, scores, share in ((NEW, new, NEW_SHARE), (USUAL, usual, usual.number("mle", "token_share.rare"))):
+        for run, method in METHODS.items():
+            found = effects(prefix + run, f"{prefix}mle", scores)
+            cells = [with_interval("ratio", one.value, one.seed_interval) for one in found.values()]
+            seeds, (total, rare) = found["ppl.total"].seeds, (found[metric].value for metric in ("ppl.total", "ppl.rare"))
+            yield [f"{100 * share:.2f} %", method, str(seeds), *cells, *other_cells(total, rare, share)]
+    for one in implied(load_declarations(root() / paths.PAPERS)):
+        if one.row in METHODS.values():
+            cells = [effect_text("ratio", one.total), effect_text("ratio", one.rare), "", ""]
+            ends = other_cells(one.total, one.rare, RARE_SHARE)
+            yield [f"{100 * RARE_SHARE:.2f} % (paper)", one.row, "", *cells, *ends]
+
+
+def other_cells(total: float, rare: float, share: float) -> list[str]:
+    low, high = under_a_constant(rare, share)
+    return [f"x {of_others(total, rare, share):.4f}", f"x {low:.4f} to {high:.4f}"]
+
+
+def rate_rows(file: Path, usual: Scores) -> Iterator[list[str]]:
+    """Yield a row per run. Only those at the usual rate have intervals: of one seed, with the seed variance of all runs."""
+    mle: dict[str, dict[str, float]] = {}
+    one_seed = usual.with_seeds(OBJECTIVES, [1])
+    for row in csv_files.read_csv(file).to_dict("records"):
+        own, rate = metrics(row), row["peak rate"]
+        base = mle.setdefault(rate, own)
+        change, cells = "", [""] * len(METRICS)
+        if own is not base:
+            change = f"{math.log(own['ppl.total'] / base['ppl.total']):+.4f}"
+            cells = [effect_text("ratio", own[metric] / base[metric] if metric in own else None) for metric in METRICS]
+        if own is not base and rate == USUAL_RATE:
+            found = effects(row["run"], "mle", one_seed).values()
+            cells = [with_interval("ratio", one.value, one.seed_interval) for one in found]
+        yield [rate, OBJECTIVES[row["objective"]], row["test NLL"], change, *cells]
+
+
+def tables(sheet: Sheet) -> dict[str, list[list[str]]]:
+    """Return the rows of the written files, by file name without the scale."""
+    usual = AllScores(sheet, paths.REPORTS / "runs")["lm"]
+    shares, rates = (FOLDER / f"{name}-{sheet.scale}.csv" for name in ("rare-share", "learning-rates"))
+    with tempfile.TemporaryDirectory() as folder:
+        new = scores_of(shares, sheet, Path(folder))
+        return {
+            "rare-share-effects": [SHARE_COLUMNS, *share_rows(new, usual)],
+            "learning-rates-effects": [RATE_COLUMNS, *rate_rows(rates, usual)],
+        }
+
+
+def main() -> None:
+    sheet = run_sheet(load())
+    for name, rows in tables(sheet).items():
+        for row in rows:
+            print(*row, sep=" | ")
+        with (FOLDER / f"{name}-{sheet.scale}.csv").open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
