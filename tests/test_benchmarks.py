@@ -155,6 +155,16 @@ def test_a_row_of_a_gpu_names_a_loss_whose_compiler_failed(monkeypatch):
     assert card_parts.with_loss("bfloat16") == "bfloat16; the loss without its compiled function"
 
 
+@pytest.mark.parametrize("case", ["paper/lm/gpt2m agg", "small/nmt/base-1k-mle-4 alone"])
+def test_the_comparison_with_a_gpu_has_the_present_plan(case):
+    import planning
+
+    (arguments,) = (one for one in planning.OF_CARD if one[-1] == case)
+    row = planning.of_card(*arguments, read(ROOT / "benchmarks/card-cuda.csv"), "h200")
+    (kept,) = (one for one in read(ROOT / "benchmarks/planning-cuda.csv") if one["run"] == case)
+    assert {key: str(value) for key, value in row.items()} == kept, "python benchmarks/planning.py --card writes it anew"
+
+
 def read(path: Path) -> list[dict]:
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
