@@ -39,10 +39,10 @@ def ceilings(device: str, rounds: int, is_tiny: bool = False) -> Iterator[Ceilin
             f"product {name} {shape[0]}x{shape[1]}x{shape[2]}", _product(name, *shape, device, rounds), "FLOP/s"
         )
     yield Ceiling("convolution float32 with its gradient", _convolution(8 if is_tiny else 64, device, rounds), "FLOP/s")
-    source, into = torch.rand(numbers, device=device), torch.empty(numbers, device=device)
+    source, other, into = (torch.rand(numbers, device=device) for _ in range(3))
     yield Ceiling("copy", 2 * 4 * numbers / _best(lambda: into.copy_(source), device, rounds), "bytes/s")
     yield Ceiling(
-        "sum of two", 3 * 4 * numbers / _best(lambda: torch.add(source, 1.0, out=into), device, rounds), "bytes/s"
+        "sum of two", 3 * 4 * numbers / _best(lambda: torch.add(source, other, out=into), device, rounds), "bytes/s"
     )
     yield Ceiling("exponentials", numbers / _best(lambda: torch.exp(source, out=into), device, rounds), "numbers/s")
     yield Ceiling("random numbers", numbers / _best(lambda: into.bernoulli_(0.9), device, rounds), "numbers/s")

@@ -1,12 +1,16 @@
 """Seconds of a training step as planned, beside those measured on this CPU: two model configs of each task.
 
     OMP_NUM_THREADS=1 python benchmarks/planning.py [--out benchmarks/planning-cpu.csv]
+    python benchmarks/planning.py --card benchmarks/card-cuda.csv --out benchmarks/planning-cuda.csv   # measures nothing
 
 The plan (raretokens.pipeline.planning.duration) gets rates that ceilings.py measures on this machine, instead of those of a card.
 Each round measures the rates and then some steps, so that other work on the machine disturbs both alike. Seconds are those of the
 processor with one thread, float32, maximum likelihood, on random text, without the preparation of batches. Ratios are medians.
+
+--card compares the plan for a GPU with steps that card.py, or a training, has measured there. It also compares the memory.
 """
 
+import csv
 import tempfile
 from dataclasses import replace
 from functools import cache
@@ -25,9 +29,11 @@ from raretokens.models.registry import build
 from raretokens.objectives.registry import build as build_objective
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
-from raretokens.pipeline.planning.data import text
+from raretokens.pipeline.machine.cards import card
+from raretokens.pipeline.planning.data import Text, text
 from raretokens.pipeline.planning.duration import BANDWIDTH, PRODUCTS, Rates, random_batches, step_seconds
 from raretokens.pipeline.planning.operations import plain_facts
+from raretokens.pipeline.planning.plan import plan
 from raretokens.training.batches import Batch, Prepared
 from raretokens.training.config import Execution, TrainJob
 from raretokens.training.criterion import Criterion
@@ -43,6 +49,17 @@ CASES = (  # params.yaml, task, run, most tokens of a step
     ("params.yaml", "images", "cnn", 4096), ("scales/small/params.yaml", "images", "cnn", 50176),
     ("params.yaml", "skipgram", "sg-mle", 640), ("scales/small/params.yaml", "skipgram", "sg-wiki-mle", 640),
 )  # fmt: skip
+OF_CARD = (  # params.yaml, task, run, vocabulary, case of card-cuda.csv; the plan knows neither torch.compile nor shared cards
+    ("scales/paper/params.yaml", "lm", "gpt2m-mle", 44256, "paper/lm/gpt2m mle"),
+    ("scales/paper/params.yaml", "lm", "gpt2m-agg", 44256, "paper/lm/gpt2m agg"),
+    ("scales/paper/params.yaml", "lm", "gpt2m-mle", 44256, "paper/lm/gpt2m mle compiled"),
+    ("scales/paper/params.yaml", "lm", "gpt2m-agg", 44256, "paper/lm/gpt2m agg compiled"),
+    ("scales/small/params.yaml", "nmt", "base-1k-mle", 7800, "small/nmt/base-1k-mle-4 alone"),
+    ("scales/small/params.yaml", "nmt", "base-1k-mle", 7800, "small/nmt/base-1k-mle-4 shared"),
+    ("scales/small/params.yaml", "lm", "small-1k-mle", 7800, "small/lm/small-1k-mle shared"),
+    ("scales/small/params.yaml", "lm", "half-rate-mle", 7800, "small/lm/half-rate-mle shared"),
+    ("scales/small/params.yaml", "lm", "32k-mle", 27376, "small/lm/32k-mle shared"),
+)
 MICRO_BATCH = 2048
 SMALLEST_ROWS = 64
 STEPS, WARM_UP = 3, 2  # timed steps of a round, and steps before the first
@@ -134,7 +151,6 @@ def compare(path: str, task: str, name: str, tokens: int, rounds: int) -> dict:
             measured.append(measure(own, step, STEPS))
     ratios = [sum(parts.values()) / took for parts, took in zip(planned, measured, strict=True)]
     middle = planned[sorted(range(rounds), key=ratios.__getitem__)[rounds // 2]]
-    kinds = sorted(middle.items(), key=lambda pair: -pair[1])[:3]
     return {
         "run": f"{'small' if 'small' in path else 'demo'}/{task}/{name}",
         "model": job.run.model,
@@ -145,8 +161,41 @@ def compare(path: str, task: str, name: str, tokens: int, rounds: int) -> dict:
         "planned_to_measured": f"{median(ratios):.2f}",
         "lowest": f"{min(ratios):.2f}",
         "highest": f"{max(ratios):.2f}",
-        "largest_parts": ", ".join(f"{kind} {took / sum(middle.values()):.0%}" for kind, took in kinds),
+        "largest_parts": largest(middle),
         "machine": machine("cpu"),
+    }
+
+
+def largest(parts: dict[str, float]) -> str:
+    """The three largest parts of a planned step with their shares."""
+    kinds = sorted(parts.items(), key=lambda pair: -pair[1])[:3]
+    return ", ".join(f"{kind} {took / sum(parts.values()):.0%}" for kind, took in kinds)
+
+
+def of_card(path: str, task: str, name: str, vocabulary: int, case: str, table: list[dict], gpu: str) -> dict:
+    """A row of the table for a case that was measured on a GPU; lowest and highest ratio of its rounds."""
+    parameters = load(ROOT / path)
+    job = train_job(parameters, parameters.run(task, name))
+    planned = plan(job, Text(vocabulary, None), "cuda")
+    parts = planned.seconds(card(gpu))
+    rows = [row for row in table if row["case"] == case]
+    timed = [row for row in rows if row["quantity"] == "time of a step"]
+    times = [float(row["value"]) for row in timed]
+    peak = next((row["value"] for row in rows if row["quantity"] == "peak memory"), "")
+    ratios = [sum(parts.values()) / took for took in (median(times), max(times), min(times))]
+    return {
+        "run": case,
+        "model": job.run.model,
+        "parameters": planned.parameters,
+        "tokens_per_step": job.training.tokens_per_step,
+        "planned_seconds": f"{sum(parts.values()):.4f}",
+        "measured_seconds": f"{median(times):.4f}",
+        **dict(zip(("planned_to_measured", "lowest", "highest"), (f"{ratio:.2f}" for ratio in ratios), strict=True)),
+        "largest_parts": largest(parts),
+        "planned_GB": f"{planned.device_bytes / 1e9:.1f}",
+        "measured_GB": peak and f"{float(peak) / 1e3:.1f}",
+        "machine": gpu,
+        "note": timed[0]["note"],
     }
 
 
@@ -159,7 +208,16 @@ def shortened(job: TrainJob, tokens: int) -> TrainJob:
 def main() -> None:
     options = parser(__doc__, rounds=5)
     options.add_argument("--runs", help="such as demo/lm/mle,small/nmt/base-mle; default: all")
+    options.add_argument("--card", type=Path, help="CSV of card.py: compare the plan with its rows, and measure nothing")
+    options.add_argument("--gpu", default="h200", help="of --card; default: h200")
     arguments = options.parse_args()
+    if arguments.card:
+        with open(arguments.card, encoding="utf-8", newline="") as file:
+            table = list(csv.DictReader(file))
+        rows = [of_card(*case, table, arguments.gpu) for case in OF_CARD]
+        if arguments.out:
+            keep(rows, arguments.out, ("run",))
+        return print(*rows, sep="\n")
     torch.set_num_threads(1)
     for path, task, name, tokens in CASES:
         label = f"{'small' if 'small' in path else 'demo'}/{task}/{name}"

@@ -135,6 +135,36 @@ def test_sentences_are_short_with_some_long_ones(tmp_path):
         Workload.named("paper/nmt/gpt2m")
 
 
+def test_a_profile_counts_the_kernels_of_a_gpu_and_not_the_operators_that_start_them():
+    from types import SimpleNamespace
+
+    import card_parts
+    from torch.autograd import DeviceType
+
+    kernel = SimpleNamespace(device_type=DeviceType.CUDA, is_user_annotation=False)
+    operator = SimpleNamespace(device_type=DeviceType.CPU, is_user_annotation=False)
+    region = SimpleNamespace(device_type=DeviceType.CUDA, is_user_annotation=True)
+    assert [card_parts.is_kernel(event) for event in (kernel, operator, region)] == [True, False, False]
+
+
+def test_a_row_of_a_gpu_names_a_loss_whose_compiler_failed(monkeypatch):
+    import card_parts
+
+    assert card_parts.with_loss("bfloat16") == "bfloat16"
+    monkeypatch.setattr(card_parts.chunks, "FUSED", False)
+    assert card_parts.with_loss("bfloat16") == "bfloat16; the loss without its compiled function"
+
+
+@pytest.mark.parametrize("case", ["paper/lm/gpt2m agg", "small/nmt/base-1k-mle-4 alone"])
+def test_the_comparison_with_a_gpu_has_the_present_plan(case):
+    import planning
+
+    (arguments,) = (one for one in planning.OF_CARD if one[-1] == case)
+    row = planning.of_card(*arguments, read(ROOT / "benchmarks/card-cuda.csv"), "h200")
+    (kept,) = (one for one in read(ROOT / "benchmarks/planning-cuda.csv") if one["run"] == case)
+    assert {key: str(value) for key, value in row.items()} == kept, "python benchmarks/planning.py --card writes it anew"
+
+
 def read(path: Path) -> list[dict]:
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

@@ -8,7 +8,7 @@ positions.
 
 On a GPU, the host does not know how many targets are rare, and would have to wait for the number. All positions are therefore
 gated entry by entry, in their own order. One compiled function does all that lies between the matrix products, where it has all
-terms of the loss and the compiler works. Its bytes are counted, and none of this has run on a GPU.
+terms of the loss and the compiler works. Its bytes are counted, and benchmarks/card-cuda.csv has its time on an H200.
 """
 
 import warnings

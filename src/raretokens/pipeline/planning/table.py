@@ -80,7 +80,7 @@ def show(rows: Sequence[dict], planned: Sequence[Planned], card: Card, utilisati
     console.print(table)
     hours = sum(one.hours(card, utilisation) for one in planned)
     cards = planned[0].processes
-    how = "estimated from counted operations and the data sheet's peaks and bandwidth; no card was measured"
+    how = "estimated from counted operations and the data sheet's peaks and bandwidth"
     if utilisation:
         how = f"for {utilisation:.0%} of the peak"
     texts = {one.run.tokens: one.text.disk for one in planned}
