@@ -57,7 +57,7 @@ OF_CARD = (  # params.yaml, task, run, vocabulary, case of card-cuda.csv; the pl
     ("scales/small/params.yaml", "nmt", "base-1k-mle", 7800, "small/nmt/base-1k-mle-4 alone"),
     ("scales/small/params.yaml", "nmt", "base-1k-mle", 7800, "small/nmt/base-1k-mle-4 shared"),
     ("scales/small/params.yaml", "lm", "small-1k-mle", 7800, "small/lm/small-1k-mle shared"),
-    ("scales/small/params.yaml", "lm", "half-rate-mle", 7800, "small/lm/half-rate-mle shared"),
+    ("scales/small/params.yaml", "lm", "mle", 7800, "small/lm/half-rate-mle shared"),
     ("scales/small/params.yaml", "lm", "32k-mle", 27376, "small/lm/32k-mle shared"),
 )
 MICRO_BATCH = 2048
