@@ -19,7 +19,7 @@ from raretokens.errors import UserError
 from raretokens.loss.gated_cross_entropy import check_targets
 from raretokens.tokenization.vocabulary import PAD
 
-LEAST_ON_GPU = 4096  # tokens; an estimate for Transformers of width 256 to 1,024, as no GPU was measured
+LEAST_ON_GPU = 4096  # tokens; an estimate for Transformers of width 256 to 1,024, not measured
 
 
 class Batch(NamedTuple):
