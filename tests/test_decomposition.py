@@ -214,6 +214,20 @@ def _frontier(cut, groups, frequency) -> pd.DataFrame:
     )
 
 
+@pytest.mark.parametrize(("constant", "is_determined"), [(1.0, True), (0.6, True), (0.4, False), (0.01, False)])
+def test_a_total_near_the_lowest_does_not_determine_the_constant(constant, is_determined):
+    """With a total of exp(c^2 / 100) and a rare-token perplexity of exp(-c), the sensitivity is 50 / c."""
+    at = np.linspace(-1, 3, 81)
+    columns = {"slope": 0.0, "constant": at, "valid_total": np.exp(at**2 / 100)}
+    columns |= {"valid_rare": np.exp(-at), "valid_mass": np.exp(at)}
+    frontier = pd.DataFrame(columns | {f"test_{kind}": np.exp(-at) for kind in ("freq", "med", "rare", "total")})
+    bias = choose(curves_of(frontier), np.exp(constant**2 / 100), "total perplexity", 1)
+    assert bias.sensitivity == pytest.approx(50 / constant, rel=0.01)
+    assert bias.is_determined == is_determined
+    assert choose(curves_of(frontier), np.exp(constant), "mean P(rare)", 1).is_determined
+    assert choose(curves_of(frontier), 0.9, "total perplexity", 1).is_determined  # the lowest total itself
+
+
 @pytest.mark.parametrize("group", ["rare", "own"])
 def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, found, own, group, monkeypatch):
     """From the stage to the report: maximum likelihood, and a method that is the same model with 2 nats on a group's logits."""

@@ -30,6 +30,7 @@ AIMS: dict[Group, dict[Equal, str]] = {  # group that the constant acts on -> me
     "rare": {"mean P(rare)": "valid_rare_mass.total", "total perplexity": "valid_ppl.total"},
     "own": {"mean P(rare)": "own_group.valid_mass", "total perplexity": "valid_ppl.total"},
 }
+MOST_SENSITIVE = 100.0  # of `Bias.sensitivity`: 0.1 % of the total perplexity moves that of rare targets by 10 %
 BIAS_PARAMETERS: dict[Group, tuple[int, ...]] = {"rare": (1, 2), "own": (1,)}
 COLUMNS: dict[Equal, str] = {"mean P(rare)": "valid_mass", "total perplexity": "valid_total"}
 
@@ -45,6 +46,15 @@ class Bias:
     med: float
     rare: float
     total: float
+    sensitivity: float = 0.0  # relative change of rare-token perplexity per relative change of the number that it was matched on
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether the matched number determines the constant.
+
+        Near the lowest total perplexity, it depends on last digits, which differ between processors.
+        """
+        return self.sensitivity <= MOST_SENSITIVE
 
 
 @dataclass(frozen=True)
@@ -180,17 +190,21 @@ class Curve:
         log, start = self._log(COLUMNS[equal]), self.constants[0] if equal == "mean P(rare)" else self.cheapest
         if not log(start) < np.log(aim) < log(self.constants[-1]):
             return None
-        return self._bias(brentq(lambda at: log(at) - np.log(aim), start, self.constants[-1]))
+        return self._bias(brentq(lambda at: log(at) - np.log(aim), start, self.constants[-1]), COLUMNS[equal])
 
     def at_lowest(self) -> Bias:
         """Return the bias with the lowest total perplexity."""
         return self._bias(self.cheapest)
 
-    def _bias(self, constant: float) -> Bias:
+    def _bias(self, constant: float, matched: str | None = None) -> Bias:
+        """Return the bias with this constant. `matched`: the column that it was matched on; None: it has the lowest total."""
+        slopes = dict(zip(self.columns, map(float, np.abs(self.logs(constant, 1))), strict=True))
+        sensitivity = slopes["test_rare"] / max(slopes[matched], 1e-12) if matched else 0.0
         at = dict(zip(self.columns, map(float, np.exp(self.logs(constant))), strict=True))
         return Bias(
-            self.slope, float(constant), at["valid_rare"], *(at[f"test_{kind}"] for kind in ("freq", "med", "rare", "total"))
-        )
+            self.slope, float(constant), at["valid_rare"], *(at[f"test_{kind}"] for kind in ("freq", "med", "rare", "total")),
+            sensitivity,
+        )  # fmt: skip
 
 
 def frontier_points(frontier: pd.DataFrame, parameters: int) -> tuple[np.ndarray, np.ndarray]:

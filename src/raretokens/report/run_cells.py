@@ -93,13 +93,16 @@ def run_cells(context: TableContext) -> list[Cell]:
 
 
 def bias_cells(context: TableContext, row: RunRow) -> Iterator[Cell]:
-    """Yield the rows of the logit-bias baseline of a run, in a table of rare-token perplexity."""
+    """Yield the rows of the logit-bias baseline of a run, in a table of rare-token perplexity.
+
+    A baseline has no row where what it was matched on does not determine the constant.
+    """
     table, scores = context.table, context.scores
     columns = {column.title: column for column in table.columns if column.metric in BIAS}
     rare = next((column for column in columns.values() if column.metric == EXPLAINED_BY_BIAS), None)
     run = scores.choose(row.names(rare)) if rare and not row.data else None
     for one in baselines(run, scores) if run else []:
-        if one.parameters > 1 or one.group != "rare":
+        if one.parameters > 1 or one.group != "rare" or not all(bias.is_determined for bias in one.biases.values()):
             continue
         mles = dict.fromkeys(mle for name in scores.repeats(run or "") if (mle := scores.baseline_run(name)))
         name = f"MLE + logit bias, same {one.equal} as {row.title}"
