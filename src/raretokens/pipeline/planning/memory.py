@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
@@ -15,6 +17,8 @@ from raretokens.models.registry import build
 
 FEW, MORE = 2, 4  # sequences in two forward passes; their difference gives the bytes per sequence
 FUSED_POSITIONS = 16  # so few that attention scores, which fused kernels do not save, are negligible
+# Positions of two passes of a recurrent model. Its bytes grow linearly with them, and so does the time of a pass.
+SHORT, LONG = 8, 16
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ def measure_forward(
     """Measure the saved bytes of a forward pass with FakeTensorMode, which allocates no memory.
 
     Fused attention on a GPU does not save its scores. The measurement uses CPU kernels, which may save them. For a GPU it
-    therefore uses FUSED_POSITIONS positions, and scales the result.
+    therefore uses FUSED_POSITIONS positions, and scales the result. For a recurrent model it uses SHORT and LONG positions.
 
     Args:
         shape: shape of the model as JSON.
@@ -53,18 +57,29 @@ def measure_forward(
         model = build(architecture, shape_values, rows, positions)
     parameters, width = sum(parameter.numel() for parameter in model.parameters()), model.embedding.shape[1]
     is_fused = device == "cuda" and "heads" in shape_values
-    passed = min(positions, FUSED_POSITIONS) if is_fused else positions
+    is_recurrent = any(isinstance(layer, nn.RNNBase) for layer in model.modules())
     is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False  # oneDNN's LSTM hides its workspace
+
+    def measure(passed: int) -> NDArray[np.float64]:
+        few, more = (saved_bytes(model, sequences, passed, sides, is_half) for sequences in (FEW, MORE))
+        per_sequence = (more - few) / (MORE - FEW)
+        return np.array([few - FEW * per_sequence, per_sequence])
+
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             model.to_empty(device="cpu")
-            few, more = (saved_bytes(model, sequences, passed, sides, is_half) for sequences in (FEW, MORE))
+            if is_fused and positions > FUSED_POSITIONS:
+                fixed, per_sequence = measure(FUSED_POSITIONS) * (1, positions / FUSED_POSITIONS)
+            elif is_recurrent and positions > LONG:
+                short, long = measure(SHORT), measure(LONG)
+                fixed, per_sequence = short + (long - short) * (positions - SHORT) / (LONG - SHORT)
+            else:
+                fixed, per_sequence = measure(positions)
     except RuntimeError:  # an operation reads the values of a tensor
-        few = more = math.nan
+        fixed = per_sequence = math.nan
     finally:
         torch.backends.mkldnn.enabled = is_onednn
-    per_sequence = (more - few) / (MORE - FEW)
-    return ForwardPass(parameters, width, positions, few - FEW * per_sequence, per_sequence * positions / passed)
+    return ForwardPass(parameters, width, positions, float(fixed), float(per_sequence))
 
 
 def saved_bytes(model: nn.Module, sequences: int, positions: int, sides: int, is_half: bool) -> float:

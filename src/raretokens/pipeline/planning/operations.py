@@ -2,8 +2,9 @@
 
 A forward pass, the loss of maximum likelihood and a backward pass run on tensors of FakeTensorMode, which have shapes but no
 numbers. Each call of a kernel is counted with its FLOPs (torch's own formulas) and the bytes that it reads and writes. Where the
-code reads a number, the count continues with zero, or with true for a mask. Kernels are those of a GPU with device cuda: fused
-attention, fused dropout, and the chunks of the loss with their compiled function.
+code reads a number, the count continues with zero, or with true for a mask. The positions of a recurrent layer call the same
+kernels, so those of one position run, and count for all. Kernels are those of a GPU with device cuda: fused attention, fused
+dropout, and the chunks of the loss with their compiled function.
 """
 
 import math
@@ -72,6 +73,8 @@ Counts = Counter[Operation]
 class Counting(TorchDispatchMode):
     """A context in which every call of a kernel is counted."""
 
+    times = 1  # calls that one call stands for
+
     def __init__(self) -> None:
         super().__init__()
         self.counts: Counts = Counter()
@@ -84,7 +87,7 @@ class Counting(TorchDispatchMode):
             args = (*_without_masks(args[0], args[1]), *args[2:])
         result = function(*args, **kwargs)
         if function.namespace == "aten" and not (function.is_view or name in FREE):
-            self.counts[_operation(function, name, args, kwargs, result)] += 1
+            self.counts[_operation(function, name, args, kwargs, result)] += self.times
         return result
 
 
@@ -190,7 +193,7 @@ def kernels_of(device: str) -> Iterator[None]:
     """Context in which fake tensors of the CPU call the kernels that `device` would."""
     is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False
     try:
-        with patch.object(torch._VF, "lstm", _lstm):
+        with patch.object(torch._VF, "lstm", _lstm), patch.object(torch._VF, "rnn_tanh", _rnn):
             if device == "cpu":
                 yield
                 return
@@ -207,14 +210,56 @@ def kernels_of(device: str) -> Iterator[None]:
 
 
 def _lstm(inputs: Tensor, carried: Any, weights: Any, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Count a recurrent layer as cuDNN and oneDNN compute it: one product for all inputs, then two kernels a position."""
+    """Count a layer as cuDNN and oneDNN compute it: one product for all inputs, then two kernels a position."""
     (hidden, cell), (of_inputs, recurrent, bias, _) = carried, weights
-    gates, states, state = F.linear(inputs, of_inputs, bias), [], hidden[0].to(inputs.dtype)
-    width = state.shape[1]
-    for position in gates.unbind(1):
-        state = torch.addmm(position, state, recurrent.to(state.dtype).t())[:, :width].tanh()
-        states.append(state)
-    return torch.stack(states, 1), state[None], cell
+    return *_recurrent(_lstm_position, F.linear(inputs, of_inputs, bias), hidden, recurrent), cell
+
+
+def _rnn(inputs: Tensor, hidden: Tensor, weights: Any, *_: Any) -> tuple[Tensor, Tensor]:
+    """Count a layer as torch computes it: one product for all inputs, then three kernels a position."""
+    of_inputs, recurrent = weights
+    return _recurrent(_rnn_position, F.linear(inputs, of_inputs), hidden, recurrent)
+
+
+def _lstm_position(gates: Tensor, state: Tensor, recurrent: Tensor) -> Tensor:
+    return torch.addmm(gates, state, recurrent.t())[:, : state.shape[1]].tanh()
+
+
+def _rnn_position(gates: Tensor, state: Tensor, recurrent: Tensor) -> Tensor:
+    return (gates + state @ recurrent.t()).tanh()
+
+
+def _recurrent(position: Any, gates: Tensor, hidden: Tensor, recurrent: Tensor) -> tuple[Tensor, Tensor]:
+    states = _Positions.apply(position, gates, hidden[0].to(gates.dtype), recurrent.to(gates.dtype))
+    return states, states[:, -1][None]
+
+
+class _Positions(torch.autograd.Function):
+    """States of a recurrent layer (sequences x positions x width). The kernels of a position run once, and count for all."""
+
+    @staticmethod
+    def forward(ctx: Any, position: Any, gates: Tensor, state: Tensor, recurrent: Tensor) -> Tensor:
+        ctx.positions = gates.shape[1]
+        ctx.inputs = [one.detach().requires_grad_() for one in (gates[:, 0], state, recurrent)]
+        with torch.enable_grad(), _counted(ctx.positions):
+            ctx.output = position(*ctx.inputs)
+        return torch.stack([ctx.output.detach()] * ctx.positions, 1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        with _counted(ctx.positions):
+            gates, state, recurrent = torch.autograd.grad(ctx.output, ctx.inputs, gradient[:, 0])
+            state, recurrent = state + state, recurrent + recurrent  # the sums over positions
+        return None, torch.stack([gates] * ctx.positions, 1), state, recurrent
+
+
+@contextmanager
+def _counted(times: int) -> Iterator[None]:
+    Counting.times = times
+    try:
+        yield
+    finally:
+        Counting.times = 1
 
 
 def _fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
