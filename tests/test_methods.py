@@ -54,6 +54,15 @@ def test_a_change_is_marked_where_the_seeds_agree_on_its_side(found):
     assert (wide.verdict, same.verdict) == ("inconclusive", "inconclusive")
 
 
+@pytest.mark.parametrize(("left", "right", "share"), [
+    (2.0, 1.0, math.log(2)), (1.0, 2.0, math.log(2)), (0.0, 2.0, math.inf), (-1.0, 2.0, 1.5), (2.0, -4.0, 1.5), (0.0, -4.0, 1.0),
+    (3.0, 0.0, 1.0), (0.0, 0.0, 0.0),
+])  # fmt: skip
+def test_a_relative_change_is_finite_unless_a_positive_number_falls_to_zero(found, left, right, share):
+    change = replace(found[0], effect=replace(found[0].effect, left=left, right=right))
+    assert change.share == pytest.approx(share)
+
+
 def test_the_page_lists_what_is_certain_of_each_run(found):
     text = method_tables.to_markdown(found, DECLARED)
     assert "* `agg-1` (language models, 3 seeds)\n    * Improves: nothing certain.\n    * Degrades: perplexity x 1.1.\n" in text
