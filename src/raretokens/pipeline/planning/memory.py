@@ -57,7 +57,8 @@ def measure_forward(
         model = build(architecture, shape_values, rows, positions)
     parameters, width = sum(parameter.numel() for parameter in model.parameters()), model.embedding.shape[1]
     is_fused = device == "cuda" and "heads" in shape_values
-    is_recurrent = any(isinstance(layer, nn.RNNBase) for layer in model.modules())
+    # Attention scores, which grow with the square of the positions, would be underestimated.
+    is_recurrent = "heads" not in shape_values and any(isinstance(layer, nn.RNNBase) for layer in model.modules())
     is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False  # oneDNN's LSTM hides its workspace
 
     def measure(passed: int) -> NDArray[np.float64]:

@@ -33,6 +33,7 @@ from raretokens.training.config import TrainJob
 from raretokens.training.criterion import Criterion
 
 aten = torch.ops.aten
+LSTM, RNN = torch._VF.lstm, torch._VF.rnn_tanh
 ATTENTION: dict[Any, Callable[..., int]] = {  # of shapes; torch's formulas have no row for these kernels
     aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
     aten._scaled_dot_product_flash_attention_for_cpu_backward: (
@@ -209,14 +210,18 @@ def kernels_of(device: str) -> Iterator[None]:
         torch.backends.mkldnn.enabled = is_onednn
 
 
-def _lstm(inputs: Tensor, carried: Any, weights: Any, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _lstm(inputs: Tensor, carried: Any, weights: Any, *options: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Count a layer as cuDNN and oneDNN compute it: one product for all inputs, then two kernels a position."""
+    if len(weights) != 4 or not options[-1]:  # several layers, or not batch first: each position runs
+        return LSTM(inputs, carried, weights, *options)
     (hidden, cell), (of_inputs, recurrent, bias, _) = carried, weights
     return *_recurrent(_lstm_position, F.linear(inputs, of_inputs, bias), hidden, recurrent), cell
 
 
-def _rnn(inputs: Tensor, hidden: Tensor, weights: Any, *_: Any) -> tuple[Tensor, Tensor]:
-    """Count a layer as torch computes it: one product for all inputs, then three kernels a position."""
+def _rnn(inputs: Tensor, hidden: Tensor, weights: Any, *options: Any) -> tuple[Tensor, Tensor]:
+    """Count a layer without bias as torch computes it: one product for all inputs, then three kernels a position."""
+    if len(weights) != 2 or not options[-1]:
+        return RNN(inputs, hidden, weights, *options)
     of_inputs, recurrent = weights
     return _recurrent(_rnn_position, F.linear(inputs, of_inputs), hidden, recurrent)
 
