@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from raretokens import tasks
@@ -61,6 +62,21 @@ def test_counted_operations_are_those_of_a_real_step(task, name):
     padded = 1.0 if task in ("classify", "images", "skipgram") else (batch.targets != PAD).float().mean().item()
     assert counter.get_total_flops() <= counted * 1.001
     assert counter.get_total_flops() == pytest.approx(counted, rel=0.03 + (1 - padded))
+
+
+@pytest.mark.parametrize("layer", [
+    lambda: nn.LSTM(8, 6, batch_first=True), lambda: nn.RNN(8, 6, bias=False, batch_first=True), lambda: nn.RNN(8, 6, 2),
+    lambda: nn.RNN(8, 6, batch_first=True), lambda: nn.LSTM(8, 6, 2, bias=False, batch_first=True), lambda: nn.GRU(8, 6),
+    lambda: nn.LSTM(8, 6, bias=False, bidirectional=True, batch_first=True), lambda: nn.LSTM(8, 6, proj_size=3, batch_first=True),
+])  # fmt: skip
+def test_the_positions_of_recurrent_layers_are_counted(layer):
+    """Where one position counts for all, the first one counts with a gradient by its state, which it does not have."""
+    layer, inputs = layer(), torch.randn(5, 40, 8)
+    with FlopCounterMode(display=False) as counter:
+        layer(inputs)[0].sum().backward()
+    with operations.kernels_of("cpu"), operations.Counting() as counting:
+        layer(inputs)[0].sum().backward()
+    assert counter.get_total_flops() <= flops(counting.counts) == pytest.approx(counter.get_total_flops(), rel=0.02)
 
 
 def paper(task: str, name: str, precision: str | None = None, processes: int = 1) -> plan.Planned:

@@ -17,8 +17,7 @@ from raretokens.models.registry import build
 
 FEW, MORE = 2, 4  # sequences in two forward passes; their difference gives the bytes per sequence
 FUSED_POSITIONS = 16  # so few that attention scores, which fused kernels do not save, are negligible
-# Positions of two passes of a recurrent model. Its bytes grow linearly with them, and so does the time of a pass.
-SHORT, LONG = 8, 16
+SHORT = (8, 16, 24)  # positions of three passes of a recurrent model, because a pass of many positions takes long
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def measure_forward(
     """Measure the saved bytes of a forward pass with FakeTensorMode, which allocates no memory.
 
     Fused attention on a GPU does not save its scores. The measurement uses CPU kernels, which may save them. For a GPU it
-    therefore uses FUSED_POSITIONS positions, and scales the result. For a recurrent model it uses SHORT and LONG positions.
+    therefore uses FUSED_POSITIONS positions, and scales the result.
 
     Args:
         shape: shape of the model as JSON.
@@ -57,30 +56,37 @@ def measure_forward(
         model = build(architecture, shape_values, rows, positions)
     parameters, width = sum(parameter.numel() for parameter in model.parameters()), model.embedding.shape[1]
     is_fused = device == "cuda" and "heads" in shape_values
-    # Attention scores, which grow with the square of the positions, would be underestimated.
-    is_recurrent = "heads" not in shape_values and any(isinstance(layer, nn.RNNBase) for layer in model.modules())
     is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False  # oneDNN's LSTM hides its workspace
-
-    def measure(passed: int) -> NDArray[np.float64]:
-        few, more = (saved_bytes(model, sequences, passed, sides, is_half) for sequences in (FEW, MORE))
-        per_sequence = (more - few) / (MORE - FEW)
-        return np.array([few - FEW * per_sequence, per_sequence])
-
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             model.to_empty(device="cpu")
             if is_fused and positions > FUSED_POSITIONS:
-                fixed, per_sequence = measure(FUSED_POSITIONS) * (1, positions / FUSED_POSITIONS)
-            elif is_recurrent and positions > LONG:
-                short, long = measure(SHORT), measure(LONG)
-                fixed, per_sequence = short + (long - short) * (positions - SHORT) / (LONG - SHORT)
+                fixed, per_sequence = _bytes(model, FUSED_POSITIONS, sides, is_half) * (1, positions / FUSED_POSITIONS)
             else:
-                fixed, per_sequence = measure(positions)
+                found = _extrapolated(model, positions, sides, is_half)
+                fixed, per_sequence = _bytes(model, positions, sides, is_half) if found is None else found
     except RuntimeError:  # an operation reads the values of a tensor
         fixed = per_sequence = math.nan
     finally:
         torch.backends.mkldnn.enabled = is_onednn
     return ForwardPass(parameters, width, positions, float(fixed), float(per_sequence))
+
+
+def _bytes(model: nn.Module, positions: int, sides: int, is_half: bool) -> NDArray[np.float64]:
+    """Return the fixed bytes, and the bytes per sequence."""
+    few, more = (saved_bytes(model, sequences, positions, sides, is_half) for sequences in (FEW, MORE))
+    per_sequence = (more - few) / (MORE - FEW)
+    return np.array([few - FEW * per_sequence, per_sequence])
+
+
+def _extrapolated(model: nn.Module, positions: int, sides: int, is_half: bool) -> NDArray[np.float64] | None:
+    """Return _bytes() of a recurrent model from SHORT positions, or None if they do not grow linearly there."""
+    if positions <= SHORT[-1] or not any(isinstance(layer, nn.RNNBase) for layer in model.modules()):
+        return None
+    first, second, third = (_bytes(model, short, sides, is_half) for short in SHORT)
+    growth = second - first
+    is_linear = bool(np.all(third - second == growth))  # not so with attention scores, for example
+    return first + growth * (positions - SHORT[0]) / (SHORT[1] - SHORT[0]) if is_linear else None
 
 
 def saved_bytes(model: nn.Module, sequences: int, positions: int, sides: int, is_half: bool) -> float:

@@ -212,7 +212,7 @@ def kernels_of(device: str) -> Iterator[None]:
 
 def _lstm(inputs: Tensor, carried: Any, weights: Any, *options: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Count a layer as cuDNN and oneDNN compute it: one product for all inputs, then two kernels a position."""
-    if len(weights) != 4 or not options[-1]:  # several layers, or not batch first: each position runs
+    if not (_is_one_layer(True, options) and len(weights) == 4):  # five with a projection
         return LSTM(inputs, carried, weights, *options)
     (hidden, cell), (of_inputs, recurrent, bias, _) = carried, weights
     return *_recurrent(_lstm_position, F.linear(inputs, of_inputs, bias), hidden, recurrent), cell
@@ -220,10 +220,15 @@ def _lstm(inputs: Tensor, carried: Any, weights: Any, *options: Any) -> tuple[Te
 
 def _rnn(inputs: Tensor, hidden: Tensor, weights: Any, *options: Any) -> tuple[Tensor, Tensor]:
     """Count a layer without bias as torch computes it: one product for all inputs, then three kernels a position."""
-    if len(weights) != 2 or not options[-1]:
+    if not _is_one_layer(False, options):
         return RNN(inputs, hidden, weights, *options)
     of_inputs, recurrent = weights
     return _recurrent(_rnn_position, F.linear(inputs, of_inputs), hidden, recurrent)
+
+
+def _is_one_layer(has_bias: bool, options: tuple[Any, ...]) -> bool:
+    """Whether a recurrent layer is one layer in one direction, batch first. All positions of others run."""
+    return options[:2] == (has_bias, 1) and options[4:] == (False, True)
 
 
 def _lstm_position(gates: Tensor, state: Tensor, recurrent: Tensor) -> Tensor:
