@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import polygamma, stdtrit
 
-from raretokens.evidence.effects import Family
+from raretokens.evidence.effects import FEWEST_ROWS, Family
 from raretokens.evidence.intervals import (
     IGNORED,
     LEVEL,
@@ -154,6 +154,25 @@ def test_no_effect_at_all_is_decided_in_at_most_5_5_percent(seeds, spread):
 def test_of_two_rows_too_no_effect_is_rarely_decided():
     most = stats.binom.ppf(0.999, DRAWS, 0.055) / DRAWS
     assert all(max(decided(seeds, "unequal", rows)) <= most for seeds, rows in ((3, 2), (1, 3), (2, 4)))
+
+
+@pytest.mark.parametrize("common", [0.0, 1.0, 1000.0])
+@pytest.mark.parametrize(("rows", "seeds", "own"), [(1, 2, 2), (2, 2, 1), (2, 2, 2), (1, 3, 3)])
+def test_of_few_rows_that_seeds_move_alike_no_effect_is_rarely_decided(rows, seeds, own, common):
+    """With `rows` rows of some seeds and a run of `own` seeds, whether the common part of a seed is found or not."""
+    random, found = np.random.default_rng([rows, seeds, own]), 0
+    for _ in range(DRAWS):
+        moved = random.normal(size=seeds) * common
+        family = Family({name: dict(enumerate(random.normal(size=size) + moved[:size]))
+                         for name, size in (*((f"row-{row}", seeds) for row in range(rows)), ("run", own))})  # fmt: skip
+        variances = family.variances(is_paired=family.p_of_seeds < 1 - LEVEL)
+        if len(variances) < FEWEST_ROWS:
+            continue  # unknown
+        values, freedoms = np.array([*variances.values()]).T
+        parts = [Part(*variances.get(name, (0.0, 0.0)), own) for name in ("run", "row-0")]
+        effect = np.mean([family.rows["run"][seed] - family.rows["row-0"][seed] for seed in range(own)])
+        found += moderated(values, freedoms, parts).p(effect) < 1 - LEVEL
+    assert found <= stats.binom.ppf(0.999, DRAWS, 0.055)
 
 
 def test_an_effect_of_six_standard_deviations_is_mostly_found():

@@ -17,6 +17,7 @@ from raretokens.papers.declarations import Declarations
 from raretokens.run import SheetLine
 
 FEWEST_ROWS = 2  # of a family, with several seeds each; fewer cannot tell how alike variances are
+FEWEST_FREEDOM = 2  # degrees of freedom of these rows together
 NEIGHBOURS = ("neighbours.rare", "neighbours.queries")  # computed from the nearest neighbours listed in a score file
 
 
@@ -166,7 +167,8 @@ class Family:
     def variances(self, is_paired: bool) -> dict[str, tuple[float, float]]:
         """Return row -> its variance between seeds and the degrees of freedom, for the rows with several seeds.
 
-        With `is_paired` the mean of a seed over rows is subtracted first. It takes a share of the degrees of freedom.
+        With `is_paired` the mean of a seed over rows is subtracted first. It takes a share of the degrees of freedom. Nothing
+        is returned if less than FEWEST_FREEDOM is left in all: the variances of two rows with two seeds are then one number.
         """
         common, share = dict.fromkeys({seed for row in self.several.values() for seed in row}, 0.0), 1.0
         if is_paired:
@@ -178,4 +180,4 @@ class Family:
             freedom = (len(numbers) - 1) * (share if tuple(sorted(row)) == self.seeds else 1.0)
             if freedom > 0:
                 found[name] = float(np.sum((numbers - numbers.mean()) ** 2)) / freedom, freedom
-        return found
+        return found if sum(freedom for _, freedom in found.values()) >= FEWEST_FREEDOM else {}
