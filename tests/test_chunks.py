@@ -20,6 +20,7 @@ from raretokens.loss.terms import PLAIN, Candidates, Gate, Head, Terms, Unlikeli
 from raretokens.objectives.registry import build, known
 from raretokens.pipeline.planning.operations import Counting
 
+COMPILE = torch.compile
 TYPES, POSITIONS, WIDTH, PAD = 300, 90, 16, -100
 GATES = {"none": None, "freeze_b": (0.0, 1.0), "freeze_c": (1.0, 0.0), "freeze_bc": (0.0, 0.0), "agg": (0.3, 0.6)}
 
@@ -141,11 +142,21 @@ def test_the_compiled_function_is_one_graph_and_a_second_one_for_the_last_chunk(
     )
 
 
-def test_all_objectives_in_one_process_stay_below_the_limit_of_compilations():
+def compile_eagerly(function, **options):
+    return COMPILE(function, backend="eager", **options)
+
+
+def compile_as_torch_2_11(function, *, fullgraph):
+    return COMPILE(function, backend="eager", fullgraph=fullgraph)
+
+
+@pytest.mark.parametrize("compiler", [compile_eagerly, compile_as_torch_2_11])
+def test_all_objectives_in_one_process_stay_below_the_limit_of_compilations(compiler, monkeypatch):
     """In training steps of two sizes, with and without label smoothing, as in the benchmark of correctness."""
     torch.compiler.reset()
     counts = torch.arange(60, 0, -1)
-    compiled = torch.compile(chunks._errors, backend="eager", fullgraph=True, recompile_limit=chunks.RECOMPILE_LIMIT)
+    monkeypatch.setattr(torch, "compile", compiler)
+    compiled = chunks._compiled.__wrapped__()  # without the cache
     with on_a_gpu(compiled), warnings.catch_warnings(action="error", category=UserWarning):
         for smoothing, name, rows in product((0.0, 0.1), known(), (9, 7)):
             own = build(name, facts(counts, rare=counts < 12, pad=1, width=8, steps_per_epoch=5, label_smoothing=smoothing))

@@ -214,7 +214,11 @@ class Chunks:
 
 @cache
 def _compiled() -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    return torch.compile(_errors, fullgraph=True, recompile_limit=RECOMPILE_LIMIT)
+    try:
+        return torch.compile(_errors, fullgraph=True, recompile_limit=RECOMPILE_LIMIT)
+    except TypeError:  # torch 2.11 has the limit only as a setting
+        limited = torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT)
+        return limited(torch.compile(_errors, fullgraph=True))
 
 
 def _stop_fusing(error: Exception) -> None:
