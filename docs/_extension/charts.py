@@ -21,8 +21,9 @@ TITLES = {  # column of reports/plots/<task>.csv -> title of its curves
 
 def loss_chart(points: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a chart of the negative log-likelihood over training steps, with a colour per run and dashes for validation."""
-    chart = alt.Chart(alt.Data(values=points)).mark_line(interpolate="linear")
+    chart = alt.Chart(alt.Data(values=[])).mark_line(interpolate="linear")
     return _finished(
+        points,
         chart.encode(
             x=alt.X("step:Q", title="training step"),
             y=alt.Y("nll:Q", title="NLL (nats per token)", scale=alt.Scale(zero=False)),
@@ -69,7 +70,7 @@ def curves_chart(rows: list[dict[str, Any]], metrics: list[str]) -> dict[str, An
     metric = alt.param(name="metric", value=metrics[0], bind=menu)
     family = alt.selection_point(fields=["family"], bind="legend")
     base = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.Data(values=[]))
         .transform_filter(alt.datum.metric == metric)
         .encode(
             x=alt.X("step:Q", title="training step"),
@@ -91,8 +92,10 @@ def curves_chart(rows: list[dict[str, Any]], metrics: list[str]) -> dict[str, An
     )
     title = alt.Title(alt.expr(f"({json.dumps(dict(zip(metrics, titles, strict=True)))})[metric]"), anchor="start")
     chart = alt.layer(band, line.add_params(family)).add_params(metric)
-    return _finished(chart.properties(title=title), height=380)
+    return _finished(rows, chart.properties(title=title), height=380)
 
 
-def _finished(chart: alt.Chart | alt.LayerChart, height: int) -> dict[str, Any]:
-    return chart.properties(width="container", height=height, background="transparent").to_dict()
+def _finished(points: list[dict[str, Any]], chart: alt.Chart | alt.LayerChart, height: int) -> dict[str, Any]:
+    """Return a chart that was made without points, with them. Altair would check each of them against its schema."""
+    found = chart.properties(width="container", height=height, background="transparent").to_dict()
+    return found | {"data": {"values": points}}
