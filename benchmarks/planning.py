@@ -49,7 +49,7 @@ CASES = (  # params.yaml, task, run, most tokens of a step
     ("params.yaml", "images", "cnn", 4096), ("scales/small/params.yaml", "images", "cnn", 50176),
     ("params.yaml", "skipgram", "sg-mle", 640), ("scales/small/params.yaml", "skipgram", "sg-wiki-mle", 640),
 )  # fmt: skip
-OF_CARD = (  # params.yaml, task, run, vocabulary, case of card-cuda.csv; the plan knows neither torch.compile nor shared cards
+OF_CARD = (  # params.yaml, task, run, vocabulary, case of card-cuda.csv; the plan does not know shared cards
     ("scales/paper/params.yaml", "lm", "gpt2m-mle", 44256, "paper/lm/gpt2m mle"),
     ("scales/paper/params.yaml", "lm", "gpt2m-agg", 44256, "paper/lm/gpt2m agg"),
     ("scales/paper/params.yaml", "lm", "gpt2m-mle", 44256, "paper/lm/gpt2m mle compiled"),
@@ -176,7 +176,7 @@ def of_card(path: str, task: str, name: str, vocabulary: int, case: str, table: 
     """A row of the table for a case that was measured on a GPU; lowest and highest ratio of its rounds."""
     parameters = load(ROOT / path)
     job = train_job(parameters, parameters.run(task, name))
-    planned = plan(job, Text(vocabulary, None), "cuda")
+    planned = replace(plan(job, Text(vocabulary, None), "cuda"), is_compiled=case.endswith("compiled"))
     parts = planned.seconds(card(gpu))
     rows = [row for row in table if row["case"] == case]
     timed = [row for row in rows if row["quantity"] == "time of a step"]

@@ -15,9 +15,8 @@ from importlib import import_module
 from raretokens.errors import UserError
 from raretokens.loss import gated_cross_entropy
 from raretokens.loss.objective import Objective
-from raretokens.models.registry import flops_per_token
+from raretokens.models.registry import compiles, flops_per_token
 from raretokens.objectives.registry import declared
-from raretokens.paths import MACHINE
 from raretokens.pipeline.machine import settings
 from raretokens.pipeline.machine.cards import Card
 from raretokens.pipeline.planning.data import Text
@@ -50,6 +49,7 @@ class Planned:
     processes: int
     micro_batch: int  # positions of one forward and backward pass, padding included
     snapshots: float  # bytes of the embedding snapshots, which are loaded at the end of training
+    is_compiled: bool  # by torch.compile
 
     @property
     def name(self) -> str:
@@ -95,8 +95,8 @@ class Planned:
     def seconds(self, card: Card) -> dict[str, float]:
         """Seconds of a training step by kind of operation, on as many cards as the run has processes (duration.py)."""
         return step_seconds(
-            self.job, self.text.rows, self.parameters, self.micro_batch, self.device, rates_of(card), self.processes,
-            self.has_penalty,
+            self.job, self.text.rows, self.parameters, self.micro_batch, self.device, rates_of(card, self.is_compiled),
+            self.processes, self.has_penalty,
         )  # fmt: skip
 
     def hours(self, card: Card, utilisation: float | None = None) -> float:
@@ -217,15 +217,19 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     """Estimate the needs of a run on `device` (cpu or cuda) with data parallelism over `processes`."""
     task, training = describe(job.run.task), job.training
     micro = share = share_of_process(training, processes)
+    machine = settings.read()
     if not task.whole_steps:
-        own = settings.read().micro_batch if MACHINE.exists() else settings.MICRO_BATCH[device]
+        own = machine.micro_batch if "micro_batch" in machine.model_fields_set else settings.MICRO_BATCH[device]
         micro = min(own, share)
         if task.kind == "bitext":  # a micro-batch is from one length bucket, or spans small buckets, padded to the longest pair
             bucket, least = bucket_tokens(training.tokens_per_step, training.block), least_tokens(device)
             micro = min(micro, bucket) if bucket >= least else min(own, least)
     forward = forward_of(job, text.rows, device)
     snapshots = snapshot_bytes(training, forward.width, text.rows)
-    return Planned(job, text, forward, device, processes, max(micro, training.block), snapshots)
+    is_compiled = machine.compile
+    if is_compiled == "auto":
+        is_compiled = device == "cuda" and compiles(job.run.architecture)
+    return Planned(job, text, forward, device, processes, max(micro, training.block), snapshots, is_compiled)
 
 
 def forward_of(job: TrainJob, rows: int, device: str) -> ForwardPass:
