@@ -11,9 +11,9 @@ from raretokens.tokenization.token_files import Bitext, write_meta
 from raretokens.tokenization.vocabulary import EOS, PAD
 from raretokens.training import example_batches as sentence_pairs
 from raretokens.training.batches import LEAST_ON_GPU, PreparedSteps, check_size
-from raretokens.training.example_batches import Pairs
+from raretokens.training.example_batches import Documents, Images, Pairs
 from raretokens.training.rule import learning_rate
-from raretokens.training.token_batches import Blocks
+from raretokens.training.token_batches import Blocks, Columns
 
 RNG = np.random.default_rng(0)
 TEXT = RNG.integers(4, 60, 1003).astype("<u2")
@@ -34,6 +34,16 @@ def test_an_epoch_sees_every_block_once_and_the_next_in_another_order():
     assert (np.sort(epochs[0]) == np.arange(0, 1000, 10)).all() and (np.sort(epochs[1]) == np.sort(epochs[0])).all()
     assert (epochs[0] != epochs[1]).any()
     assert (Blocks(TEXT, 10, 50, seed=4).step(0) != blocks.step(0)).any()
+
+
+def test_few_validation_tokens_are_at_least_one_example(pairs):
+    """Of no example the validation loss would be a quotient of zeros, which the run would take for a learning rate too high."""
+    labels = np.zeros(2, dtype=np.int64)
+    data = [
+        Blocks(TEXT, 10, first=1), Columns(TEXT, 10, 8, first=1), Pairs(pairs, 64, first=1),
+        Documents(np.array([5, 6, EOS, 7, EOS]), labels, 10, first=1), Images(np.ones((2, 9)), labels, first=1),
+    ]  # fmt: skip
+    assert [sum(batch.targets.numel() > 0 for batch in one.everything(100)) for one in data] == [1] * 5
 
 
 def test_the_input_is_the_token_before_its_target():

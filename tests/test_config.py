@@ -105,6 +105,11 @@ def test_a_parameter_set_by_dvc_changes_one_line(folder, tmp_path):
             [0.5, 0.4, 0.3],
             "tokens.words.groups.fractions: [0.5, 0.4, 0.3] add to 1.2; they must add",
         ),
+        (
+            "nmt/neighbour_ranks",
+            {"hope": ["fear", "hope"]},
+            "nmt.neighbour_ranks.hope: 'hope' is not its own neighbour; allowed: other words",
+        ),
         ("lm/projection_steps", [40], "lm.projection_steps: [40] are no multiples of lm.training.snapshot_every (30)"),
         (
             "tokens/lm/vocabulary",

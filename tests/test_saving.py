@@ -169,7 +169,7 @@ def test_neither_memory_nor_a_save_grows_with_the_log(tmp_path, monkeypatch, row
     with open(run.log.path, "ab") as file:
         file.write(b"x" * (line * (rows - 1)))
     size = run.log.path.stat().st_size
-    run.log.resume(Position(size, checksum(run.log.path), row(rows)))
+    run.log.resume(Position(f"{size}:{checksum(run.log.path)}", row(rows)))
     outputs.publish(run.log, run.log.position(), [])
     append = checked_files._append
     monkeypatch.setattr(checked_files, "_append", lambda path, new: written.append(len(new)) or append(path, new))

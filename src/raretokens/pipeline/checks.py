@@ -180,6 +180,9 @@ def _task(task: str, settings: TaskSettings) -> Lines:
     if context is not None and window is not None and context >= window:
         allowed = f"leaves nothing to score in a window of {window}; it must be smaller"
         yield f"{task}.evaluation.context: {context} {allowed}"
+    for query, words in getattr(settings, "neighbour_ranks", {}).items():
+        if query in words:
+            yield f"{task}.neighbour_ranks.{query}: {query!r} is not its own neighbour; allowed: other words"
 
 
 def _recipe(key: str, training: Training) -> Lines:

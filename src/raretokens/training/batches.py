@@ -51,6 +51,7 @@ class StepData(ABC):
 
     steps_per_epoch: int
     in_order = False  # whether each batch of everything() needs the model state after the previous batch
+    alone = ""  # why only one process can train on the data, if so
 
     @property
     @abstractmethod
@@ -70,7 +71,13 @@ class StepData(ABC):
         return len(indices)
 
     def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        """Return the part of a step that process `rank` trains on."""
+        """Return the part of a step that process `rank` trains on.
+
+        Raises:
+            UserError: there are several processes, and the data are for one.
+        """
+        if self.alone and processes > 1:
+            raise UserError(f"{self.alone}: train on one process, not on {processes}")
         return indices[rank::processes]
 
     @abstractmethod

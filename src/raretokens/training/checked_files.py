@@ -8,9 +8,8 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from raretokens.files import DIGITS, atomic_write
 
@@ -102,24 +101,16 @@ class HashingFile:
         return short(self._digest)
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """Position in a log from which a saved state continues."""
 
-    size: int = 0  # bytes
-    checksum: str = field(default_factory=lambda: short(hashlib.sha256()))  # checksum of the first `size` bytes
+    sum: str = f"0:{short(hashlib.sha256())}"  # checksum of the rows up to here, in the form of growing files
     last: dict | None = None  # last row
 
     @property
-    def sum(self) -> str:
-        """Checksum in the form that CheckedFiles uses for growing files."""
-        return f"{self.size}:{self.checksum}"
-
-    @classmethod
-    def of(cls, checksum: str, last: dict) -> "Position":
-        """Return the position with this `sum` and last row."""
-        size, _, digits = checksum.partition(":")
-        return cls(int(size), digits, last)
+    def size(self) -> int:
+        """Bytes up to here."""
+        return int(self.sum.partition(":")[0])
 
 
 class Log:
@@ -151,7 +142,7 @@ class Log:
         """Write all rows and return the end position of the log."""
         self._seal()
         self._write()
-        return Position(self._size, short(self._digest), self.last)
+        return Position(f"{self._size}:{short(self._digest)}", self.last)
 
     def _seal(self) -> None:
         if self._is_written or not self.is_main:

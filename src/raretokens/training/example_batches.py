@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from raretokens.errors import UserError
 from raretokens.tokenization.token_files import Bitext
 from raretokens.tokenization.vocabulary import EOS, PAD
 from raretokens.training.batches import Batch, Shuffled
@@ -18,7 +17,7 @@ SMALLEST_BUCKET = 512  # least tokens of a bucket, because small buckets are mos
 class Pairs(Shuffled):
     """Sentence pairs of translation in buckets of similar length. A step consists of random buckets, reshuffled each epoch.
 
-    longest: most tokens of either side; first: keep only the pairs that contain the first `first` target tokens.
+    longest: most tokens of either side; first: keep only pairs that end before target token `first`, but at least one.
     """
 
     def __init__(self, bitext: Bitext, longest: int, tokens_per_step: int = 0, seed: int = 0, first: int | None = None) -> None:
@@ -122,8 +121,10 @@ class Documents(Shuffled):
     A step consists of tokens_per_step // block documents in one batch. The batch is never split into micro-batches, because batch
     normalisation needs all of it.
 
-    labels: class of each document; first: keep only documents within the first `first` tokens.
+    labels: class of each document; first: keep only documents within the first `first` tokens, but at least one.
     """
+
+    alone = "batch normalisation sees whole steps"
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class Documents(Shuffled):
         ends = np.flatnonzero(tokens == EOS) + 1
         if len(ends) != len(labels):
             raise ValueError(f"{len(ends)} documents and {len(labels)} labels; encode the text again")
-        kept = len(ends) if first is None else int(np.searchsorted(ends, first, side="right"))
+        kept = len(ends) if first is None else max(int(np.searchsorted(ends, first, side="right")), 1)
         self.tokens, self.labels = tokens, labels[:kept]
         self.starts = np.concatenate(([0], ends[:-1]))[:kept]
         self.size = np.minimum(ends[:kept] - self.starts, block)
@@ -152,11 +153,6 @@ class Documents(Shuffled):
     def length(self) -> float:
         """Mean number of tokens of a document after truncation."""
         return float(self.size.mean())
-
-    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        if processes > 1:
-            raise UserError(f"batch normalisation sees whole steps: train on one process, not on {processes}")
-        return indices
 
     def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
         """Yield the whole step as one batch."""
@@ -185,14 +181,15 @@ class Documents(Shuffled):
 class Images(Shuffled):
     """Images, reshuffled each epoch; tokens are pixels, and targets are the ids of classes.
 
-    pixels: images x pixels; classes: class id of each image; first: keep only images within the first `first` pixels.
+    pixels: images x pixels; classes: class id of each image; first: keep only images within the first `first` pixels, but
+    at least one.
     """
 
     def __init__(
         self, pixels: np.ndarray, classes: np.ndarray, tokens_per_step: int = 0, seed: int = 0, first: int | None = None
     ) -> None:
         each = pixels.shape[1]
-        kept = len(pixels) if first is None else first // each
+        kept = len(pixels) if first is None else max(first // each, 1)
         self.pixels, self.classes = pixels[:kept], classes[:kept]
         super().__init__(len(self.classes), each, tokens_per_step, seed)
 

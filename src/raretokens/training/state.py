@@ -106,7 +106,7 @@ class State:
         if saved:
             self.saved, self._files.sums = saved["state"]["update"], saved["sums"]
             self._needed = [{path.name for path in self._weights()}]  # the previous state may need any of them
-        self.log.resume(Position.of(saved["sums"][LOG], saved["state"]["row"]) if saved else Position())
+        self.log.resume(Position(saved["sums"][LOG], saved["state"]["row"]) if saved else Position())
         if damaged:
             now = "starting from the beginning" if saved is None else f"going on after step {self.saved}"
             tell(f"{', '.join(dict.fromkeys(damaged))} in {self.path}: damaged, set aside; {now}")
@@ -126,7 +126,7 @@ class State:
 
     def _states(self) -> list[Path]:
         """Return the state files, the last state first."""
-        return sorted(self.path.glob("state-*-*.pt"), key=_update, reverse=True)
+        return sorted(self.path.glob("state-*-*.pt"), key=lambda path: int(path.name.split("-")[1]), reverse=True)
 
     def verify(self, kept: Iterable[int]) -> None:
         """Raise UserError if the checksum of the log, a snapshot, or the weights of these steps is wrong."""
@@ -173,11 +173,6 @@ class State:
                 path.unlink()
             sync(self.path)
             shutil.rmtree(self.path, ignore_errors=True)
-
-
-def _update(path: Path) -> int:
-    number = path.name.split("-")[1]
-    return int(number) if number.isdigit() else -1
 
 
 def _starters() -> tuple[int, ...]:

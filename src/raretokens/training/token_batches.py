@@ -66,13 +66,15 @@ class Columns(StepData):
     """Parallel columns of a token stream for recurrent language models.
 
     columns: number of columns; block: mean length of a step in positions, or the fixed length if `seed` is None. The last tokens
-    that do not fill one position of all columns are dropped. A process always reads the same columns.
+    that do not fill one position of all columns are dropped. A process always reads the same columns. first: keep only the first
+    `first` tokens, but at least one position.
     """
 
     in_order = True
 
     def __init__(self, tokens: np.ndarray, block: int, columns: int, seed: int | None = None, first: int | None = None) -> None:
-        self.tokens, self.block, self.columns, self.seed = tokens[:first], block, columns, seed
+        self.tokens = tokens if first is None else tokens[: max(first, columns)]
+        self.block, self.columns, self.seed = block, columns, seed
         self.rows = len(self.tokens) // columns  # positions of a column
         self.lengths = self._fixed() if seed is None else self._drawn(np.random.default_rng(seed))
         self.steps_per_epoch = len(self.lengths)

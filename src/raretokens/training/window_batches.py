@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from raretokens.errors import UserError
 from raretokens.tokenization.vocabulary import PAD, SPECIALS, Vocabulary
 from raretokens.training.batches import Batch, StepData
 
@@ -54,6 +53,8 @@ class Windows(StepData):
     first: keep only the first `first` tokens of the text.
     """
 
+    alone = "the gradients of skip-gram's embedding matrices are sparse"
+
     def __init__(
         self,
         tokens: np.ndarray,
@@ -94,11 +95,6 @@ class Windows(StepData):
     @property
     def length(self) -> float:
         return float(self.block)
-
-    def share(self, indices: np.ndarray, rank: int, processes: int) -> np.ndarray:
-        if processes > 1:
-            raise UserError("skip-gram trains on one process: the gradients of its embedding matrices are sparse")
-        return indices
 
     def cut(self, indices: np.ndarray, tokens: int, least: int = 0) -> Iterator[Batch]:
         batch, step = self._batch(indices), max(tokens // self.block, 1)
