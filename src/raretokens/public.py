@@ -14,45 +14,23 @@ if TYPE_CHECKING:
     from raretokens.objectives.rarity import alpha_for
     from raretokens.objectives.registry import build, objectives
 
-_HOMES = {
-    "Facts": "raretokens.loss.facts",
-    "Gate": "raretokens.loss.terms",
-    "Head": "raretokens.loss.terms",
-    "Loop": "raretokens.loss.loop",
-    "Objective": "raretokens.loss.objective",
-    "SummedLoss": "raretokens.loss.terms",
-    "Unlikelihood": "raretokens.loss.terms",
-    "UserError": "raretokens.errors",
-    "alpha_for": "raretokens.objectives.rarity",
-    "build": "raretokens.objectives.registry",
-    "facts": "raretokens.loss.facts",
-    "facts_of_text": "raretokens.loss.facts",
-    "gated_linear_cross_entropy": "raretokens.loss.gated_cross_entropy",
-    "keep_frozen_rows": "raretokens.loss.objective",
-    "objectives": "raretokens.objectives.registry",
-    "target_counts": "raretokens.loss.loop",
-    "train_only_rows": "raretokens.objectives.only_rows",
+_MODULES = {
+    "errors": ("UserError",),
+    "loss.facts": ("Facts", "facts", "facts_of_text"),
+    "loss.gated_cross_entropy": ("gated_linear_cross_entropy",),
+    "loss.loop": ("Loop", "target_counts"),
+    "loss.objective": ("Objective", "keep_frozen_rows"),
+    "loss.terms": ("Gate", "Head", "SummedLoss", "Unlikelihood"),
+    "objectives.only_rows": ("train_only_rows",),
+    "objectives.rarity": ("alpha_for",),
+    "objectives.registry": ("build", "objectives"),
 }
+_HOMES = {name: f"raretokens.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "Facts",
-    "Gate",
-    "Head",
-    "Loop",
-    "Objective",
-    "SummedLoss",
-    "Unlikelihood",
-    "UserError",
-    "alpha_for",
-    "build",
-    "facts",
-    "facts_of_text",
-    "gated_linear_cross_entropy",
-    "keep_frozen_rows",
-    "objectives",
-    "target_counts",
-    "train_only_rows",
-]
+    "Facts", "Gate", "Head", "Loop", "Objective", "SummedLoss", "Unlikelihood", "UserError", "alpha_for", "build", "facts",
+    "facts_of_text", "gated_linear_cross_entropy", "keep_frozen_rows", "objectives", "target_counts", "train_only_rows",
+]  # fmt: skip
 
 
 def load(name: str) -> Any:

@@ -27,13 +27,6 @@ MEANINGS = {
     Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs, or the effect has its value by construction",
     Outcome.NOT_RUN: "a run or a metric is missing",
 }
-PLURALS = {
-    Outcome.REPRODUCED: ("is reproduced", "are reproduced"),
-    Outcome.CONTRADICTED: ("is contradicted", "are contradicted"),
-    Outcome.INCONCLUSIVE: ("is inconclusive", "are inconclusive"),
-    Outcome.NOT_TESTABLE: ("is not testable", "are not testable"),
-    Outcome.NOT_RUN: ("was not run", "were not run"),
-}
 OURS = "of our own interpretations, controls and experiments"
 SIDE_DIGITS = 6  # significant digits of the numbers of the two sides
 
@@ -178,7 +171,8 @@ def _inconclusive_in_words(verdicts: list[Verdict]) -> str:
 
 def count_text(count: int, outcome: Outcome) -> str:
     """Return a count with its verb: 1 is reproduced, 2 are reproduced."""
-    return f"{count} {PLURALS[outcome][count != 1]}"
+    verbs = ("was", "were") if outcome == Outcome.NOT_RUN else ("is", "are")
+    return f"{count} {verbs[count != 1]} {outcome}"
 
 
 def sizes_in_words(verdicts: list[Verdict]) -> str:

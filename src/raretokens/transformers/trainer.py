@@ -85,13 +85,7 @@ class ObjectiveTrainer(Trainer):
             self._objective_step.enter_context(self.loop.stepping())
         return loss
 
-    def compute_loss(
-        self,
-        model: nn.Module,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> Any:
+    def compute_loss(self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, **_: Any) -> Any:
         given, labels = self._split_inputs(inputs)
         states, outputs = self.output.states(model, given, is_whole=self._is_whole)
         targets = self._targets(labels)
@@ -148,16 +142,9 @@ class ObjectiveTrainer(Trainer):
             self._evaluation_sums.append(self.accelerator.gather_for_metrics(self._batch_sums).sum(0))
         return predicted
 
-    def evaluation_loop(
-        self,
-        dataloader: Any,
-        description: str,
-        prediction_loss_only: bool | None = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
-    ) -> Any:
+    def evaluation_loop(self, *arguments: Any, metric_key_prefix: str = "eval", **settings: Any) -> Any:
         self._evaluation_sums = []
-        output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
+        output = super().evaluation_loop(*arguments, metric_key_prefix=metric_key_prefix, **settings)
         if self._evaluation_sums:
             metrics = group_metrics(torch.stack(self._evaluation_sums).sum(0))
             output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in metrics.items()})
