@@ -38,16 +38,19 @@ PACKAGE = ROOT / "src/raretokens"
 TESTS: dict[str, tuple[str, ...]] = {
     "loss": ("gated_cross_entropy", "objective_rules", "objectives"),
     "loss/chunks": ("gated_cross_entropy", "chunks", "objectives"),
-    "loss/facts": ("objective_rules", "rarity", "objectives", "public"),
+    "loss/facts": ("id_order", "objective_rules", "rarity", "objectives", "public"),
     "loss/terms": ("gated_cross_entropy", "skipgram"),
     "loss/loop": ("loop", "public"),
     "objectives": ("objective_rules", "rarity", "objectives"),
+    "objectives/agg": ("id_order", "objective_rules", "rarity", "objectives"),
     "objectives/registry": ("public", "objectives"),
     "objectives/frage": ("objective_rules", "rarity", "objectives", "skipgram"),
     "evaluation": ("score", "classifiers", "skipgram"),
     "evaluation/ctranslate2_models": ("decoding",),
     "evaluation/decomposition": ("decomposition", "score"),
     "evaluation/language_model": ("decoding", "decomposition", "score"),
+    "evaluation/recurrent": ("recurrent_evaluation",),
+    "evaluation/score_files": ("score", "measure"),
     "evaluation/metrics": ("metric_geometry", "score"),
     **{
         f"evaluation/metrics/{name}": ("metrics", "score", "classifiers")

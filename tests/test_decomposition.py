@@ -115,6 +115,7 @@ def test_perplexity_is_that_within_the_group_divided_by_the_mass_of_the_group(wo
         assert mass[name] == pytest.approx(math.exp(own.mean()), rel=1e-5)
         assert within[name] / mass[name] == pytest.approx(math.exp(nll.mean()), rel=1e-5)
         assert replicates[f"ppl_within.{name}"].mean() == pytest.approx(within[name], rel=0.2)
+        assert replicates[f"mass.{name}"].mean() == pytest.approx(mass[name], rel=0.2)
     assert within["total"] / mass["total"] == pytest.approx(math.exp(-found.logprob.mean()), rel=1e-9)
 
 

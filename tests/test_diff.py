@@ -219,6 +219,25 @@ def test_how_far_a_cell_may_move_is_its_task_s(metric, task, before, now, out):
     assert move.out == out
 
 
+def test_a_curve_is_compared_point_by_point_and_a_cloud_as_a_whole():
+    """Reversed, a curve has the same values at other places; the points of a cloud have no order."""
+    before = [*enumerate(range(1000, 900, -1))]
+    turned = [(x, y) for (x, _), (_, y) in zip(before, reversed(before), strict=True)]
+    cloud = [(x % 7, y) for x, y in before]
+    shifts = [
+        list(figure_moves("figures/agg-figure-4.csv", points(old), points(new), DECLARED))
+        for old, new in ((before, turned), (cloud, cloud[::-1]))
+    ]
+    assert [[(move.column, move.after, move.out) for move in moves] for moves in shifts] == [
+        [("mean shift / range", "0.51", True)],
+        [],
+    ]
+
+
+def points(pairs: list[tuple[int, int]]) -> str:
+    return "panel,run,group,x,y\n" + "".join(f"AGG,AGG,,{x},{y}\n" for x, y in pairs)
+
+
 @pytest.mark.parametrize("place", ["panel", "figure"])
 @pytest.mark.parametrize(("task", "out"), [("skipgram", False), ("lm", True)])
 def test_how_far_a_figure_s_point_may_move_is_its_task_s(place, task, out):

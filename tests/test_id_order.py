@@ -65,7 +65,8 @@ def test_an_objective_trains_a_renumbered_vocabulary_alike(exact, name, options)
 
 
 def test_popular_types_are_those_that_occur_most():
-    known = facts(torch.tensor([1, 2, 900, 3, 800, 5, 700, 4, 6, 7]), width=4, steps_per_epoch=3)
+    known = facts(torch.tensor([1, 2, 900, 3, 800, 5, 700, 4, 6, 7]), width=4, steps_per_epoch=3, rare_share=0.3)
+    assert known.rare.nonzero().flatten().tolist() == [0, 1, 3]
     assert build("frage", known, popular=0.3).popular_rows.tolist() == [2, 4, 6]
     assert build("agps", known, first_rare=3).rare.logical_not().nonzero().flatten().tolist() == [2, 4, 6]
     given = dataclasses.replace(known, order=torch.arange(10))
@@ -105,9 +106,10 @@ def test_a_path_is_a_file_whether_str_or_path(tmp_path, kind):
         facts_of_text(str.encode, kind(tmp_path / "nowhere"), rows=256, width=4, tokens_per_step=4)
 
 
-def test_padding_that_is_no_row_is_refused_where_a_row_is_needed():
+@pytest.mark.parametrize("pad", [-100, 5])
+def test_padding_that_is_no_row_is_refused_where_a_row_is_needed(pad):
     with pytest.raises(UserError, match="^objective agg: unmasked_pad needs padding that is a row of the embedding matrix"):
-        build("agg", facts(torch.ones(5), width=4, steps_per_epoch=1), unmasked_pad=True)
+        build("agg", facts(torch.ones(5), width=4, steps_per_epoch=1, pad=pad), unmasked_pad=True)
 
 
 @pytest.mark.parametrize("options", [{}, {"shared_direction": True}])

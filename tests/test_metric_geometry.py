@@ -21,6 +21,7 @@ from raretokens.evaluation.metrics.isotropy import (
     rare_freq_cosine,
 )
 from raretokens.evaluation.metrics.neighbours import (
+    mean_ranks,
     named_ranks,
     neighbours,
     rank_correlation,
@@ -167,6 +168,19 @@ def test_neighbours_are_those_of_brute_force(world, data):
     named = named_ranks(table, pieces, groups, {f"w{query}": [last, "absent"], "absent": [last]})
     assert named == {f"w{query}": [(last, len(others)), ("absent", None)], "absent": [(last, None)]}
     assert signature == "similarity:cosine|top:5|not-one-piece:absent,<s>"
+
+
+def test_mean_ranks_are_geometric_means_of_popular_and_of_rare_queries():
+    """Six of thirty types are popular: the four specials and two words."""
+    types = [f"\u2581w{i}" for i in range(26)]
+    counts = np.array([0, 0, 0, 0, *range(260, 0, -10)])
+    vocabulary = Vocabulary(("<s>", "<pad>", "</s>", "<unk>", *types), counts, counts, 30)
+    groups = np.repeat([FREQ, RARE], [9, 21]).astype(np.int8)
+    ranks = {"w0": [("a", 2), ("b", 8), ("c", None)], "w20": [("a", 16)], "absent": [("a", None)]}
+    means, signature = mean_ranks(ranks, vocabulary, groups)
+    assert means == pytest.approx({"total": 256 ** (1 / 3), "popular": 4.0, "rare": 16.0})
+    assert signature == "mean:geometric"
+    assert mean_ranks({"absent": [("a", None)]}, vocabulary, groups)[0] == {"total": None, "popular": None, "rare": None}
 
 
 def test_similarity_over_all_pieces_by_falling_target_frequency():

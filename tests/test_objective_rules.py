@@ -114,6 +114,15 @@ def test_classes_weighted_by_the_other_s_share_are_frages_balanced_cross_entropy
     torch.testing.assert_close(objective.cross_entropy(weight, parameters), expected, atol=1e-7, rtol=0)
 
 
+def test_spectrum_control_depends_on_the_shape_of_the_spectrum_alone():
+    objective, weight = build("spectrum_control", {}), torch.randn(N, D, generator=torch.Generator().manual_seed(0))
+    values = torch.linalg.svdvals(objective.rows(weight))
+    prior = torch.arange(1, D + 1) ** -0.3
+    expected = (values / values[0] - prior).square().mean()
+    for scale in (0.01, 1.0, 100.0):
+        torch.testing.assert_close(objective.penalty(scale * weight), expected)
+
+
 def test_unmasked_padding_reaches_the_states_alone():
     """The public code's slip: padded states learn to emit padding; neither the table nor the reported NLL shows it."""
     hidden, weight, targets, counts = update(3)
