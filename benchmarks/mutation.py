@@ -48,6 +48,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "evaluation": ("score", "classifiers", "skipgram"),
     "evaluation/ctranslate2_models": ("decoding",),
     "evaluation/decomposition": ("decomposition", "score"),
+    "evaluation/geometry": ("metric_popularity", "metric_geometry", "score"),
     "evaluation/language_model": ("decoding", "decomposition", "score"),
     "evaluation/recurrent": ("recurrent_evaluation",),
     "evaluation/score_files": ("score", "measure"),

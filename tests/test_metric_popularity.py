@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from tiny.tables import cosine, kept, worlds
 
+from raretokens.evaluation.geometry import frequency_geometry
 from raretokens.evaluation.metrics.frequency import FOLDS, PENALTY, folds_of, norms, popular_types, popularity_accuracy
 from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.loss.facts import Facts
@@ -84,6 +85,16 @@ def test_a_separable_table_and_a_random_one():
     line[: n // 5] += 2
     value = popularity_accuracy(line, falling(n), groups)[0]
     assert value["accuracy"] == pytest.approx(84.1, abs=2) and value["auc"] == pytest.approx(0.921, abs=0.02)
+
+
+def test_the_probes_of_a_score_file_are_of_a_fifth_a_tenth_and_a_quarter():
+    random, groups = np.random.default_rng(2), np.repeat([FREQ, RARE], [40, 60]).astype(np.int8)
+    table, counts = random.normal(size=(100, 4)), falling(100)
+    table[:20, 0] += 2
+    found = frequency_geometry(table, groups, counts)
+    for name, share in (("frequency_probe", 0.2), ("frequency_probe_10", 0.1), ("frequency_probe_25", 0.25)):
+        assert found[name] == popularity_accuracy(table, counts, groups, popular=share)
+    assert found["frequency_probe_shuffled"][0]["accuracy"] < found["frequency_probe"][0]["accuracy"]
 
 
 def test_many_rows_are_thinned_evenly_and_the_signature_says_so():
