@@ -53,19 +53,20 @@ TESTS: dict[str, tuple[str, ...]] = {
     "evaluation/recurrent": ("recurrent_evaluation",),
     "evaluation/score_files": ("score", "measure"),
     "evaluation/metrics": ("metric_geometry", "score"),
-    **{
-        f"evaluation/metrics/{name}": ("metrics", "score", "classifiers")
-        for name in ("predictions", "bootstrap")
-    },
+    "evaluation/metrics/predictions": ("metrics", "printed_prefixes", "score", "classifiers"),
+    "evaluation/metrics/bootstrap": ("metrics", "score", "classifiers"),
     "evaluation/metrics/bleu": ("bleu", "metrics", "score"),
     "evaluation/metrics/undertrained": ("undertrained",),
     "evaluation/metrics/text": ("metrics", "classifiers", "measure"),
+    "evaluation/metrics/word_recall": ("word_recall",),
     "evaluation/metrics/similarity": ("metrics", "known_answers", "score"),
     "evaluation/metrics/neighbours": ("metric_geometry", "metric_popularity"),
     "evaluation/metrics/frequency": ("metric_popularity", "metric_geometry", "metric_rows", "measure"),
     "evaluation/metrics/isotropy": ("metric_positive_cosine", "metric_geometry"),
     "evaluation/metrics/spectrum": ("metric_spectrum", "metric_geometry", "metric_rows", "measure"),
     "evidence": ("intervals", "claims", "claim_tables", "methods", "paired", "seeds", "report"),
+    "evidence/logit_bias": ("decomposition", "methods", "claims"),
+    "evidence/item_scores": ("own_claims",),
     "report/diff": ("diff",),
 }
 SWAPS: dict[type, type] = {

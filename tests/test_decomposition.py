@@ -28,7 +28,7 @@ from raretokens.evaluation.decomposition import (
 )
 from raretokens.evaluation.language_model import teacher_forced
 from raretokens.evidence.decomposition import decompositions, implied
-from raretokens.evidence.logit_bias import choose, curves_of
+from raretokens.evidence.logit_bias import choose, curves_of, frontier_points
 from raretokens.evidence.scores import AllScores
 from raretokens.models.registry import build, load_weights
 from raretokens.objectives.rarity import rare_share
@@ -204,6 +204,10 @@ def test_the_baseline_is_chosen_on_the_validation_text_to_a_thousandth(world, fo
         assert (bias.rare, bias.total) == pytest.approx((rows["test"]["rare"], rows["test"]["total"]), rel=1e-3)
         assert choose(curves_of(frontier), aim, "mean P(rare)", 2).valid_rare <= bias.valid_rare
     assert choose(curves_of(frontier), 1.1 * frontier.valid_mass.max(), "mean P(rare)", 1) is None
+    total, rare = frontier_points(frontier, 1)
+    assert total[0] == pytest.approx(1, abs=0.01) and 1.05 < total[-1] < 1.2
+    larger = frontier.assign(test_total=2 * frontier.test_total, test_rare=3 * frontier.test_rare)
+    np.testing.assert_allclose(frontier_points(larger, 1), (total, rare))
 
 
 def _frontier(cut, groups, frequency) -> pd.DataFrame:

@@ -26,7 +26,7 @@ from raretokens.evaluation.metrics.predictions import (
     uniq,
 )
 from raretokens.evaluation.metrics.similarity import coverage, word_similarity
-from raretokens.evaluation.metrics.text import corpus_in_words, rank_frequency_points
+from raretokens.evaluation.metrics.text import corpus_in_words, frequency, rank_frequency_points
 from raretokens.evaluation.score_files import write_json
 from raretokens.files import round_digits
 from raretokens.tokenization.vocabulary import EOS, FILLER, FREQ, MED, RARE, UNK, Vocabulary
@@ -134,7 +134,7 @@ def test_corpus_in_words_and_its_rank_frequency_by_hand():
         ("<s>", "<pad>", "</s>", "<unk>", "a", "b", "c", "<filler0>"), *[np.array([0, 0, 2, 1, 3, 1, 1, 0])] * 2, 1
     )
     splits = {"train": {"tokens": 8, "lines": 2}, "valid": {"tokens": 3, "lines": 1}, "test": {"tokens": 4, "lines": 1}}
-    value, _ = corpus_in_words(vocabulary, splits, np.array([4, UNK, UNK, EOS]))
+    value, _ = corpus_in_words(vocabulary, splits, np.array([4, UNK, 5, EOS]))
     assert value == {
         "train": 6,
         "valid": 2,
@@ -142,8 +142,11 @@ def test_corpus_in_words_and_its_rank_frequency_by_hand():
         "with_line_ends": {"train": 8, "valid": 3, "test": 4},
         "types": 5,
         "oov": 12.5,
-        "oov_test": 50.0,
+        "oov_test": 25.0,
     }
+    assert frequency(vocabulary)[0] == {"below_1e-3": 0.0, "below_1e-4": 0.0, "is": None}
+    named = Vocabulary((*vocabulary.tokens[:4], "is", "\u2581is", *vocabulary.tokens[6:]), *[vocabulary.counts] * 2, 1)
+    assert frequency(named)[0]["is"] == 4 / 8
     shares = [math.log10(count / 8) for count in (3, 2, 1, 1, 1)]
     points = [("rank_frequency", "total", rank, pytest.approx(share)) for rank, share in enumerate(shares, 1)]
     assert rank_frequency_points(vocabulary) == points

@@ -48,6 +48,13 @@ def test_runs_that_go_on_from_repetitions_are_repetitions():
     ) == [["mle", "again"], ["agg"], ["tuned", "tuned_again"], ["from_agg"]]
 
 
+def test_scores_are_restricted_to_seeds_of_one_run_after_another():
+    mle = line("mle")
+    scores = Scores("lm", {"agg": AGG, "agg-2": AGG.replaced(seed=2), "mle": mle, "mle-2": mle.replaced(seed=2)}, Path("nowhere"))
+    fewer = scores.with_seeds(["agg"], [1]).with_seeds(["mle"], [2])
+    assert fewer.repetitions == {"agg": ["agg"], "mle": ["mle-2"]}
+
+
 def test_equal_lines_with_the_same_seed_stay_apart():
     assert groups(agg=AGG, twin=AGG, other=AGG.replaced(seed=2), last=AGG.replaced(seed=2)) == [
         ["agg", "other"],
