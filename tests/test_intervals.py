@@ -38,6 +38,16 @@ def bleu(test: str) -> dict[str, dict[int, float]]:
     return found
 
 
+@pytest.mark.parametrize("together", [0.0, 2.0])
+def test_whether_seeds_move_all_rows_alike_is_decided_by_the_f_test_of_a_two_way_layout(together):
+    random = np.random.default_rng(4)
+    layout = random.normal(size=(5, 1)) + together * random.normal(size=(1, 3)) + random.normal(size=(5, 3))
+    family = Family({str(row): dict(enumerate(values.tolist(), 1)) for row, values in enumerate(layout)})
+    mean, of_rows, of_seeds = layout.mean(), layout.mean(1, keepdims=True), layout.mean(0, keepdims=True)
+    left = ((layout - of_rows - of_seeds + mean) ** 2).sum() / (4 * 2)
+    assert family.p_of_seeds == pytest.approx(stats.f.sf(5 * ((of_seeds - mean) ** 2).sum() / 2 / left, 2, 8))
+
+
 def difference(rows: dict[str, dict[int, float]], row: str) -> float:
     return float(np.mean(list(rows[row].values())) - np.mean(list(rows["mle"].values())))
 
