@@ -65,6 +65,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "evaluation/metrics/isotropy": ("metric_positive_cosine", "metric_geometry"),
     "evaluation/metrics/spectrum": ("metric_spectrum", "metric_geometry", "metric_rows", "measure"),
     "evidence": ("intervals", "claims", "claim_tables", "methods", "paired", "seeds", "report"),
+    "evidence/comparison": ("intervals", "claims", "methods", "paired", "reproducibility"),
     "evidence/logit_bias": ("decomposition", "methods", "claims"),
     "evidence/item_scores": ("own_claims",),
     "report/diff": ("diff",),

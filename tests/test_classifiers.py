@@ -2,14 +2,16 @@
 
 import json
 import math
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from tiny import trainer
 from tiny.applies import REFUSED, applying
-from tiny.classifiers import PIXELS, N, classifier, padded, write_tokens
+from tiny.classifiers import PIXELS, SHAPES, N, classifier, padded, write_tokens
 from torch import nn
 
 from raretokens.errors import UserError
@@ -18,8 +20,9 @@ from raretokens.evaluation.config import MajorityBaseline
 from raretokens.evaluation.metrics.predictions import accuracy, bootstrap_accuracy, mean_nll
 from raretokens.evaluation.metrics.text import documents
 from raretokens.models import cnn, rcnn
+from raretokens.models.registry import build, stored
 from raretokens.tasks import classify, images
-from raretokens.tokenization.token_files import read_images, read_labels, tokens
+from raretokens.tokenization.token_files import read_images, read_labels, read_meta, tokens, write_meta
 from raretokens.training.example_batches import Documents, Images
 
 RUNS = [(task, name) for task in ("images", "classify") for name in applying(task)]
@@ -244,6 +247,21 @@ def test_predictions_are_in_the_order_of_the_text(folder, task):
         documents = np.split(text, np.flatnonzero(text == 2) + 1)[:-1]
         alone = [model(torch.from_numpy(row[None, :6]))[0, 0].log_softmax(0) for row in documents]
     assert own == pytest.approx(torch.stack(alone).numpy(), abs=1e-6)
+
+
+def test_the_stage_predicts_with_the_trained_weights(folder, tmp_path):
+    torch.set_default_dtype(torch.float32)
+    shape = SHAPES["images"] | {"dropout": 0.0}
+    model = build("cnn", shape, N, PIXELS).eval()
+    save_file(stored(model.state_dict()), tmp_path / "model.safetensors")
+    place = tmp_path / "images"
+    shutil.copytree(folder / "images", place)
+    write_meta(place, read_meta(place) | {"vocabulary": N})
+    job = SimpleNamespace(run=SimpleNamespace(name="cnn", architecture="cnn", shape=shape), block=PIXELS)
+    classification.write_predictions(job, images._predict_images, place, tmp_path, tmp_path)
+    with torch.no_grad():
+        expected = images._predict_images(model, place, PIXELS)
+    np.testing.assert_allclose(np.load(tmp_path / "logprob.npy"), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_classifier_is_compared_with_a_guess_among_its_classes(tmp_path, monkeypatch):

@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from tiny.recurrent_trainer import MODELS, N, text
 
 from raretokens.evaluation import recurrent
 from raretokens.evaluation.config import CachePointer, DynamicEvaluation, RecurrentEvaluation
 from raretokens.evaluation.recurrent import predict_text
-from raretokens.models.registry import build
+from raretokens.models.registry import build, stored
+from raretokens.tokenization.token_files import write_meta
 from raretokens.tokenization.vocabulary import EOS, PAD
 
 DYNAMIC = DynamicEvaluation(models=[], rate=[0.02], decay=[0.3], epsilon=[0.01], length=5, sequences=4, batches=6)
@@ -40,6 +43,20 @@ def test_reading_carries_its_state_from_the_first_token_to_the_last(model, monke
         assert found.logprob[place] == pytest.approx(float(expected[words[place]]), rel=1e-6)
         expected[PAD] = -torch.inf
         assert found.prediction[place] == int(expected.argmax())
+
+
+def test_the_stage_reads_both_texts_with_the_trained_weights(tmp_path):
+    name, texts = "awd_lstm", {"valid": text()[:50], "test": text()[50:110]}
+    model = build(name, MODELS[name], N, 1).eval()
+    save_file(stored(model.state_dict()), tmp_path / "model.safetensors")
+    write_meta(tmp_path, {"dtype": "<u2", "vocabulary": N})
+    for split, ids in texts.items():
+        ids.astype("<u2").tofile(tmp_path / f"{split}.bin")
+    run = SimpleNamespace(name="mle", architecture=name, shape=MODELS[name])
+    recurrent.write_predictions(SimpleNamespace(run=run, evaluation=RecurrentEvaluation()), tmp_path, tmp_path, tmp_path)
+    for split, ids in texts.items():
+        np.testing.assert_allclose(np.load(tmp_path / f"plain-{split}.npy"), predict_text(model, ids).logprob, rtol=1e-5)
+    assert (np.load(tmp_path / "prediction.npy") == predict_text(model, texts["test"]).prediction).all()
 
 
 def test_a_cache_pointer_is_its_formula(model, monkeypatch):
