@@ -13,6 +13,7 @@ from tiny.run_sheet import DECLARED, line, scored
 from raretokens.evidence import methods
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.logit_bias import Baseline
+from raretokens.evidence.verdict import Outcome
 from raretokens.papers.task_names import TASKS
 from raretokens.report import method_tables
 from raretokens.run import SheetLine
@@ -61,6 +62,20 @@ def test_a_change_is_marked_where_the_seeds_agree_on_its_side(found):
 def test_a_relative_change_is_finite_unless_a_positive_number_falls_to_zero(found, left, right, share):
     change = replace(found[0], effect=replace(found[0].effect, left=left, right=right))
     assert change.share == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("right", "counts"), [(-100.0, True), (-99.99, False)])
+def test_a_change_counts_from_one_percent_on(found, right, counts):
+    effect = replace(found[0].effect, left=-99.0, right=right)
+    outcomes = Outcome.REPRODUCED, Outcome.CONTRADICTED
+    better, worse = (replace(found[0], effect=effect, outcome=outcome, logit_bias=None) for outcome in outcomes)
+    assert (better.improves, worse.degrades) == (counts, counts) and not (better.degrades or worse.improves)
+
+
+@pytest.mark.parametrize(("bias", "compared"), [(0.89, "not better"), (0.9, "not better"), (0.91, "inconclusive"), (None, None)])
+def test_of_a_bound_on_the_logit_bias_only_that_a_method_is_not_better_follows(found, bias, compared):
+    change = replace(found[0], effect=replace(found[0].effect, value=0.9), logit_bias=bias, measured_baseline=None)
+    assert change.compared_with_bias == compared
 
 
 def test_the_page_lists_what_is_certain_of_each_run(found):

@@ -127,6 +127,9 @@ def test_every_objective_learns_in_a_plain_loop(name, capsys):
 def test_the_rare_group_of_facts_is_the_least_frequent_share():
     known = raretokens.facts(torch.tensor([9, 0, 5, 7, 1]), width=4, steps_per_epoch=3, rare_share=0.4, specials=2)
     assert known.rare.tolist() == [False, False, False, False, True]
+    assert not raretokens.facts(torch.ones(3), width=4, steps_per_epoch=3, specials=3).rare.any()
+    with pytest.raises(ValueError, match="specials"):
+        raretokens.facts(torch.ones(3), width=4, steps_per_epoch=3, specials=4)
     with pytest.raises(ValueError, match=r"counts has shape \(2, 2\)"):
         raretokens.facts(torch.ones(2, 2), width=4, steps_per_epoch=3)
 
