@@ -130,6 +130,9 @@ def test_the_rare_group_of_facts_is_the_least_frequent_share():
     assert not raretokens.facts(torch.ones(3), width=4, steps_per_epoch=3, specials=3).rare.any()
     with pytest.raises(ValueError, match="specials"):
         raretokens.facts(torch.ones(3), width=4, steps_per_epoch=3, specials=4)
+    assert raretokens.facts(torch.ones(1), width=4, steps_per_epoch=3).types == 1
+    with pytest.raises(ValueError, match="counts"):
+        raretokens.facts(torch.ones(0), width=4, steps_per_epoch=3)
     with pytest.raises(ValueError, match=r"counts has shape \(2, 2\)"):
         raretokens.facts(torch.ones(2, 2), width=4, steps_per_epoch=3)
 
