@@ -9,6 +9,7 @@ from tiny.claims import AGAINST, SAME, claim, judged, three
 from tiny.run_sheet import DECLARED, line
 
 from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.intervals import LEVEL, Part, moderated
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import UNCHANGED
 from raretokens.report.claims import cv_star
@@ -53,6 +54,19 @@ def test_power_is_the_share_of_repetitions_that_show_the_effect(tmp_path):
     (tmp_path / "equal").mkdir()
     judged(tmp_path / "equal", AGAINST, dict.fromkeys(values, 0.5))
     assert Comparison.of_claim(AGAINST, Scores("lm", scores.lines, tmp_path / "equal/lm")).power(0.0, 0.0, 3) is None
+
+
+def test_a_run_with_one_seed_has_the_variance_of_the_other_rows_and_no_degree_of_freedom(tmp_path):
+    random, rows = np.random.default_rng(1), "abcdefgh"
+    numbers = random.normal(size=(len(rows), 3)) * np.geomspace(0.2, 5, len(rows))[:, None]
+    values = {run: number for row, own in zip(rows, numbers, strict=True) for run, number in three(row, own).items()}
+    del values["b-2"], values["b-3"]
+    judged(tmp_path, AGAINST, values)
+    scores = Scores("lm", {run: line(run[0], seed=int(run[2:] or 1)) for run in values}, tmp_path / "lm")
+    variances = np.delete(numbers.var(1, ddof=1), 1)
+    expected = moderated(variances, np.full(7, 2), [Part(variances[0], 2, 1), Part(0.0, 0, 1)])
+    found = Comparison.of_claim(AGAINST, scores).seed_posterior
+    assert found.reach(LEVEL) == pytest.approx(expected.reach(LEVEL))
 
 
 @pytest.mark.parametrize("declared", [AGAINST, SAME, AGAINST.replaced(effect="ratio", than=1.0)])
