@@ -176,7 +176,7 @@ def of_card(path: str, task: str, name: str, vocabulary: int, case: str, table: 
     """A row of the table for a case that was measured on a GPU; lowest and highest ratio of its rounds."""
     parameters = load(ROOT / path)
     job = train_job(parameters, parameters.run(task, name))
-    planned = replace(plan(job, Text(vocabulary, None), "cuda"), is_compiled=case.endswith("compiled"))
+    planned = replace(plan(job, Text(vocabulary, None), "cuda"), is_eager=not case.endswith("compiled"))
     parts = planned.seconds(card(gpu))
     rows = [row for row in table if row["case"] == case]
     timed = [row for row in rows if row["quantity"] == "time of a step"]

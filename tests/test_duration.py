@@ -140,17 +140,17 @@ def test_starts_and_not_products_decide_the_time_of_skip_gram():
     one = paper("skipgram", "sg-enwik9-mle")
     parts = one.seconds(H100)
     assert parts["starts"] + parts["start of the step"] > 10 * parts["product"]
-    assert 12 < one.hours(H100) < 60 and one.flops / H100.float32 < 60
+    assert 3 < one.hours(H100) < 30 and one.flops / H100.float32 < 60
 
 
-def test_the_host_takes_longer_where_nothing_is_compiled(tmp_path):
-    """By default a GPU compiles Transformers, and no recurrent model; machine.yaml may say otherwise."""
-    assert [paper(task, name).is_compiled for task, name in (("lm", "lm6-mle"), ("recurrent", "awd-wt2-mle"))] == [True, False]
-    compiled = paper("nmt", "iwslt-mle")
+def test_the_host_takes_longer_for_a_transformer_that_is_not_compiled(tmp_path):
+    """A GPU compiles Transformers unless machine.yaml says otherwise. Other models are planned the same in both cases."""
+    names = (("nmt", "iwslt-mle"), ("recurrent", "awd-wt2-mle"))
+    (compiled, recurrent) = (paper(*name) for name in names)
     (tmp_path / "data/scratch").mkdir(parents=True)
     (tmp_path / "data/scratch/machine.yaml").write_text("compile: false\n")
-    eager = paper("nmt", "iwslt-mle")
-    assert compiled.is_compiled and not eager.is_compiled
+    eager, same = (paper(*name) for name in names)
+    assert same.seconds(H100) == recurrent.seconds(H100)
     counts, number, _ = duration.counted(duration._key(eager.job, eager.text.rows, eager.micro_batch, "cuda", 1))
     assert eager.seconds(H100)["starts"] - compiled.seconds(H100)["starts"] == pytest.approx(
         number * counts.total() * (duration.EAGER_START - duration.START)

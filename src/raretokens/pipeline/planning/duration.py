@@ -4,9 +4,10 @@ A call of a kernel takes the longest of three times: of its FLOPs, of its bytes,
 GPU the host starts kernels while earlier ones run, so starts count only as far as they take longer than all kernels. A step adds
 the optimizer, the sum of gradients over micro-batches, a penalty on the embedding matrix, and the start of the step.
 
-The times of starts were measured on an H200, and so were the shares of its data sheet (benchmarks/card-cuda.csv). Without
-torch.compile, a start includes views, the optimizer and the Python of the model. The estimate leaves out validation, saves, the
-preparation of batches, the exchange of gradients between cards, and what an objective does apart from a penalty.
+The times of starts were measured on an H200, and so were the shares of its data sheet (benchmarks/card-cuda.csv). In a
+Transformer without torch.compile, a start includes views, the optimizer and the Python of the model. The estimate leaves out
+validation, saves, the preparation of batches, the exchange of gradients between cards, and what an objective does apart from a
+penalty.
 """
 
 import json
@@ -31,7 +32,9 @@ FLOAT = 4  # bytes
 # Share of the data sheet that kernels reach. An H200 reached 0.60 to 0.78, 0.37, and 0.84 to 0.85.
 PRODUCTS, ATTENTION, BANDWIDTH = 0.7, 0.4, 0.85
 START = 17e-6  # seconds in which the host starts a kernel: mean of an operation and those of its gradient, measured alone
-EAGER_START = 56e-6  # the same in a training step of a Transformer without torch.compile, for each counted kernel
+# The same in a training step of a Transformer without torch.compile, for each counted kernel. Most kernels of a recurrent layer
+# are started within one call, without Python between them.
+EAGER_START = 56e-6
 SHORTEST = 2e-6  # seconds of the shortest kernel
 STEP = 1e-3  # seconds of Python in a training step beside its kernels
 SPARE = 2  # length of the random text, in steps
@@ -57,11 +60,14 @@ class Rates:
     step: float = STEP  # seconds of a training step beside its kernels
 
 
-def rates_of(card: Card, is_compiled: bool) -> Rates:
-    """Return the estimated rates of a GPU for a model with or without torch.compile. Float32 means float32: nothing sets TF32."""
+def rates_of(card: Card, is_eager: bool) -> Rates:
+    """Return the estimated rates of a GPU. Float32 means float32, because TF32 is not set anywhere.
+
+    is_eager: whether the model is a Transformer without torch.compile.
+    """
     half = PRODUCTS * card.peak("bfloat16")
     products = {"bfloat16": half, "float16": half, "float32": PRODUCTS * card.peak("float32")}
-    start = START if is_compiled else EAGER_START
+    start = EAGER_START if is_eager else START
     return Rates(products, ATTENTION / PRODUCTS, BANDWIDTH * card.bandwidth, start=start)
 
 

@@ -49,7 +49,7 @@ class Planned:
     processes: int
     micro_batch: int  # positions of one forward and backward pass, padding included
     snapshots: float  # bytes of the embedding snapshots, which are loaded at the end of training
-    is_compiled: bool  # by torch.compile
+    is_eager: bool  # whether the model is a Transformer without torch.compile
 
     @property
     def name(self) -> str:
@@ -95,7 +95,7 @@ class Planned:
     def seconds(self, card: Card) -> dict[str, float]:
         """Seconds of a training step by kind of operation, on as many cards as the run has processes (duration.py)."""
         return step_seconds(
-            self.job, self.text.rows, self.parameters, self.micro_batch, self.device, rates_of(card, self.is_compiled),
+            self.job, self.text.rows, self.parameters, self.micro_batch, self.device, rates_of(card, self.is_eager),
             self.processes, self.has_penalty,
         )  # fmt: skip
 
@@ -226,10 +226,8 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
             micro = min(micro, bucket) if bucket >= least else min(own, least)
     forward = forward_of(job, text.rows, device)
     snapshots = snapshot_bytes(training, forward.width, text.rows)
-    is_compiled = machine.compile
-    if is_compiled == "auto":
-        is_compiled = device == "cuda" and compiles(job.run.architecture)
-    return Planned(job, text, forward, device, processes, max(micro, training.block), snapshots, is_compiled)
+    is_eager = machine.compile is False and compiles(job.run.architecture)
+    return Planned(job, text, forward, device, processes, max(micro, training.block), snapshots, is_eager)
 
 
 def forward_of(job: TrainJob, rows: int, device: str) -> ForwardPass:
