@@ -1,16 +1,22 @@
 """Seconds of a training step as planned, beside those measured on this CPU: two model configs of each task.
 
     OMP_NUM_THREADS=1 python benchmarks/planning.py [--out benchmarks/planning-cpu.csv]
+    python benchmarks/planning.py --device cuda --out benchmarks/planning-cuda.csv                     # on a GPU, full steps
     python benchmarks/planning.py --card benchmarks/card-cuda.csv --out benchmarks/planning-cuda.csv   # measures nothing
 
-The plan (raretokens.pipeline.planning.duration) gets rates that ceilings.py measures on this machine, instead of those of a card.
-Each round measures the rates and then some steps, so that other work on the machine disturbs both alike. Seconds are those of the
-processor with one thread, float32, maximum likelihood, on random text, without the preparation of batches. Ratios are medians.
+On a CPU, the plan (raretokens.pipeline.planning.duration) gets rates that ceilings.py measures on this machine, instead of
+those of a card. Each round measures the rates and then some steps, so that other work on the machine disturbs both alike.
+Seconds are those of the processor with one thread, float32, maximum likelihood, on random text, without the preparation of
+batches. Ratios are medians.
+
+On a GPU, the plan is that of the card's data sheet, as `raretokens plan` prints it. Steps have their full size and precision.
+Models are not compiled, and seconds are those of the clock, so nothing else may run.
 
 --card compares the plan for a GPU with steps that card.py, or a training, has measured there. It also compares the memory.
 """
 
 import csv
+import sys
 import tempfile
 from dataclasses import replace
 from functools import cache
@@ -19,13 +25,14 @@ from statistics import median
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from ceilings import ceilings
-from measuring import clock, guarded, machine, parser
+from measuring import clock, guarded, machine, parser, peak_bytes, reset_peak
 from records import keep
 from workload import ROOT
 
 from raretokens import tasks
-from raretokens.models.registry import build
+from raretokens.models.registry import build, compiles
 from raretokens.objectives.registry import build as build_objective
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
@@ -38,6 +45,7 @@ from raretokens.training.batches import Batch, Prepared
 from raretokens.training.config import Execution, TrainJob
 from raretokens.training.criterion import Criterion
 from raretokens.training.loop import Trainer
+from raretokens.training.run import float32_products
 from raretokens.training.saving import Outputs
 from raretokens.training.state import State
 
@@ -48,6 +56,15 @@ CASES = (  # params.yaml, task, run, most tokens of a step
     ("params.yaml", "classify", "cls-mle", 4096), ("scales/small/params.yaml", "classify", "cls-imdb-mle", 8000),
     ("params.yaml", "images", "cnn", 4096), ("scales/small/params.yaml", "images", "cnn", 50176),
     ("params.yaml", "skipgram", "sg-mle", 640), ("scales/small/params.yaml", "skipgram", "sg-wiki-mle", 640),
+)  # fmt: skip
+ON_GPU = (  # params.yaml, task, run; models that a GPU does not compile, or that are too small for it
+    ("scales/small/params.yaml", "nmt", "base-1k-mle"), ("scales/small/params.yaml", "nmt", "base-mle"),
+    ("scales/small/params.yaml", "lm", "small-1k-mle"), ("scales/small/params.yaml", "lm", "mle"),
+    ("scales/small/params.yaml", "recurrent", "awd-mle"), ("scales/small/params.yaml", "recurrent", "mos-mle"),
+    ("scales/paper/params.yaml", "recurrent", "awd-wt2-mle"), ("scales/paper/params.yaml", "recurrent", "mos-wt2-mle"),
+    ("scales/small/params.yaml", "classify", "cls-imdb-mle"), ("scales/paper/params.yaml", "classify", "cls-imdb-mle"),
+    ("scales/small/params.yaml", "images", "cnn"), ("scales/small/params.yaml", "skipgram", "sg-wiki-mle"),
+    ("scales/paper/params.yaml", "skipgram", "sg-enwik9-mle"),
 )  # fmt: skip
 OF_CARD = (  # params.yaml, task, run, vocabulary, case of card-cuda.csv; the plan does not know shared cards
     ("scales/paper/params.yaml", "lm", "gpt2m-mle", 44256, "paper/lm/gpt2m mle"),
@@ -63,6 +80,7 @@ OF_CARD = (  # params.yaml, task, run, vocabulary, case of card-cuda.csv; the pl
 MICRO_BATCH = 2048
 SMALLEST_ROWS = 64
 STEPS, WARM_UP = 3, 2  # timed steps of a round, and steps before the first
+GPU_MICRO_BATCH, GPU_STEPS, GPU_WARM_UP = 65536, 20, 10  # on a GPU, whose steps are short
 ATTENTION = 0.5  # of the rate of products, because those of attention are small
 
 
@@ -104,17 +122,19 @@ def fixed_seconds(plain: Rates) -> float:
     return max(measure(own, step, 10 * STEPS) - kernels, 0.0)
 
 
-def measure(own: Trainer, step: Prepared, times: int) -> float:
+def measure(own: Trainer, step: Prepared, times: int, device: str = "cpu") -> float:
     """Return the mean seconds of a training step."""
-    start = clock("cpu")
+    start = clock(device)
     for _ in range(times):
         own._train_step(step)
-    return (clock("cpu") - start) / times
+    return (clock(device) - start) / times
 
 
-def prepared(job: TrainJob, rows: int) -> Prepared:
-    """A training step on random text, ready to train on."""
-    batches = random_batches(job, rows, MICRO_BATCH)
+def prepared(job: TrainJob, rows: int, device: str = "cpu", finds_rows: bool = False) -> Prepared:
+    """A training step on random text, ready to train on; finds_rows: as the Trainer has it on a GPU."""
+    batches = random_batches(job, rows, MICRO_BATCH if device == "cpu" else GPU_MICRO_BATCH, device=device)
+    if finds_rows:
+        batches = [batch.with_rows(rows) for batch in batches]
     counts = torch.ones(rows, dtype=torch.int64)
     return Prepared(counts, max(sum(map(_targets, batches)), 1), batches)
 
@@ -123,16 +143,20 @@ def _targets(batch: Batch) -> int:
     return int(batch.targets.sum()) if batch.targets.dtype == torch.bool else batch.targets.numel()
 
 
-def trainer(job: TrainJob, rows: int, folder: Path) -> Trainer:
+def trainer(job: TrainJob, rows: int, folder: Path, device: str = "cpu") -> Trainer:
     """The Trainer of the run with maximum likelihood; its data are given with each step."""
     run, training = job.run, job.training
+    AcceleratorState._reset_state(reset_partial_state=True)  # else every run would have the precision of the first
+    float32_products(torch.device(device))
     torch.manual_seed(1)
     model = build(run.architecture, run.shape, rows, training.block)
     objective = build_objective("mle", plain_facts(job, rows, model.embedding.shape[1]))
     criterion = getattr(tasks.load(run.task), "criterion", Criterion)(model, objective)
     outputs, state = Outputs(folder / "out", {}), State(folder / "state")
-    execution = Execution(micro_batch=MICRO_BATCH)
-    return Trainer(run.name, model, objective, training, None, None, state, execution, Accelerator(cpu=True), outputs,
+    execution = Execution(micro_batch=MICRO_BATCH if device == "cpu" else GPU_MICRO_BATCH)
+    precision = "bf16" if device != "cpu" and training.precision == "bfloat16" else "no"
+    accelerator = Accelerator(mixed_precision=precision, cpu=device == "cpu")
+    return Trainer(run.name, model, objective, training, None, None, state, execution, accelerator, outputs,
                    criterion=criterion)  # fmt: skip
 
 
@@ -166,6 +190,42 @@ def compare(path: str, task: str, name: str, tokens: int, rounds: int) -> dict:
     }
 
 
+def compare_on_gpu(path: str, task: str, name: str, rounds: int) -> dict:
+    """A row of the table for this machine's GPU, on which nothing else runs."""
+    parameters = load(ROOT / path)
+    job = train_job(parameters, parameters.run(task, name))
+    rows, gpu = text(parameters, job.run.tokens, (ROOT / path).parent / "data/tokens").rows, card()
+    planned = plan(job, Text(rows, None), "cuda")
+    parts = replace(planned, is_eager=compiles(job.run.architecture)).seconds(gpu)
+    base = reset_peak("cuda")
+    with tempfile.TemporaryDirectory() as folder:
+        own = trainer(job, rows, Path(folder), "cuda")
+        step = prepared(job, rows, "cuda", own.criterion.reads_rows)
+        measure(own, step, GPU_WARM_UP, "cuda")
+        times = [measure(own, step, GPU_STEPS, "cuda") for _ in range(rounds)]
+    note = f"{job.training.precision}, {job.training.tokens_per_step} tokens a step, {rows} types, not compiled; nothing else ran"
+    return {
+        "run": f"{path.split('/')[1]}/{task}/{name}",
+        "model": job.run.model,
+        "parameters": planned.parameters,
+        "tokens_per_step": job.training.tokens_per_step,
+        "planned_seconds": f"{sum(parts.values()):.4f}",
+        "measured_seconds": f"{median(times):.4f}",
+        **_ratios(sum(parts.values()), times),
+        "largest_parts": largest(parts),
+        "planned_GB": f"{planned.device_bytes / 1e9:.1f}",
+        "measured_GB": f"{(peak_bytes('cuda') - base) / 1e9:.1f}",
+        "machine": gpu.name,
+        "note": note,
+    }
+
+
+def _ratios(planned: float, times: list[float]) -> dict[str, str]:
+    """Planned to measured seconds: the median, the lowest and the highest of the rounds."""
+    found = (planned / took for took in (median(times), max(times), min(times)))
+    return dict(zip(("planned_to_measured", "lowest", "highest"), (f"{ratio:.2f}" for ratio in found), strict=True))
+
+
 def largest(parts: dict[str, float]) -> str:
     """The three largest parts of a planned step with their shares."""
     kinds = sorted(parts.items(), key=lambda pair: -pair[1])[:3]
@@ -182,7 +242,6 @@ def of_card(path: str, task: str, name: str, vocabulary: int, case: str, table: 
     timed = [row for row in rows if row["quantity"] == "time of a step"]
     times = [float(row["value"]) for row in timed]
     peak = next((row["value"] for row in rows if row["quantity"] == "peak memory"), "")
-    ratios = [sum(parts.values()) / took for took in (median(times), max(times), min(times))]
     return {
         "run": case,
         "model": job.run.model,
@@ -190,7 +249,7 @@ def of_card(path: str, task: str, name: str, vocabulary: int, case: str, table: 
         "tokens_per_step": job.training.tokens_per_step,
         "planned_seconds": f"{sum(parts.values()):.4f}",
         "measured_seconds": f"{median(times):.4f}",
-        **dict(zip(("planned_to_measured", "lowest", "highest"), (f"{ratio:.2f}" for ratio in ratios), strict=True)),
+        **_ratios(sum(parts.values()), times),
         "largest_parts": largest(parts),
         "planned_GB": f"{planned.device_bytes / 1e9:.1f}",
         "measured_GB": peak and f"{float(peak) / 1e3:.1f}",
@@ -203,6 +262,21 @@ def shortened(job: TrainJob, tokens: int) -> TrainJob:
     training = job.training
     tokens = min(training.tokens_per_step, max(tokens, training.block))
     return job.replaced(training=training.replaced(tokens_per_step=tokens, precision="float32"))
+
+
+def on_gpu(runs: str | None, rounds: int, out: Path | None) -> None:
+    """Measure all models of ON_GPU, or those of `runs`; an error is printed, and stops no other model."""
+    for path, task, name in ON_GPU:
+        if runs and f"{path.split('/')[1]}/{task}/{name}" not in runs.split(","):
+            continue
+        try:
+            row = compare_on_gpu(path, task, name, rounds)
+        except Exception as error:
+            print(f"{path} {task} {name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            continue
+        print(row, flush=True)
+        if out:
+            keep([row], out, ("run",))
 
 
 def main() -> None:
@@ -219,6 +293,8 @@ def main() -> None:
             keep(rows, arguments.out, ("run",))
         return print(*rows, sep="\n")
     torch.set_num_threads(1)
+    if arguments.device == "cuda":
+        return on_gpu(arguments.runs, arguments.rounds, arguments.out)
     for path, task, name, tokens in CASES:
         label = f"{'small' if 'small' in path else 'demo'}/{task}/{name}"
         if arguments.runs and label not in arguments.runs.split(","):
