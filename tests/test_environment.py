@@ -173,6 +173,17 @@ case "$*" in status*) echo '{}' ;; *" train"*) echo "$CUDA_VISIBLE_DEVICES $*" >
     assert sorted(call for _, call in calls) == [f"--wait-for-lock repro -s train-lm@{n} score-lm@{n}" for n in range(1, 5)]
 
 
+@pytest.mark.parametrize(("task", "own", "seen"), [("nmt", None, "1"), ("nmt", "", ""), ("lm", None, "unset")])
+def test_only_translation_avoids_attention_kernels_with_a_plan_for_each_size(tmp_path, task, own, seen):
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin/python", '#!/bin/sh\necho "${TORCH_CUDNN_SDPA_DEPRIORITIZED-unset}"\n')
+    variables = os.environ | {"VENV": str(tmp_path)}
+    variables.pop("TORCH_CUDNN_SDPA_DEPRIORITIZED", None)
+    variables |= {} if own is None else {"TORCH_CUDNN_SDPA_DEPRIORITIZED": own}
+    command = [ROOT / "stages/run", "1", "train", task, "mle"]
+    assert subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout == f"{seen}\n"
+
+
 @pytest.mark.parametrize("command", [["stages/parallel"], ["stages/cluster"], ["stages/run", "1", "jobs"]])
 def test_a_start_in_another_folder_is_one_line(tmp_path, command):
     done = subprocess.run([ROOT / command[0], *command[1:]], cwd=tmp_path, capture_output=True, text=True)
