@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from tiny.recurrent_trainer import MODELS, N, text
 
+from raretokens.errors import UserError
 from raretokens.evaluation import recurrent
 from raretokens.evaluation.config import CachePointer, DynamicEvaluation, RecurrentEvaluation
 from raretokens.evaluation.recurrent import predict_text
@@ -57,6 +58,19 @@ def test_the_stage_reads_both_texts_with_the_trained_weights(tmp_path):
     for split, ids in texts.items():
         np.testing.assert_allclose(np.load(tmp_path / f"plain-{split}.npy"), predict_text(model, ids).logprob, rtol=1e-5)
     assert (np.load(tmp_path / "prediction.npy") == predict_text(model, texts["test"]).prediction).all()
+
+
+def test_a_training_text_shorter_than_the_batches_of_dynamic_evaluation_is_refused(tmp_path):
+    name = "awd_lstm"
+    save_file(stored(build(name, MODELS[name], N, 1).state_dict()), tmp_path / "model.safetensors")
+    write_meta(tmp_path, {"dtype": "<u2", "vocabulary": N})
+    for split, length in (("train", 3), ("valid", 50), ("test", 50)):
+        text()[:length].astype("<u2").tofile(tmp_path / f"{split}.bin")
+    run = SimpleNamespace(name="mle", architecture=name, shape=MODELS[name])
+    job = SimpleNamespace(run=run, evaluation=RecurrentEvaluation(dynamic=DYNAMIC))
+    with pytest.raises(UserError, match="^recurrent.evaluation.dynamic.sequences: 4 is more than the 3 .*; allowed: at most 3$"):
+        recurrent.write_predictions(job, tmp_path, tmp_path, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_cache_pointer_is_its_formula(model, monkeypatch):

@@ -45,20 +45,25 @@ def write_predictions(job: RecurrentPredictJob, folder: Path, trained: Path, int
     """Write <evaluation>-<split>.npy for each kind of evaluation, prediction.npy (test text) and chosen.json (settings).
 
     Raises:
-        UserError: The text is too short for a cache window.
+        UserError: A text is too short for a cache window, or the training text for the batches of dynamic evaluation.
     """
     run, settings = job.run, job.evaluation
     model = build(run.architecture, run.shape, read_meta(folder)["vocabulary"], 1)
     load_weights(model, trained / "model.safetensors")
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu")).eval()
     texts = {split: np.asarray(tokens(folder, split)) for split in ("valid", "test")}
+    train = np.asarray(tokens(folder, "train")) if settings.dynamic else None
+    if settings.dynamic and len(train) < settings.dynamic.sequences:
+        raise UserError(
+            f"recurrent.evaluation.dynamic.sequences: {settings.dynamic.sequences} is more than the {len(train)} tokens of the"
+            f" training text; allowed: at most {len(train)}"
+        )
     plain = {split: predict_text(model, text) for split, text in texts.items()}
     logprob: dict[str, ByText] = {"plain": {split: found.logprob for split, found in plain.items()}}
     chosen = {}
     if settings.pointer:
         chosen["pointer"], logprob["pointer"] = _with_cache(texts, plain, settings.pointer)
     if settings.dynamic:
-        train = np.asarray(tokens(folder, "train"))
         chosen["dynamic"], logprob["dynamic"] = _with_dynamic_evaluation(model, texts, train, settings.dynamic)
     for way, by_text in logprob.items():
         for split, values in by_text.items():
