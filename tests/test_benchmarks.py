@@ -166,7 +166,8 @@ def test_the_comparison_with_a_gpu_has_the_present_plan(case):
 
 
 @pytest.mark.parametrize("run", [
-    "small/nmt/base-mle", "small/recurrent/awd-mle", "small/classify/cls-imdb-mle", "small/images/cnn", "paper/skipgram/sg-enwik9-mle",
+    "small/nmt/base-mle", "small/recurrent/awd-mle", "small/classify/cls-imdb-mle", "small/images/cnn",
+    "paper/skipgram/sg-enwik9-mle",
 ])  # fmt: skip
 def test_steps_that_were_measured_on_a_gpu_are_compared_with_the_present_plan(run):
     import planning

@@ -3,7 +3,7 @@
 A forward pass, the loss of maximum likelihood and a backward pass run on tensors of FakeTensorMode, which have shapes but no
 numbers. Each call of a kernel is counted with its FLOPs (torch's own formulas) and the bytes that it reads and writes. Where the
 code reads a number, the count continues with zero, or with true for a mask. The positions of a recurrent layer call the same
-kernels, so those of one position run, and count for all. They are marked, because cuDNN starts or fuses them. Kernels are those of
+kernels, so those of one position run, and count for all. They are marked, since cuDNN starts or fuses them. Kernels are those of
 a GPU with device cuda: fused attention, fused dropout, and the chunks of the loss with their compiled function.
 """
 
