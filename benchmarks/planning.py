@@ -3,6 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/planning.py [--out benchmarks/planning-cpu.csv]
     python benchmarks/planning.py --device cuda --out benchmarks/planning-cuda.csv                     # on a GPU, full steps
     python benchmarks/planning.py --card benchmarks/card-cuda.csv --out benchmarks/planning-cuda.csv   # measures nothing
+    python benchmarks/planning.py --again --out benchmarks/planning-cuda.csv                           # measures nothing
 
 On a CPU, the plan (raretokens.pipeline.planning.duration) gets rates that ceilings.py measures on this machine, instead of
 those of a card. Each round measures the rates and then some steps, so that other work on the machine disturbs both alike.
@@ -13,9 +14,11 @@ On a GPU, the plan is that of the card's data sheet, as `raretokens plan` prints
 Models are not compiled, and seconds are those of the clock, so nothing else may run.
 
 --card compares the plan for a GPU with steps that card.py, or a training, has measured there. It also compares the memory.
+--again compares the present plan with the seconds that the CSV has from a GPU.
 """
 
 import csv
+import re
 import sys
 import tempfile
 from dataclasses import replace
@@ -32,11 +35,11 @@ from records import keep
 from workload import ROOT
 
 from raretokens import tasks
-from raretokens.models.registry import build, compiles
+from raretokens.models.registry import build
 from raretokens.objectives.registry import build as build_objective
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
-from raretokens.pipeline.machine.cards import card
+from raretokens.pipeline.machine.cards import Card, card
 from raretokens.pipeline.planning.data import Text, text
 from raretokens.pipeline.planning.duration import BANDWIDTH, PRODUCTS, Rates, random_batches, step_seconds
 from raretokens.pipeline.planning.operations import plain_facts
@@ -71,6 +74,10 @@ OF_CARD = (  # params.yaml, task, run, vocabulary, case of card-cuda.csv; the pl
     ("scales/paper/params.yaml", "lm", "gpt2m-agg", 44256, "paper/lm/gpt2m agg"),
     ("scales/paper/params.yaml", "lm", "gpt2m-mle", 44256, "paper/lm/gpt2m mle compiled"),
     ("scales/paper/params.yaml", "lm", "gpt2m-agg", 44256, "paper/lm/gpt2m agg compiled"),
+    ("scales/paper/params.yaml", "lm", "gpt2m-agg", 44256, "paper/lm/gpt2m agg compiled alone"),
+    ("scales/paper/params.yaml", "lm", "lmw6-mle", 267744, "paper/lm/lmw6 agg compiled alone"),
+    ("scales/paper/params.yaml", "nmt", "base-mle", 40624, "paper/nmt/base mle alone"),
+    ("scales/paper/params.yaml", "recurrent", "awd-wt2-mle", 33280, "paper/recurrent/awd-wt2 mle alone"),
     ("scales/small/params.yaml", "nmt", "base-1k-mle", 7800, "small/nmt/base-1k-mle-4 alone"),
     ("scales/small/params.yaml", "nmt", "base-1k-mle", 7800, "small/nmt/base-1k-mle-4 shared"),
     ("scales/small/params.yaml", "lm", "small-1k-mle", 7800, "small/lm/small-1k-mle shared"),
@@ -195,35 +202,51 @@ def compare_on_gpu(path: str, task: str, name: str, rounds: int) -> dict:
     parameters = load(ROOT / path)
     job = train_job(parameters, parameters.run(task, name))
     rows, gpu = text(parameters, job.run.tokens, (ROOT / path).parent / "data/tokens").rows, card()
-    planned = plan(job, Text(rows, None), "cuda")
-    parts = replace(planned, is_eager=compiles(job.run.architecture)).seconds(gpu)
     base = reset_peak("cuda")
     with tempfile.TemporaryDirectory() as folder:
         own = trainer(job, rows, Path(folder), "cuda")
         step = prepared(job, rows, "cuda", own.criterion.reads_rows)
         measure(own, step, GPU_WARM_UP, "cuda")
         times = [measure(own, step, GPU_STEPS, "cuda") for _ in range(rounds)]
+    peak = f"{(peak_bytes('cuda') - base) / 1e9:.1f}"
     note = f"{job.training.precision}, {job.training.tokens_per_step} tokens a step, {rows} types, not compiled; nothing else ran"
+    return gpu_row(f"{path.split('/')[1]}/{task}/{name}", job, rows, True, times, peak, gpu, note)
+
+
+def again(row: dict[str, str]) -> dict[str, str]:
+    """A row that a GPU has measured, with the present plan."""
+    ((path, task, name),) = (one for one in ON_GPU if f"{one[0].split('/')[1]}/{one[1]}/{one[2]}" == row["run"])
+    parameters, found = load(ROOT / path), re.search(r"(\d+) types", row["note"])
+    times = [float(row[column]) for column in ("shortest_seconds", "measured_seconds", "longest_seconds")]
+    job, rows = train_job(parameters, parameters.run(task, name)), int(found[1]) if found else 0
+    return gpu_row(row["run"], job, rows, True, times, row["measured_GB"], card(row["machine"]), row["note"])
+
+
+def gpu_row(
+    run: str, job: TrainJob, rows: int, is_eager: bool, times: list[float], peak: str, gpu: Card, note: str
+) -> dict[str, str]:  # fmt: skip
+    """A row of the table for a GPU; times: seconds of a step in each round, peak: measured GB."""
+    planned = replace(plan(job, Text(rows, None), "cuda"), is_eager=is_eager)
+    parts = planned.seconds(gpu)
+    total = sum(parts.values())
     return {
-        "run": f"{path.split('/')[1]}/{task}/{name}",
+        "run": run,
         "model": job.run.model,
-        "parameters": planned.parameters,
-        "tokens_per_step": job.training.tokens_per_step,
-        "planned_seconds": f"{sum(parts.values()):.4f}",
-        "measured_seconds": f"{median(times):.4f}",
-        **_ratios(sum(parts.values()), times),
+        "parameters": str(planned.parameters),
+        "tokens_per_step": str(job.training.tokens_per_step),
+        "planned_seconds": f"{total:.4f}",
+        "measured_seconds": f"{median(times):.5f}",
+        "shortest_seconds": f"{min(times):.5f}",
+        "longest_seconds": f"{max(times):.5f}",
+        "planned_to_measured": f"{total / median(times):.2f}",
+        "lowest": f"{total / max(times):.2f}",
+        "highest": f"{total / min(times):.2f}",
         "largest_parts": largest(parts),
         "planned_GB": f"{planned.device_bytes / 1e9:.1f}",
-        "measured_GB": f"{(peak_bytes('cuda') - base) / 1e9:.1f}",
+        "measured_GB": peak,
         "machine": gpu.name,
         "note": note,
     }
-
-
-def _ratios(planned: float, times: list[float]) -> dict[str, str]:
-    """Planned to measured seconds: the median, the lowest and the highest of the rounds."""
-    found = (planned / took for took in (median(times), max(times), min(times)))
-    return dict(zip(("planned_to_measured", "lowest", "highest"), (f"{ratio:.2f}" for ratio in found), strict=True))
 
 
 def largest(parts: dict[str, float]) -> str:
@@ -236,26 +259,12 @@ def of_card(path: str, task: str, name: str, vocabulary: int, case: str, table: 
     """A row of the table for a case that was measured on a GPU; lowest and highest ratio of its rounds."""
     parameters = load(ROOT / path)
     job = train_job(parameters, parameters.run(task, name))
-    planned = replace(plan(job, Text(vocabulary, None), "cuda"), is_eager=not case.endswith("compiled"))
-    parts = planned.seconds(card(gpu))
     rows = [row for row in table if row["case"] == case]
     timed = [row for row in rows if row["quantity"] == "time of a step"]
     times = [float(row["value"]) for row in timed]
     peak = next((row["value"] for row in rows if row["quantity"] == "peak memory"), "")
-    return {
-        "run": case,
-        "model": job.run.model,
-        "parameters": planned.parameters,
-        "tokens_per_step": job.training.tokens_per_step,
-        "planned_seconds": f"{sum(parts.values()):.4f}",
-        "measured_seconds": f"{median(times):.4f}",
-        **_ratios(sum(parts.values()), times),
-        "largest_parts": largest(parts),
-        "planned_GB": f"{planned.device_bytes / 1e9:.1f}",
-        "measured_GB": peak and f"{float(peak) / 1e3:.1f}",
-        "machine": gpu,
-        "note": timed[0]["note"],
-    }
+    peak = peak and f"{float(peak) / 1e3:.1f}"
+    return gpu_row(case, job, vocabulary, "compiled" not in case, times, peak, card(gpu), timed[0]["note"])
 
 
 def shortened(job: TrainJob, tokens: int) -> TrainJob:
@@ -283,6 +292,7 @@ def main() -> None:
     options = parser(__doc__, rounds=5)
     options.add_argument("--runs", help="such as demo/lm/mle,small/nmt/base-mle; default: all")
     options.add_argument("--card", type=Path, help="CSV of card.py: compare the plan with its rows, and measure nothing")
+    options.add_argument("--again", action="store_true", help="plan the rows of --out from a GPU again, and measure nothing")
     options.add_argument("--gpu", default="h200", help="of --card; default: h200")
     arguments = options.parse_args()
     if arguments.card:
@@ -291,6 +301,12 @@ def main() -> None:
         rows = [of_card(*case, table, arguments.gpu) for case in OF_CARD]
         if arguments.out:
             keep(rows, arguments.out, ("run",))
+        return print(*rows, sep="\n")
+    if arguments.again:
+        with open(arguments.out, encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["run"] not in {one[-1] for one in OF_CARD}]
+        rows = [again(row) for row in rows]
+        keep(rows, arguments.out, ("run",))
         return print(*rows, sep="\n")
     torch.set_num_threads(1)
     if arguments.device == "cuda":

@@ -165,6 +165,17 @@ def test_the_comparison_with_a_gpu_has_the_present_plan(case):
     assert {key: str(value) for key, value in row.items()} == kept, "python benchmarks/planning.py --card writes it anew"
 
 
+@pytest.mark.parametrize("run", [
+    "small/nmt/base-mle", "small/recurrent/awd-mle", "small/classify/cls-imdb-mle", "small/images/cnn",
+    "paper/skipgram/sg-enwik9-mle",
+])  # fmt: skip
+def test_steps_that_were_measured_on_a_gpu_are_compared_with_the_present_plan(run):
+    import planning
+
+    (kept,) = (one for one in read(ROOT / "benchmarks/planning-cuda.csv") if one["run"] == run)
+    assert planning.again(kept) == kept, "python benchmarks/planning.py --again writes it anew"
+
+
 def read(path: Path) -> list[dict]:
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

@@ -114,6 +114,40 @@ def test_a_kernel_takes_the_longest_of_its_times_and_starts_run_ahead_on_a_gpu()
     assert duration.seconds(counts, behind)["starts"] == 6.0
 
 
+def test_cudnn_starts_or_fuses_the_positions_of_a_recurrent_layer():
+    """On a GPU no Python lies between them. On a CPU each position's kernels start like any other."""
+    plain = operations.Operation("product", "float32", 1e12, 8.0, 2)
+    counts = Counter({plain: 1, plain._replace(position=operations.STARTED): 10, plain._replace(position=operations.FUSED): 100})
+    rates = duration.Rates({"float32": 1e15}, 0.5, 1e9, positions=0.5, start=1.0)
+    found = duration.seconds(counts, rates)
+    assert found["product"] == pytest.approx(1e-3 + 10 * 2e-3 + 100 * 1e-3)
+    assert found["starts"] == pytest.approx(1.0 + 10 * duration.START - found["product"])
+    short = Counter({plain._replace(flops=0.0, position=operations.FUSED): 100})
+    assert duration.seconds(short, rates) == {"product": pytest.approx(100 * duration.SHORTEST_FUSED), "starts": 0.0}
+    behind = duration.Rates({"float32": 1e15}, 0.5, 1e9, start=1.0, shortest=0.0, is_ahead=False)
+    assert duration.seconds(counts, behind) == {"product": pytest.approx(0.111), "starts": 111.0}
+
+
+@pytest.mark.parametrize(("layer", "width", "position"), [
+    (nn.LSTM, 128, operations.FUSED), (nn.LSTM, 129, operations.STARTED),
+    (nn.RNN, 256, operations.FUSED), (nn.RNN, 257, operations.STARTED),
+])  # fmt: skip
+def test_narrow_recurrent_layers_are_fused_as_torch_asks_cudnn(layer, width, position):
+    one = layer(8, width, bias=layer is nn.LSTM, batch_first=True)
+    with operations.kernels_of("cuda"), operations.Counting() as counting:
+        one(torch.randn(5, 40, 8))[0].sum().backward()
+    assert {item.position for item in counting.counts} == {"", position}
+    assert all(times % 40 == 0 for item, times in counting.counts.items() if item.position)
+
+
+@pytest.mark.parametrize("name", [("recurrent", "mos-wt2-mle"), ("skipgram", "sg-enwik9-mle")])
+def test_a_step_that_is_longer_than_the_mean_has_one_pass(name):
+    """Steps of recurrent models have random lengths, and blocks of skip-gram need not divide tokens_per_step."""
+    one = paper(*name)
+    batches = duration.random_batches(one.job, one.text.rows, one.pass_tokens, device="cuda")
+    assert len(batches) == 1 and batches[0].inputs[0].numel() > one.training.tokens_per_step
+
+
 def test_translation_is_planned_in_micro_batches_of_one_bucket_or_of_several_short_ones(tmp_path):
     """Eight buckets of 8,192 tokens make up a step, whatever a larger micro_batch says; a smaller one is respected."""
     assert paper("nmt", "base-mle").micro_batch == 8192
@@ -143,8 +177,8 @@ def test_starts_and_not_products_decide_the_time_of_skip_gram():
     assert 3 < one.hours(H100) < 30 and one.flops / H100.float32 < 60
 
 
-def test_the_host_takes_longer_for_a_transformer_that_is_not_compiled(tmp_path):
-    """A GPU compiles Transformers unless machine.yaml says otherwise. Other models are planned the same in both cases."""
+def test_the_host_takes_longer_for_a_model_that_is_not_compiled(tmp_path):
+    """A GPU compiles Transformers unless machine.yaml says otherwise. Other models are never compiled."""
     names = (("nmt", "iwslt-mle"), ("recurrent", "awd-wt2-mle"))
     (compiled, recurrent) = (paper(*name) for name in names)
     (tmp_path / "data/scratch").mkdir(parents=True)

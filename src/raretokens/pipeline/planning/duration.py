@@ -4,8 +4,9 @@ A call of a kernel takes the longest of three times: of its FLOPs, of its bytes,
 GPU the host starts kernels while earlier ones run, so starts count only as far as they take longer than all kernels. A step adds
 the optimizer, the sum of gradients over micro-batches, a penalty on the embedding matrix, and the start of the step.
 
-The times of starts were measured on an H200, and so were the shares of its data sheet (benchmarks/card-cuda.csv). In a
-Transformer without torch.compile, a start includes views, the optimizer and the Python of the model. The estimate leaves out
+Times of starts and shares of the data sheet were measured on an H200, or fitted to steps that were measured there
+(benchmarks/card-cuda.csv, benchmarks/planning-cuda.csv). In a model without torch.compile, a start includes views, the optimizer
+and the Python of the model. cuDNN starts or fuses the positions of a recurrent layer without Python. The estimate leaves out
 validation, saves, the preparation of batches, the exchange of gradients between cards, and what an objective does apart from a
 penalty.
 """
@@ -23,7 +24,7 @@ from raretokens import tasks
 from raretokens.errors import UserError
 from raretokens.pipeline.machine.cards import Card
 from raretokens.pipeline.planning.data import write_random_text
-from raretokens.pipeline.planning.operations import Counts, count_batch
+from raretokens.pipeline.planning.operations import FUSED, STARTED, Counts, Operation, count_batch
 from raretokens.tasks import describe
 from raretokens.training.batches import Batch, PreparedSteps
 from raretokens.training.config import TrainJob
@@ -32,10 +33,13 @@ FLOAT = 4  # bytes
 # Share of the data sheet that kernels reach. An H200 reached 0.60 to 0.78, 0.37, and 0.84 to 0.85.
 PRODUCTS, ATTENTION, BANDWIDTH = 0.7, 0.4, 0.85
 START = 17e-6  # seconds in which the host starts a kernel: mean of an operation and those of its gradient, measured alone
-# The same in a training step of a Transformer without torch.compile, for each counted kernel. Most kernels of a recurrent layer
-# are started within one call, without Python between them.
-EAGER_START = 56e-6
+# The same in a training step without torch.compile, for each counted kernel: geometric mean over the four small Transformers that
+# had an H200 to themselves. Kernels of recurrent positions count with START, because no Python lies between them.
+EAGER_START = 43e-6
 SHORTEST = 2e-6  # seconds of the shortest kernel
+# Seconds of the shortest kernel of a position that cuDNN fuses with the others, and the share of the data sheet in products of
+# positions, which have few rows. The classifier paper/imdb and the AWD-LSTM paper/awd-wt2 on an H200 give one each.
+SHORTEST_FUSED, POSITION_PRODUCTS = 0.7e-6, 0.2
 STEP = 1e-3  # seconds of Python in a training step beside its kernels
 SPARE = 2  # length of the random text, in steps
 # Bytes that the optimizer's step moves for each number: Adam reads four and writes three, the others clip, decay and average.
@@ -52,6 +56,7 @@ class Rates:
     attention: float  # share of these in attention
     bandwidth: float  # bytes
     convolutions: float = 1.0  # share of the products' rate in convolutions
+    positions: float = 1.0  # share of the products' rate in the positions of a recurrent layer
     exponentials: float = math.inf  # numbers
     random: float = math.inf  # numbers
     start: float = START  # seconds to start a kernel
@@ -63,29 +68,45 @@ class Rates:
 def rates_of(card: Card, is_eager: bool) -> Rates:
     """Return the estimated rates of a GPU. Float32 means float32, because TF32 is not set anywhere.
 
-    is_eager: whether the model is a Transformer without torch.compile.
+    is_eager: whether the model trains without torch.compile.
     """
     half = PRODUCTS * card.peak("bfloat16")
     products = {"bfloat16": half, "float16": half, "float32": PRODUCTS * card.peak("float32")}
     start = EAGER_START if is_eager else START
-    return Rates(products, ATTENTION / PRODUCTS, BANDWIDTH * card.bandwidth, start=start)
+    shares = {"attention": ATTENTION / PRODUCTS, "positions": POSITION_PRODUCTS / PRODUCTS}
+    return Rates(products, bandwidth=BANDWIDTH * card.bandwidth, start=start, **shares)
 
 
 def seconds(counts: Counts, rates: Rates) -> dict[str, float]:
     """Return the seconds of counted operations by kind."""
     found: Counter[str] = Counter()
+    starts = 0.0
     for one, times in counts.items():
-        took = max(rates.shortest, one.bytes / rates.bandwidth)
+        shortest = min(rates.shortest, SHORTEST_FUSED) if one.position == FUSED else rates.shortest
+        took = max(shortest, one.bytes / rates.bandwidth)
         if one.flops:
             rate = rates.products.get(one.type, rates.products["float32"])
-            share = {"attention": rates.attention, "convolution": rates.convolutions}.get(one.kind, 1.0)
-            took = max(took, one.flops / (rate * share))
+            took = max(took, one.flops / (rate * _share(one, rates)))
         elif one.kind in ("exponential", "random"):
             took = max(took, one.numbers / (rates.random if one.kind == "random" else rates.exponentials))
         found[one.kind] += times * took
-    starts = counts.total() * rates.start
+        starts += times * _start(one, rates)
     found["starts"] = max(starts - found.total(), 0.0) if rates.is_ahead else starts
     return dict(found)
+
+
+def _share(one: Operation, rates: Rates) -> float:
+    """Return the share of the products' rate that a kernel reaches."""
+    if one.position == STARTED:
+        return rates.positions
+    return {"attention": rates.attention, "convolution": rates.convolutions}.get(one.kind, 1.0)
+
+
+def _start(one: Operation, rates: Rates) -> float:
+    """Return the seconds in which the host starts a kernel. Only a GPU has cuDNN, and only there the host runs ahead."""
+    if not rates.is_ahead or not one.position:
+        return rates.start
+    return 0.0 if one.position == FUSED else min(rates.start, START)
 
 
 def step_seconds(

@@ -3,8 +3,8 @@
 A forward pass, the loss of maximum likelihood and a backward pass run on tensors of FakeTensorMode, which have shapes but no
 numbers. Each call of a kernel is counted with its FLOPs (torch's own formulas) and the bytes that it reads and writes. Where the
 code reads a number, the count continues with zero, or with true for a mask. The positions of a recurrent layer call the same
-kernels, so those of one position run, and count for all. Kernels are those of a GPU with device cuda: fused attention, fused
-dropout, and the chunks of the loss with their compiled function.
+kernels, so those of one position run, and count for all. They are marked, since cuDNN starts or fuses them. Kernels are those of
+a GPU with device cuda: fused attention, fused dropout, and the chunks of the loss with their compiled function.
 """
 
 import math
@@ -34,6 +34,10 @@ from raretokens.training.criterion import Criterion
 
 aten = torch.ops.aten
 LSTM, RNN = torch._VF.lstm, torch._VF.rnn_tanh
+# Kernels of the positions of a recurrent layer: cuDNN starts each, or one kernel of cuDNN computes all positions of the layer.
+STARTED, FUSED = "started by cuDNN", "fused by cuDNN"
+# Largest width that torch has cuDNN fuse in both directions (use_rnn_persist_small_h in aten/src/ATen/native/cudnn/RNN.cpp).
+FUSED_LSTM, FUSED_RNN = 128, 256
 ATTENTION: dict[Any, Callable[..., int]] = {  # of shapes; torch's formulas have no row for these kernels
     aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
     aten._scaled_dot_product_flash_attention_for_cpu_backward: (
@@ -66,6 +70,7 @@ class Operation(NamedTuple):
     flops: float
     bytes: float  # read and written
     numbers: int  # of the output
+    position: str = ""  # STARTED or FUSED for the positions of a recurrent layer
 
 
 Counts = Counter[Operation]
@@ -75,6 +80,7 @@ class Counting(TorchDispatchMode):
     """A context in which every call of a kernel is counted."""
 
     times = 1  # calls that one call stands for
+    position = ""  # of their operations
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +94,8 @@ class Counting(TorchDispatchMode):
             args = (*_without_masks(args[0], args[1]), *args[2:])
         result = function(*args, **kwargs)
         if function.namespace == "aten" and not (function.is_view or name in FREE):
-            self.counts[_operation(function, name, args, kwargs, result)] += self.times
+            one = _operation(function, name, args, kwargs, result)._replace(position=self.position)
+            self.counts[one] += self.times
         return result
 
 
@@ -215,7 +222,7 @@ def _lstm(inputs: Tensor, carried: Any, weights: Any, *options: Any) -> tuple[Te
     if not (_is_one_layer(True, options) and len(weights) == 4):  # five with a projection
         return LSTM(inputs, carried, weights, *options)
     (hidden, cell), (of_inputs, recurrent, bias, _) = carried, weights
-    return *_recurrent(_lstm_position, F.linear(inputs, of_inputs, bias), hidden, recurrent), cell
+    return *_recurrent(_lstm_position, F.linear(inputs, of_inputs, bias), hidden, recurrent, FUSED_LSTM), cell
 
 
 def _rnn(inputs: Tensor, hidden: Tensor, weights: Any, *options: Any) -> tuple[Tensor, Tensor]:
@@ -223,7 +230,7 @@ def _rnn(inputs: Tensor, hidden: Tensor, weights: Any, *options: Any) -> tuple[T
     if not _is_one_layer(False, options):
         return RNN(inputs, hidden, weights, *options)
     of_inputs, recurrent = weights
-    return _recurrent(_rnn_position, F.linear(inputs, of_inputs), hidden, recurrent)
+    return _recurrent(_rnn_position, F.linear(inputs, of_inputs), hidden, recurrent, FUSED_RNN)
 
 
 def _is_one_layer(has_bias: bool, options: tuple[Any, ...]) -> bool:
@@ -239,8 +246,10 @@ def _rnn_position(gates: Tensor, state: Tensor, recurrent: Tensor) -> Tensor:
     return (gates + state @ recurrent.t()).tanh()
 
 
-def _recurrent(position: Any, gates: Tensor, hidden: Tensor, recurrent: Tensor) -> tuple[Tensor, Tensor]:
-    states = _Positions.apply(position, gates, hidden[0].to(gates.dtype), recurrent.to(gates.dtype))
+def _recurrent(position: Any, gates: Tensor, hidden: Tensor, recurrent: Tensor, fused: int) -> tuple[Tensor, Tensor]:
+    """Count a layer; fused: largest width whose positions cuDNN fuses."""
+    place = FUSED if hidden.shape[2] <= fused else STARTED
+    states = _Positions.apply(position, place, gates, hidden[0].to(gates.dtype), recurrent.to(gates.dtype))
     return states, states[:, -1][None]
 
 
@@ -248,28 +257,28 @@ class _Positions(torch.autograd.Function):
     """States of a recurrent layer (sequences x positions x width). The kernels of a position run once, and count for all."""
 
     @staticmethod
-    def forward(ctx: Any, position: Any, gates: Tensor, state: Tensor, recurrent: Tensor) -> Tensor:
-        ctx.positions = gates.shape[1]
+    def forward(ctx: Any, position: Any, place: str, gates: Tensor, state: Tensor, recurrent: Tensor) -> Tensor:
+        ctx.positions, ctx.place = gates.shape[1], place
         ctx.inputs = [one.detach().requires_grad_() for one in (gates[:, 0], state, recurrent)]
-        with torch.enable_grad(), _counted(ctx.positions):
+        with torch.enable_grad(), _counted(ctx.positions, ctx.place):
             ctx.output = position(*ctx.inputs)
         return torch.stack([ctx.output.detach()] * ctx.positions, 1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        with _counted(ctx.positions):
+        with _counted(ctx.positions, ctx.place):
             gates, state, recurrent = torch.autograd.grad(ctx.output, ctx.inputs, gradient[:, 0])
             state, recurrent = state + state, recurrent + recurrent  # the sums over positions
-        return None, torch.stack([gates] * ctx.positions, 1), state, recurrent
+        return None, None, torch.stack([gates] * ctx.positions, 1), state, recurrent
 
 
 @contextmanager
-def _counted(times: int) -> Iterator[None]:
-    Counting.times = times
+def _counted(times: int, position: str) -> Iterator[None]:
+    Counting.times, Counting.position = times, position
     try:
         yield
     finally:
-        Counting.times = 1
+        Counting.times, Counting.position = 1, ""
 
 
 def _fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,

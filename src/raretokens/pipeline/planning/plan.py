@@ -48,8 +48,9 @@ class Planned:
     device: str  # cpu or cuda
     processes: int
     micro_batch: int  # positions of one forward and backward pass, padding included
+    pass_tokens: int  # most tokens of a pass; a step of random length may have more than tokens_per_step
     snapshots: float  # bytes of the embedding snapshots, which are loaded at the end of training
-    is_eager: bool  # whether the model is a Transformer without torch.compile
+    is_eager: bool  # whether the model trains without torch.compile
 
     @property
     def name(self) -> str:
@@ -95,7 +96,7 @@ class Planned:
     def seconds(self, card: Card) -> dict[str, float]:
         """Seconds of a training step by kind of operation, on as many cards as the run has processes (duration.py)."""
         return step_seconds(
-            self.job, self.text.rows, self.parameters, self.micro_batch, self.device, rates_of(card, self.is_eager),
+            self.job, self.text.rows, self.parameters, self.pass_tokens, self.device, rates_of(card, self.is_eager),
             self.processes, self.has_penalty,
         )  # fmt: skip
 
@@ -218,16 +219,18 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     task, training = describe(job.run.task), job.training
     micro = share = share_of_process(training, processes)
     machine = settings.read()
+    own = machine.micro_batch if "micro_batch" in machine.model_fields_set else settings.MICRO_BATCH[device]
     if not task.whole_steps:
-        own = machine.micro_batch if "micro_batch" in machine.model_fields_set else settings.MICRO_BATCH[device]
         micro = min(own, share)
         if task.kind == "bitext":  # a micro-batch is from one length bucket, or spans small buckets, padded to the longest pair
             bucket, least = bucket_tokens(training.tokens_per_step, training.block), least_tokens(device)
             micro = min(micro, bucket) if bucket >= least else min(own, least)
     forward = forward_of(job, text.rows, device)
     snapshots = snapshot_bytes(training, forward.width, text.rows)
-    is_eager = machine.compile is False and compiles(job.run.architecture)
-    return Planned(job, text, forward, device, processes, max(micro, training.block), snapshots, is_eager)
+    micro = max(micro, training.block)
+    most = micro if task.kind == "bitext" else own
+    is_eager = not (compiles(job.run.architecture) if machine.compile == "auto" else machine.compile)
+    return Planned(job, text, forward, device, processes, micro, most, snapshots, is_eager)
 
 
 def forward_of(job: TrainJob, rows: int, device: str) -> ForwardPass:
