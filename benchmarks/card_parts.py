@@ -245,6 +245,8 @@ def _lost(setting: Setting, case: tuple[int, int, int, str]) -> Iterator[Row]:
     import loss
 
     *shape, method = case
+    # A number of types that changes within a process compiles to slower code for any number. In a training it never changes.
+    torch._dynamo.reset()
     if setting.is_tiny:  # compilers take minutes there
         loss._compiled_plain = lambda: torch.compile(loss.plain, backend="eager")
     repeats = 1 if setting.is_tiny else 10

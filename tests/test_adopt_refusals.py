@@ -188,6 +188,11 @@ def demo_without_scores() -> Path:
     return demo("score-lm@mle")
 
 
+def demo_trained_by_other_code() -> Path:
+    edit("score)", "score) #", SCORE)
+    return demo("train-lm@mle")
+
+
 def demo_scored_by_the_new_code() -> Path:
     edit("1.5", "1.6", SCORE)
     there = demo()
@@ -210,6 +215,7 @@ def demo_scored_by_the_new_code() -> Path:
         (edited_report, {"score-lm@mle": "reports/runs/lm/mle.json: not what dvc.lock says"}),
         (deleted_report, {"score-lm@mle": "reports/runs/lm/mle.json: not what dvc.lock says"}),
         (demo_without_scores, {"score-lm@mle": "in the demo, ../demo: no score-lm that HEAD ran"}),
+        (demo_trained_by_other_code, {"score-lm@mle": "data/runs/lm/mle: not there, or not written by the code of HEAD"}),
         (demo_scored_by_the_new_code, {"score-lm@mle": "in the demo, score-lm@mle: reports/runs/lm/mle.json"}),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",

@@ -168,7 +168,11 @@ class Replay:
             return self.found[stage.name]
 
     def _provide(self, path: str) -> None:
-        """Make an input available in the folder: run the stage that writes it if selected, else link to its output."""
+        """Make an input available in the folder: run the stage that writes it if selected, else link to its output.
+
+        Raises:
+            UserError: the former code did not write it.
+        """
         for stage in self.stages:
             for out in stage.outs:
                 if Path(out).is_relative_to(path) or Path(path).is_relative_to(out):
@@ -176,6 +180,9 @@ class Replay:
                         self.difference(stage)
                     else:
                         self._link(out)
+        is_output = Path(path).is_relative_to(paths.DATA)  # others are files of this repository
+        if is_output and not (self.folder / renames.path(path)).exists():
+            raise UserError(f"{self.source / path}: not there, or not written by the code of {self.revision}")
 
     def _link(self, out: str) -> None:
         """Link to an output of the former code. In a run, files whose columns or keys were renamed are translated copies."""
