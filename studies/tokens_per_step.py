@@ -8,7 +8,8 @@ that were read, the sum of the learning rates so far, the mean cosine and the sh
 mean cosine of the types that are a target equally often per step (0.01 to 0.02 times), and the drift. The drift is the length
 of the mean displacement of the rare rows since initialisation, divided by the square root of the width. Adam moves each
 coordinate by about the learning rate if its gradient keeps its sign. So the drift of rows that share a gradient should be
-proportional to the sum of the learning rates, whatever the number of tokens per step.
+proportional to the sum of the learning rates, whatever the number of tokens per step. Rows of other runs stay in the CSV, so
+the weights of all runs need not exist at the same time.
 """
 
 import csv
@@ -77,7 +78,7 @@ def draw(rows: list[list], path: Path) -> None:
         for run in dict.fromkeys(row[0] for row in rows):
             own = [row for row in rows if row[0] == run]
             across, up = ([float(row[COLUMNS.index(name)]) for row in own] for name in (x, y))
-            axis.plot(across, up, label=f"{run}: {own[0][1]:,} tokens per step")
+            axis.plot(across, up, label=f"{run}: {int(own[0][1]):,} tokens per step")
         axis.set(xlabel={"step": "training step", "tokens": "tokens read"}.get(x, "sum of the learning rates"),
                  ylabel="mean cosine of rare rows" if y.startswith("cosine") else y)  # fmt: skip
     axes[0].legend(fontsize="small")
@@ -90,6 +91,9 @@ def main(*runs: str) -> None:
     for row in (COLUMNS, *rows):
         print(*(f"{cell:>15}" for cell in row))
     path = Path(__file__).parent / f"tokens-per-step-{parameters.scale}.csv"
+    if path.exists():
+        with path.open(newline="") as file:
+            rows = [*(row for row in csv.reader(file) if row != COLUMNS and row[0] not in runs), *rows]
     with path.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
     with matplotlib.rc_context(STYLE):
