@@ -387,6 +387,7 @@ def _trainer(
     torch.manual_seed(1)
     float32_products(torch.device(setting.device))
     work = setting.work(size) if isinstance(size, str) else size
+    torch.backends.cuda.enable_cudnn_sdp(work.task != "nmt")  # stages/run makes it the last choice in translation
     data = throughput.text(work, WARM_UP + TIMED, folder)
     execution = throughput.Execution(micro_batch=micro_batch, workers=workers, compile=compile)
     return throughput.ours(objective, work, data, execution, setting.device, folder)
