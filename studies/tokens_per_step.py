@@ -9,7 +9,7 @@ mean cosine of the types that are a target equally often per step (0.01 to 0.02 
 of the mean displacement of the rare rows since initialisation, divided by the square root of the width. Adam moves each
 coordinate by about the learning rate if its gradient keeps its sign. So the drift of rows that share a gradient should be
 proportional to the sum of the learning rates, whatever the number of tokens per step. Rows of other runs stay in the CSV, so
-the weights of all runs need not exist at the same time.
+the weights of all runs need not exist at the same time. Without a run, the figure is drawn again.
 """
 
 import csv
@@ -71,7 +71,7 @@ def course(parameters: Parameters, run: str) -> Iterator[list]:
 
 def draw(rows: list[list], path: Path) -> None:
     """Draw the mean cosine of the rare rows against steps and against tokens, and the drift against the sum of the rates."""
-    canvas = Canvas(figsize=(10, 3), layout="constrained")
+    canvas = Canvas(figsize=(10, 3.3), layout="constrained")
     axes = canvas.subplots(1, 3)
     panels = (("step", "cosine rare"), ("tokens", "cosine rare"), ("sum of rates", "drift of rare rows"))
     for axis, (x, y) in zip(axes, panels, strict=True):
@@ -81,7 +81,7 @@ def draw(rows: list[list], path: Path) -> None:
             axis.plot(across, up, label=f"{run}: {int(own[0][1]):,} tokens per step")
         axis.set(xlabel={"step": "training step", "tokens": "tokens read"}.get(x, "sum of the learning rates"),
                  ylabel="mean cosine of rare rows" if y.startswith("cosine") else y)  # fmt: skip
-    axes[0].legend(fontsize="small")
+    canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
     save(canvas, path)
 
 
