@@ -8,6 +8,7 @@ needs them.
 import gc
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,15 +181,11 @@ class _warned:
     """A context in which torch's own reports of synchronisations on a GPU are collected."""
 
     def __init__(self, device: str) -> None:
-        import warnings
-
         self.is_cuda, self.catcher = device == "cuda", warnings.catch_warnings(record=True)
 
     def __enter__(self) -> list:
         seen = self.catcher.__enter__()
         if self.is_cuda:
-            import warnings
-
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
         return seen

@@ -35,6 +35,7 @@ from records import keep
 from workload import ROOT
 
 from raretokens import tasks
+from raretokens.errors import UserError
 from raretokens.models.registry import build
 from raretokens.objectives.registry import build as build_objective
 from raretokens.pipeline.config import load
@@ -303,6 +304,8 @@ def main() -> None:
             keep(rows, arguments.out, ("run",))
         return print(*rows, sep="\n")
     if arguments.again:
+        if not arguments.out or not arguments.out.is_file():
+            raise UserError(f"--again: --out is {arguments.out}; allowed: a CSV file that --device cuda has written")
         with open(arguments.out, encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["run"] not in {one[-1] for one in OF_CARD}]
         rows = [again(row) for row in rows]
