@@ -35,7 +35,7 @@ from raretokens.training.config import Training
 from raretokens.training.rule import learning_rate
 
 GROUPS = ("total", "freq", "med", "rare")
-COLUMNS = ["run", "tokens per step", "step", "tokens", "sum of rates", *(f"cosine {group}" for group in GROUPS),
+COLUMNS = ["task", "run", "tokens per step", "step", "tokens", "sum of rates", *(f"cosine {group}" for group in GROUPS),
            "positive total", "positive rare", "cosine of equally rare per step",
            "drift of rare rows"]  # fmt: skip
 PER_STEP = 0.01, 0.02  # occurrences as a target in a training step
@@ -44,18 +44,20 @@ SHOWN = 2000  # rows of a group, evenly spaced, whose cosines are counted
 
 def summed_rates(training: Training, step: int) -> float:
     """Return the sum of the learning rates of the first steps."""
+    if training.rule.name != "warmup_adam":
+        return step * training.peak_lr
     return sum(learning_rate(number, training.peak_lr, training.warmup) for number in range(1, step + 1))
 
 
-def course(parameters: Parameters, run: str) -> Iterator[list]:
+def course(parameters: Parameters, task: str, run: str) -> Iterator[list]:
     """Yield a row of COLUMNS for each copy of the embedding matrix of a run."""
-    tokens, training = parameters.run("nmt", run).tokens, train_job(parameters, parameters.run("nmt", run)).training
+    tokens, training = parameters.run(task, run).tokens, train_job(parameters, parameters.run(task, run)).training
     vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
     groups = vocabulary.frequency_groups(parameters.tokens[tokens].groups)
-    trained = json.loads((paths.trained("nmt", run) / "training.json").read_text(encoding="utf-8"))
+    trained = json.loads((paths.trained(task, run) / "training.json").read_text(encoding="utf-8"))
     often = vocabulary.target_counts / trained["updates_per_epoch"]
     alike = np.flatnonzero((often > PER_STEP[0]) & (often <= PER_STEP[1]))
-    with safe_open(paths.trained("nmt", run) / "snapshots.safetensors", framework="numpy") as file:
+    with safe_open(paths.trained(task, run) / "snapshots.safetensors", framework="numpy") as file:
         keys = sorted(file.keys())  # six digits
         first = file.get_tensor(keys[0]).astype(float)
         for key in keys:
@@ -66,7 +68,7 @@ def course(parameters: Parameters, run: str) -> Iterator[list]:
             moved = (embedding - first)[groups == RARE].mean(axis=0)
             numbers = [summed_rates(training, step), *(cosine[group] for group in GROUPS), positive["total"],
                        positive["rare"], shared, np.linalg.norm(moved) / np.sqrt(len(moved))]  # fmt: skip
-            yield [run, training.tokens_per_step, step, step * training.tokens_per_step, *(f"{x:.4g}" for x in numbers)]
+            yield [task, run, training.tokens_per_step, step, step * training.tokens_per_step, *(f"{x:.4g}" for x in numbers)]
 
 
 def draw(rows: list[list], path: Path) -> None:
