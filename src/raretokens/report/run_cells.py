@@ -20,13 +20,18 @@ def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRo
         return table.rows
     named = declared.runs(table.task)
     lines = {run: scores.lines[run] for run in scores.repetitions if run not in named}
-    others = [_other_row(table, run, line) for run, line in lines.items() if _is_comparable(table, line)]
+    models = {scores.lines[run].model for run in table.runs if run in scores.lines}
+    others = [_other_row(table, run, line) for run, line in lines.items() if _is_comparable(table, models, line)]
     return [*table.rows, *{row.title: row for row in others}.values()]
 
 
-def _is_comparable(table: Table, line: SheetLine) -> bool:
-    """Whether a run has the table's tokens and a direction of its columns. Other perplexities and BLEU are not comparable."""
-    return line.tokens == table.own_tokens and line.reverse in {column.reverse for column in table.columns}
+def _is_comparable(table: Table, models: set[str], line: SheetLine) -> bool:
+    """Whether a run has the table's tokens, a model config of its runs and a direction of its columns.
+
+    The numbers of other texts, sizes or training settings say nothing about a method.
+    """
+    directions = {column.reverse for column in table.columns}
+    return line.tokens == table.own_tokens and line.model in models and line.reverse in directions
 
 
 def _other_row(table: Table, run: str, line: SheetLine) -> RunRow:
