@@ -246,8 +246,7 @@ def _lost(setting: Setting, case: tuple[int, int, int, str]) -> Iterator[Row]:
     torch._dynamo.reset()
     if setting.is_tiny:  # compilers take minutes there
         loss._compiled_plain = lambda: torch.compile(loss.plain, backend="eager")
-    repeats = 1 if setting.is_tiny else 10
-    dtype = "bfloat16" if setting.device == "cuda" else "float32"
+    repeats, dtype = 1 if setting.is_tiny else 10, "bfloat16" if setting.device == "cuda" else "float32"
     note = lambda: with_loss(dtype) if method in ("gated", "ungated") else dtype  # noqa: E731
     for _ in range(setting.rounds):
         seconds = loss.measure(method, *shape, setting.device, dtype, repeats)["seconds"]
@@ -384,7 +383,9 @@ def _trainer(
     torch.manual_seed(1)
     float32_products(torch.device(setting.device))
     work = setting.work(size) if isinstance(size, str) else size
-    torch.backends.cuda.enable_cudnn_sdp(work.task != "nmt")  # stages/run makes it the last choice in translation
+    # As stages/run has them in translation: attention of cuDNN is the last choice, and one graph serves all sizes.
+    torch.backends.cuda.enable_cudnn_sdp(work.task != "nmt")
+    torch.compiler.config.dynamic_sources = "L.'args'." if work.task == "nmt" else ""
     data = throughput.text(work, WARM_UP + TIMED, folder)
     execution = throughput.Execution(micro_batch=micro_batch, workers=workers, compile=compile)
     return throughput.ours(objective, work, data, execution, setting.device, folder)

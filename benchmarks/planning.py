@@ -78,6 +78,7 @@ OF_CARD = (  # params.yaml, task, run, vocabulary, case of card-cuda.csv; the pl
     ("scales/paper/params.yaml", "lm", "gpt2m-agg", 44256, "paper/lm/gpt2m agg compiled alone"),
     ("scales/paper/params.yaml", "lm", "lmw6-mle", 267744, "paper/lm/lmw6 agg compiled alone"),
     ("scales/paper/params.yaml", "nmt", "base-mle", 40624, "paper/nmt/base mle alone"),
+    ("scales/paper/params.yaml", "nmt", "base-mle", 40624, "paper/nmt/base mle without cuDNN attention alone"),
     ("scales/paper/params.yaml", "recurrent", "awd-wt2-mle", 33280, "paper/recurrent/awd-wt2 mle alone"),
     ("scales/small/params.yaml", "nmt", "base-1k-mle", 7800, "small/nmt/base-1k-mle-4 alone"),
     ("scales/small/params.yaml", "nmt", "base-1k-mle", 7800, "small/nmt/base-1k-mle-4 shared"),

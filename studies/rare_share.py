@@ -6,14 +6,12 @@ In the papers' language model 0.2 % of the test targets are rare, and 1.5 % in t
 same text into 27,374 types, of which 7 % are rare, so that 0.2 % of the test targets are rare. `mle`, `agg` and `ember` were also
 trained at half and at twice the peak learning rate of the small scale, 0.002.
 
-The study needs no trained model. It reads studies/rare-share-<scale>.csv and studies/learning-rates-<scale>.csv, which have a row
-per run. P(rare) is the geometric mean over rare targets. The values are those that the stages printed when the runs were trained
-on a GPU. The test perplexity is exp of the printed NLL. Neither weights nor score files of these runs were kept. The three rows
-at the peak rate 0.002 of the second file have their values from reports/runs/lm and their seconds from trained.csv instead. To
-print the values of a run again, here 32k-agg, and agg at half the rate:
+The study needs no trained model. It reads reports/runs/lm where a run has reports. Of the other runs it reads
+studies/rare-share-<scale>.csv and studies/learning-rates-<scale>.csv. They have the values that the stages printed when each of
+these runs was first trained, on a GPU, and neither weights nor score files were kept. P(rare) is the geometric mean over rare
+targets, and the test perplexity is exp of the printed NLL. To make the reports of a run, here 32k-agg-2:
 
-    cd scales/small && dvc repro predict-lm@32k-agg decompose-lm@32k-agg
-    dvc exp run -S lm.training.peak_lr=0.001 predict-lm@agg decompose-lm@agg
+    cd scales/small && dvc repro score-lm@32k-agg-2 decompose-lm@32k-agg-2
 
 The study writes ratios to maximum likelihood of the same seed to studies/rare-share-effects-<scale>.csv and
 studies/learning-rates-effects-<scale>.csv. Intervals are those of claims, but over seeds alone, because resamples of the test
@@ -25,6 +23,7 @@ under the assumptions of reports/decomposition.md.
 import csv
 import json
 import math
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,10 +65,14 @@ def metrics(row: dict[str, str]) -> dict[str, float]:
 
 
 def scores_of(file: Path, sheet: Sheet, folder: Path) -> Scores:
-    """Write score files with the printed values of a CSV file, and return them as the evidence reads scores."""
+    """Return the scores of the runs of a CSV file: those of reports/runs/lm, else score files with the printed values."""
     (folder / "lm").mkdir()
-    scores = AllScores(sheet, folder)["lm"]
+    scores, reports = AllScores(sheet, folder)["lm"], paths.REPORTS / "runs/lm"
     for row in csv_files.read_csv(file).to_dict("records"):
+        if (reports / f"{row['run']}.decomposition.json").exists():
+            for name in (f"{row['run']}.json", f"{row['run']}.decomposition.json"):
+                shutil.copy(reports / name, folder / "lm")
+            continue
         tree: dict[str, dict[str, float]] = {}
         for metric, value in metrics(row).items():
             name, group = metric.split(".")

@@ -1,19 +1,22 @@
-"""Does an embedding matrix degenerate with training steps or with tokens?
+"""Does an embedding matrix degenerate with training steps or with tokens, and which settings prevent it?
 
-    cd scales/small && python ../../studies/tokens_per_step.py base-1k-mle base-4k-mle
+    cd scales/small && python ../../studies/tokens_per_step.py nmt/base-1k-mle nmt/base-4k-mle lm/small-1k-mle
 
-Runs with equal settings and equal text, but different numbers of tokens per training step, separate the two. The script prints
-and writes studies/tokens-per-step-<scale>.csv and .svg: for each copy of the embedding matrix the training step, the tokens
+Runs with equal settings and text, but different numbers of tokens per training step, separate steps from tokens. The script
+writes studies/tokens-per-step-<scale>.csv and .svg: for each copy of the embedding matrix the training step, the tokens
 that were read, the sum of the learning rates so far, the mean cosine and the share of positive cosines by frequency group, the
-mean cosine of the types that are a target equally often per step (0.01 to 0.02 times), and the drift. The drift is the length
+mean cosine of the types that are a target equally often per step (0.01 to 0.02 times), the drift, and the validation NLL of the
+last validation. The drift is the length
 of the mean displacement of the rare rows since initialisation, divided by the square root of the width. Adam moves each
 coordinate by about the learning rate if its gradient keeps its sign. So the drift of rows that share a gradient should be
-proportional to the sum of the learning rates, whatever the number of tokens per step. Rows of other runs stay in the CSV, so
-the weights of all runs need not exist at the same time. Without a run, the figure is drawn again.
+proportional to the sum of the learning rates, whatever the number of tokens per step. studies/tokens-per-step-last-<scale>.csv
+has the last copy of each run. Rows of other runs stay in the CSV, so the weights of all runs need not exist at the same time.
+Without a run, the figure and the second CSV are made again.
 """
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +40,23 @@ from raretokens.training.rule import learning_rate
 GROUPS = ("total", "freq", "med", "rare")
 COLUMNS = ["task", "run", "tokens per step", "step", "tokens", "sum of rates", *(f"cosine {group}" for group in GROUPS),
            "positive total", "positive rare", "cosine of equally rare per step",
-           "drift of rare rows"]  # fmt: skip
+           "drift of rare rows", "validation NLL"]  # fmt: skip
+SIZES = {f"base-{name}-mle": f"{tokens} tokens per step" for name, tokens in
+         (("512", "512"), ("1k", "1,024"), ("2k", "2,048"), ("4k", "4,096"))}  # fmt: skip
+SETTINGS = {
+    "base-1k-mle": "Adam, label smoothing 0.1, weight decay 0.01", "base-1k-unsmoothed-mle": "no label smoothing",
+    "base-1k-no-decay-mle": "weight decay 0", "base-1k-decay-mle": "weight decay 0.1", "base-1k-ember": "Ember",
+    "base-1k-coupled-adam": "Coupled Adam", "base-1k-sgd-mle": "gradient descent",
+}  # fmt: skip
+UNSMOOTHED = {f"base-{name}-unsmoothed-mle": f"{tokens}, no label smoothing" for name, tokens in
+              (("1k", "1,024"), ("4k", "4,096"))}  # fmt: skip
+PANELS = (  # title, columns, runs with their labels
+    ("Steps of different sizes, equal text", "step", "cosine rare", SIZES),
+    ("The same, by tokens", "tokens", "cosine rare", SIZES),
+    ("Other settings, 1,024 tokens per step", "step", "cosine rare", SETTINGS),
+    ("Drift", "sum of rates", "drift of rare rows", SIZES | UNSMOOTHED),
+)
+SEED = re.compile(r"-\d$")
 PER_STEP = 0.01, 0.02  # occurrences as a target in a training step
 SHOWN = 2000  # rows of a group, evenly spaced, whose cosines are counted
 
@@ -55,6 +74,8 @@ def course(parameters: Parameters, task: str, run: str) -> Iterator[list]:
     vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
     groups = vocabulary.frequency_groups(parameters.tokens[tokens].groups)
     trained = json.loads((paths.trained(task, run) / "training.json").read_text(encoding="utf-8"))
+    with (paths.trained(task, run) / "log.tsv").open(newline="") as file:
+        nlls = [(int(row["update"]), row["valid_nll"]) for row in csv.DictReader(file, delimiter="\t") if row["valid_nll"]]
     often = vocabulary.target_counts / trained["updates_per_epoch"]
     alike = np.flatnonzero((often > PER_STEP[0]) & (often <= PER_STEP[1]))
     with safe_open(paths.trained(task, run) / "snapshots.safetensors", framework="numpy") as file:
@@ -68,38 +89,47 @@ def course(parameters: Parameters, task: str, run: str) -> Iterator[list]:
             moved = (embedding - first)[groups == RARE].mean(axis=0)
             numbers = [summed_rates(training, step), *(cosine[group] for group in GROUPS), positive["total"],
                        positive["rare"], shared, np.linalg.norm(moved) / np.sqrt(len(moved))]  # fmt: skip
-            yield [task, run, training.tokens_per_step, step, step * training.tokens_per_step, *(f"{x:.4g}" for x in numbers)]
+            validated = next((nll for at, nll in reversed(nlls) if at <= step), "")
+            yield [task, run, training.tokens_per_step, step, step * training.tokens_per_step,
+                   *(f"{x:.4g}" for x in numbers), validated]  # fmt: skip
 
 
-def draw(rows: list[list], path: Path) -> None:
-    """Draw the mean cosine of the rare rows against steps and against tokens, and the drift against the sum of the rates."""
-    canvas = Canvas(figsize=(10, 3.3), layout="constrained")
-    axes = canvas.subplots(1, 3)
-    panels = (("step", "cosine rare"), ("tokens", "cosine rare"), ("sum of rates", "drift of rare rows"))
-    for axis, (x, y) in zip(axes, panels, strict=True):
-        for run in dict.fromkeys(row[0] for row in rows):
-            own = [row for row in rows if row[0] == run]
-            across, up = ([float(row[COLUMNS.index(name)]) for row in own] for name in (x, y))
-            axis.plot(across, up, label=f"{run}: {int(own[0][1]):,} tokens per step")
-        axis.set(xlabel={"step": "training step", "tokens": "tokens read"}.get(x, "sum of the learning rates"),
+def draw(rows: list[dict], path: Path) -> None:
+    """Draw the mean cosine of the rare rows of translation against steps and tokens, for other settings, and the drift."""
+    canvas = Canvas(figsize=(10, 7.5), layout="constrained")
+    runs = dict.fromkeys(row["run"] for row in rows)
+    for axis, (title, x, y, labels) in zip(canvas.subplots(2, 2).flat, PANELS, strict=True):
+        for number, (name, label) in enumerate(labels.items()):
+            for seed, run in enumerate(run for run in runs if SEED.sub("", run) == name):
+                points = [(float(row[x]), float(row[y])) for row in rows if row["run"] == run]
+                axis.plot(*zip(*points, strict=True), color=f"C{number}", label=None if seed else label)
+        axis.set(title=title, xlabel={"step": "training step", "tokens": "tokens read"}.get(x, "sum of the learning rates"),
                  ylabel="mean cosine of rare rows" if y.startswith("cosine") else y)  # fmt: skip
-    canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
+        axis.legend(fontsize="small")
     save(canvas, path)
 
 
+def write(rows: list[dict], path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main(*runs: str) -> None:
-    parameters = load()
-    rows = [row for run in runs for row in course(parameters, run)]
-    for row in (COLUMNS, *rows):
-        print(*(f"{cell:>15}" for cell in row))
+    parameters, names = load(), [tuple(run.split("/")) for run in runs]
+    rows = [dict(zip(COLUMNS, row, strict=True)) for task, run in names for row in course(parameters, task, run)]
     path = Path(__file__).parent / f"tokens-per-step-{parameters.scale}.csv"
     if path.exists():
         with path.open(newline="") as file:
-            rows = [*(row for row in csv.reader(file) if row != COLUMNS and row[0] not in runs), *rows]
-    with path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
+            rows = [*(row for row in csv.DictReader(file) if (row["task"], row["run"]) not in names), *rows]
+    order = [(task, run) for task in ("lm", "nmt") for run in parameters.lines(task)]
+    rows.sort(key=lambda row: (order.index((row["task"], row["run"])), int(row["step"])))
+    write(rows, path)
+    last = {(row["task"], row["run"]): row for row in rows}
+    write([*last.values()], path.with_name(f"tokens-per-step-last-{parameters.scale}.csv"))
     with matplotlib.rc_context(STYLE):
-        draw(rows, path.with_suffix(".svg"))
+        draw([row for row in rows if row["task"] == "nmt"], path.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

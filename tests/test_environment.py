@@ -173,13 +173,17 @@ case "$*" in status*) echo '{}' ;; *" train"*) echo "$CUDA_VISIBLE_DEVICES $*" >
     assert sorted(call for _, call in calls) == [f"--wait-for-lock repro -s train-lm@{n} score-lm@{n}" for n in range(1, 5)]
 
 
-@pytest.mark.parametrize(("task", "own", "seen"), [("nmt", None, "1"), ("nmt", "", ""), ("lm", None, "unset")])
-def test_only_translation_avoids_attention_kernels_with_a_plan_for_each_size(tmp_path, task, own, seen):
+@pytest.mark.parametrize(("name", "value"), [
+    ("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1"), ("TORCH_COMPILE_DYNAMIC_SOURCES", "L.'args'."),
+])  # fmt: skip
+@pytest.mark.parametrize(("task", "own"), [("nmt", None), ("nmt", ""), ("lm", None)])
+def test_only_translation_has_the_settings_of_torch_for_ever_new_sizes(tmp_path, task, own, name, value):
     (tmp_path / "bin").mkdir()
-    script(tmp_path / "bin/python", '#!/bin/sh\necho "${TORCH_CUDNN_SDPA_DEPRIORITIZED-unset}"\n')
+    script(tmp_path / "bin/python", f'#!/bin/sh\necho "${{{name}-unset}}"\n')
     variables = os.environ | {"VENV": str(tmp_path)}
-    variables.pop("TORCH_CUDNN_SDPA_DEPRIORITIZED", None)
-    variables |= {} if own is None else {"TORCH_CUDNN_SDPA_DEPRIORITIZED": own}
+    variables.pop(name, None)
+    variables |= {} if own is None else {name: own}
+    seen = "unset" if task == "lm" else value if own is None else own
     command = [ROOT / "stages/run", "1", "train", task, "mle"]
     assert subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout == f"{seen}\n"
 

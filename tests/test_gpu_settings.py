@@ -1,6 +1,7 @@
 """Settings that act on a GPU: compilation without breaks in the graph, and one arithmetic for float32 products."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,15 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import TorchDynamoPlugin
 from torch._dynamo.testing import CompileCounter
+from torch._dynamo.utils import counters
 
 from raretokens.models.registry import build, compiles
+from raretokens.pipeline.machine.settings import Machine
 from raretokens.training import run
 from raretokens.training.config import Execution
 
 N, LONGEST = 50, 40
+ROOT = Path(__file__).parents[1]
 COMPILED = ["decoder", "encoder_decoder"]
 
 
@@ -46,6 +50,28 @@ def test_batches_of_all_shapes_share_two_graphs(architecture):
     for _ in range(40):
         model(*batch(architecture, *(numbers.randint(2, LONGEST) for _ in range(3))))
     assert counter.frame_count <= 2
+
+
+def test_translation_needs_one_graph_with_the_setting_of_its_stage(other_accelerator):
+    (setting,) = re.findall(r"TORCH_COMPILE_DYNAMIC_SOURCES-(.*)}", (ROOT / "stages/run").read_text(encoding="utf-8"))
+    plugin, numbers = TorchDynamoPlugin(backend="eager"), random.Random(1)
+    torch.compiler.reset()
+    with torch.compiler.config.patch(dynamic_sources=setting):
+        wrapped = Accelerator(cpu=True, mixed_precision="bf16", dynamo_plugin=plugin).prepare(small("encoder_decoder"))
+        before = counters["stats"]["unique_graphs"]
+        for _ in range(10):
+            wrapped(*batch("encoder_decoder", *(numbers.randint(2, LONGEST) for _ in range(3))))
+    assert counters["stats"]["unique_graphs"] - before == 1
+
+
+@pytest.mark.parametrize("steps, wanted, is_compiled", [
+    (9_999, "auto", False), (10_000, "auto", True), (10, True, True), (20_000, False, False),
+])  # fmt: skip
+def test_only_long_trainings_are_compiled(steps, wanted, is_compiled):
+    machine = Machine(compile=wanted)
+    assert machine.compiles("decoder", steps) is is_compiled
+    assert machine.execution(steps).compile in ([True, "auto"] if is_compiled else [False])
+    assert machine.compiles("awd_lstm", steps) is (wanted is True)
 
 
 @pytest.mark.parametrize("wanted, has_gpu, architecture, is_compiled", [

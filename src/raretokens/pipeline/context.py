@@ -103,4 +103,4 @@ def training(job: "TrainJob", train: "Callable[[Execution, Observer], None]") ->
 
     refusal.check(job)
     with Monitor(job, settings) as observer:
-        train(settings.execution(), observer)
+        train(settings.execution(job.training.steps), observer)

@@ -15,7 +15,7 @@ from importlib import import_module
 from raretokens.errors import UserError
 from raretokens.loss import gated_cross_entropy
 from raretokens.loss.objective import Objective
-from raretokens.models.registry import compiles, flops_per_token
+from raretokens.models.registry import flops_per_token
 from raretokens.objectives.registry import declared
 from raretokens.pipeline.machine import settings
 from raretokens.pipeline.machine.cards import Card
@@ -229,7 +229,7 @@ def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
     snapshots = snapshot_bytes(training, forward.width, text.rows)
     micro = max(micro, training.block)
     most = micro if task.kind == "bitext" else own
-    is_eager = not (compiles(job.run.architecture) if machine.compile == "auto" else machine.compile)
+    is_eager = not machine.compiles(job.run.architecture, training.steps)
     return Planned(job, text, forward, device, processes, micro, most, snapshots, is_eager)
 
 
