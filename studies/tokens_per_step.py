@@ -105,7 +105,8 @@ def draw(rows: list[dict], path: Path) -> None:
                 axis.plot(*zip(*points, strict=True), color=f"C{number}", label=None if seed else label)
         axis.set(title=title, xlabel={"step": "training step", "tokens": "tokens read"}.get(x, "sum of the learning rates"),
                  ylabel="mean cosine of rare rows" if y.startswith("cosine") else y)  # fmt: skip
-        axis.legend(fontsize="small")
+        if x != "tokens":  # which has the labels of the panel before
+            axis.legend(fontsize="small")
     save(canvas, path)
 
 
