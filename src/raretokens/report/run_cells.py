@@ -26,12 +26,13 @@ def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRo
 
 
 def _is_comparable(table: Table, models: set[str], line: SheetLine) -> bool:
-    """Whether a run has the table's tokens, a model config of its runs and a direction of its columns.
+    """Whether a run has the table's tokens, one of `models` and a direction of its columns.
 
-    The numbers of other texts, sizes or training settings say nothing about a method.
+    The numbers of other texts, sizes or training settings say nothing about a method. Without `models`, which are the model
+    configs of the table's own runs, all sizes and settings count.
     """
     directions = {column.reverse for column in table.columns}
-    return line.tokens == table.own_tokens and line.model in models and line.reverse in directions
+    return line.tokens == table.own_tokens and line.reverse in directions and (not models or line.model in models)
 
 
 def _other_row(table: Table, run: str, line: SheetLine) -> RunRow:
