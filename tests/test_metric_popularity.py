@@ -111,6 +111,13 @@ def test_many_rows_are_thinned_evenly_and_the_signature_says_so():
     assert "evenly" not in popularity_accuracy(table, falling(402), groups, limit=401)[1]
 
 
+def test_wide_rows_are_thinned_so_that_no_more_numbers_are_read():
+    random, groups = np.random.default_rng(1), np.zeros(60, np.int8)
+    signatures = {width: popularity_accuracy(random.normal(size=(60, width)), falling(60), groups, limit=40)[1].split("|")[-1]
+                  for width in (1024, 2048)}  # fmt: skip
+    assert signatures == {1024: "evenly-spaced:40", 2048: "evenly-spaced:20"}
+
+
 @settings(deadline=None, max_examples=30)
 @given(worlds(), st.sampled_from([0.1, 0.2, 0.25]))
 def test_popular_types_are_those_that_frage_plays_with(world, share):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from tiny.tables import NAMES, kept, worlds
 
+from raretokens.evaluation.geometry import row_geometry
 from raretokens.evaluation.metrics.spectrum import all_but_top, effective_rank, iso_score, projection, singular_values
 from raretokens.tokenization.vocabulary import FILLER, FREQ, MED, PAD, RARE
 
@@ -87,3 +88,11 @@ def test_all_but_the_top_takes_a_hundredth_of_the_directions(width, components):
     processed, signature = all_but_top(np.random.default_rng(0).normal(size=(200, width)), np.zeros(200, np.int8))
     assert signature == f"without:mean+{components}-directions"
     assert np.linalg.matrix_rank(processed[np.arange(200) != PAD], tol=1e-3) == width - components
+
+
+@pytest.mark.parametrize(("width", "ranks"), [(1, []), (2, ["2"]), (3, ["2", "3"]), (4, ["2", "3"])])
+def test_a_narrow_matrix_has_only_its_own_singular_values(width, ranks):
+    table = np.random.default_rng(width).normal(size=(40, width))
+    found, _ = row_geometry(table, np.zeros(40, np.int8))["singular_value"]
+    values = np.linalg.svd(table[kept(np.zeros(40, np.int8))], compute_uv=False)
+    assert found == pytest.approx({rank: values[int(rank) - 1] / values[0] for rank in ranks})

@@ -24,6 +24,7 @@ VARIANTS = [
     ("agg", {"alpha_ul": 0.5}), ("ul_agg", {"alpha_ul": 0.5}), ("ul_agg", {"flatten_batch": True}),
     ("ul_agg", {"alpha_scale": 2.0}),
     ("freeze", {"b": 0.4}), ("freeze_b", {"b": 0.4}), ("freeze_c", {"c": 0.7}), ("freeze_bc", {"b": 0.3, "c": 0.7}),
+    ("freeze_b", {"b": 1.0, "c": 2.0}),
     ("adversarial", {"a": 0.3, "shared_direction": True}),
     ("frage", {"rare_only": True}), ("frage", {"balanced": False}), ("frage", {"popular_types": 7}), ("frage", {"start": 6}),
     ("agps", {"variant": "alg1"}), ("agps", {"first_rare": 18, "mu1": 40.0, "mu2": 15.0}),
