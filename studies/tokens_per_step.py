@@ -51,11 +51,12 @@ SETTINGS = {
 UNSMOOTHED = {f"base-{name}-unsmoothed-mle": f"{tokens}, no label smoothing" for name, tokens in
               (("1k", "1,024"), ("4k", "4,096"))}  # fmt: skip
 PANELS = (  # title, columns, runs with their labels
-    ("Steps of different sizes, equal text", "step", "cosine rare", SIZES),
+    ("Steps of different sizes", "step", "cosine rare", SIZES),
     ("The same, by tokens", "tokens", "cosine rare", SIZES),
     ("Other settings, 1,024 tokens per step", "step", "cosine rare", SETTINGS),
     ("Drift", "sum of rates", "drift of rare rows", SIZES | UNSMOOTHED),
 )
+ACROSS = {"step": "training step", "tokens": "million tokens read", "sum of rates": "sum of the learning rates"}
 SEED = re.compile(r"-\d$")
 PER_STEP = 0.01, 0.02  # occurrences as a target in a training step
 SHOWN = 2000  # rows of a group, evenly spaced, whose cosines are counted
@@ -101,10 +102,9 @@ def draw(rows: list[dict], path: Path) -> None:
     for axis, (title, x, y, labels) in zip(canvas.subplots(2, 2).flat, PANELS, strict=True):
         for number, (name, label) in enumerate(labels.items()):
             for seed, run in enumerate(run for run in runs if SEED.sub("", run) == name):
-                points = [(float(row[x]), float(row[y])) for row in rows if row["run"] == run]
+                points = [(float(row[x]) / (1e6 if x == "tokens" else 1), float(row[y])) for row in rows if row["run"] == run]
                 axis.plot(*zip(*points, strict=True), color=f"C{number}", label=None if seed else label)
-        axis.set(title=title, xlabel={"step": "training step", "tokens": "tokens read"}.get(x, "sum of the learning rates"),
-                 ylabel="mean cosine of rare rows" if y.startswith("cosine") else y)  # fmt: skip
+        axis.set(title=title, xlabel=ACROSS[x], ylabel="mean cosine of rare rows" if y.startswith("cosine") else y)
         if x != "tokens":  # which has the labels of the panel before
             axis.legend(fontsize="small")
     save(canvas, path)
@@ -124,8 +124,8 @@ def main(*runs: str) -> None:
     if path.exists():
         with path.open(newline="") as file:
             rows = [*(row for row in csv.DictReader(file) if (row["task"], row["run"]) not in names), *rows]
-    order = [(task, run) for task in ("lm", "nmt") for run in parameters.lines(task)]
-    rows.sort(key=lambda row: (order.index((row["task"], row["run"])), int(row["step"])))
+    order = [run for task in ("lm", "nmt") for run in parameters.lines(task)]
+    rows.sort(key=lambda row: (row["task"], int(row["tokens per step"]), order.index(row["run"]), int(row["step"])))
     write(rows, path)
     last = {(row["task"], row["run"]): row for row in rows}
     write([*last.values()], path.with_name(f"tokens-per-step-last-{parameters.scale}.csv"))
