@@ -19,7 +19,7 @@ from raretokens.yaml_files import checked, read_yaml
 LAUNCHED = "RARETOKENS_LAUNCHED"
 LAUNCHER = "torchrun --standalone --nproc-per-node 8"
 # Training steps from which on `compile: auto` compiles. On an H200 a small translation model compiled for 34 s until its first
-# step. By the plan, compilation would save at most 96 s of a run of the small scale, which has up to 8,000 steps, and 14 hours of
+# step. By the plan, compilation would save at most 96 s of a run of the small scale with up to 8,000 steps, and 14 hours of
 # a run of translation at the paper scale.
 LONG = 10_000
 MICRO_BATCH = {"cpu": 2048, "cuda": 65536}  # default, in tokens
