@@ -53,6 +53,7 @@ METHODS = {"agg": "AGG", "freeze-b": "Freeze (b)", "agps": "AGPS", "ember": "Emb
 OBJECTIVES = {"mle": "MLE", "agg": "AGG", "ember": "Ember"}
 NEW_SHARE = 578 / 283_294  # rare targets of the test text in data/tokens/lm-32k
 USUAL_RATE = "0.002"
+RATES = {"0.001": "half-rate-", USUAL_RATE: "", "0.004": "double-rate-"}  # peak rate -> prefix of its runs
 
 
 def metrics(row: dict[str, str]) -> dict[str, float]:
@@ -80,6 +81,12 @@ def scores_of(file: Path, sheet: Sheet, folder: Path) -> Scores:
         facts = {"parameters_hash": scores.lines[row["run"]].parameters_hash, "seed": int(row["seed"])}
         (folder / "lm" / f"{row['run']}.json").write_text(json.dumps(facts | {"metrics": tree}))
     return scores
+
+
+def reported(run: str, scores: Scores) -> dict[str, float]:
+    """Return the metrics of METRICS from the reports of a run; nothing if one is missing."""
+    found = {metric: scores.number(run, metric) for metric in METRICS}
+    return {} if None in found.values() else found
 
 
 def effects(run: str, mle: str, scores: Scores) -> dict[str, Effect]:
@@ -122,7 +129,9 @@ def rate_rows(file: Path, usual: Scores) -> Iterator[list[str]]:
     mle: dict[str, dict[str, float]] = {}
     one_seed = usual.with_seeds(OBJECTIVES, [1])
     for row in csv_files.read_csv(file).to_dict("records"):
-        own, rate = metrics(row), row["peak rate"]
+        rate = row["peak rate"]
+        runs = {run: reported(RATES[rate] + run, usual) for run in OBJECTIVES}
+        own = runs[row["run"]] if all(runs.values()) else metrics(row)  # never a CPU's run compared with a GPU's
         base = mle.setdefault(rate, own)
         change, cells = "", [""] * len(METRICS)
         if own is not base:
@@ -131,7 +140,7 @@ def rate_rows(file: Path, usual: Scores) -> Iterator[list[str]]:
         if own is not base and rate == USUAL_RATE:
             found = effects(row["run"], "mle", one_seed).values()
             cells = [with_interval("ratio", one.value, one.seed_interval) for one in found]
-        yield [rate, OBJECTIVES[row["objective"]], row["test NLL"], change, *cells]
+        yield [rate, OBJECTIVES[row["objective"]], f"{math.log(own['ppl.total']):.4f}", change, *cells]
 
 
 def tables(sheet: Sheet) -> dict[str, list[list[str]]]:
