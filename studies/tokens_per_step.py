@@ -10,15 +10,16 @@ last validation. The drift is the length
 of the mean displacement of the rare rows since initialisation, divided by the square root of the width. Adam moves each
 coordinate by about the learning rate if its gradient keeps its sign. So the drift of rows that share a gradient should be
 proportional to the sum of the learning rates, whatever the number of tokens per step. studies/tokens-per-step-last-<scale>.csv
-has the last copy of each run. Rows of other runs stay in the CSV, so the weights of all runs need not exist at the same time.
-Without a run, the figure and the second CSV are made again.
+has the last copy of each run, and studies/tokens-per-step-main-<scale>.svg two panels of the figure. Rows of other runs stay in
+the CSV, so the weights of all runs need not exist at the same time. Without a run, the figures and the second CSV are made
+again.
 """
 
 import csv
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -95,11 +96,11 @@ def course(parameters: Parameters, task: str, run: str) -> Iterator[list]:
                    *(f"{x:.4g}" for x in numbers), validated]  # fmt: skip
 
 
-def draw(rows: list[dict], path: Path) -> None:
-    """Draw the mean cosine of the rare rows of translation against steps and tokens, for other settings, and the drift."""
-    canvas = Canvas(figsize=(10, 7.5), layout="constrained")
+def draw(rows: list[dict], panels: Sequence[tuple], path: Path) -> None:
+    """Draw panels of PANELS, two beside each other, of the runs of translation."""
+    canvas = Canvas(figsize=(10, 3.75 * len(panels) / 2), layout="constrained")
     runs = dict.fromkeys(row["run"] for row in rows)
-    for axis, (title, x, y, labels) in zip(canvas.subplots(2, 2).flat, PANELS, strict=True):
+    for axis, (title, x, y, labels) in zip(canvas.subplots(len(panels) // 2, 2).flat, panels, strict=True):
         for number, (name, label) in enumerate(labels.items()):
             for seed, run in enumerate(run for run in runs if SEED.sub("", run) == name):
                 points = [(float(row[x]) / (1e6 if x == "tokens" else 1), float(row[y])) for row in rows if row["run"] == run]
@@ -130,7 +131,9 @@ def main(*runs: str) -> None:
     last = {(row["task"], row["run"]): row for row in rows}
     write([*last.values()], path.with_name(f"tokens-per-step-last-{parameters.scale}.csv"))
     with matplotlib.rc_context(STYLE):
-        draw([row for row in rows if row["task"] == "nmt"], path.with_suffix(".svg"))
+        translation = [row for row in rows if row["task"] == "nmt"]
+        draw(translation, PANELS, path.with_suffix(".svg"))
+        draw(translation, PANELS[::2], path.with_name(f"tokens-per-step-main-{parameters.scale}.svg"))  # for README
 
 
 if __name__ == "__main__":
