@@ -5,8 +5,8 @@
 Runs with equal settings and text, but different numbers of tokens per training step, separate steps from tokens. The script
 writes studies/tokens-per-step-<scale>.csv and .svg: for each copy of the embedding matrix the training step, the tokens
 that were read, the sum of the learning rates so far, the mean cosine and the share of positive cosines by frequency group, the
-mean cosine of the types that are a target equally often per step (0.01 to 0.02 times), the drift, and the validation NLL of the
-last validation. The drift is the length
+mean cosine of the types that are a target equally often per step (0.01 to 0.02 times), the drift, the validation NLL of the
+last validation, and the isotropy I(W). The drift is the length
 of the mean displacement of the rare rows since initialisation, divided by the square root of the width. Adam moves each
 coordinate by about the learning rate if its gradient keeps its sign. So the drift of rows that share a gradient should be
 proportional to the sum of the learning rates, whatever the number of tokens per step. studies/tokens-per-step-last-<scale>.csv
@@ -28,7 +28,7 @@ from matplotlib.figure import Figure as Canvas
 from safetensors import safe_open
 
 from raretokens import paths
-from raretokens.evaluation.metrics.isotropy import group_cosine, positive_cosine, vector_sum
+from raretokens.evaluation.metrics.isotropy import group_cosine, isotropy, log_partitions, positive_cosine, vector_sum
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
 from raretokens.report.figure_styles import STYLE
@@ -41,7 +41,7 @@ from raretokens.training.rule import learning_rate
 GROUPS = ("total", "freq", "med", "rare")
 COLUMNS = ["task", "run", "tokens per step", "step", "tokens", "sum of rates", *(f"cosine {group}" for group in GROUPS),
            "positive total", "positive rare", "cosine of equally rare per step",
-           "drift of rare rows", "validation NLL"]  # fmt: skip
+           "drift of rare rows", "I(W)", "validation NLL"]  # fmt: skip
 SIZES = {f"base-{name}-mle": f"{tokens} tokens per step" for name, tokens in
          (("512", "512"), ("1k", "1,024"), ("2k", "2,048"), ("4k", "4,096"))}  # fmt: skip
 SETTINGS = {
@@ -90,7 +90,8 @@ def course(parameters: Parameters, task: str, run: str) -> Iterator[list]:
             shared = (total @ total - diagonal) / (len(alike) * (len(alike) - 1))
             moved = (embedding - first)[groups == RARE].mean(axis=0)
             numbers = [summed_rates(training, step), *(cosine[group] for group in GROUPS), positive["total"],
-                       positive["rare"], shared, np.linalg.norm(moved) / np.sqrt(len(moved))]  # fmt: skip
+                       positive["rare"], shared, np.linalg.norm(moved) / np.sqrt(len(moved)),
+                       isotropy(log_partitions(embedding, groups, ["total"]))[0]["total"]]  # fmt: skip
             validated = next((nll for at, nll in reversed(nlls) if at <= step), "")
             yield [task, run, training.tokens_per_step, step, step * training.tokens_per_step,
                    *(f"{x:.4g}" for x in numbers), validated]  # fmt: skip
