@@ -56,7 +56,7 @@ def test_a_whole_table_as_csv_and_markdown(tmp_path):
         "agg-2": line("agg", seed=2),
         "mine": line("mine"),
         "later-2": line("mine"),
-        "larger": line("mine", model="other"),
+        "smaller-steps": line("mine", model="base-1k"),
         "other-text": line("mine", tokens="other"),
     }
     cells = cells_of(table, scored(tmp_path, files, sheet), DECLARED.replaced(folder=tmp_path))

@@ -26,13 +26,14 @@ def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRo
 
 
 def _is_comparable(table: Table, models: set[str], line: SheetLine) -> bool:
-    """Whether a run has the table's tokens, one of `models` and a direction of its columns.
+    """Whether a run has the table's tokens and a direction of its columns, and no variant of `models`, those of its own runs.
 
-    The numbers of other texts, sizes or training settings say nothing about a method. Without `models`, which are the model
-    configs of the table's own runs, all sizes and settings count.
+    A variant has the name of a model config, a hyphen and more, such as base-1k: the same model in other training settings. Its
+    numbers say nothing about a method, as those of other texts.
     """
     directions = {column.reverse for column in table.columns}
-    return line.tokens == table.own_tokens and line.reverse in directions and (not models or line.model in models)
+    is_variant = any(line.model.startswith(f"{model}-") for model in models)
+    return line.tokens == table.own_tokens and line.reverse in directions and not is_variant
 
 
 def _other_row(table: Table, run: str, line: SheetLine) -> RunRow:
