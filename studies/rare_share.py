@@ -128,10 +128,11 @@ def rate_rows(file: Path, usual: Scores) -> Iterator[list[str]]:
     """Yield a row per run. Only those at the usual rate have intervals: of one seed, with the seed variance of all runs."""
     mle: dict[str, dict[str, float]] = {}
     one_seed = usual.with_seeds(OBJECTIVES, [1])
+    known = {rate: {run: reported(prefix + run, usual) for run in OBJECTIVES} for rate, prefix in RATES.items()}
     for row in csv_files.read_csv(file).to_dict("records"):
         rate = row["peak rate"]
-        runs = {run: reported(RATES[rate] + run, usual) for run in OBJECTIVES}
-        own = runs[row["run"]] if all(runs.values()) else metrics(row)  # never a CPU's run compared with a GPU's
+        # Reports count if all runs of a rate have some, so that no run on a CPU is compared with one on a GPU.
+        own = known[rate][row["run"]] if all(known[rate].values()) else metrics(row)
         base = mle.setdefault(rate, own)
         change, cells = "", [""] * len(METRICS)
         if own is not base:

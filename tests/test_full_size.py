@@ -1,5 +1,6 @@
 """Every paper-scale run trains: two of them at full width and vocabulary, all of them with a narrow model."""
 
+import dataclasses
 import math
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from raretokens import tasks
 from raretokens.paths import tokens as token_files
 from raretokens.pipeline.config import schema
 from raretokens.pipeline.jobs import train_job
+from raretokens.pipeline.machine import settings
 from raretokens.pipeline.planning import data, plan, trial
 from raretokens.pipeline.planning.data import text
 from raretokens.tasks.parameters import Parameters
@@ -43,6 +45,16 @@ def test_the_six_layer_model_trains_within_its_planned_memory(objective, tmp_pat
     assert done["parameters"] == 41_574_400
     assert done["loss_2"] < done["loss_1"] and math.isfinite(done["evaluation"])
     assert done["peak_mb"] == pytest.approx(done["planned_mb"], rel=0.25)
+
+
+@pytest.mark.parametrize(("task", "name", "device", "is_compiled"), [
+    ("lm", "gpt2m-mle", "cuda", True), ("lm", "gpt2m-mle", "cpu", False), ("recurrent", "awd-wt2-mle", "cuda", False),
+])  # fmt: skip
+def test_a_trial_of_two_steps_is_compiled_where_the_whole_run_is(task, name, device, is_compiled, tmp_path):
+    one = dataclasses.replace(planned(PARAMETERS, task, name, 64), device=device)
+    (tmp_path / "machine.yaml").write_text(trial.machine_text(one))
+    machine = settings.read(tmp_path / "machine.yaml")
+    assert machine.micro_batch == one.micro_batch and machine.execution(2).compile is is_compiled
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,13 @@ def _prepare(folder: Path, planned: Planned) -> None:
     lengths = {"train": SPARE * planned.training.tokens_per_step, "valid": planned.micro_batch}
     write_random_text(folder / tokens_folder(run.tokens), planned.job, planned.text.rows, lengths)
     write_text(folder / job_file(f"train-{run.task}", run.name), job_text(shortened(planned), {}))
-    write_text(folder / MACHINE, f"micro_batch: {planned.micro_batch}\n")
+    write_text(folder / MACHINE, machine_text(planned))
+
+
+def machine_text(planned: Planned) -> str:
+    """Return machine.yaml of the trial. It compiles if the run will: with `auto`, two steps alone would not."""
+    is_compiled = planned.device == "cuda" and not planned.is_eager
+    return f"micro_batch: {planned.micro_batch}\ncompile: {str(is_compiled).lower()}\n"
 
 
 def shortened(planned: Planned) -> TrainJob:
