@@ -7,12 +7,11 @@ of a discriminator that is trained anew on the rows after some steps, and the cr
 discriminator. Chance is 50 % and ln 2 = 0.693 nats. The first line has no adversary and shows the variation of the accuracy.
 """
 
-import csv
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
+from shared import write_table
 from torch import Tensor
 
 from raretokens import build, facts
@@ -83,8 +82,7 @@ def main() -> None:
         shown = ["" if np.isnan(value) else f"{value:.3f}" for value in its]
         rows.append([name, *(f"{value:.1f}" for value in anew), *shown])
         print(*rows[-1], sep=", ", flush=True)
-    with Path(__file__).with_suffix(".csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
+    write_table("discriminator", COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,12 @@ for their variance. A correct 95 % interval covers 95 % of the means. Claims sha
 study prints the claims with opposite verdicts.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
+from shared import write_table
 
 from raretokens import paths
 from raretokens.evidence.comparison import Comparison
@@ -85,8 +84,7 @@ def main() -> None:
                 covered[size, of_three, covers] += 1
             if {of_three, verdict} == set(DECIDED):
                 print(f"{name}: {of_three} with three seeds, {verdict} with {size}")
-    with (Path(__file__).parent / f"few-seeds-{parameters.scale}.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *_rows(verdicts, covered)])
+    write_table(f"few-seeds-{parameters.scale}", COLUMNS, _rows(verdicts, covered))
 
 
 def _rows(

@@ -7,23 +7,21 @@ for each run after the first and each pair of groups. It writes studies/predicti
 which the first run predicts a type of one group and the other run a type of the other group, and their share in percent.
 """
 
-import csv
 import sys
-from pathlib import Path
 
 import numpy as np
+from shared import print_table, read_vocabulary, write_table
 
-from raretokens.paths import predictions, tokens
+from raretokens.paths import predictions
 from raretokens.pipeline.config import load
-from raretokens.tokenization.vocabulary import GROUP_NAMES, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import GROUP_NAMES
 
 COLUMNS = ["run", "beside", "group", "beside_group", "positions", "percent"]
 
 
 def main(beside: str, *runs: str) -> None:
     parameters = load()
-    run = parameters.run("lm", beside)
-    groups = Vocabulary.read(tokens(run.tokens) / VOCABULARY).frequency_groups(parameters.tokens[run.tokens].groups)
+    _, groups = read_vocabulary(parameters.run("lm", beside).tokens, parameters)
     predicted = {name: groups[np.load(predictions("lm", name) / "prediction.npy")] for name in (beside, *runs)}
     rows = []
     for name in runs:
@@ -34,10 +32,8 @@ def main(beside: str, *runs: str) -> None:
                 [name, beside, after, before, count, f"{100 * count / len(there):.1f}"]
                 for after, count in counts.items()
             ]
-    for row in [COLUMNS, *rows]:
-        print(*(f"{cell:>12}" for cell in row))
-    with (Path(__file__).parent / f"predictions-{parameters.scale}.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
+    print_table(COLUMNS, rows, width=12)
+    write_table(f"predictions-{parameters.scale}", COLUMNS, rows)
 
 
 if __name__ == "__main__":

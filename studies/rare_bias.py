@@ -11,19 +11,18 @@ The study prints a line for each run and each baseline, and writes studies/rare-
 probability of rare types, and perplexities as ratios to maximum likelihood of the same seed.
 """
 
-import csv
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
+from shared import print_table, read_vocabulary, write_table
 
 from raretokens.evaluation.metrics.predictions import perplexity
 from raretokens.paths import predictions, tokens
 from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
-from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import GROUP_NAMES, RARE
 
 KINDS = ("total", *GROUP_NAMES)
 COLUMNS = ["run", "beside", "what", "constant", "rare share", *KINDS]
@@ -60,22 +59,19 @@ def shown(predicted: Predicted, baseline: Predicted, targets: np.ndarray, groups
 
 
 def main(*runs: str) -> None:
-    parameters, rows = load(), [COLUMNS]
+    parameters, rows = load(), []
     for name in runs:
         run = parameters.run("lm", name)
         beside = "mle" if run.seed == 1 else f"mle-{run.seed}"
-        vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)
-        groups, targets = vocabulary.frequency_groups(parameters.tokens[run.tokens].groups), stream(tokens(run.tokens), "test")
+        (_, groups), targets = read_vocabulary(run.tokens, parameters), stream(tokens(run.tokens), "test")
         method, baseline = read(name), read(beside)
         rows.append([name, beside, "the run", "", *shown(method, baseline, targets, groups)])
         rare = groups[targets] == RARE
         for what, constant in rivals(baseline, method, rare):
             rival = shown(biased(baseline, rare, constant), baseline, targets, groups)
             rows.append([name, beside, what, f"{constant:.3f}", *rival])
-    for row in rows:
-        print(*(f"{cell:>15}" for cell in row))
-    with (Path(__file__).parent / f"rare-bias-{parameters.scale}.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+    print_table(COLUMNS, rows, width=15)
+    write_table(f"rare-bias-{parameters.scale}", COLUMNS, rows)
 
 
 def read(run: str) -> Predicted:

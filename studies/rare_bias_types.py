@@ -8,38 +8,36 @@ at some position of the test text, by group. Beside it are the numbers of the me
 constant.
 """
 
-import csv
 import json
 import sys
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
+from shared import FOLDER, print_table, read_vocabulary, write_table
 from torch import Tensor
 
+from raretokens.csv_files import read_csv
 from raretokens.evaluation.language_model import predict_text
 from raretokens.evaluation.metrics.predictions import uniq
 from raretokens.models.registry import build
 from raretokens.paths import tokens, trained
 from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
-from raretokens.tokenization.vocabulary import RARE, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import RARE
 
 KINDS = ("total", "freq", "med", "rare")
 COLUMNS = ["run", "beside", "what", "constant", *KINDS]
-FOLDER = Path(__file__).parent
 
 
 def main(*baselines: str) -> None:
-    parameters, rows = load(), [COLUMNS]
-    with (FOLDER / f"rare-bias-{parameters.scale}.csv").open(newline="") as file:
-        asked = list(csv.DictReader(file))
+    parameters, rows = load(), []
+    constants = read_csv(FOLDER / f"rare-bias-{parameters.scale}.csv").to_dict("records")
     for name in baselines:
         run, settings = parameters.run("lm", name), parameters.lm.evaluation
         # Only predictions are needed, so each position is read once.
         settings = settings.model_copy(update={"window": settings.block, "context": 0})
-        vocabulary = Vocabulary.read(tokens(run.tokens) / VOCABULARY)
-        groups = vocabulary.frequency_groups(parameters.tokens[run.tokens].groups)
+        vocabulary, groups = read_vocabulary(run.tokens, parameters)
         shape, text = parameters.lm.models[run.model], stream(tokens(run.tokens), "test")
         model = build(shape.architecture, shape.shape, len(vocabulary), max(settings.window, settings.block)).eval()
         model.load_state_dict(load_file(trained("lm", name) / "model.safetensors"))
@@ -53,14 +51,12 @@ def main(*baselines: str) -> None:
             return [found[kind] for kind in KINDS]
 
         rows.append([name, name, "the run", "", *predicted(0.0)])
-        for row in asked:
+        for row in constants:
             if row["beside"] == name:
                 its = scored(row["run"]) if row["what"] == "the run" else predicted(float(row["constant"]))
                 rows.append([row["run"], name, row["what"], row["constant"], *its])
-    for row in rows:
-        print(*(f"{cell:>15}" for cell in row))
-    with (FOLDER / f"rare-bias-types-{parameters.scale}.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+    print_table(COLUMNS, rows, width=15)
+    write_table(f"rare-bias-types-{parameters.scale}", COLUMNS, rows)
 
 
 def scored(run: str) -> list[int]:

@@ -11,19 +11,18 @@ The study prints a line for each run after the first, each group of targets and 
 contexts-<scale>.csv: the ratio to the first run, with its 95 % bootstrap interval over parts of the text.
 """
 
-import csv
 import sys
 from itertools import product
-from pathlib import Path
 
 import numpy as np
+from shared import print_table, read_vocabulary, write_table
 
 from raretokens.evaluation.metrics.bootstrap import BLOCKS, resample
 from raretokens.evaluation.metrics.predictions import exclude_rare_types
 from raretokens.paths import predictions, tokens
 from raretokens.pipeline.config import load
 from raretokens.tokenization.token_files import tokens as stream
-from raretokens.tokenization.vocabulary import FREQ, MED, RARE, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import FREQ, MED, RARE
 
 FARTHEST = (1, 4, 16, 64, 192)  # distances to the last rare token; every window contains the largest
 COLUMNS = ["run", "beside", "group", "nearest", "farthest", "targets", "ratio", "low", "high"]
@@ -48,9 +47,7 @@ def ratio(difference: np.ndarray, kept: np.ndarray) -> tuple[float, float, float
 def main(beside: str, *runs: str) -> None:
     parameters = load()
     run = parameters.run("lm", beside)
-    folder = tokens(run.tokens)
-    groups = Vocabulary.read(folder / VOCABULARY).frequency_groups(parameters.tokens[run.tokens].groups)
-    targets = stream(folder, "test")
+    (_, groups), targets = read_vocabulary(run.tokens, parameters), stream(tokens(run.tokens), "test")
     rare = groups[targets] == RARE
     back = distances(rare)
     kinds = {"not rare": ~rare, "freq": groups[targets] == FREQ, "med": groups[targets] == MED}
@@ -62,10 +59,8 @@ def main(beside: str, *runs: str) -> None:
             shown = [f"{value:.4f}" for value in ratio(logprob[beside] - logprob[name], kept)]
             ends = [nearest, "" if farthest == len(targets) else farthest]
             rows.append([name, beside, kind, *ends, int(kept.sum()), *shown])
-    for row in [COLUMNS, *rows]:
-        print(*(f"{cell:>9}" for cell in row))
-    with (Path(__file__).parent / f"rare-contexts-{parameters.scale}.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
+    print_table(COLUMNS, rows, width=9)
+    write_table(f"rare-contexts-{parameters.scale}", COLUMNS, rows)
 
 
 def among(name: str) -> np.ndarray:

@@ -20,13 +20,14 @@ imply. The last column has its ratio if one constant on the logits of all rare t
 under the assumptions of reports/decomposition.md.
 """
 
-import csv
 import json
 import math
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from shared import FOLDER, write_table
 
 from raretokens import csv_files, paths
 from raretokens.evidence.comparison import Comparison, Effect
@@ -39,7 +40,6 @@ from raretokens.pipeline.jobs import run_sheet
 from raretokens.report.effect_text import effect_text, with_interval
 from raretokens.run import Sheet
 
-FOLDER = Path(__file__).parent
 METRICS = {  # metric -> column
     "ppl.total": "total perplexity",
     "ppl.rare": "perplexity of rare targets",
@@ -158,11 +158,10 @@ def tables(sheet: Sheet) -> dict[str, list[list[str]]]:
 
 def main() -> None:
     sheet = run_sheet(load())
-    for name, rows in tables(sheet).items():
-        for row in rows:
+    for name, (columns, *rows) in tables(sheet).items():
+        for row in (columns, *rows):
             print(*row, sep=" | ")
-        with (FOLDER / f"{name}-{sheet.scale}.csv").open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+        write_table(f"{name}-{sheet.scale}", columns, rows)
 
 
 if __name__ == "__main__":

@@ -12,18 +12,17 @@ evenly spaced whole words of the source text that occur at least 20 times and ar
 cosine of these words with the types of each language.
 """
 
-import csv
 import sys
-from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load_file
 from scipy.stats import spearmanr
+from shared import print_table, read_vocabulary, write_table
 
 from raretokens import paths
 from raretokens.evaluation.metrics.rows import evenly, unit
 from raretokens.pipeline.config import load
-from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import Vocabulary
 
 COLUMNS = ["run", "asked", "of", "all types", "target's types", "source's types", "cosine target's", "cosine source's"]
 FEWEST, MOST = 20, 200  # occurrences of a word; number of words
@@ -51,20 +50,17 @@ def numbers(table: np.ndarray, vocabulary: Vocabulary, asked: np.ndarray) -> lis
 
 
 def main(*runs: str) -> None:
-    parameters = load()
-    rows: list[list] = [COLUMNS]
+    parameters, rows = load(), []
     for run in runs:
-        vocabulary = Vocabulary.read(paths.tokens(parameters.run("nmt", run).tokens) / VOCABULARY)
+        vocabulary, _ = read_vocabulary(parameters.run("nmt", run).tokens, parameters)
         table = load_file(paths.trained("nmt", run) / "model.safetensors")["table"]
         pieces = np.array(vocabulary.tokens)
         words = np.char.startswith(pieces, "▁") & (vocabulary.target_counts == 0) & (vocabulary.counts >= FEWEST)
         declared = np.flatnonzero(np.isin(pieces, [f"▁{query}" for query in parameters.nmt.neighbours]))
         for asked, ids in (("queries", declared), ("words", evenly(np.flatnonzero(words), MOST))):
             rows.append([run, asked, len(ids), *numbers(table, vocabulary, ids)])
-    for row in rows:
-        print(*(f"{cell:>16}" for cell in row))
-    with (Path(__file__).parent / f"similarity-by-language-{parameters.scale}.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+    print_table(COLUMNS, rows, width=16)
+    write_table(f"similarity-by-language-{parameters.scale}", COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -9,20 +9,19 @@ sections 3.1 and 6.3); the share of rare types among the ten nearest neighbours 
 section 3). Reports use the selected checkpoint. The numbers of this study belong to single steps.
 """
 
-import csv
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from safetensors import safe_open
+from shared import print_table, read_vocabulary, write_table
 
 from raretokens import paths
 from raretokens.evaluation.metrics.isotropy import mean_cosine, positive_cosine
 from raretokens.evaluation.metrics.neighbours import rare_among_neighbours_of_rare
 from raretokens.evaluation.metrics.spectrum import singular_values
 from raretokens.pipeline.config import load
-from raretokens.tokenization.vocabulary import VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import Vocabulary
 
 GROUPS = ("total", "freq", "med", "rare")
 COLUMNS = ["run", "update", *(f"positive {group}" for group in GROUPS), "mean cosine", "third to second",
@@ -50,16 +49,11 @@ def numbers(table: np.ndarray, counts: np.ndarray, groups: np.ndarray) -> Iterat
 
 
 def main(*runs: str) -> None:
-    parameters = load()
-    rows: list[list] = [COLUMNS]
+    parameters, rows = load(), []
     for run in runs:
-        tokens = parameters.run("nmt", run).tokens
-        vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
-        rows += course(run, vocabulary, vocabulary.frequency_groups(parameters.tokens[tokens].groups))
-    for row in rows:
-        print(*(f"{cell:>16}" for cell in row))
-    with (Path(__file__).parent / f"table-course-{parameters.scale}.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+        rows += course(run, *read_vocabulary(parameters.run("nmt", run).tokens, parameters))
+    print_table(COLUMNS, rows, width=16)
+    write_table(f"table-course-{parameters.scale}", COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -26,15 +26,16 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 from safetensors import safe_open
+from shared import FOLDER, read_vocabulary, write_table
 
-from raretokens import paths
+from raretokens import csv_files, paths
 from raretokens.evaluation.metrics.isotropy import group_cosine, isotropy, log_partitions, positive_cosine, vector_sum
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
 from raretokens.report.figure_styles import STYLE
 from raretokens.report.figures import save
 from raretokens.tasks.parameters import Parameters
-from raretokens.tokenization.vocabulary import RARE, VOCABULARY, Vocabulary
+from raretokens.tokenization.vocabulary import RARE
 from raretokens.training.config import Training
 from raretokens.training.rule import learning_rate
 
@@ -73,8 +74,7 @@ def summed_rates(training: Training, step: int) -> float:
 def course(parameters: Parameters, task: str, run: str) -> Iterator[list]:
     """Yield a row of COLUMNS for each copy of the embedding matrix of a run."""
     tokens, training = parameters.run(task, run).tokens, train_job(parameters, parameters.run(task, run)).training
-    vocabulary = Vocabulary.read(paths.tokens(tokens) / VOCABULARY)
-    groups = vocabulary.frequency_groups(parameters.tokens[tokens].groups)
+    vocabulary, groups = read_vocabulary(tokens, parameters)
     trained = json.loads((paths.trained(task, run) / "training.json").read_text(encoding="utf-8"))
     with (paths.trained(task, run) / "log.tsv").open(newline="") as file:
         nlls = [(int(row["update"]), row["valid_nll"]) for row in csv.DictReader(file, delimiter="\t") if row["valid_nll"]]
@@ -112,25 +112,18 @@ def draw(rows: list[dict], panels: Sequence[tuple], path: Path) -> None:
     save(canvas, path)
 
 
-def write(rows: list[dict], path: Path) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def main(*runs: str) -> None:
     parameters, names = load(), [tuple(run.split("/")) for run in runs]
     rows = [dict(zip(COLUMNS, row, strict=True)) for task, run in names for row in course(parameters, task, run)]
-    path = Path(__file__).parent / f"tokens-per-step-{parameters.scale}.csv"
+    path = FOLDER / f"tokens-per-step-{parameters.scale}.csv"
     if path.exists():
-        with path.open(newline="") as file:
-            rows = [*(row for row in csv.DictReader(file) if (row["task"], row["run"]) not in names), *rows]
+        former = csv_files.read_csv(path).to_dict("records")
+        rows = [*(row for row in former if (row["task"], row["run"]) not in names), *rows]
     order = [run for task in ("lm", "nmt") for run in parameters.lines(task)]
     rows.sort(key=lambda row: (row["task"], int(row["tokens per step"]), order.index(row["run"]), int(row["step"])))
-    write(rows, path)
+    write_table(path.stem, COLUMNS, rows)
     last = {(row["task"], row["run"]): row for row in rows}
-    write([*last.values()], path.with_name(f"tokens-per-step-last-{parameters.scale}.csv"))
+    write_table(f"tokens-per-step-last-{parameters.scale}", COLUMNS, last.values())
     with matplotlib.rc_context(STYLE):
         translation = [row for row in rows if row["task"] == "nmt"]
         draw(translation, PANELS, path.with_suffix(".svg"))

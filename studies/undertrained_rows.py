@@ -16,7 +16,6 @@ precision. Rows beside the positives may be under-trained too, so precision is a
 """
 
 import argparse
-import csv
 import re
 import sys
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from shared import write_table
 
 from raretokens.evaluation.metrics.rows import unit
 from raretokens.evaluation.metrics.undertrained import find_undertrained
@@ -125,10 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="folder for packages")
     lines = [line for each in matrices(parser.parse_args().folder) for line in compare(*each)]
-    with open(Path(__file__).with_name("undertrained-rows.csv"), "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_table("undertrained-rows", COLUMNS, lines)
 
 
 if __name__ == "__main__":
