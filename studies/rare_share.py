@@ -31,7 +31,7 @@ from shared import FOLDER, write_table
 
 from raretokens import csv_files, paths
 from raretokens.evidence.comparison import Comparison, Effect
-from raretokens.evidence.decomposition import RARE_SHARE, implied
+from raretokens.evidence.decomposition import RARE_SHARE, cost_of_constant, implied, ratio_of_others
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.config import load
@@ -94,16 +94,6 @@ def effects(run: str, mle: str, scores: Scores) -> dict[str, Effect]:
     return {metric: Comparison.of_runs("ratio", metric, run, mle, scores).effect for metric in METRICS}
 
 
-def of_others(total: float, rare: float, share: float) -> float:
-    """Return the ratio of the perplexity of targets that are not rare, from that of all and that of rare targets."""
-    return math.exp((math.log(total) - share * math.log(rare)) / (1 - share))
-
-
-def under_a_constant(rare: float, share: float) -> tuple[float, float]:
-    """Return bounds of that ratio if one constant on the logits of rare types led to the ratio of rare targets, below 1."""
-    return tuple(1 + (factor - 1) * share for factor in (1 / rare, (1 - share) / (rare - share)))
-
-
 def share_rows(new: Scores, usual: Scores) -> Iterator[list[str]]:
     """Yield the rows of the new setting, those of the usual one, and those of AGG's tables."""
     for prefix, scores, share in ((NEW, new, NEW_SHARE), (USUAL, usual, usual.number("mle", "token_share.rare"))):
@@ -120,8 +110,7 @@ def share_rows(new: Scores, usual: Scores) -> Iterator[list[str]]:
 
 
 def other_cells(total: float, rare: float, share: float) -> list[str]:
-    low, high = under_a_constant(rare, share)
-    return [f"x {of_others(total, rare, share):.4f}", f"x {low:.4f} to {high:.4f}"]
+    return [f"x {ratio_of_others(rare, total, share):.4f}", "x {:.4f} to {:.4f}".format(*cost_of_constant(rare, share))]
 
 
 def rate_rows(file: Path, usual: Scores) -> Iterator[list[str]]:

@@ -14,7 +14,6 @@ from pytest import approx
 from raretokens import paths
 from raretokens.csv_files import read_csv
 from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.decomposition import RARE_SHARE, implied
 from raretokens.evidence.scores import AllScores
 from raretokens.evidence.verdict import Outcome, judge
 from raretokens.papers.load import load_declarations
@@ -200,11 +199,3 @@ def test_what_is_said_of_steps_of_different_sizes_is_in_the_csv(request):
     assert f"and {descent:.4f} with gradient descent" in studies
     large = float(last["cosine total"]["base-4k-mle"])
     assert f"is {adam:.2f} after Adam with 1,024 tokens per step, {large:.2f} with 4,096, and {coupled:.3f} with 1,024" in paper
-
-
-def test_what_a_constant_would_cost_is_what_the_papers_imply(request):
-    from rare_share import of_others, under_a_constant
-
-    for one in implied(load_declarations(request.config.rootpath / paths.PAPERS)):
-        assert of_others(one.total, one.rare, RARE_SHARE) == approx(one.others)
-        assert under_a_constant(one.rare, RARE_SHARE) == approx(tuple(one.constant))

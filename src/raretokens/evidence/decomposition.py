@@ -65,19 +65,11 @@ class Implied:
 
 
 def implied(declared: Declarations) -> list[Implied]:
-    """Return what AGG's tables of language models imply, for each row that lowers rare-token perplexity.
-
-    ln PPL = share x ln PPL(rare) + (1 - share) x ln PPL(others). The baseline multiplies the odds of rare types by c. If maximum
-    likelihood is calibrated, its mean P(rare) is the share s. If P(rare) is s at rare targets too, c = (1 - s) / (ratio - s); if
-    it is negligible there, c = 1 / ratio. Other targets cost 1 + (c - 1) s.
-    """
+    """Return what AGG's tables of language models imply, for each row that lowers rare-token perplexity."""
     found, seen = [], set()
     for table in REPORTED:
         reported = declared.reported(table)
-        numbers = {
-            row: [reported.mean(row, "PPL", group) for group in ("Rare", "Total")]
-            for row in dict.fromkeys(reported.rows)
-        }
+        numbers = {row: [reported.mean(row, "PPL", group) for group in ("Rare", "Total")] for row in reported.rows}
         for row, own in numbers.items():
             if row == "MLE" or None in own or row in seen:
                 continue
@@ -85,8 +77,24 @@ def implied(declared: Declarations) -> list[Implied]:
             if rare >= 1:
                 continue
             seen.add(row)
-            others = math.exp((math.log(total) - RARE_SHARE * math.log(rare)) / (1 - RARE_SHARE))
-            factors = 1 / rare, (1 - RARE_SHARE) / (rare - RARE_SHARE)
-            costs = Interval(*(1 + (factor - 1) * RARE_SHARE for factor in factors))
+            others, costs = ratio_of_others(rare, total, RARE_SHARE), cost_of_constant(rare, RARE_SHARE)
             found.append(Implied(table, row, rare, total, others, costs))
     return found
+
+
+def ratio_of_others(rare: float, total: float, share: float) -> float:
+    """Return the ratio of the perplexity of targets that are not rare, from those of rare targets and of all targets.
+
+    ln PPL = share x ln PPL(rare) + (1 - share) x ln PPL(others). `share`: the share of rare targets.
+    """
+    return math.exp((math.log(total) - share * math.log(rare)) / (1 - share))
+
+
+def cost_of_constant(rare: float, share: float) -> Interval:
+    """Return what the logit-bias baseline costs other targets if it reaches a ratio of rare-token perplexity, which is below 1.
+
+    The baseline multiplies the odds of rare types by c. If maximum likelihood is calibrated, its mean P(rare) is the share s. If
+    P(rare) is s at rare targets too, c = (1 - s) / (ratio - s); if it is negligible there, c = 1 / ratio. Other targets cost
+    1 + (c - 1) s.
+    """
+    return Interval(*(1 + (factor - 1) * share for factor in (1 / rare, (1 - share) / (rare - share))))
