@@ -13,16 +13,16 @@ import sys
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from shared import FOLDER, print_table, read_vocabulary, write_table
 from torch import Tensor
 
 from raretokens.csv_files import read_csv
 from raretokens.evaluation.language_model import predict_text
 from raretokens.evaluation.metrics.predictions import uniq
-from raretokens.models.registry import build
+from raretokens.models.registry import build, load_weights
 from raretokens.paths import tokens, trained
 from raretokens.pipeline.config import load
+from raretokens.tasks.parameters import ModelConfig
 from raretokens.tokenization.token_files import tokens as stream
 from raretokens.tokenization.vocabulary import RARE
 
@@ -38,9 +38,8 @@ def main(*baselines: str) -> None:
         # Only predictions are needed, so each position is read once.
         settings = settings.model_copy(update={"window": settings.block, "context": 0})
         vocabulary, groups = read_vocabulary(run.tokens, parameters)
-        shape, text = parameters.lm.models[run.model], stream(tokens(run.tokens), "test")
-        model = build(shape.architecture, shape.shape, len(vocabulary), max(settings.window, settings.block)).eval()
-        model.load_state_dict(load_file(trained("lm", name) / "model.safetensors"))
+        model = read_model(name, parameters.lm.models[run.model], len(vocabulary), settings.block)
+        text = stream(tokens(run.tokens), "test")
         rare = torch.from_numpy(groups == RARE)
 
         def predicted(constant: float) -> list[int]:
@@ -57,6 +56,13 @@ def main(*baselines: str) -> None:
                 rows.append([row["run"], name, row["what"], row["constant"], *its])
     print_table(COLUMNS, rows, width=15)
     write_table(f"rare-bias-types-{parameters.scale}", COLUMNS, rows)
+
+
+def read_model(run: str, config: ModelConfig, types: int, positions: int) -> torch.nn.Module:
+    """Return a trained language model for sequences of `positions` tokens."""
+    model = build(config.architecture, config.shape, types, positions).eval()
+    load_weights(model, trained("lm", run) / "model.safetensors")
+    return model
 
 
 def scored(run: str) -> list[int]:

@@ -9,13 +9,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from pytest import approx
+from safetensors.torch import save_file
+from tiny import architectures
 
 from raretokens import paths
 from raretokens.csv_files import read_csv
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.scores import AllScores
 from raretokens.evidence.verdict import Outcome, judge
+from raretokens.models.registry import build, stored
 from raretokens.papers.load import load_declarations
 from raretokens.pipeline.config import load
 from raretokens.pipeline.context import root
@@ -95,6 +99,17 @@ def test_a_constant_on_the_logits_of_rare_types_is_that():
     found = dict(rivals(plain, shifted, is_rare[targets]))
     assert found["same rare share"] == approx(0.7, abs=1e-6)
     assert -biased(plain, is_rare[targets], found["same total"])[0].mean() == approx(-shifted[0].mean(), abs=1e-9)
+
+
+def test_weights_are_read_as_training_stores_them(tmp_path, monkeypatch):
+    from rare_bias_types import read_model
+
+    config = SimpleNamespace(architecture="decoder", shape=architectures.shape("decoder"))
+    model = build("decoder", config.shape, 7, 4)
+    monkeypatch.chdir(tmp_path)
+    paths.trained("lm", "mle").mkdir(parents=True)
+    save_file(stored(model.state_dict()), paths.trained("lm", "mle") / "model.safetensors")
+    assert torch.equal(read_model("mle", config, 7, 4).embedding, model.embedding)
 
 
 def test_positives_and_known_rows_are_found_by_their_tokens(tmp_path, monkeypatch):
