@@ -13,7 +13,7 @@ from raretokens.evidence.verdict import Outcome, Verdict, judge, judge_all
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet
 from raretokens.report.claims import in_words, main_claims, other_counts, read_csv, to_csv, verdict_counts
-from raretokens.report.paper_pages import paper_page
+from raretokens.report.paper_pages import pages
 from raretokens.run import Sheet
 
 NAMED = ("cosreg-improves-big-bleu", "cosreg-improves-reverse-bleu", "mle-degenerates-with-steps")
@@ -75,7 +75,7 @@ def test_the_size_of_an_effect_is_its_fraction_of_the_reported_one(tmp_path):
 def test_a_row_shows_the_threshold_and_the_variance_of_few_seeds(tmp_path, claim, effect, cells):
     one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     one = changed(replace(one, claim=AGAINST.replaced(paper="AGG", **claim)), **effect)
-    (row,) = (line for line in paper_page("AGG", [one], DECLARED, "small", UNTRAINED).splitlines() if line.startswith("| s |"))
+    (row,) = (line for line in pages([one], DECLARED, "small", UNTRAINED)["agg.md"].splitlines() if line.startswith("| s |"))
     columns = [cell.strip() for cell in row.split("|")[1:-1]]
     assert (columns[2], columns[8]) == cells
 
@@ -134,8 +134,9 @@ def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_exclud
 def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once():
     empty = Scores("lm", {}, Path("nowhere"))
     verdicts = [judge(name, claim, empty, DECLARED) for name, claim in DECLARED.claims.items()]
+    found = pages(verdicts, DECLARED, "small", UNTRAINED)
     for paper in DECLARED.papers:
-        text = paper_page(paper, verdicts, DECLARED, "small", UNTRAINED)
+        text = found[f"{paper.lower()}.md"]
         assert len([line for line in text.split("\n## ")[0].split("\n") if line.startswith("* ")]) == 5
         own = [claim for claim in DECLARED.claims.values() if claim.paper == paper]
         rows = [line for line in text.split("\n") if line.startswith("| ") and " --- " not in line]
@@ -147,7 +148,7 @@ def test_a_page_says_in_which_models_the_claims_were_tested(request, monkeypatch
     scores = AllScores(run_sheet(load()), Path("reports/runs"))
     names = ("agps-hides-frequency", "freeze-lowers-mean-cosine", "agps-lowers-rare-word-perplexity")
     verdicts = [judge(name, claim := DECLARED.claims[name], scores[claim.task], DECLARED) for name in names]
-    text = paper_page("AGPS", verdicts, DECLARED, "small", scores)
+    text = pages(verdicts, DECLARED, "small", scores)["agps.md"]
     assert [line for line in text.split("\n## ")[1].split("\n") if line.startswith("| ")][2:] == [
         "| Translation | `base-1k` | 0.37 | 1 | 0 | 0 | 0 |",
         "| Translation | `base` | 0.061 | 1 | 0 | 0 | 0 |",
@@ -156,7 +157,7 @@ def test_a_page_says_in_which_models_the_claims_were_tested(request, monkeypatch
     (row,) = (line for line in text.split("\n") if line.startswith(f"| {DECLARED.claims[names[0]].statement} |"))
     assert row.split("|")[2].strip() == "`base-1k`"
     verdicts = [judge(name, claim := DECLARED.claims[name], scores[claim.task], DECLARED) for name in NAMED]
-    text = paper_page("CosReg", verdicts, DECLARED, "small", scores)
+    text = pages(verdicts, DECLARED, "small", scores)["cosreg.md"]
     assert "| Translation | `big` | 0.036 |" in text and "| Translation | `base` reversed | 0.058 |" in text
     assert "| `base-1k` / `base-4k` |" in text
 
@@ -165,7 +166,7 @@ def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_pat
     name = "agg-lowers-rare-perplexity"
     empty = judge(name, DECLARED.claims[name], Scores("lm", {}, Path("nowhere")), DECLARED)
     one = changed(replace(empty, outcome=Outcome.REPRODUCED), value=0.3, seeds=3, seed_interval=Interval(0.2, 0.4))
-    small, demo = (paper_page("AGG", [one], DECLARED, scale, UNTRAINED) for scale in ("small", "demo"))
+    small, demo = (pages([one], DECLARED, scale, UNTRAINED)["agg.md"] for scale in ("small", "demo"))
     assert (
         f"<details><summary>{one.claim.statement}</summary>" in small and "Caveat: " in small and "Caveat: " not in demo
     )

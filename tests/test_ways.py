@@ -25,7 +25,7 @@ from raretokens.pipeline.job_file import load_job
 from raretokens.pipeline.jobs import run_sheet
 from raretokens.report import claims
 from raretokens.report.cells import Cell
-from raretokens.report.paper_pages import paper_page
+from raretokens.report.paper_pages import pages
 from raretokens.report.tables import table_cells
 from raretokens.run import Sheet
 from raretokens.training.config import Execution, Observer
@@ -68,7 +68,7 @@ def test_a_claim_reaches_its_verdict_on_the_way_that_is_described(monkeypatch):
         claim = load._claims(ROOT / "data/paper")[name]
         verdict = judge(name, claim, scores["lm"], declared)
         assert verdict.outcome is Outcome.REPRODUCED
-        claims.to_csv([verdict]), paper_page("AGG", [verdict], declared, "small", scores)
+        claims.to_csv([verdict]), pages([verdict], declared, "small", scores)
 
     way = described("From a claim to its verdict")
     assert executed(judged) == way and len(way) <= 18

@@ -14,6 +14,8 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet
 from raretokens.report import claims
 from raretokens.report.cells import Cell
+from raretokens.report.effect_text import page_text
+from raretokens.report.paper_pages import shown_effects
 from raretokens.run import Sheet
 
 
@@ -62,6 +64,11 @@ class Scale:
     def verdicts(self) -> dict[str, Verdict]:
         """Claim -> verdict, from claims.csv."""
         return claims.read_csv(self.reports / "claims.csv", self.declared)
+
+    @cached_property
+    def effects(self) -> dict[str, str]:
+        """Claim -> its effect as text, for explanations that name other claims."""
+        return shown_effects(self.verdicts.values(), self.declared, page_text)
 
     def cells(self, table: str) -> list[Cell]:
         """Return the cells of a table, from its CSV file."""

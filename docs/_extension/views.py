@@ -19,7 +19,7 @@ from raretokens.papers.claim import Claim, Side
 from raretokens.papers.task_names import TASKS
 from raretokens.pipeline.trained import FILE
 from raretokens.report.effect_text import few_seeds_text, named_intervals, number_text, page_text
-from raretokens.report.paper_pages import EXPLAINED, explanation
+from raretokens.report.paper_pages import EXPLAINED, explanation, sentence
 
 BY_RANK = ("singular_values", "rank_frequency")  # series over ranks instead of training steps
 SIDES = {"left": "First", "right": "Second", "control.left": "Control, first", "control.right": "Control, second"}
@@ -73,7 +73,7 @@ class ClaimView:
                 for name, (low, high) in named_intervals(verdict.effect).items()
             ],
             seeds=few_seeds_text(verdict) or str(verdict.effect.seeds or ""),
-            explanation=_filled(explanation(verdict), scale) if scale.name == EXPLAINED else "",
+            explanation=_explained(verdict, scale) if scale.name == EXPLAINED else "",
             sides=[_evidence(name, comparison, scale) for name in comparison.all_sides],
         )
 
@@ -109,12 +109,9 @@ def _moment(side: Side) -> str:
     return "when training of the rare rows begins" if side.at == "until" else side.at or ""
 
 
-def _filled(text: str, scale: Scale) -> str:
-    """Fill the effects of other claims, named in braces, into a text."""
-    effects = dict.fromkeys(scale.declared.claims, "not measured")
-    effects |= {name: shown for name, one in scale.verdicts.items() if (shown := page_text(one.claim.effect, one.effect.value))}
-    text = text.format_map(effects)
-    return text[:1].upper() + text[1:].removesuffix(".") + "." if text else ""
+def _explained(verdict: Verdict, scale: Scale) -> str:
+    text = explanation(verdict).format_map(scale.effects)
+    return sentence(text[:1].upper() + text[1:]) if text else ""
 
 
 # Runs with their repetitions.

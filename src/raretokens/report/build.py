@@ -60,13 +60,12 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "reproducibility.csv": reproducibility.to_csv(numbers),
         "power.csv": reproducibility.power_csv(planned),
         "reproducibility.md": reproducibility.to_markdown(numbers, counted, planned, declared, scale),
-        "papers/later.md": paper_pages.later_page(verdicts, declared, scale, scores),
         "findings.md": _findings(verdicts, compared, split),
         "index.md": render("index.md", verdicts=counts, **_overview(sheet, declared, cells, scores)),
     }
     texts |= {f"plots/{task}.csv": curves_of_all_runs(part, reports / "curves" / task) for task, part in scores.items()}
-    for paper in declared.papers:
-        texts[f"papers/{paper.lower()}.md"] = paper_pages.paper_page(paper, verdicts, declared, scale, scores)
+    pages = paper_pages.pages(verdicts, declared, scale, scores)
+    texts |= {f"papers/{name}": page for name, page in pages.items()}
     for name, text in texts.items():
         write_text(reports / name, text)
     _draw_forests(verdicts, declared, scale, reports)

@@ -1,14 +1,13 @@
 """Results by paper: a summary of five sentences, a forest plot, and every claim with its verdict, reason and caveat."""
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.scores import MLE, AllScores, Scores
 from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, Verdict, conclusions_of
-from raretokens.papers.claim import Claim
+from raretokens.papers.claim import Claim, EffectKind
 from raretokens.papers.declarations import Declarations, Paper
 from raretokens.papers.task_names import TASKS
 from raretokens.report.claims import MEANINGS, count_text, size_text, sizes_in_words
@@ -26,44 +25,39 @@ from raretokens.run import SheetLine
 EXPLAINED = "small"  # the scale that the declared reasons and caveats describe
 
 
-def paper_page(name: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores) -> str:
-    about, counted = declared.papers[name], conclusions_of(name, verdicts, declared)
-    return _page(
-        "paper.md",
-        verdicts,
-        declared,
-        scale,
-        scores,
-        name=name,
-        about=about,
-        summary=summary(about, counted, scale),
-        tested=_by_model(counted, scores),
-        conclusions=_by_outcome(counted),
-        own=_by_outcome(one for one in verdicts if one.claim.paper == name and one.claim.is_ours),
-    )
+def pages(verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores) -> dict[str, str]:
+    """Return file name -> page: of each reproduced paper, and later.md with the claims of papers that are not reproduced."""
+    effects = shown_effects(verdicts, declared, effect_text)
+    shared = {
+        "scale": scale,
+        "meanings": MEANINGS,
+        "rows": lambda own: (_cells(one, _lines(one, scores)) for one in own),
+        "prose": {one.name: " ".join(_prose(one, effects, scale)) for one in verdicts},
+    }
+    found = {}
+    for name, about in declared.papers.items():
+        counted = conclusions_of(name, verdicts, declared)
+        found[f"{name.lower()}.md"] = render(
+            "paper.md",
+            name=name,
+            about=about,
+            summary=summary(about, counted, scale),
+            tested=_by_model(counted, scores),
+            conclusions=_by_outcome(counted),
+            own=_by_outcome(one for one in verdicts if one.claim.paper == name and one.claim.is_ours),
+            **shared,
+        )
+    others = dict.fromkeys(one.claim.paper for one in verdicts if one.claim.paper not in declared.papers)
+    groups = {paper: _by_outcome(one for one in verdicts if one.claim.paper == paper) for paper in others}
+    return found | {"later.md": render("later.md", papers=groups, **shared)}
 
 
-def later_page(verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores) -> str:
-    """Return the page of claims of papers that are not reproduced."""
-    papers: dict[str, list[Verdict]] = {}
-    for one in verdicts:
-        if one.claim.paper not in declared.papers:
-            papers.setdefault(one.claim.paper, []).append(one)
-    return _page("later.md", verdicts, declared, scale, scores, papers={paper: _by_outcome(own) for paper, own in papers.items()})
-
-
-def _page(
-    template: str, verdicts: list[Verdict], declared: Declarations, scale: str, scores: AllScores, **values: Any
-) -> str:
-    """Return a page with tables of verdicts. Their explanations may contain the effect of any claim."""
-    effects = dict.fromkeys(declared.claims, "not measured")
-    effects |= {one.name: effect_text(one.claim.effect, one.effect.value) for one in verdicts if one.effect.value is not None}
-    prose = {one.name: " ".join(_prose(one, effects, scale)) for one in verdicts}
-
-    def rows(own: list[Verdict]) -> Iterable[list[str]]:
-        return (_cells(one, _lines(one, scores)) for one in own)
-
-    return render(template, scale=scale, meanings=MEANINGS, rows=rows, prose=prose, **values)
+def shown_effects(
+    verdicts: Iterable[Verdict], declared: Declarations, form: Callable[[EffectKind, float | None], str]
+) -> dict[str, str]:
+    """Return claim -> its effect as text, for explanations that name other claims. `form`: effect_text or page_text."""
+    shown = {one.name: form(one.claim.effect, one.effect.value) for one in verdicts}
+    return dict.fromkeys(declared.claims, "not measured") | {name: text for name, text in shown.items() if text}
 
 
 def _by_outcome(verdicts: Iterable[Verdict]) -> dict[Outcome, list[Verdict]]:
