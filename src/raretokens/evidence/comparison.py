@@ -1,6 +1,6 @@
 """The effect of a metric between runs, with its intervals: the unit of claims, method tables and studies."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Literal
 
@@ -65,14 +65,12 @@ class Comparison:
     """
 
     kind: EffectKind
-    sides: dict[str, Side]  # keys: left, right
+    all_sides: dict[str, Side]  # keys: left, right, control.left, control.right
     scores: Scores
-    control: dict[str, Side] = field(default_factory=dict)  # keys: control.left, control.right
 
     @classmethod
     def of_claim(cls, claim: Expectation, scores: Scores) -> "Comparison":
-        control = {name: side for name, side in claim.all_sides.items() if name not in claim.sides}
-        return cls(claim.effect, claim.sides, scores, control)
+        return cls(claim.effect, claim.all_sides, scores)
 
     @classmethod
     def of_runs(cls, kind: EffectKind, metric: str, run: str, baseline: str, scores: Scores) -> "Comparison":
@@ -80,8 +78,9 @@ class Comparison:
         return cls(kind, {side: Side(runs=[name], metric=metric) for side, name in runs.items()}, scores)
 
     @property
-    def all_sides(self) -> dict[str, Side]:
-        return {**self.sides, **self.control}
+    def sides(self) -> dict[str, Side]:
+        """The sides without those of the control."""
+        return {name: side for name, side in self.all_sides.items() if not name.startswith("control.")}
 
     @property
     def is_untrained(self) -> bool:
