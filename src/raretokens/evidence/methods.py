@@ -13,6 +13,7 @@ from raretokens.evidence.comparison import Comparison, Effect
 from raretokens.evidence.logit_bias import Baseline, baselines
 from raretokens.evidence.scores import Scores
 from raretokens.evidence.verdict import Outcome, decide, unmet
+from raretokens.papers.claim import NEUTRAL
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.task_names import TASKS
 
@@ -100,7 +101,6 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
             continue
         shown = declared.metric(metric)
         obstacle = unmet([declared.preconditions[need] for need in needs], comparison)
-        neutral = 1.0 if kind == "ratio" else 0.0
         bias, measured = None, None
         if metric == EXPLAINED_BY_BIAS:
             measured = next((one for one in baselines(run, scores) if one.is_main), None)
@@ -113,7 +113,7 @@ def _changes(run: str, baseline: str, scores: Scores, declared: Declarations) ->
             metric=metric,
             title=shown.title,
             effect=comparison.effect,
-            outcome=decide(comparison, shown.better, (neutral, neutral), obstacle)[0],
+            outcome=decide(comparison, shown.better, (NEUTRAL[kind], NEUTRAL[kind]), obstacle)[0],
             logit_bias=bias,
             measured_baseline=measured,
         )

@@ -79,7 +79,7 @@ class Verdict(Generic[AnyClaim]):
         Return None for a claim of no change, and if the paper does not report the effect or its control.
         """
         claim = self.claim
-        if number is None or self.reported is None or claim.margin is not None or claim.lacks_control:
+        if number is None or self.reported is None or not claim.has_comparable_size:
             return None
         own, whole = (
             float(to_additive(claim.effect, one) - to_additive(claim.effect, claim.neutral))
@@ -222,7 +222,7 @@ def _is_smaller(claim: Expectation, comparison: Comparison, reported: float) -> 
     False for a claim of no change, and if the paper does not report the control.
     """
     interval = comparison.interval
-    if claim.margin is not None or claim.lacks_control or interval is None:
+    if interval is None or not claim.has_comparable_size:
         return False
     far, turn = (float(to_additive(claim.effect, number)) for number in (reported, claim.threshold))
     return interval.high < far if far > turn else interval.low > far

@@ -13,6 +13,7 @@ from raretokens.schema import Section
 
 Moment = Literal["first", "last", "lowest", "highest", "until"]
 EffectKind = Literal["ratio", "difference", "value"]
+NEUTRAL: dict[EffectKind, float] = {"ratio": 1.0, "difference": 0.0, "value": 0.0}  # the effect of no change
 OWN = {"interpretation": "our interpretation", "control": "our control", "experiment": "our experiment"}
 
 
@@ -101,6 +102,11 @@ class Expectation(Section):
         return False
 
     @property
+    def has_comparable_size(self) -> bool:
+        """Whether the effect can be compared with the reported one in size. A claim of no change has no size."""
+        return self.margin is None and not self.lacks_control
+
+    @property
     def threshold(self) -> float:
         return self.than if self.than is not None else self.neutral
 
@@ -115,7 +121,7 @@ class Expectation(Section):
     @property
     def neutral(self) -> float:
         """The effect of no change."""
-        return {"ratio": 1.0}.get(self.effect, 0.0)
+        return NEUTRAL[self.effect]
 
     @model_validator(mode="after")
     def _expected(self) -> Self:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure as Canvas
 
 from raretokens import csv_files
 from raretokens.evidence.methods import WORDS, Change
+from raretokens.papers.claim import NEUTRAL
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import EFFECT_COLUMNS, effect_text, number_text
 from raretokens.report.figures import save
@@ -137,7 +138,7 @@ def _limits(values: list[float], rows: list[Row], neutral: float) -> tuple[float
 
 def _draw_panel(axis: Axes, title: str, changes: list[Change], names: list[str]) -> None:
     kind = changes[0].effect.kind
-    neutral = 1.0 if kind == "ratio" else 0.0
+    neutral = NEUTRAL[kind]
     rows = [Row(one.run, one.effect.value, one.effect.main_interval, one.outcome) for one in changes]
     biases = {names.index(one.run): one.logit_bias for one in changes if one.logit_bias is not None}
     values = [*(row.value for row in rows), *biases.values(), neutral]

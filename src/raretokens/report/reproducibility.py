@@ -69,7 +69,7 @@ def powers(verdicts: Sequence[Verdict[Claim]], scores: dict[str, Scores]) -> pd.
     rows = []
     for one in verdicts:
         claim, is_tested = one.claim, one.outcome not in (Outcome.NOT_RUN, Outcome.NOT_TESTABLE)
-        if one.reported is None or claim.margin is not None or claim.lacks_control or not is_tested:
+        if one.reported is None or not claim.has_comparable_size or not is_tested:
             continue
         comparison = Comparison.of_claim(claim, scores[claim.task])
         power = [comparison.power(one.reported, claim.threshold, seeds) for seeds in PLANNED]
