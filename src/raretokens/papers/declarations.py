@@ -60,6 +60,10 @@ class Metric(Section):
     def drift_of(self, task: str) -> Tolerance:
         return self.drifts.get(task, self.drift)
 
+    def text(self, number: float | None) -> str:
+        """Format a number with the digits of the metric. Empty without a number."""
+        return "" if number is None else f"{number:.{self.digits}f}"
+
     def unit_of(self, token: str) -> str:
         """Return the unit, with `token` (word or subword token) in place of the word "token"."""
         return self.unit.replace("token", token)
@@ -252,5 +256,5 @@ class Declarations(Section):
 
     def known_metric(self, path: str) -> Metric | None:
         """Return the metric of the first pattern that fits, or None: an objective of a user may report undeclared metrics."""
-        patterns = (pattern for pattern in self.metrics if fnmatch.fnmatchcase(path, pattern))
-        return next(map(self.metrics.__getitem__, patterns), None)
+        fitting = (metric for pattern, metric in self.metrics.items() if fnmatch.fnmatchcase(path, pattern))
+        return next(fitting, None)

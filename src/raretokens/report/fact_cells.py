@@ -161,5 +161,5 @@ def _text(value: Any, metric: Metric | None) -> str:
     if value is None:
         return "—"
     if metric:
-        return f"{value:.{metric.digits}f}"
+        return metric.text(value)
     return f"{value:g}" if isinstance(value, float) else str(value)

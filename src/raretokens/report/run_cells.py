@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import mean
 
 from raretokens.evidence.logit_bias import baselines
 from raretokens.evidence.methods import EXPLAINED_BY_BIAS
@@ -115,11 +116,10 @@ def bias_cells(context: TableContext, row: RunRow) -> Iterator[Cell]:
         name = f"MLE + logit bias, same {one.equal} as {row.title}"
         about = {"runs": " ".join(mles), "status": "not reported", "remark": BIAS_REMARK}
         for title, column in columns.items():
-            numbers = [float(getattr(bias, BIAS[column.metric])) for bias in one.biases.values()]
-            digits = context.declared.metric(column.metric).digits
-            measured = f"{sum(numbers) / len(numbers):.{digits}f}"
-            spread = f"{(max(numbers) - min(numbers)) / 2:.{digits}f}" if len(numbers) > 1 else ""
-            yield Cell(name, title, column.metric, "", measured, spread, **about)
+            metric = context.declared.metric(column.metric)
+            numbers = [getattr(bias, BIAS[column.metric]) for bias in one.biases.values()]
+            spread = (max(numbers) - min(numbers)) / 2 if len(numbers) > 1 else None
+            yield Cell(name, title, column.metric, "", metric.text(mean(numbers)), metric.text(spread), **about)
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ class Crossing:
             column=self.column.title,
             metric=self.path,
             reported=paper.text,
-            measured=self._shown(value.mean if value else None),
-            spread=self._shown(self._spread()),
+            measured=self.metric.text(value.mean if value else None),
+            spread=self.metric.text(self._spread()),
             delta=f"{value.mean - paper.value:+.{self.metric.digits}f}" if value and paper.value is not None else "",
             runs=" ".join(value.runs) if value else "",
             status=status,
@@ -252,6 +252,3 @@ class Crossing:
             half = self.context.scores.value(value.runs[0], interval, value.seeds)
             return half.mean if half else None
         return value.spread if value else None
-
-    def _shown(self, number: float | None) -> str:
-        return "" if number is None else f"{number:.{self.metric.digits}f}"

@@ -39,8 +39,7 @@ class Grid:
         labels = {row.title: row.label for row in table.rows}
         titles = {row: labels.get(row, row) for row in dict.fromkeys(cell.row for cell in cells)}
         rows = {label: [by_place.get((row, column)) for column in columns] for row, label in titles.items()}
-        own = {row.label or row.title for row in table.rows}
-        return cls(columns, rows, [row for row in rows if row not in own] if table.also else [])
+        return cls(columns, rows, [row for row in rows if row not in labels.values()] if table.also else [])
 
 
 @dataclass(frozen=True)
