@@ -67,7 +67,7 @@ def test_the_committed_page_is_that_of_the_committed_reports():
     root = Path(__file__).parents[1]
     claims = scales.read(root, DECLARED)
     assert (root / "docs/evidence.md").read_text(encoding="utf-8") == scales.to_markdown(
-        claims, DECLARED, scales.spent(root)
+        claims, DECLARED, scales.training_costs(root)
     ), "run `make readme`"
     assert (root / "docs/verdict.md").read_text(encoding="utf-8") == scales.in_words(claims, DECLARED) + "\n"
 
@@ -79,5 +79,5 @@ def test_what_runs_took_is_said_as_far_as_it_is_known(tmp_path):
     all_known = "The hours of 2 of them are known. They took 0.8 hours, with at most 10.0 GB: 0.2 on a card, 0.5 on a core."
     for kept, said in ((rows, all_known), (rows[2:], "The hours of 0 of them are known.")):
         file.write_text("\n".join(["task,run,hours,machine,peak_gb,revision,weights", *kept, ""]))
-        (line,) = scales.spent(tmp_path)
+        (line,) = scales.training_costs(tmp_path)
         assert line.startswith(f"{len(kept)} runs of the small scale have been trained") and said in line

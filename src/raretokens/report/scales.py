@@ -27,13 +27,12 @@ def read(root: Path, declared: Declarations) -> Claims:
     return {name: claims_of_scale.read_csv(file, declared) for name, file in files.items() if file.is_file()}
 
 
-def spent(root: Path) -> list[str]:
-    """Return a line for each scale on the training cost of its runs."""
-    files = {path.parent.name: csv_files.read_csv(path) for path in sorted(root.glob("scales/*/trained.csv"))}
-    return [_spent(scale, rows) for scale, rows in files.items()]
+def training_costs(root: Path) -> list[str]:
+    """Return sentences for each scale on the training cost of its runs."""
+    return [_training_cost(file.parent.name, csv_files.read_csv(file)) for file in sorted(root.glob("scales/*/trained.csv"))]
 
 
-def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str:
+def to_markdown(claims: Claims, declared: Declarations, costs: list[str]) -> str:
     """Return counts, pages and training cost of each scale, and the conclusions that two scales decide differently."""
     largest, *others = claims
     return render(
@@ -42,7 +41,7 @@ def to_markdown(claims: Claims, declared: Declarations, spent: list[str]) -> str
         folders={scale: "../reports" if scale == "demo" else f"../scales/{scale}/reports" for scale in claims},
         counts={scale: claims_of_scale.in_words(list(own.values()), declared) for scale, own in claims.items()},
         papers=declared.papers,
-        cost=spent,
+        costs=costs,
         largest=largest,
         different={other: list(_different(claims[other], claims[largest])) for other in others},
     )
@@ -67,13 +66,13 @@ def in_words(claims: Claims, declared: Declarations) -> str:
     return claims_of_scale.in_words(list(largest.values()), declared).splitlines()[0]
 
 
-def _spent(scale: str, rows: pd.DataFrame) -> str:
+def _training_cost(scale: str, rows: pd.DataFrame) -> str:
     known = rows[rows.hours != ""]
     took = f"The hours of {len(known)} of them are known."
     if len(known):
         hours, most = known.hours.astype(float).groupby(known.machine).sum(), max(known.peak_gb, key=float)
         took += f" They took {hours.sum():.1f} hours, with at most {most} GB: "
-        took += ", ".join(f"{spent:.1f} on {machine}" for machine, spent in hours.items()) + "."
+        took += ", ".join(f"{own:.1f} on {machine}" for machine, own in hours.items()) + "."
     dirty = rows.revision.str.endswith("-dirty").sum()
     took += f" {dirty} were trained by code with uncommitted changes (-dirty)." if dirty else ""
     file = f"[trained.csv](../scales/{scale}/trained.csv)"

@@ -161,7 +161,7 @@ def write_trained(arguments: argparse.Namespace) -> None:
 def compare_scales(arguments: argparse.Namespace) -> None:
     declared = _declared()
     verdicts = scales.read(root(), declared)
-    write_text(arguments.folder / "evidence.md", scales.to_markdown(verdicts, declared, scales.spent(root())))
+    write_text(arguments.folder / "evidence.md", scales.to_markdown(verdicts, declared, scales.training_costs(root())))
     write_text(arguments.folder / "verdict.md", scales.in_words(verdicts, declared) + "\n")
     facts = checklist_facts(root(), CHECKLIST, declared)
     rows = checklist.rows(facts)
