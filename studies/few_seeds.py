@@ -41,7 +41,7 @@ def with_seeds(claim: Claim, scores: Scores, kept: tuple[int | None, ...]) -> Sc
     return scores.with_seeds(own, kept)
 
 
-def again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[int, Outcome, bool | None]]:
+def judge_again(name: str, declared: Declarations, scores: Scores) -> Iterator[tuple[int, Outcome, bool | None]]:
     """Yield the kept seeds, the outcome, and whether the interval covers the mean of the others, if there are three seeds."""
     claim = declared.claims[name]
     effects = Comparison.of_claim(claim, scores).seed_effects
@@ -78,7 +78,7 @@ def main() -> None:
         of_three = judge(name, claim, scores[claim.task], declared).outcome
         if of_three not in TESTED:
             continue
-        for size, verdict, covers in again(name, declared, scores[claim.task]):
+        for size, verdict, covers in judge_again(name, declared, scores[claim.task]):
             verdicts[size, of_three, verdict] += 1
             if covers is not None:
                 covered[size, of_three, covers] += 1

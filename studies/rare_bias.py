@@ -37,7 +37,7 @@ def biased(predicted: Predicted, rare: np.ndarray, constant: float) -> Predicted
     return logprob + constant * rare - norm, of_rare + constant - norm
 
 
-def rivals(baseline: Predicted, method: Predicted, rare: np.ndarray) -> Iterator[tuple[str, float]]:
+def matched_constants(baseline: Predicted, method: Predicted, rare: np.ndarray) -> Iterator[tuple[str, float]]:
     """Yield what the baseline shares with the method, and its constant. Yield nothing where no constant above 0 achieves this."""
 
     def share(predicted: Predicted) -> float:
@@ -53,9 +53,9 @@ def rivals(baseline: Predicted, method: Predicted, rare: np.ndarray) -> Iterator
             yield what, brentq(lambda constant: number(biased(baseline, rare, constant)) - aim, start, LARGEST)  # noqa: B023
 
 
-def shown(predicted: Predicted, baseline: Predicted, targets: np.ndarray, groups: np.ndarray) -> list[str]:
-    ours, theirs = (perplexity(one[0], targets, groups, window=0, context=0)[0] for one in (predicted, baseline))
-    return [f"{np.exp(predicted[1]).mean():.4f}", *(f"{ours[kind] / theirs[kind]:.3f}" for kind in KINDS)]
+def cells(predicted: Predicted, baseline: Predicted, targets: np.ndarray, groups: np.ndarray) -> list[str]:
+    own, plain = (perplexity(one[0], targets, groups, window=0, context=0)[0] for one in (predicted, baseline))
+    return [f"{np.exp(predicted[1]).mean():.4f}", *(f"{own[kind] / plain[kind]:.3f}" for kind in KINDS)]
 
 
 def main(*runs: str) -> None:
@@ -65,11 +65,11 @@ def main(*runs: str) -> None:
         beside = "mle" if run.seed == 1 else f"mle-{run.seed}"
         (_, groups), targets = read_vocabulary(run.tokens, parameters), stream(tokens(run.tokens), "test")
         method, baseline = read(name), read(beside)
-        rows.append([name, beside, "the run", "", *shown(method, baseline, targets, groups)])
+        rows.append([name, beside, "the run", "", *cells(method, baseline, targets, groups)])
         rare = groups[targets] == RARE
-        for what, constant in rivals(baseline, method, rare):
-            rival = shown(biased(baseline, rare, constant), baseline, targets, groups)
-            rows.append([name, beside, what, f"{constant:.3f}", *rival])
+        for what, constant in matched_constants(baseline, method, rare):
+            with_constant = biased(baseline, rare, constant)
+            rows.append([name, beside, what, f"{constant:.3f}", *cells(with_constant, baseline, targets, groups)])
     print_table(COLUMNS, rows, width=15)
     write_table(f"rare-bias-{parameters.scale}", COLUMNS, rows)
 

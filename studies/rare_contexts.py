@@ -51,7 +51,7 @@ def main(beside: str, *runs: str) -> None:
     rare = groups[targets] == RARE
     back = distances(rare)
     kinds = {"not rare": ~rare, "freq": groups[targets] == FREQ, "med": groups[targets] == MED}
-    logprob = {name: among(name) for name in (beside, *runs)}
+    logprob = {name: log_probabilities(name) for name in (beside, *runs)}
     rows = []
     for name, kind in product(runs, kinds):
         for nearest, farthest in zip((1, *(far + 1 for far in FARTHEST)), (*FARTHEST, len(targets)), strict=True):
@@ -63,7 +63,8 @@ def main(beside: str, *runs: str) -> None:
     write_table(f"rare-contexts-{parameters.scale}", COLUMNS, rows)
 
 
-def among(name: str) -> np.ndarray:
+def log_probabilities(name: str) -> np.ndarray:
+    """Return the log-probability of each target of a run, in a softmax without rare types."""
     return exclude_rare_types(*(np.load(predictions("lm", name) / f"{part}.npy") for part in ("logprob", "rare")))
 
 

@@ -85,7 +85,7 @@ def test_a_cone_is_seen_and_rows_all_around_are_not():
 
 
 def test_a_constant_on_the_logits_of_rare_types_is_that():
-    from rare_bias import biased, rivals
+    from rare_bias import biased, matched_constants
 
     logits, targets, is_rare = np.random.default_rng(0).normal(size=(50, 6)), np.arange(50) % 6, np.arange(6) >= 4
 
@@ -96,7 +96,7 @@ def test_a_constant_on_the_logits_of_rare_types_is_that():
     plain, shifted = predicted(logits), predicted(logits + 0.7 * is_rare)
     for own, other in zip(biased(plain, is_rare[targets], 0.7), shifted, strict=True):
         assert own == approx(other, abs=1e-12)
-    found = dict(rivals(plain, shifted, is_rare[targets]))
+    found = dict(matched_constants(plain, shifted, is_rare[targets]))
     assert found["same rare share"] == approx(0.7, abs=1e-6)
     assert -biased(plain, is_rare[targets], found["same total"])[0].mean() == approx(-shifted[0].mean(), abs=1e-9)
 
@@ -146,7 +146,7 @@ def test_likeness_of_one_language_is_not_taken_for_frequency():
 
 
 def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch):
-    from few_seeds import again, with_seeds
+    from few_seeds import judge_again, with_seeds
 
     monkeypatch.chdir(request.config.rootpath / "scales/small")
     declared, scores = (
@@ -157,7 +157,7 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
     fewer = Comparison.of_claim(claim, with_seeds(claim, scores, (2,))).values
     assert fewer["left"].runs == ("agg-2",) and fewer["right"].runs == ("mle", "mle-2", "mle-3")
     assert judge("agg-lowers-rare-perplexity", claim, with_seeds(claim, scores, (2, 3)), declared).effect.seeds == 2
-    judged = list(again("agg-lowers-rare-perplexity", declared, scores))
+    judged = list(judge_again("agg-lowers-rare-perplexity", declared, scores))
     assert [size for size, *_ in judged] == [1, 1, 1, 2, 2, 2] and {outcome for _, outcome, _ in judged} == {
         Outcome.REPRODUCED
     }
