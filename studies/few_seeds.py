@@ -1,4 +1,4 @@
-"""Is a verdict from one or two seeds the same as one from three? Claims with three seeds are judged again on fewer.
+"""Is a verdict from one or two seeds the same as one from three? Claims with exactly three seeds are judged again on fewer.
 
     cd scales/small && python ../../studies/few_seeds.py
 

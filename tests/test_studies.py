@@ -164,6 +164,16 @@ def test_a_claim_judged_on_one_of_its_seeds_has_that_alone(request, monkeypatch)
     assert scores.repetitions["agg"] == ["agg", "agg-2", "agg-3"]
 
 
+def test_claims_that_are_judged_again_are_those_of_three_seeds_in_the_reports(request):
+    root = request.config.rootpath
+    claims, study = (read_csv(root / file) for file in ("scales/small/reports/claims.csv", "studies/few-seeds-small.csv"))
+    verdicts = claims[claims.seeds == "3"].verdict
+    assert len(study) == 6  # one and two seeds of three, for each outcome of a tested claim
+    for row in study.to_dict("records"):
+        again = 3 * sum(verdicts == row["verdict of three"])  # three single seeds, and three pairs
+        assert int(row["judged again"]) == again, "run studies/few_seeds.py"
+
+
 def test_effects_where_few_targets_are_rare_are_those_of_the_committed_files(request, monkeypatch):
     import rare_share
 
