@@ -42,6 +42,7 @@ def measure(arguments: argparse.Namespace) -> None:
     nothing and download nothing. Note assumptions and omissions on standard error and on the page. Print a summary of each
     embedding, and without --out all metrics."""
     from raretokens.tools.measure import output
+    from raretokens.tools.measure.comparison import compare
     from raretokens.tools.measure.measurement import Options, count_parts, measure_model
     from raretokens.tools.measure.model import load_model
     from raretokens.tools.measure.notes import progress
@@ -67,11 +68,14 @@ def measure(arguments: argparse.Namespace) -> None:
         for one in found:
             print("\n".join(output.summary(one)), flush=True)
         measurements += found
+    comparisons = compare(measurements) if arguments.compare else []
     if arguments.out:
-        output.write(measurements, arguments.out, arguments.compare)
+        output.write(measurements, arguments.out, comparisons)
         print(arguments.out / "index.html", file=sys.stderr)
-    if arguments.compare or not arguments.out:
-        print("\n".join(output.lines(measurements, arguments.compare)))
+    if arguments.compare:
+        print("\n".join(output.difference_lines(comparisons)))
+    elif not arguments.out:
+        print("\n".join(output.metric_lines(measurements)))
 
 
 @command(

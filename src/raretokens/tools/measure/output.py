@@ -17,6 +17,7 @@ from raretokens.evaluation.score_files import layout
 from raretokens.files import atomic_write, write_text
 from raretokens.report.figure_styles import CURVES, GROUPS, STYLE
 from raretokens.tools.measure import comparison
+from raretokens.tools.measure.comparison import Comparison, Difference
 from raretokens.tools.measure.measurement import Measurement
 
 MAX_ROWS = 50  # candidates on the page and in Markdown; the JSON has all
@@ -38,7 +39,7 @@ AXES = {"projection": ("first", "second"), "norm": ("log10 of relative frequency
 COLUMNS, WIDTH, HEIGHT = 3, 7.6, 2.7  # panels per row; inches
 
 
-def write(measurements: Sequence[Measurement], folder: Path, is_compared: bool) -> None:
+def write(measurements: Sequence[Measurement], folder: Path, comparisons: Sequence[Comparison] = ()) -> None:
     """Write index.html (self-contained), measure.md, measure.csv, measure.json, and an SVG for each figure."""
     figures = draw(measurements)
     for name, svg in figures.items():
@@ -54,7 +55,7 @@ def write(measurements: Sequence[Measurement], folder: Path, is_compared: bool) 
         "headlines": [row for path in HEADLINES for row in rows if row["path"] == path],
         "signatures": dict.fromkeys((path, how) for one in measurements for path, (_, how) in one.metrics.items()),
         "notes": [*dict.fromkeys((one.model, note) for one in measurements for note in one.notes)],
-        "differences": comparison.compare(measurements) if is_compared else [],
+        "comparisons": comparisons,
         "titles": TITLES,
         "shown": MAX_ROWS,
     }
@@ -70,7 +71,7 @@ def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
     numbers: dict[str, list[str]] = {}
     for index, one in enumerate(measurements):
         for path, number, _ in comparison.signed_numbers(one.metrics):
-            numbers.setdefault(path, [""] * len(measurements))[index] = format_number(number)
+            numbers.setdefault(path, [""] * len(measurements))[index] = to_text(number)
     return [{"path": path, "numbers": texts} for path, texts in numbers.items()]
 
 
@@ -83,7 +84,7 @@ def summary(one: Measurement) -> list[str]:
         total = found.get(path, found.get(f"{path}.total"))
         numbers = [total, *(found.get(f"{path}.{group}") for group in comparison.GROUPS)]
         if any(number is not None for number in numbers):
-            lines.append(f"  {label:20}" + "".join(f"{format_number(number):>10}" for number in numbers).rstrip())
+            lines.append(f"  {label:20}" + "".join(f"{to_text(number):>10}" for number in numbers).rstrip())
     if (number := found.get("undertrained.candidates")) is not None:
         tokens = [json.dumps(each["token"] or f"id {each['id']}", ensure_ascii=False) for each in one.candidates[:5]]
         such = f", first {', '.join(tokens)}" if tokens else ""
@@ -91,22 +92,34 @@ def summary(one: Measurement) -> list[str]:
     return lines
 
 
-def lines(measurements: Sequence[Measurement], is_compared: bool) -> Iterator[str]:
-    """Yield a line for each metric, or the verdict on each comparison and a line for each difference."""
-    for one in comparison.compare(measurements) if is_compared else ():
+def metric_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
+    """Yield a line for each metric, with the number of each embedding."""
+    yield f"{'':32} " + "  ".join(f"{one.title:>14}" for one in measurements)
+    for row in metric_rows(measurements):
+        yield f"{row['path']:32} " + "  ".join(f"{number:>14}" for number in row["numbers"])
+
+
+def difference_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the verdict on each comparison, and a line for each difference."""
+    for one in comparisons:
         yield f"{one.second} minus {one.first}"
         yield one.verdict
         for found in one.differences:
-            bounds = "" if found.low is None else f"  [{format_number(found.low)}, {format_number(found.high)}]"
-            yield f"  {found.path:32} {format_number(found.value):>12}{bounds}"
-    if not is_compared:
-        yield f"{'':32} " + "  ".join(f"{one.title:>14}" for one in measurements)
-        for row in metric_rows(measurements):
-            yield f"{row['path']:32} " + "  ".join(f"{number:>14}" for number in row["numbers"])
+            yield f"  {found.path:32} {to_text(found.value):>12}  {interval_text(found)}".rstrip()
 
 
-def format_number(number: float | None) -> str:
-    return "" if number is None else f"{number:,}" if isinstance(number, int) else f"{number:.4g}"
+def to_text(value: str | float | None) -> str:
+    """Return a number with four significant digits, an integer with all, `yes` or `no`, or a text as it is."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def interval_text(one: Difference) -> str:
+    """Return the bounds of the interval, or an empty text if the difference has none."""
+    return "" if one.low is None else f"[{to_text(one.low)}, {to_text(one.high)}]"
 
 
 def _to_tree(one: Measurement) -> dict[str, Any]:
@@ -129,7 +142,7 @@ def _template(name: str, is_page: bool) -> jinja2.Template:
         loader=jinja2.PackageLoader("raretokens.tools.measure"), autoescape=is_page, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.globals["number"] = format_number
+    environment.globals |= {"text": to_text, "interval": interval_text}
     return environment.get_template(name)
 
 
