@@ -38,6 +38,7 @@ class ModelLoss(NamedTuple):
 class _Run(NamedTuple):
     states: Tensor
     outputs: Any
+    labels: Tensor
 
 
 def try_model(output: OutputEmbedding, inputs: Mapping[str, Any], labels: Tensor) -> ModelLoss:
@@ -59,22 +60,22 @@ def try_model(output: OutputEmbedding, inputs: Mapping[str, Any], labels: Tensor
         _check_weights(output, runs[0])
     with torch.no_grad():
         runs += [_run(output, sample, labels, LARGE)]
-        return _how(output, runs, labels)
+        return _how(output, runs)
 
 
-def _how(output: OutputEmbedding, runs: list[_Run], labels: Tensor) -> ModelLoss:
-    prefix = runs[0].states.shape[1] - labels.shape[1]
+def _how(output: OutputEmbedding, runs: list[_Run]) -> ModelLoss:
+    prefix = runs[0].states.shape[1] - runs[0].labels.shape[1]
     if prefix < 0:
         raise UserError(f"{output.name}: gives logits of {-prefix} positions fewer than there are labels")
     for run in runs:
-        _check_logits(output, run, labels)
+        _check_logits(output, run)
     both = {shifts: ModelLoss(shifts, prefix, 0.0) for shifts in (True, False)}
-    shifts = min(both, key=lambda one: abs(_mean(runs[1], both[one], labels) - float(runs[1].outputs["loss"])))
-    known = [both[shifts]._replace(auxiliary=factor) for factor in (*_coefficients(output.model), 0.0)]
+    shifts = min(both, key=lambda one: abs(_mean(runs[1], both[one]) - float(runs[1].outputs["loss"])))
+    known = [both[shifts]._replace(auxiliary=factor) for factor in (*_coefficients(output), 0.0)]
     for found in known:
-        if all(_explains(found, run, labels) for run in runs):
+        if all(_explains(found, run) for run in runs):
             return found
-    means = [f"{_mean(runs[0], one, labels):.6g}" for one in both.values()]
+    means = [f"{_mean(runs[0], one):.6g}" for one in both.values()]
     raise UserError(
         f"{output.name}: its own loss is {float(runs[0].outputs['loss']):.6g} where the likelihood of the labels is {means[0]} "
         f"(of the next position) or {means[1]} (of their own): it has terms that an objective would drop"
@@ -112,7 +113,7 @@ def _run(output: OutputEmbedding, sample: Mapping[str, Any], labels: Tensor, lar
             outputs = output.model(**sample, labels=labels)
     finally:
         output.model.train(was_training)
-    return _Run(output.only(seen), outputs)
+    return _Run(output.only(seen), outputs, labels)
 
 
 def _check_weights(output: OutputEmbedding, run: _Run) -> None:
@@ -130,7 +131,7 @@ def _check_weights(output: OutputEmbedding, run: _Run) -> None:
         )
 
 
-def _check_logits(output: OutputEmbedding, run: _Run, labels: Tensor) -> None:
+def _check_logits(output: OutputEmbedding, run: _Run) -> None:
     given, expected = run.outputs.get("logits"), logits(output.head, run.states, output.weight).detach()
     if given is None or run.outputs.get("loss") is None or given.shape != expected.shape:
         raise UserError(f"{output.name}: should give logits of all positions and a loss of the labels")
@@ -144,27 +145,26 @@ def _check_logits(output: OutputEmbedding, run: _Run, labels: Tensor) -> None:
         )
 
 
-def _mean(run: _Run, how: ModelLoss, labels: Tensor, dtype: torch.dtype = torch.float32) -> float:
+def _mean(run: _Run, how: ModelLoss, dtype: torch.dtype = torch.float32) -> float:
     """Return the mean -log p of the targets from the model's own logits, computed in `dtype`."""
-    targets = how.targets(labels)
+    targets = how.targets(run.labels)
     given = run.outputs["logits"][:, : targets.shape[1]].to(dtype)
     return float(cross_entropy(given.flatten(0, 1), targets.flatten(), ignore_index=IGNORED))
 
 
-def _explains(how: ModelLoss, run: _Run, labels: Tensor) -> bool:
+def _explains(how: ModelLoss, run: _Run) -> bool:
     """Whether `how` gives the model's loss, up to rounding. Some models use the dtype of the logits, not float32."""
     loss, auxiliary = run.outputs["loss"], run.outputs.get("aux_loss")
     if how.auxiliary and auxiliary is None:
         return False
     more = how.auxiliary * float(auxiliary) if how.auxiliary else 0.0
-    expected = [_mean(run, how, labels, dtype) + more for dtype in (torch.float32, run.outputs["logits"].dtype)]
+    expected = [_mean(run, how, dtype) + more for dtype in (torch.float32, run.outputs["logits"].dtype)]
     share = max(OF_LOSS, torch.finfo(loss.dtype).eps)
     return any(abs(float(loss) - one) <= share * max(abs(one), 1.0) for one in expected)
 
 
-def _coefficients(model: nn.Module) -> list[float]:
+def _coefficients(output: OutputEmbedding) -> list[float]:
     """Return the coefficients of the balancing loss that the model or its configuration defines."""
-    config = getattr(model, "config", None)
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    found = (getattr(source, name, None) for source in (model, text, config) for name in COEFFICIENTS)
+    sources = (output.model, output.text_config, getattr(output.model, "config", None))
+    found = (getattr(source, name, None) for source in sources for name in COEFFICIENTS)
     return [float(value) for value in dict.fromkeys(found) if isinstance(value, int | float) and value]

@@ -39,13 +39,18 @@ class OutputEmbedding:
         return self.module.weight
 
     @property
+    def text_config(self) -> Any:
+        """The configuration of the model, or of its text part. None if the model has no configuration."""
+        config = getattr(self.model, "config", None)
+        return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+    @property
     def head(self) -> Head:
         """Bias, scale and soft-cap that the model applies to the product of states and embedding matrix.
 
         Scale and soft-cap have several names in the configurations of transformers.
         """
-        config = getattr(self.model, "config", None)
-        config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        config = self.text_config
         bias, added = getattr(self.module, "bias", None), getattr(self.model, "final_logits_bias", None)
         if added is not None:
             bias = added.squeeze(0) if bias is None else bias + added.squeeze(0)
