@@ -62,8 +62,8 @@ def write(measurements: Sequence[Measurement], folder: Path, comparisons: Sequen
     images = {
         name: "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii") for name, svg in figures.items()
     }
-    write_text(folder / "measure.md", _template("measure.md", is_page=False).render(context, images=list(figures)))
-    write_text(folder / "index.html", _template("measure.html", is_page=True).render(context, images=images))
+    write_text(folder / "measure.md", _template("measure.md").render(context, images=list(figures)))
+    write_text(folder / "index.html", _template("measure.html").render(context, images=images))
 
 
 def metric_rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
@@ -137,10 +137,10 @@ def _to_csv(measurements: Sequence[Measurement]) -> str:
     return text.getvalue()
 
 
-def _template(name: str, is_page: bool) -> jinja2.Template:
+def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("raretokens.tools.measure"), autoescape=is_page, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
+        loader=jinja2.PackageLoader("raretokens.tools.measure"), autoescape=jinja2.select_autoescape(["html"]),
+        trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.globals |= {"text": to_text, "interval": interval_text}
     return environment.get_template(name)

@@ -65,11 +65,11 @@ def find_roles(folder: Path, names: Collection[str]) -> Roles:
         fits.append((missing, len(names) - len(files), len(fits), model, files))
     *_, model, files = min(fits, key=lambda fit: fit[:3])
     parameters, shapes = {}, {}
+    module_names = {module: name for name, module in model.named_modules()}
     for role, module in _embedding_modules(model):
-        weight = getattr(module, "weight", None)
-        name = next((name for name, one in model.named_modules() if one is module), None)
-        if isinstance(weight, Tensor) and weight.dim() == 2 and name is not None:
-            parameters[role], shapes[f"{name}.weight"] = f"{name}.weight", tuple(weight.shape)
+        if _has_matrix(module) and module in module_names:
+            parameters[role] = f"{module_names[module]}.weight"
+            shapes[parameters[role]] = tuple(module.weight.shape)
     has_bias = _has_output_bias(model, parameters["output"]) if "output" in parameters else None
     architecture, tied = type(model).__name__, dict(model.all_tied_weights_keys)
     is_assumed = architecture not in (config.architectures or [])
@@ -113,8 +113,8 @@ def _match_names(model: nn.Module, names: Collection[str]) -> dict[str, str]:
     return found
 
 
-def _embedding_modules(model: Any) -> Iterator[tuple[str, nn.Module | None]]:
-    """Yield role and module of each embedding. Encoder and decoder may each have their own."""
+def _embedding_modules(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield role and module of each embedding, or None for the module. Encoder and decoder may each have their own."""
     encoder, decoder = (_input_module(model, part) for part in ("get_encoder", "get_decoder"))
     if model.config.is_encoder_decoder and encoder is not None and decoder not in (None, encoder):
         yield "encoder input", encoder
@@ -132,7 +132,12 @@ def _input_module(model: Any, part: str | None) -> nn.Module | None:
         module = owner.get_input_embeddings()
     except NotImplementedError:  # how transformers says that it knows of none
         return None
-    return module if isinstance(getattr(module, "weight", None), Tensor) and module.weight.dim() == 2 else None
+    return module if _has_matrix(module) else None
+
+
+def _has_matrix(module: Any) -> bool:
+    weight = getattr(module, "weight", None)
+    return isinstance(weight, Tensor) and weight.dim() == 2
 
 
 def _has_output_bias(model: Any, output: str) -> bool:
