@@ -171,6 +171,9 @@ def test_a_mistake_is_one_line_that_says_where(tmp_path, runs, changes, message)
         ("s.jsonl", b'\n"\xe9"\n', "s.jsonl: line 2: not UTF-8 at byte 1"),
         ("s.jsonl", '{"acc": 1}\n', "s.jsonl: line 1: has no `doc_id` and `metrics`"),
         ("s.eval", "x", "s.eval: cannot be read as a log of Inspect"),
+        ("s.json", '{"eval": 3, "samples": []}', "s.json: eval: 3 is not allowed"),
+        ("s.json", '{"eval": {}, "samples": [{"epoch": 2}]}', "s.json: samples.0.id: missing; it is required"),
+        ("s.json", '{"eval": {}, "samples": [{"id": 1, "scores": [1]}]}', "s.json: samples.0.scores: [1] is not allowed"),
     ],
 )
 def test_a_file_that_has_no_scores_says_so(tmp_path, name, text, message):

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from raretokens.errors import UserError
 from raretokens.evidence.item_scores import RunScores
 from raretokens.yaml_files import checked
@@ -15,6 +17,34 @@ from raretokens.yaml_files import checked
 SAMPLES = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl")  # of lm-evaluation-harness
 NO_FILTER = "none"
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer, as Inspect's value_to_float
+
+
+class InspectEval(BaseModel):
+    """What a log of Inspect says of its task."""
+
+    task: str | None = None
+    model: str | None = None
+
+
+class InspectScore(BaseModel):
+    """A number, a grade, or a dictionary of them."""
+
+    value: Any = None
+
+
+class InspectSample(BaseModel):
+    """An item with a score of each scorer."""
+
+    id: int | str
+    epoch: int = 1
+    scores: dict[str, InspectScore] | None = None
+
+
+class InspectLog(BaseModel):
+    """The parts of a log of Inspect that scores need."""
+
+    eval: InspectEval
+    samples: list[InspectSample] | None
 
 
 def read(argument: str) -> list[tuple[str, RunScores]]:
@@ -42,11 +72,11 @@ def _runs(file: Path) -> Iterator[RunScores]:
     if file.suffix == ".jsonl":
         yield _harness(file)
     elif file.suffix == ".eval":
-        yield from _inspect(_unpacked(file), file)
+        yield from _inspect(checked(InspectLog, _unpacked(file), file), file)
     else:
         tree = _parsed(file.read_bytes(), file)
         if isinstance(tree, dict) and "samples" in tree and "eval" in tree:
-            yield from _inspect(tree, file)
+            yield from _inspect(checked(InspectLog, tree, file), file)
         else:
             yield from checked(list[RunScores], tree if isinstance(tree, list) else [tree], file)
 
@@ -84,22 +114,21 @@ def _harness(file: Path) -> RunScores:
     return _run(file, file.absolute().parent.name, None, metrics)
 
 
-def _inspect(log: dict[str, Any], file: Path) -> Iterator[RunScores]:
+def _inspect(log: InspectLog, file: Path) -> Iterator[RunScores]:
     """Yield a run for each epoch of an Inspect log. With several epochs, their numbers are the seeds.
 
     Metrics are called <task>.<scorer>, or <task>.<scorer>.<key> if a score has several values.
     """
-    task, system = str(log["eval"].get("task", file.stem)).rpartition("/")[2], str(log["eval"].get("model", file.stem))
+    task, system = (log.eval.task or file.stem).rpartition("/")[2], log.eval.model or file.stem
     epochs: dict[int, dict[str, dict[str, float]]] = {}
-    for sample in log["samples"] or []:
-        metrics = epochs.setdefault(int(sample.get("epoch", 1)), {})
-        for scorer, score in (sample.get("scores") or {}).items():
-            value = score.get("value")
-            for key, one in value.items() if isinstance(value, dict) else [("", value)]:
+    for sample in log.samples or []:
+        metrics = epochs.setdefault(sample.epoch, {})
+        for scorer, score in (sample.scores or {}).items():
+            for key, one in score.value.items() if isinstance(score.value, dict) else [("", score.value)]:
                 number = GRADES.get(one, one) if isinstance(one, str) else one
                 if isinstance(number, int | float) and math.isfinite(number):
                     name = ".".join(filter(None, [task, scorer, key]))
-                    metrics.setdefault(name, {})[str(sample["id"])] = float(number)
+                    metrics.setdefault(name, {})[str(sample.id)] = float(number)
     if not epochs:
         raise UserError(f"{file}: the log has no samples")
     for epoch, metrics in epochs.items():
