@@ -223,6 +223,13 @@ def test_a_vocabulary_names_the_rows_of_an_array(tmp_path):
             load_model(str(tmp_path / "rows.npy"), tmp_path / name)
 
 
+def test_a_vocabulary_names_the_rows_of_an_engine_s_folder_as_those_of_its_file(tmp_path):
+    marian(tmp_path / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
+    (tmp_path / "words.txt").write_text("\n".join(TOKENS))
+    for path in (tmp_path, tmp_path / "model.bin"):
+        assert load_model(str(path), tmp_path / "words.txt").row_names == TOKENS
+
+
 def test_a_parquet_file_names_the_rows_of_an_array(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

@@ -69,17 +69,21 @@ def load_model(name: str, vocabulary: Path | None = None) -> Model:
     path = Path(name)
     if path.is_dir() and not trained_run.is_run(path):
         engine = _engine_file(path)
-        return _load_file(engine, path.resolve().name) if engine else _load_folder(path)
-    if path.is_file():
-        unpacked = unpack_folder(path)
-        model = _load_folder(unpacked[0]) if unpacked else _load_file(path, path.stem)
-        if unpacked:
-            model.name, model.folder = path.stem, unpacked[1]
-        elif vocabulary and model.row_names is None and model.tokenizer is None:
-            (matrix, *_) = model.embeddings.values()
-            model.row_names = read_vocabulary(vocabulary, matrix.shape[0])
+        if engine is None:
+            return _load_folder(path)
+        model = _load_file(engine, path.resolve().name)
+    elif not path.is_file():
+        return _load_run(trained_run.find(name, "file, model folder or run"))
+    elif unpacked := unpack_folder(path):
+        model = _load_folder(unpacked[0])
+        model.name, model.folder = path.stem, unpacked[1]
         return model
-    return _load_run(trained_run.find(name, "file, model folder or run"))
+    else:
+        model = _load_file(path, path.stem)
+    if vocabulary and model.row_names is None and model.tokenizer is None:
+        (matrix, *_) = model.embeddings.values()
+        model.row_names = read_vocabulary(vocabulary, matrix.shape[0])
+    return model
 
 
 def _load_file(path: Path, name: str) -> Model:
