@@ -109,7 +109,7 @@ def _run(output: OutputEmbedding, sample: Mapping[str, Any], labels: Tensor, lar
     was_training = output.model.training
     output.model.eval()
     try:
-        with output.hooked(record):
+        with output.module.register_forward_pre_hook(record):
             outputs = output.model(**sample, labels=labels)
     finally:
         output.model.train(was_training)

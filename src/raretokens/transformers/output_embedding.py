@@ -1,7 +1,6 @@
 """The output embedding of a transformers model: the states before it, its logits, and perplexity by frequency group."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -69,7 +68,7 @@ class OutputEmbedding:
             seen.append(given[0])
             return None if is_whole else (given[0][:, -1:],)
 
-        with self.hooked(record):
+        with self.module.register_forward_pre_hook(record):
             outputs = forward(**inputs)
         return self.only(seen), outputs
 
@@ -81,15 +80,6 @@ class OutputEmbedding:
                 f"{self.name}: its output embedding met states {shapes}; should be once, sequences x positions x d"
             )
         return seen[0]
-
-    @contextmanager
-    def hooked(self, hook: Callable[..., Any]) -> Iterator[None]:
-        """Run a hook before the output embedding, within the context."""
-        handle = self.module.register_forward_pre_hook(hook)
-        try:
-            yield
-        finally:
-            handle.remove()
 
 
 def logits(head: Head, hidden: Tensor, weight: Tensor) -> Tensor:
