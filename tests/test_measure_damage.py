@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -42,13 +43,6 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
-def copy(folder: Path, into: Path) -> Path:
-    into.mkdir()
-    for path in folder.iterdir():
-        (into / path.name).write_bytes(path.read_bytes())
-    return into
-
-
 def measured(folder: Path) -> list[Measurement]:
     text = folder / "text.txt"
     return tiny.measured(folder, Options(Texts(text, text)))
@@ -69,7 +63,7 @@ def test_a_damaged_setting_costs_at_most_the_parts_that_need_it(folder, tmp_path
     tried = [(key, value) for key in [*settings, "text_config", "raretokens"] for value in JUNK]
     for number, place in enumerate(RANDOM.choice(len(tried), 120, replace=False)):
         key, value = tried[place]
-        one = copy(folder, tmp_path / str(number))
+        one = shutil.copytree(folder, tmp_path / str(number))
         (one / "config.json").write_text(json.dumps(settings | {key: value}))
         found = measured(one)
         assert all({"isotropy", "norm_by_frequency", "singular_value"} <= set(part.metrics) for part in found), (key, value)
@@ -95,7 +89,7 @@ def files_of(config: dict) -> dict[str, bytes]:
 def test_a_damaged_file_costs_at_most_the_parts_that_need_it(folder, tmp_path):
     right = geometry(measured(folder))
     for name, content in files_of(json.loads((folder / "config.json").read_text())).items():
-        one = copy(folder, tmp_path / name.replace(" ", "_"))
+        one = shutil.copytree(folder, tmp_path / name.replace(" ", "_"))
         (one / name.strip()).write_bytes(content)
         found = measured(one)
         assert geometry(found).keys() == right.keys() and all("isotropy" in part.metrics for part in found), name
@@ -111,7 +105,7 @@ def test_stale_sizes_and_special_ids_are_noted(folder, tmp_path):
         ({"pad_token_id": ROWS}, f"pad_token_id {ROWS} is ignored: the embedding has {ROWS} rows", False),
         ({"pad_token_id": -1}, "", True),
     ]):  # fmt: skip
-        one = copy(folder, tmp_path / str(number))
+        one = shutil.copytree(folder, tmp_path / str(number))
         (one / "config.json").write_text(json.dumps(settings | change))
         found = measured(one)
         assert note in notes(found) and ("ppl" in found[-1].metrics) == has_perplexity, change
@@ -153,7 +147,7 @@ def test_missing_shards_cost_only_their_tensors(folder, tmp_path):
     tensors = load_file(folder / "model.safetensors")
     left = {"lm_head.weight": ["input"], "model.embed_tokens.weight": ["output"], "model.norm.weight": ["input", "output"]}
     for missing, roles in left.items():
-        one = copy(folder, tmp_path / missing)
+        one = shutil.copytree(folder, tmp_path / missing)
         (one / "model.safetensors").unlink()
         index = {name: f"model-{place}.safetensors" for place, name in enumerate(tensors)}
         for name, file in index.items():
@@ -166,7 +160,7 @@ def test_missing_shards_cost_only_their_tensors(folder, tmp_path):
 
 
 def test_shards_without_a_readable_index_are_all_read(folder, tmp_path):
-    one, tensors = copy(folder, tmp_path / "shards"), load_file(folder / "model.safetensors")
+    one, tensors = shutil.copytree(folder, tmp_path / "shards"), load_file(folder / "model.safetensors")
     (one / "model.safetensors").unlink()
     for place, name in enumerate(tensors, start=1):
         save_file({name: tensors[name]}, one / f"model-{place:05}-of-{len(tensors):05}.safetensors", {"format": "pt"})
@@ -176,7 +170,7 @@ def test_shards_without_a_readable_index_are_all_read(folder, tmp_path):
 
 
 def test_of_a_quantised_output_embedding_it_is_said(folder, tmp_path):
-    one = copy(folder, tmp_path / "gptq")
+    one = shutil.copytree(folder, tmp_path / "gptq")
     tensors = load_file(one / "model.safetensors")
     del tensors["lm_head.weight"]
     save_file(tensors | {"lm_head.qweight": np.zeros((4, ROWS), np.int32)}, one / "model.safetensors", {"format": "pt"})
