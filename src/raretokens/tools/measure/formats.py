@@ -19,7 +19,7 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.tools.measure import inference_models, word_vectors
-from raretokens.tools.measure.stored_matrix import BLOCK, DTYPES, FileContents, StoredMatrix
+from raretokens.tools.measure.stored_matrix import BLOCK, DTYPES, FileContents, StoredMatrix, read_head
 
 MAX_HEADER = 100 << 20  # bytes; the limit of safetensors
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")  # suffixes of weights that are not read
@@ -148,8 +148,7 @@ def refuse(path: Path) -> FileContents:
 
 
 def name_way_out(path: Path) -> FileContents:
-    with open(path, "rb") as file:
-        head = file.read(40)
+    head = read_head(path)
     raise UserError(f"{path}: " + next(line for begin, line in OTHERS.items() if head.startswith(begin)))
 
 
@@ -193,8 +192,7 @@ SUFFIXES = {suffix: known for known in reversed(FORMATS) for suffix in known.suf
 
 def read_file(path: Path) -> FileContents:
     """Find the matrices of a file. Raise UserError if its format is not supported or the file is malformed."""
-    with open(path, "rb") as file:
-        head = file.read(40)
+    head = read_head(path)
     if not head:
         raise UserError(f"{path}: is empty")
     known = next(known for known in FORMATS if known.has_signature(head))

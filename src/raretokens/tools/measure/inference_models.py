@@ -17,7 +17,7 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.tools.measure.embeddings import combine_roles
-from raretokens.tools.measure.stored_matrix import INTEGERS, FileContents, StoredMatrix
+from raretokens.tools.measure.stored_matrix import INTEGERS, FileContents, StoredMatrix, read_head
 
 CTRANSLATE2_VERSIONS = (4, 5, 6)  # of the binary form; before 4, tensors had no type
 CTRANSLATE2_DTYPES = ("F32", "I8", "I16", "I32", "F16", "BF16")
@@ -77,8 +77,7 @@ class Reader:
 
 def is_engine_file(path: Path) -> bool:
     """Whether a file is CTranslate2's or Marian's, by its first bytes."""
-    with open(path, "rb") as file:
-        head = file.read(40)
+    head = read_head(path)
     return is_ctranslate2(head) or is_marian(head)
 
 

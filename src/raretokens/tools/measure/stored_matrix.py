@@ -1,7 +1,6 @@
 """Matrices in files, whose rows are read on demand. Integers are dequantised row by row."""
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -36,7 +35,7 @@ class StoredMatrix:
         if self.scales is None:
             return DTYPE_NAMES[self.dtype]
         scale = f"one scale of {self.scales[0]:.6g}" if len(self.scales) == 1 else "a scale per row"
-        return f"int{8 * INTEGERS[self.dtype].itemsize} with {scale}"
+        return f"{INTEGERS[self.dtype].name} with {scale}"
 
     @property
     def signature_suffix(self) -> str:
@@ -44,7 +43,7 @@ class StoredMatrix:
         if self.scales is None:
             return ""
         scale = f"{self.scales[0]:.6g}" if len(self.scales) == 1 else "scale-per-row"
-        return f"|dequantised:int{8 * INTEGERS[self.dtype].itemsize}-over-{scale}"
+        return f"|dequantised:{INTEGERS[self.dtype].name}-over-{scale}"
 
     @property
     def _cut_off(self) -> str:
@@ -79,13 +78,19 @@ class StoredMatrix:
             raise UserError(f"{where}: stored as {self.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}")
         if len(self.shape) != 2 or min(self.shape) < 1:
             raise UserError(f"{where}: shape {self.shape}; an embedding matrix has rows and columns")
-        if os.path.getsize(self.path) < self.start + math.prod(self.shape) * STORED[self.dtype].itemsize:
+        if self.path.stat().st_size < self.start + math.prod(self.shape) * STORED[self.dtype].itemsize:
             raise UserError(self._cut_off)
         if self.scales is not None and (
             len(self.scales) not in (1, self.shape[0]) or not (np.isfinite(self.scales) & (self.scales > 0)).all()
         ):
             raise UserError(f"{where}: should have a positive scale, or one for each of its {self.shape[0]} rows")
         return self
+
+
+def read_head(path: Path) -> bytes:
+    """Return the first bytes of a file, which determine its format."""
+    with open(path, "rb") as file:
+        return file.read(40)
 
 
 class FileContents(NamedTuple):
