@@ -116,7 +116,8 @@ def read_ctranslate2(path: Path) -> FileContents:
     for name, role in CTRANSLATE2_ROLES.items():
         if (source := aliases.get(name, name)) in tensors:
             roles.setdefault(source, []).append(role)
-    has_bias = "decoder/projection/bias" in {*tensors, *aliases} if "output" in sum(roles.values(), []) else None
+    has_output = any("output" in given for given in roles.values())
+    has_bias = "decoder/projection/bias" in {*tensors, *aliases} if has_output else None
     for name in roles:
         scale = aliases.get(f"{name}_scale", f"{name}_scale")
         if tensors[name].dtype in INTEGERS and scale in tensors:
@@ -172,7 +173,7 @@ def marian_roles(names: Collection[str]) -> Mapping[str, Any]:
     notes = []
     if MARIAN_OUTPUT in names:
         notes.append(f"output embedding left out: {MARIAN_OUTPUT} is stored as width x rows")
-    elif "output" not in sum(found.values(), []):
+    elif not any("output" in roles for roles in found.values()):
         last = next((name for name in ("decoder_Wemb", "Wemb") if name in found), None)
         if last:
             found[last].append("output")  # tied: no other tensor can be the output embedding
