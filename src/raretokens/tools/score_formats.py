@@ -72,11 +72,11 @@ def _runs(file: Path) -> Iterator[RunScores]:
     if file.suffix == ".jsonl":
         yield _harness(file)
     elif file.suffix == ".eval":
-        yield from _inspect(checked(InspectLog, _unpacked(file), file), file)
+        yield from _inspect(_unpacked(file), file)
     else:
         tree = _parsed(file.read_bytes(), file)
         if isinstance(tree, dict) and "samples" in tree and "eval" in tree:
-            yield from _inspect(checked(InspectLog, tree, file), file)
+            yield from _inspect(tree, file)
         else:
             yield from checked(list[RunScores], tree if isinstance(tree, list) else [tree], file)
 
@@ -114,11 +114,12 @@ def _harness(file: Path) -> RunScores:
     return _run(file, file.absolute().parent.name, None, metrics)
 
 
-def _inspect(log: InspectLog, file: Path) -> Iterator[RunScores]:
+def _inspect(tree: dict[str, Any], file: Path) -> Iterator[RunScores]:
     """Yield a run for each epoch of an Inspect log. With several epochs, their numbers are the seeds.
 
     Metrics are called <task>.<scorer>, or <task>.<scorer>.<key> if a score has several values.
     """
+    log = checked(InspectLog, tree, file)
     task, system = (log.eval.task or file.stem).rpartition("/")[2], log.eval.model or file.stem
     epochs: dict[int, dict[str, dict[str, float]]] = {}
     for sample in log.samples or []:
