@@ -96,7 +96,7 @@ def statements(text: str, package: str) -> tuple[Statement, ...]:
         package: dotted name that its relative imports start at.
     """
     tree, lines = ast.parse(text), text.split("\n")
-    _clean(tree)
+    _Cleaner().visit(tree)
     found = list[Statement]()
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -114,23 +114,16 @@ def statements(text: str, package: str) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def _clean(tree: ast.AST) -> None:
-    """Remove docstrings and `if TYPE_CHECKING` blocks from a tree."""
-    for field, body in ast.iter_fields(tree):
-        if isinstance(body, list) and body and isinstance(body[0], ast.stmt | ast.excepthandler | ast.match_case):
-            if isinstance(body[0], ast.stmt):
-                body = list(_without_text(body))
-                setattr(tree, field, body)
-            for node in body:
-                _clean(node)
+class _Cleaner(ast.NodeTransformer):
+    """Removes docstrings and `if TYPE_CHECKING` blocks from a tree."""
 
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else node
 
-def _without_text(body: Iterable[Any]) -> Iterator[ast.stmt]:
-    for node in body:
-        if isinstance(node, ast.If) and (_dotted(node.test) or ("",))[-1] == "TYPE_CHECKING":
-            yield from _without_text(node.orelse)
-        elif not (isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)):
-            yield node
+    def visit_If(self, node: ast.If) -> ast.If | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.orelse if (_dotted(node.test) or ("",))[-1] == "TYPE_CHECKING" else node
 
 
 def _canonical(value: Any) -> str:
