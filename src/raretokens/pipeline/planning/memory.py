@@ -56,9 +56,9 @@ def measure_forward(
         model = build(architecture, shape_values, rows, positions)
     parameters, width = sum(parameter.numel() for parameter in model.parameters()), model.embedding.shape[1]
     is_fused = device == "cuda" and "heads" in shape_values
-    is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False  # oneDNN's LSTM hides its workspace
+    without_onednn = torch.backends.mkldnn.flags(enabled=False, allow_tf32=None)  # its LSTM hides its workspace
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        with without_onednn, FakeTensorMode(allow_non_fake_inputs=True):
             model.to_empty(device="cpu")
             if is_fused and positions > FUSED_POSITIONS:
                 fixed, per_sequence = _bytes(model, FUSED_POSITIONS, sides, is_half) * (1, positions / FUSED_POSITIONS)
@@ -67,8 +67,6 @@ def measure_forward(
                 fixed, per_sequence = _bytes(model, positions, sides, is_half) if found is None else found
     except RuntimeError:  # an operation reads the values of a tensor
         fixed = per_sequence = math.nan
-    finally:
-        torch.backends.mkldnn.enabled = is_onednn
     return ForwardPass(parameters, width, positions, float(fixed), float(per_sequence))
 
 

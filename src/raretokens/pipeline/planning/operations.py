@@ -10,7 +10,7 @@ a GPU with device cuda: fused attention, fused dropout, and the chunks of the lo
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -199,22 +199,20 @@ def plain_facts(job: TrainJob, rows: int, width: int) -> Facts:
 @contextmanager
 def kernels_of(device: str) -> Iterator[None]:
     """Context in which fake tensors of the CPU call the kernels that `device` would."""
-    is_onednn, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False
-    try:
-        with patch.object(torch._VF, "lstm", _lstm), patch.object(torch._VF, "rnn_tanh", _rnn):
-            if device == "cpu":
-                yield
-                return
-            with (
-                patch.object(F, "scaled_dot_product_attention", _fused_attention),
-                patch.object(F, "dropout", _fused_dropout),
-                patch.object(gated_cross_entropy, "CHUNK", gated_cross_entropy.CHUNK_CUDA),
-                patch.object(chunks, "_is_gpu", lambda _: True),
-                patch.object(chunks, "_compiled", lambda: _fused_errors),
-            ):
-                yield
-    finally:
-        torch.backends.mkldnn.enabled = is_onednn
+    replaced: list[tuple[Any, str, Any]] = [(torch._VF, "lstm", _lstm), (torch._VF, "rnn_tanh", _rnn)]
+    if device != "cpu":
+        replaced += [
+            (F, "scaled_dot_product_attention", _fused_attention),
+            (F, "dropout", _fused_dropout),
+            (gated_cross_entropy, "CHUNK", gated_cross_entropy.CHUNK_CUDA),
+            (chunks, "_is_gpu", lambda _: True),
+            (chunks, "_compiled", lambda: _fused_errors),
+        ]
+    with ExitStack() as stack:
+        stack.enter_context(torch.backends.mkldnn.flags(enabled=False, allow_tf32=None))  # None: leave TF32 as it is
+        for target, name, kernel in replaced:
+            stack.enter_context(patch.object(target, name, kernel))
+        yield
 
 
 def _lstm(inputs: Tensor, carried: Any, weights: Any, *options: Any) -> tuple[Tensor, Tensor, Tensor]:
