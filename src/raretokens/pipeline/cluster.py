@@ -8,17 +8,17 @@ import subprocess
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from raretokens.errors import UserError
+from raretokens.evidence.comparison import Comparison
+from raretokens.evidence.scores import AllScores
 from raretokens.files import write_text
+from raretokens.papers.declarations import Declarations
 from raretokens.paths import MACHINE, SCRATCH
 from raretokens.pipeline.jobs import jobs_of_run, run_sheet, train_job
+from raretokens.pipeline.machine.cards import card
 from raretokens.pipeline.machine.settings import Cluster
 from raretokens.tasks.parameters import Parameters
-
-if TYPE_CHECKING:
-    from raretokens.papers.declarations import Declarations
 
 SHARED_STAGES = ("jobs", "prepare", "encode", "align", "baseline", "similarity")
 FOLDER = SCRATCH / "cluster"  # lists of targets, and output of the jobs
@@ -44,7 +44,7 @@ def run_targets(
     return [" ".join(f"{stage}{end}@{run.name}" for stage, _ in jobs_of_run(parameters, run)) for run in runs]
 
 
-def main_runs(parameters: Parameters, declarations: "Declarations", folder: Path) -> set[tuple[str, str]]:
+def main_runs(parameters: Parameters, declarations: Declarations, folder: Path) -> set[tuple[str, str]]:
     """Return (task, name) of the runs of the main claims, with all seeds and the runs that they start from.
 
     A claim with a run that is not on the run sheet is skipped.
@@ -52,9 +52,6 @@ def main_runs(parameters: Parameters, declarations: "Declarations", folder: Path
     Args:
         folder: folder of the score files.
     """
-    from raretokens.evidence.comparison import Comparison
-    from raretokens.evidence.scores import AllScores
-
     scores = AllScores(run_sheet(parameters), folder)
     needed: set[tuple[str, str]] = set()
     for claim in (claim for claim in declarations.claims.values() if claim.main):
@@ -70,11 +67,8 @@ def main_runs(parameters: Parameters, declarations: "Declarations", folder: Path
 
 def first_seeds(parameters: Parameters, folder: Path) -> set[tuple[str, str]]:
     """Return (task, name) of the first seed of each run. `folder` contains the score files."""
-    from raretokens.evidence.scores import AllScores
-
-    return {
-        (task, run) for task, scores in AllScores(run_sheet(parameters), folder).items() for run in scores.repetitions
-    }
+    every = AllScores(run_sheet(parameters), folder)
+    return {(task, run) for task, scores in every.items() for run in scores.repetitions}
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ class SlurmJob:
 
 def jobs(parameters: Parameters, settings: Cluster) -> list[SlurmJob]:
     """Return the Slurm jobs of a scale in order. Raises UserError if a plan is needed and cannot be made."""
-    from raretokens.pipeline.planning import data  # imports torch, which most commands of this module do without
+    from raretokens.pipeline.planning import data  # slow to import, and other commands do without
 
     gigabytes, hours = _sufficient(parameters, settings)
     runs = {"runs": run_targets(parameters), "continued": run_targets(parameters, continued=True)}
@@ -115,7 +109,6 @@ def _sufficient(parameters: Parameters, settings: Cluster) -> tuple[float | None
     """Return the memory of a node in GB and the hours that suffice for every run. Hours on a CPU are unknown (None)."""
     if settings.memory and (settings.hours or not settings.gpus):
         return settings.memory, settings.hours
-    from raretokens.pipeline.machine.cards import card
     from raretokens.pipeline.planning import data
     from raretokens.pipeline.planning.plan import plan
 
