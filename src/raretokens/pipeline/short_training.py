@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import torch
 import yaml
-from safetensors import safe_open
+from safetensors.torch import load_file
 
 from raretokens import paths
 from raretokens.errors import UserError
@@ -253,8 +253,7 @@ def _leaves(tree: Any, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _tensors(path: Path) -> dict[str, str]:
-    with safe_open(path, "pt") as file:
-        found = {name: _of_tensor(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    found = {name: _of_tensor(tensor) for name, tensor in sorted(load_file(path).items())}
     return {**found, "all bytes": _hash(path.read_bytes())}
 
 
