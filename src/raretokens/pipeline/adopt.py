@@ -52,7 +52,7 @@ class Adoption:
         """Run all trials with the old code and keep the outcomes. Return whether none failed."""
         failed = []
         with checkout(self.revision) as old:
-            found = Trials(self.revision, Version(old), self._stages(old))
+            found = Trials(self.revision, old, self._stages(old))
 
             def keep(trial: Trial) -> None:
                 try:
@@ -94,9 +94,9 @@ class Adoption:
         print(f"{len(candidates)} stages adopted")
         return True
 
-    def _stages(self, old: Path) -> list[Stage]:
-        folder = old / context.git("rev-parse", "--show-prefix")
-        Version(old).run(["1", "jobs"], folder)
+    def _stages(self, old: Version) -> list[Stage]:
+        folder = old.root / context.git("rev-parse", "--show-prefix")
+        old.run(["1", "jobs"], folder)
         return read_stages(LOCK, present_jobs(), folder)
 
     def _checked(self, stage: Stage) -> dict[str, dict[str, Any]]:
@@ -107,9 +107,9 @@ class Adoption:
             raise UserError(f"its parameters differ: {changed}")
         return migrated(stage, self.revision)
 
-    def _train(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
+    def _train(self, old: Version, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Compare the training of candidate runs, and return one refusal for each stage that differs."""
-        found, names = Trials(self.revision, Version(old), stages), {stage.name for stage in candidates}
+        found, names = Trials(self.revision, old, stages), {stage.name for stage in candidates}
         refused = []
 
         def compare(trial: Trial) -> None:
@@ -122,7 +122,7 @@ class Adoption:
         self._each(compare, [trial for trial in found.all if names & {stage.name for stage in trial.stages}])
         return refused
 
-    def _replay(self, old: Path, stages: list[Stage], candidates: list[Stage]) -> list[str]:
+    def _replay(self, old: Version, stages: list[Stage], candidates: list[Stage]) -> list[str]:
         """Run other candidates again and return the refusals. Data stages run on this scale, model stages on the demo."""
         data = [stage for stage in candidates if stage.kind in DATA]
         differing = self._compare(Replay(self.revision, Path(), stages, data, CACHE / "replay"))
@@ -130,8 +130,8 @@ class Adoption:
         kinds = {stage.kind for stage in candidates if stage.kind not in DATA and not stage.is_training}
         if not kinds:
             return refused
-        Version(old).run(["1", "jobs"], old)
-        demo = read_stages(self.demo / LOCK, present_jobs(context.root() / paths.PARAMETERS), old)
+        old.run(["1", "jobs"], old.root)
+        demo = read_stages(self.demo / LOCK, present_jobs(context.root() / paths.PARAMETERS), old.root)
         demo = [stage for stage in demo if stage.new and stage.is_former() and not stage.changed()]
         distinct = {stage.recipe(json.loads(stage.old)["job"]): stage for stage in reversed(demo) if stage.kind in kinds}
         selected = [*distinct.values()][::-1]
@@ -224,8 +224,8 @@ def _rewrite(entry: dict[str, Any], stage: Stage, outs: dict[str, dict[str, Any]
 
 
 @contextmanager
-def checkout(revision: str) -> Iterator[Path]:
-    """Yield a temporary git worktree of a revision of this code."""
+def checkout(revision: str) -> Iterator[Version]:
+    """Yield a revision of this code, in a temporary git worktree."""
     folder = (CACHE / "code" / f"{revision}-{os.getpid()}").absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     for left in folder.parent.iterdir():  # by processes that were killed
@@ -234,7 +234,7 @@ def checkout(revision: str) -> Iterator[Path]:
                 context.git("worktree", "remove", "-ff", str(left))
     context.git("worktree", "add", "--detach", str(folder), revision)
     try:
-        yield folder
+        yield Version(folder)
     finally:
         context.git("worktree", "remove", "--force", str(folder))
 
