@@ -114,7 +114,7 @@ def test_a_job_counts_the_code_that_its_stage_runs(built, alone, name):
     files = {*code.of_files(*roots)} - AROUND
     assert {*seen["read"]} <= files
     assert files - {*seen["imported"], *seen["read"], *seen["before"]} <= LATE
-    listed = code.of_files(*roots) if name.startswith("train-") else code.of_rooms(*roots)
+    listed = code.of_files(*roots) if name.startswith("train-") else code.of_packages(*roots)
     assert told["code"] == listed
 
 

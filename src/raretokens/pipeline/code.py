@@ -55,12 +55,12 @@ class Code:
             self._hashes[roots] = dict(sorted(found.items()))
         return self._hashes[roots]
 
-    def of_rooms(self, *roots: str) -> dict[str, str]:
+    def of_packages(self, *roots: str) -> dict[str, str]:
         """Hash the code that can be reached from the roots, with one hash for each top-level subpackage or module."""
-        rooms = defaultdict(list)
+        packages = defaultdict(list)
         for name, digest in self.of_files(*roots).items():
-            rooms[name.partition("/")[0].removesuffix(".py")].append(f"{name} {digest}")
-        return {room: _hash(files) for room, files in rooms.items()}
+            packages[name.partition("/")[0].removesuffix(".py")].append(f"{name} {digest}")
+        return {package: _hash(files) for package, files in packages.items()}
 
     def reached(self, *roots: str) -> dict[Path, set[int]]:
         """Return file -> numbers of the statements that can be reached from the roots."""

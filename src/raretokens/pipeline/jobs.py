@@ -151,7 +151,7 @@ def code_hashes(stage: str, job: Section) -> dict[str, str]:
     """
     if stage in PINNED:
         return {}
-    of_code = CODE.of_files if stage.startswith("train-") else CODE.of_rooms
+    of_code = CODE.of_files if stage.startswith("train-") else CODE.of_packages
     return of_code(*code_roots(stage, job))
 
 
