@@ -209,6 +209,7 @@ def test_a_name_means_the_runs_of_all_tasks_and_task_slash_name_one(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     lines = [run_command(monkeypatch, "alpha", name) for name in ("mle", "nmt/mle")]
     assert [line.partition(";")[0] for line in lines] == [f"error: no tokens yet of {names}" for names in ("lm, nmt", "nmt")]
+    assert run_command(monkeypatch, "alpha", "agg") == "error: no run named 'agg'; the run sheet has mle, mle"
 
 
 def test_free_space_is_that_of_the_disk_of_data_and_not_of_the_code(tmp_path, monkeypatch):

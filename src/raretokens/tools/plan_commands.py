@@ -23,7 +23,7 @@ from raretokens.pipeline.machine.cards import card
 from raretokens.pipeline.machine.settings import device as own_device
 from raretokens.pipeline.planning import data, refusal, table, trial
 from raretokens.pipeline.planning.data import text
-from raretokens.pipeline.planning.plan import Planned, plan, select
+from raretokens.pipeline.planning.plan import Planned, plan
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
 from raretokens.tools.cli import argument, command, number
@@ -64,7 +64,18 @@ def show_plan(arguments: argparse.Namespace) -> None:
 
 
 def _select_jobs(parameters: Parameters, names: list[str]) -> list[TrainJob]:
-    return select((train_job(parameters, run) for run in parameters.every_run()), names)
+    """Return the trainings of the runs of the given names (`gpt2m-agg` or `lm/gpt2m-agg`), or of all runs without names.
+
+    Raises:
+        UserError: a name is unknown.
+    """
+    jobs = [train_job(parameters, run) for run in parameters.every_run()]
+    names_of = [{job.run.name, f"{job.run.task}/{job.run.name}"} for job in jobs]
+    for name in names:
+        if not any(name in known for known in names_of):
+            known = ", ".join(job.run.name for job in jobs)
+            raise UserError(f"no run named {name!r}; the run sheet has {known}")
+    return [job for job, known in zip(jobs, names_of, strict=True) if not names or known & {*names}]
 
 
 def _plan(parameters: Parameters, job: TrainJob, device: str, processes: int = 1) -> Planned:

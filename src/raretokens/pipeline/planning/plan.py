@@ -8,11 +8,9 @@ measured peaks.
 
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 
-from raretokens.errors import UserError
 from raretokens.loss import gated_cross_entropy
 from raretokens.loss.objective import Objective
 from raretokens.models.registry import flops_per_token
@@ -198,20 +196,6 @@ def snapshot_bytes(training: Training, width: int, rows: int) -> float:
     """Return the bytes of the embedding snapshots: the first, one every snapshot_every steps, and the last."""
     copies = 1 + -(-training.steps // training.snapshot_every)
     return float(copies * rows * width * SNAPSHOT_FLOAT)
-
-
-def select(jobs: Iterable[TrainJob], names: list[str]) -> list[TrainJob]:
-    """Return the runs of the given names (`gpt2m-agg` or `lm/gpt2m-agg`), or all runs without names.
-
-    Raises:
-        UserError: a name is unknown.
-    """
-    every = {f"{job.run.task}/{job.run.name}": job for job in jobs}
-    for name in names:
-        if not any(name in (full, full.split("/")[1]) for full in every):
-            known = ", ".join(job.run.name for job in every.values())
-            raise UserError(f"no run named {name!r}; the run sheet has {known}")
-    return [job for full, job in every.items() if not names or {full, full.split("/")[1]} & {*names}]
 
 
 def plan(job: TrainJob, text: Text, device: str, processes: int = 1) -> Planned:
