@@ -207,6 +207,44 @@ def test_a_zipped_folder_is_the_folder(tmp_path):
             load_model(str(tmp_path / "cut.zip"))
 
 
+def zipped(folder: Path, inner: str = "inner") -> Path:
+    """Zip a folder, as a folder `inner` of the archive."""
+    path = folder.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w") as packed:
+        for file in folder.iterdir():
+            packed.write(file, Path(inner, file.name))
+    return path
+
+
+@pytest.mark.parametrize("inner", ["", "inner"])
+@pytest.mark.parametrize("kind", ["ctranslate2", "marian"])
+def test_a_zipped_folder_of_an_engine_is_measured_as_the_folder(tmp_path, kind, inner):
+    folder = tmp_path / "model"
+    if kind == "ctranslate2":
+        ctranslate2_folder(folder, "int8")
+    else:
+        folder.mkdir()
+        marian(folder / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
+        (folder / "vocabulary.txt").write_text("\n".join(TOKENS))
+    (right,), (found,) = measured(folder), measured(zipped(folder, inner))
+    assert found.metrics and (found.title, found.facts, found.metrics) == (right.title, right.facts, right.metrics)
+    assert found.notes == right.notes and load_model(str(folder.with_suffix(".zip"))).row_names == TOKENS
+
+
+def test_an_error_in_a_zipped_folder_names_the_zip_file(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name, content, reason in (
+        ("config.json", b"{}", r"^\S*model\.zip/inner: contains no \*\.safetensors file$"),
+        ("pytorch_model.bin", b"\x80", r"^\S*model\.zip/inner/pytorch_model\.bin: not read: such a file is a program"),
+        ("model.bin", (6).to_bytes(4, "little") + b"\x10\0TransformerSpec\0", r"^\S*model\.zip/inner/model\.bin: is cut off"),
+    ):
+        (folder / name).write_bytes(content)
+        with pytest.raises(UserError, match=reason) as error:
+            load_model(str(zipped(folder)))
+        assert "\n" not in str(error.value)
+
+
 def test_a_vocabulary_names_the_rows_of_an_array(tmp_path):
     np.save(tmp_path / "rows.npy", np.asfortranarray(TABLE))
     ids = {token: row for row, token in reversed([*enumerate(TOKENS)])}

@@ -18,7 +18,7 @@ def _shares(text: str) -> list[float]:
 
 
 @command(
-    argument("models", nargs="+", metavar="MODEL", help="a folder of transformers (also zipped), CTranslate2 or Marian, "
+    argument("models", nargs="+", metavar="MODEL", help="a folder of transformers, CTranslate2 or Marian (also zipped), "
              "a .safetensors, .npy, .npz or word-vector file (also .gz), or a run (lm/mle, from the folder of a scale)"),
     argument("--text", type=Path, help="text whose tokens are counted, for everything that needs frequencies, and that causal "
              "models read; or a prepared corpus (data/corpus/lm): its train.txt and test.txt"),

@@ -115,20 +115,31 @@ def read_zip(path: Path) -> FileContents:
 
 
 def unpack_folder(path: Path) -> tuple[Path, tempfile.TemporaryDirectory] | None:
-    """Unpack a zipped model folder. Return the folder of its config.json, and the temporary folder; None for other zip files."""
+    """Unpack a zipped model folder. Return the model folder and the temporary folder, or None for other zip files.
+
+    The model folder contains config.json or weights. The one nearest to the root of the archive counts.
+    """
     if not zipfile.is_zipfile(path):
         return None
     try:
         with zipfile.ZipFile(path) as packed:
             configs = [name for name in packed.namelist() if Path(name).name == "config.json"]
-            if not configs:
+            files = configs + [name for name in packed.namelist() if _is_weight_file(packed, name)]
+            if not files:
                 return None
-            inner = Path(min(configs, key=lambda name: len(Path(name).parts))).parent
+            inner = Path(min(files, key=lambda name: len(Path(name).parts))).parent
             folder = tempfile.TemporaryDirectory()
             packed.extractall(folder.name)  # writes below this folder, whatever the names in the archive are
     except DAMAGED as error:
         raise UserError(f"{path}: cannot be unpacked ({error})") from None
     return Path(folder.name) / inner, folder
+
+
+def _is_weight_file(packed: zipfile.ZipFile, name: str) -> bool:
+    if name.endswith(inference_models.SUFFIXES):
+        with packed.open(name) as file:
+            return inference_models.is_engine_file(file)
+    return name.endswith(".safetensors")
 
 
 def _read_strings(file: Path) -> list[list[str]]:

@@ -17,8 +17,9 @@ import numpy as np
 
 from raretokens.errors import UserError
 from raretokens.tools.measure.embeddings import combine_roles
-from raretokens.tools.measure.stored_matrix import INTEGERS, FileContents, StoredMatrix, read_head
+from raretokens.tools.measure.stored_matrix import HEAD, INTEGERS, FileContents, StoredMatrix
 
+SUFFIXES = (".bin",)  # of weight files in a folder
 CTRANSLATE2_VERSIONS = (4, 5, 6)  # of the binary form; before 4, tensors had no type
 CTRANSLATE2_DTYPES = ("F32", "I8", "I16", "I32", "F16", "BF16")
 CTRANSLATE2_ROLES = {
@@ -75,9 +76,9 @@ class Reader:
             raise UserError(f"{self.file.name}: contains no tensor where byte {self.file.tell()} should describe one")
 
 
-def is_engine_file(path: Path) -> bool:
+def is_engine_file(file: BinaryIO) -> bool:
     """Whether a file is CTranslate2's or Marian's, by its first bytes."""
-    head = read_head(path)
+    head = file.read(HEAD)
     return is_ctranslate2(head) or is_marian(head)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from raretokens.tokenization.vocabulary import BOS, EOS, PAD, UNK
 from raretokens.tools import trained_run
 from raretokens.tools.measure.embeddings import MATRIX, TIED, choose_embeddings, setting, single_embedding, unmeasured
 from raretokens.tools.measure.formats import PICKLED, read_file, read_json, refuse, unpack_folder
-from raretokens.tools.measure.inference_models import is_engine_file
+from raretokens.tools.measure.inference_models import SUFFIXES, is_engine_file
 from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.stored_matrix import StoredMatrix
 from raretokens.tools.measure.tokenizers import SentencePieceTokenizer, Tokenizer, load_tokenizer, special_ids
@@ -68,16 +69,11 @@ def load_model(name: str, vocabulary: Path | None = None) -> Model:
     """
     path = Path(name)
     if path.is_dir() and not trained_run.is_run(path):
-        engine = _engine_file(path)
-        if engine is None:
-            return _load_folder(path)
-        model = _load_file(engine, path.resolve().name)
+        model = _load_folder(path)
     elif not path.is_file():
         return _load_run(trained_run.find(name, "file, model folder or run"))
     elif unpacked := unpack_folder(path):
-        model = _load_folder(unpacked[0])
-        model.name, model.folder = path.stem, unpacked[1]
-        return model
+        model = _load_unpacked(path, *unpacked)
     else:
         model = _load_file(path, path.stem)
     if vocabulary and model.row_names is None and model.tokenizer is None:
@@ -103,14 +99,43 @@ def _load_file(path: Path, name: str) -> Model:
     )
 
 
+# Model folders.
+
+
+def _load_unpacked(path: Path, folder: Path, temporary: TemporaryDirectory) -> Model:
+    """Load a model folder of the zip file `path`. Its errors and notes name files by their places in the zip file."""
+    try:
+        model = _load_folder(folder)
+    except UserError as error:
+        raise UserError(str(error).replace(temporary.name, str(path))) from None
+    model.name, model.folder = path.stem, (temporary, model.folder)
+    model.notes = [note.replace(temporary.name, str(path)) for note in model.notes]
+    return model
+
+
+def _load_folder(folder: Path) -> Model:
+    engine = _engine_file(folder)
+    return _load_transformers(folder) if engine is None else _load_file(engine, folder.resolve().name)
+
+
 def _engine_file(folder: Path) -> Path | None:
     """Return the weight file of a folder of CTranslate2 or Marian, or None for other folders."""
     if any(folder.glob("*.safetensors")):
         return None
-    files = [path for path in sorted(folder.glob("*.bin")) if path.is_file() and is_engine_file(path)]
-    if len(files) > 1:
-        raise UserError(f"{folder}: which of {', '.join(path.name for path in files[:8])} is the model? Name the file")
-    return files[0] if files else None
+    for suffix in SUFFIXES:
+        files = [path for path in sorted(folder.glob(f"*{suffix}")) if _is_engine_file(path)]
+        if len(files) > 1:
+            raise UserError(f"{folder}: which of {', '.join(path.name for path in files[:8])} is the model? Name the file")
+        if files:
+            return files[0]
+    return None
+
+
+def _is_engine_file(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return is_engine_file(file)
 
 
 # Runs of the pipeline.
@@ -145,7 +170,7 @@ def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
 # Model folders of transformers.
 
 
-def _load_folder(folder: Path) -> Model:
+def _load_transformers(folder: Path) -> Model:
     notes = Notes()
     config = _read_settings(folder / "config.json", notes)
     tensors = _read_tensors(folder, notes)

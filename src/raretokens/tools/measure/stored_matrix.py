@@ -16,6 +16,7 @@ DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bf
 INTEGERS = {"I8": np.dtype("<i1"), "I16": np.dtype("<i2")}  # of quantised matrices, which are readable with their scales
 STORED = DTYPES | INTEGERS
 BLOCK = 4096  # rows per block
+HEAD = 40  # first bytes of a file, which determine its format
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,9 @@ class StoredMatrix:
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first bytes of a file, which determine its format."""
+    """Return the first HEAD bytes of a file."""
     with open(path, "rb") as file:
-        return file.read(40)
+        return file.read(HEAD)
 
 
 class FileContents(NamedTuple):
