@@ -111,9 +111,17 @@ def test_arrays_of_marian_have_their_roles(tmp_path):
     settings = np.frombuffer(b"type: transformer\0", np.int8)
     arrays = {"decoder_Wemb": TABLE, "encoder_Wemb": 2 * TABLE, "special:model.yml": settings, "b": TABLE[:1]}
     np.savez(tmp_path / "model.npz", **arrays)
-    found = read(tmp_path / "model.npz")
-    assert [*found] == ["encoder input", "decoder input and output (tied)"]
-    assert np.array_equal(found["encoder input"], 2 * TABLE)
+    for path in (tmp_path / "model.npz", tmp_path):
+        found = read(path)
+        assert [*found] == ["encoder input", "decoder input and output (tied)"]
+        assert np.array_equal(found["encoder input"], 2 * TABLE)
+    np.savez(tmp_path / "model.npz.best.npz", **arrays)
+    with pytest.raises(UserError, match=r"which of model\.npz, model\.npz\.best\.npz is the model"):
+        load_model(str(tmp_path))
+    (tmp_path / "model.npz.best.npz").write_bytes((tmp_path / "model.npz").read_bytes()[:-50])  # damaged: not a model
+    assert [*read(tmp_path)] == [*found]
+    marian(tmp_path / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
+    assert load_model(str(tmp_path)).path.name == "model.bin"
 
 
 def train_sentencepiece(tmp_path: Path) -> None:
@@ -217,7 +225,7 @@ def zipped(folder: Path, inner: str = "inner") -> Path:
 
 
 @pytest.mark.parametrize("inner", ["", "inner"])
-@pytest.mark.parametrize("kind", ["ctranslate2", "marian"])
+@pytest.mark.parametrize("kind", ["ctranslate2", "marian", "arrays of marian"])
 def test_a_zipped_folder_of_an_engine_is_measured_as_the_folder(tmp_path, kind, inner):
     folder = tmp_path / "model"
     if kind == "ctranslate2":
@@ -226,6 +234,9 @@ def test_a_zipped_folder_of_an_engine_is_measured_as_the_folder(tmp_path, kind, 
         folder.mkdir()
         marian(folder / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
         (folder / "vocabulary.txt").write_text("\n".join(TOKENS))
+    if kind == "arrays of marian":
+        (folder / "model.bin").unlink()
+        np.savez(folder / "model.npz", Wemb=TABLE)
     (right,), (found,) = measured(folder), measured(zipped(folder, inner))
     assert found.metrics and (found.title, found.facts, found.metrics) == (right.title, right.facts, right.metrics)
     assert found.notes == right.notes and load_model(str(folder.with_suffix(".zip"))).row_names == TOKENS

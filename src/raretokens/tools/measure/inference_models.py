@@ -8,6 +8,7 @@ of its source file `common/binary.cpp`.
 import math
 import os
 import struct
+import zipfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from raretokens.errors import UserError
 from raretokens.tools.measure.embeddings import combine_roles
 from raretokens.tools.measure.stored_matrix import HEAD, INTEGERS, FileContents, StoredMatrix
 
-SUFFIXES = (".bin",)  # of weight files in a folder
+SUFFIXES = (".bin", ".npz")  # of weight files in a folder; the first that a folder has counts
 CTRANSLATE2_VERSIONS = (4, 5, 6)  # of the binary form; before 4, tensors had no type
 CTRANSLATE2_DTYPES = ("F32", "I8", "I16", "I32", "F16", "BF16")
 CTRANSLATE2_ROLES = {
@@ -77,9 +78,19 @@ class Reader:
 
 
 def is_engine_file(file: BinaryIO) -> bool:
-    """Whether a file is CTranslate2's or Marian's, by its first bytes."""
+    """Whether a file is CTranslate2's or Marian's, by its first bytes, or by the names of its arrays."""
     head = file.read(HEAD)
+    if head.startswith(b"PK\x03\x04"):
+        return _has_marian_arrays(file)
     return is_ctranslate2(head) or is_marian(head)
+
+
+def _has_marian_arrays(file: BinaryIO) -> bool:
+    try:
+        with zipfile.ZipFile(file) as packed:
+            return any(Path(name).stem in MARIAN_ROLES for name in packed.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError):  # a damaged file
+        return False
 
 
 # CTranslate2.
