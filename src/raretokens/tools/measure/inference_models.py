@@ -61,7 +61,7 @@ class Reader:
         """Return a name that ends in a zero byte."""
         self.check(1 <= length <= MAX_NAME)
         name = self.read(length).rstrip(b"\0").decode(errors="replace")
-        self.check("\ufffd" not in name)
+        self.check("\ufffd" not in name and name.isprintable())
         return name
 
     def skip(self, length: int) -> int:
