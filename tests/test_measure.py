@@ -146,6 +146,14 @@ def test_the_reports_are_one_page_with_figures_and_tables_that_others_read(scale
     assert "[0, 0]" in line.replace("-0", "0")  # the same model: every draw has the same perplexity
 
 
+def test_a_vocabulary_for_a_run_which_has_its_own_is_noted(scale):
+    path, words = str(scale / "data/runs/lm/pieces"), scale / "people.txt"
+    model = load_model(path, words)
+    assert model.row_names == load_model(path).row_names and model.notes == [
+        f"--vocabulary {words} is ignored: the rows have tokens already, from the model's own files"
+    ]
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gpt_neox", "sharded"])
 def test_models_of_transformers_are_measured_in_place(tmp_path, name):
     transformers = pytest.importorskip("transformers")

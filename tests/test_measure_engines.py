@@ -197,11 +197,16 @@ def test_a_damaged_name_is_refused_and_no_other_tensor_takes_its_role(tmp_path, 
         load_model(str(path))
 
 
-def test_a_zipped_folder_is_the_folder(tmp_path):
-    folder = tmp_path / "model"
+def plain_folder(folder: Path) -> Path:
+    """Write a folder with an embedding of a model that transformers does not know, without a tokenizer."""
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"model_type": "none"}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "none", "eos_token_id": 1}))
     save_file({"embeddings.weight": TABLE}, folder / "model.safetensors")
+    return folder
+
+
+def test_a_zipped_folder_is_the_folder(tmp_path):
+    folder = plain_folder(tmp_path / "model")
     with zipfile.ZipFile(tmp_path / "named.zip", "w") as packed:
         packed.writestr("../outside", b"")
         for path in folder.iterdir():
@@ -273,11 +278,55 @@ def test_a_vocabulary_names_the_rows_of_an_array(tmp_path):
             load_model(str(tmp_path / "rows.npy"), tmp_path / name)
 
 
-def test_a_vocabulary_names_the_rows_of_an_engine_s_folder_as_those_of_its_file(tmp_path):
-    marian(tmp_path / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
-    (tmp_path / "words.txt").write_text("\n".join(TOKENS))
-    for path in (tmp_path, tmp_path / "model.bin"):
-        assert load_model(str(path), tmp_path / "words.txt").row_names == TOKENS
+def test_a_vocabulary_names_the_rows_of_an_engine_s_model_as_one_beside_the_weights(tmp_path):
+    folder, words = tmp_path / "model", tmp_path / "words.txt"
+    folder.mkdir()
+    marian(folder / "model.bin", {"Wemb": (0x4101, TABLE.shape, quantised(40.0))})
+    words.write_text("\n".join(TOKENS))
+    assert "rows have no tokens (--vocabulary names them)" in "".join(load_model(str(folder)).notes)
+    found = [load_model(str(path), words) for path in (folder, folder / "model.bin", zipped(folder))]
+    (folder / "vocabulary.txt").write_bytes(words.read_bytes())
+    right = load_model(str(folder))
+    (numbers,) = measure_model(right, Options(is_sorted=True), print)
+    for model in found:
+        assert (model.row_names, model.special_ids, model.notes) == (TOKENS, right.special_ids, [])
+        assert measure_model(model, Options(is_sorted=True), print)[0].metrics == numbers.metrics
+
+
+def test_a_vocabulary_names_the_rows_of_a_folder_without_a_tokenizer(tmp_path):
+    folder, words = tmp_path / "model", tmp_path / "words.txt"
+    plain_folder(folder)
+    words.write_text("\n".join(TOKENS))
+    (folder / "tokenizer.json").write_text("{not json")
+    for _ in range(2):  # with a tokenizer that cannot be read, and without one
+        for path in (folder, zipped(folder)):
+            model = load_model(str(path), words)
+            assert model.row_names == TOKENS and model.special_ids[2] == 1
+            assert not any("--vocabulary" in note for note in model.notes)
+        (folder / "tokenizer.json").unlink(missing_ok=True)
+    words.write_text("a\nb\n")
+    with pytest.raises(UserError, match=r"words\.txt: 2 tokens, but the matrix has 40 rows"):
+        load_model(str(folder), words)
+
+
+@pytest.mark.parametrize("kind", ["engine", "tokenizer", "word vectors", "words beside an array"])
+def test_a_vocabulary_that_is_not_used_is_noted(tmp_path, kind):
+    path = tmp_path / "model"
+    if kind == "engine":
+        ctranslate2_folder(path, None)
+    elif kind == "tokenizer":
+        plain_folder(path)
+        ids = {token: row for row, token in enumerate(TOKENS)}
+        tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token="<unk>")).save(str(path / "tokenizer.json"))
+    elif kind == "word vectors":
+        path.write_text("\n".join(" ".join([token, *map(str, row)]) for token, row in zip(TOKENS, TABLE, strict=True)))
+    else:
+        path = tmp_path / "model.npz"
+        np.savez(path, vectors=TABLE, words=np.array(TOKENS))
+    (tmp_path / "words.txt").write_text("\n".join(reversed(TOKENS)))
+    model = load_model(str(path), tmp_path / "words.txt")
+    assert [*map(model.tokens.get, range(ROWS))] == TOKENS
+    assert "words.txt is ignored: the rows have tokens already" in "".join(model.notes)
 
 
 def test_a_parquet_file_names_the_rows_of_an_array(tmp_path):

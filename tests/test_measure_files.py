@@ -138,6 +138,8 @@ def test_the_tensor_of_model2vec_is_known_and_shared_rows_have_no_tokens(tmp_pat
     save_file(shared, tmp_path / "model.safetensors")
     found = load_model(str(tmp_path))
     assert found.tokens == {} and "several share a row" in "".join(found.notes)
+    (tmp_path / "words.txt").write_text("\n".join(f"row{place}" for place in range(30)))
+    assert load_model(str(tmp_path), tmp_path / "words.txt").tokens[3] == "row3"
 
 
 ONES = np.ones((400, 2), np.float32)
@@ -173,7 +175,9 @@ def test_what_cannot_be_read_is_one_line_with_the_way_out(tmp_path, name):
 
 
 def test_zip_files_of_torch_and_of_texts_are_told_apart(tmp_path):
-    for name, reason in (("archive/data.pkl", "a program that runs"), ("glove.6B.50d.txt", "unpack it, and measure one of")):
+    way_out = "unpack it, and measure one of"
+    files = {"archive/data.pkl": "a program that runs", "glove.6B.50d.txt": way_out, "vectors.bin": way_out, "x.npz": way_out}
+    for name, reason in files.items():
         with zipfile.ZipFile(tmp_path / "file.zip", "w") as packed:
             packed.writestr(name, b"the 1 2\n")
         with pytest.raises(UserError, match=reason):

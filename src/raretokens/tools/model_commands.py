@@ -31,7 +31,7 @@ def _shares(text: str) -> list[float]:
     argument("--sorted", action="store_true", help="take ids as ordered by frequency, so groups need no text"),
     argument("--frequencies", metavar="LANGUAGE", help="without a text, estimate frequencies from the words of the library "
              "wordfreq: en, or en+pt for two languages"),
-    argument("--vocabulary", type=Path, help="token of each row, for files without tokens: a line each, JSON or Parquet"),
+    argument("--vocabulary", type=Path, help="token of each row, for models without tokens: a line each, JSON or Parquet"),
     argument("--groups", type=_shares, metavar="F,M,R", help="shares of the types that are frequent, medium and rare; "
              "default: 0.3,0.5,0.2"),
     *(argument(f"--{name}", type=number(int, may_be_0), help=f"tokens of a {name} when a text is read (docs/measure.md)")

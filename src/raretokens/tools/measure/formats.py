@@ -117,14 +117,14 @@ def read_zip(path: Path) -> FileContents:
 def unpack_folder(path: Path) -> tuple[Path, tempfile.TemporaryDirectory] | None:
     """Unpack a zipped model folder. Return the model folder and the temporary folder, or None for other zip files.
 
-    The model folder contains config.json or weights. The one nearest to the root of the archive counts.
+    The model folder contains config.json or the weights of an engine. The one nearest to the root of the archive counts.
     """
     if not zipfile.is_zipfile(path):
         return None
     try:
         with zipfile.ZipFile(path) as packed:
             configs = [name for name in packed.namelist() if Path(name).name == "config.json"]
-            files = configs + [name for name in packed.namelist() if _is_weight_file(packed, name)]
+            files = configs + [name for name in packed.namelist() if _is_engine_file(packed, name)]
             if not files:
                 return None
             inner = Path(min(files, key=lambda name: len(Path(name).parts))).parent
@@ -135,11 +135,11 @@ def unpack_folder(path: Path) -> tuple[Path, tempfile.TemporaryDirectory] | None
     return Path(folder.name) / inner, folder
 
 
-def _is_weight_file(packed: zipfile.ZipFile, name: str) -> bool:
-    if name.endswith(inference_models.SUFFIXES):
-        with packed.open(name) as file:
-            return inference_models.is_engine_file(file)
-    return name.endswith(".safetensors")
+def _is_engine_file(packed: zipfile.ZipFile, name: str) -> bool:
+    if not name.endswith(inference_models.SUFFIXES):
+        return False
+    with packed.open(name) as file:
+        return inference_models.is_engine_file(file)
 
 
 def _read_strings(file: Path) -> list[list[str]]:

@@ -18,7 +18,7 @@ from raretokens.tools.measure.inference_models import SUFFIXES, is_engine_file
 from raretokens.tools.measure.notes import Notes
 from raretokens.tools.measure.stored_matrix import StoredMatrix
 from raretokens.tools.measure.tokenizers import SentencePieceTokenizer, Tokenizer, load_tokenizer, special_ids
-from raretokens.tools.measure.vocabularies import find_tokens, read_vocabulary
+from raretokens.tools.measure.vocabularies import find_tokens, name_rows
 from raretokens.tools.trained_run import TrainedRun
 
 SHARD = re.compile(r"model-\d{5}-of-\d{5}")
@@ -62,27 +62,22 @@ class Model:
 def load_model(name: str, vocabulary: Path | None = None) -> Model:
     """Load a model folder (also zipped), a file, or a run of the pipeline by its path or name.
 
-    `vocabulary` is a file with the token of each row, for files that do not name their rows.
+    `vocabulary` is a file with the token of each row, for models whose own files do not name their rows.
 
     Raises:
         UserError: if no such model can be measured, with the reason.
     """
     path = Path(name)
     if path.is_dir() and not trained_run.is_run(path):
-        model = _load_folder(path)
-    elif not path.is_file():
-        return _load_run(trained_run.find(name, "file, model folder or run"))
-    elif unpacked := unpack_folder(path):
-        model = _load_unpacked(path, *unpacked)
-    else:
-        model = _load_file(path, path.stem)
-    if vocabulary and model.row_names is None and model.tokenizer is None:
-        (matrix, *_) = model.embeddings.values()
-        model.row_names = read_vocabulary(vocabulary, matrix.shape[0])
-    return model
+        return _load_folder(path, vocabulary)
+    if not path.is_file():
+        return _load_run(trained_run.find(name, "file, model folder or run"), vocabulary)
+    if unpacked := unpack_folder(path):
+        return _load_unpacked(path, *unpacked, vocabulary)
+    return _load_file(path, path.stem, vocabulary)
 
 
-def _load_file(path: Path, name: str) -> Model:
+def _load_file(path: Path, name: str, vocabulary: Path | None) -> Model:
     contents = read_file(path)
     tensors = contents.tensors
     if contents.roles:
@@ -90,10 +85,11 @@ def _load_file(path: Path, name: str) -> Model:
     else:
         matrices = {MATRIX: single_embedding(tensors, path)}
     notes = Notes([*contents.notes, *unmeasured(tensors, matrices)])
-    tokens: dict[str, Any] = {"row_names": contents.words}
+    rows = next(iter(matrices.values())).shape[0]
     if contents.roles:
-        rows, config = next(iter(matrices.values())).shape[0], _read_settings(path.parent / "config.json", notes)
-        tokens = find_tokens(path.parent, rows, config, notes)
+        tokens = find_tokens(path.parent, rows, _read_settings(path.parent / "config.json", notes), vocabulary, notes)
+    else:
+        tokens = {"row_names": name_rows(contents.words, None, vocabulary, rows, notes)}
     return Model(
         name, path, matrices, notes=notes, folder=contents.folder, has_output_bias=contents.has_output_bias, **tokens
     )
@@ -102,10 +98,10 @@ def _load_file(path: Path, name: str) -> Model:
 # Model folders.
 
 
-def _load_unpacked(path: Path, folder: Path, temporary: TemporaryDirectory) -> Model:
+def _load_unpacked(path: Path, folder: Path, temporary: TemporaryDirectory, vocabulary: Path | None) -> Model:
     """Load a model folder of the zip file `path`. Its errors and notes name files by their places in the zip file."""
     try:
-        model = _load_folder(folder)
+        model = _load_folder(folder, vocabulary)
     except UserError as error:
         raise UserError(str(error).replace(temporary.name, str(path))) from None
     model.name, model.folder = path.stem, (temporary, model.folder)
@@ -113,9 +109,9 @@ def _load_unpacked(path: Path, folder: Path, temporary: TemporaryDirectory) -> M
     return model
 
 
-def _load_folder(folder: Path) -> Model:
+def _load_folder(folder: Path, vocabulary: Path | None) -> Model:
     engine = _engine_file(folder)
-    return _load_transformers(folder) if engine is None else _load_file(engine, folder.resolve().name)
+    return _load_file(engine, folder.resolve().name, vocabulary) if engine else _load_transformers(folder, vocabulary)
 
 
 def _engine_file(folder: Path) -> Path | None:
@@ -141,22 +137,24 @@ def _is_engine_file(path: Path) -> bool:
 # Runs of the pipeline.
 
 
-def _load_run(run: TrainedRun) -> Model:
-    vocabulary = run.vocabulary()
+def _load_run(run: TrainedRun, vocabulary: Path | None) -> Model:
+    known, notes = run.vocabulary(), Notes()
+    names = list(known.tokens[: known.types])
     spm = run.tokens / SPM  # absent if the tokens are not SentencePiece's
-    ids = {token: row for row, token in enumerate(vocabulary.tokens)}
+    ids = {token: row for row, token in enumerate(known.tokens)}
     return Model(
         f"{run.task}/{run.name}",
         run.folder,
         {TIED: single_embedding(read_file(run.model).tensors, run.model)},
         [BOS, PAD, EOS, UNK],
         SentencePieceTokenizer(spm, ids) if spm.is_file() else None,
-        row_names=list(vocabulary.tokens[: vocabulary.types]),
-        counts=vocabulary.counts,
+        row_names=name_rows(names, None, vocabulary, len(names), notes),
+        counts=known.counts,
         groups=run.groups,
         reading=_flatten_reading(run.job("predict-lm")["evaluation"]) if run.task == "lm" else {},
         line_end=EOS,
         begin=EOS,
+        notes=notes,
         run=run,
     )
 
@@ -170,19 +168,20 @@ def _flatten_reading(evaluation: dict[str, Any]) -> dict[str, int]:
 # Model folders of transformers.
 
 
-def _load_transformers(folder: Path) -> Model:
+def _load_transformers(folder: Path, vocabulary: Path | None) -> Model:
     notes = Notes()
     config = _read_settings(folder / "config.json", notes)
     tensors = _read_tensors(folder, notes)
     matrices, has_output_bias = choose_embeddings(folder, tensors, config, notes)
     tokenizer = None
     if _shares_rows(tensors):
-        notes.append("tokens left out: several share a row (mapping), so rows have no token and no frequency")
+        notes.append("the tokenizer's tokens left out: several share a row (mapping), so they name no row and give no frequency")
     else:
-        with notes.optional("tokens"):
+        with notes.optional("tokenizer"):
             tokenizer = load_tokenizer(folder, config, notes)
     settings = _read_settings(folder / "tokenizer_config.json", notes)
-    specials = special_ids(config, settings, tokenizer.tokens if tokenizer else {})
+    row_names = name_rows(None, tokenizer, vocabulary, next(iter(matrices.values())).shape[0], notes)
+    specials = special_ids(config, settings, tokenizer.tokens if tokenizer else dict(enumerate(row_names or [])))
     rows = min(matrix.shape[0] for matrix in matrices.values())
     for name, id in specials.items():
         if id is not None and id >= rows:
@@ -199,6 +198,7 @@ def _load_transformers(folder: Path) -> Model:
         matrices,
         [*specials.values()],
         tokenizer,
+        row_names,
         groups=own.get("groups"),
         reading=_flatten_reading(own.get("evaluation") or {}),
         line_end=end,

@@ -33,6 +33,24 @@ def read_vocabulary(path: Path, rows: int) -> list[str]:
     return tokens
 
 
+def name_rows(
+    names: list[str] | None, tokenizer: Tokenizer | None, vocabulary: Path | None, rows: int, notes: Notes
+) -> list[str] | None:
+    """Return the tokens of the file `vocabulary` if the model has none for its rows, else `names`, with a note.
+
+    Args:
+        names: tokens of the rows that the model's own files name.
+        tokenizer: the model's tokenizer, which has tokens for the rows as well.
+        vocabulary: a file for read_vocabulary(), if one is given.
+    """
+    if vocabulary is None:
+        return names
+    if names is None and tokenizer is None:
+        return read_vocabulary(vocabulary, rows)
+    notes.append(f"--vocabulary {vocabulary} is ignored: the rows have tokens already, from the model's own files")
+    return names
+
+
 def _parse_json(text: str) -> list[str]:
     found = json.loads(text)
     if isinstance(found, dict) and sorted(map(str, found.values())) == sorted(map(str, range(len(found)))):
@@ -60,8 +78,13 @@ VOCABULARIES = ("shared_vocabulary", "vocabulary", "source_vocabulary")  # of CT
 SPECIALS = {"eos_token": "</s>", "unk_token": "<unk>"}  # of Marian, and of CTranslate2 unless config.json names others
 
 
-def find_tokens(folder: Path, rows: int, config: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
-    """Return the fields of Model that tell the tokens of an engine's embedding with `rows` rows. Note what cannot be read."""
+def find_tokens(
+    folder: Path, rows: int, config: Mapping[str, Any], vocabulary: Path | None, notes: Notes
+) -> dict[str, Any]:
+    """Return the fields of Model that tell the tokens of an engine's embedding with `rows` rows. Note what cannot be read.
+
+    `vocabulary` is a file that names the rows if no file of the folder does.
+    """
     names: list[str] | None = None
     tokenizer: Tokenizer | None = None
     paths = [folder / f"{name}{suffix}" for name in VOCABULARIES for suffix in (".json", ".txt")]
@@ -71,8 +94,9 @@ def find_tokens(folder: Path, rows: int, config: Mapping[str, Any], notes: Notes
             names = read_vocabulary(path, rows)
     with notes.optional("tokenizer"):
         tokenizer = load_engine_tokenizer(folder, names)
+    names = name_rows(names, tokenizer, vocabulary, rows, notes)
     if names is None and tokenizer is None:
-        notes.append("no vocabulary beside the weights is known: rows have no tokens (--vocabulary names one)")
+        notes.append("no vocabulary beside the weights is known: rows have no tokens (--vocabulary names them)")
     if path and names and tokenizer and any(tokenizer.tokens.get(row, name) != name for row, name in enumerate(names)):
         notes.append(f"tokenizer left out: its ids are not those of {path.name}")
         tokenizer = None
