@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from tiny.finished import GROUPS, SHAPE, create
 
 from raretokens.evaluation import decomposition as decomposing
-from raretokens.evaluation.config import Continuation, LanguageModelEvaluation
+from raretokens.evaluation.config import Continuation, DecompositionJob, LanguageModelEvaluation
 from raretokens.evaluation.decomposition import (
     CONSTANTS,
     SLOPES,
-    DecompositionJob,
     Masses,
     auc,
     decompose,

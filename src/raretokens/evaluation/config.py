@@ -1,4 +1,4 @@
-"""Define the job specs of prediction, translation and scoring, and their settings in params.yaml."""
+"""Define the job specs of prediction, decomposition, translation and scoring, and their settings in params.yaml."""
 
 from typing import Annotated, Literal
 
@@ -59,6 +59,19 @@ class LanguageModelPredictJob(Section):
     groups: Groups
     evaluation: LanguageModelEvaluation
     threads: PositiveInt
+
+
+class DecompositionJob(Section):
+    """Job spec of decomposing the perplexity of a language model."""
+
+    run: Run
+    groups: Groups
+    evaluation: LanguageModelEvaluation
+    unit: str  # unit of a token: `piece` (subword token) or `word`
+    threads: PositiveInt
+    logit_bias: bool  # whether the run is a baseline that constants are added to
+    threshold: float | None = None  # mean count per training step below which the objective of the run calls a type rare
+    parameters_hash: str
 
 
 class TranslateJob(Section):

@@ -16,18 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from pydantic import PositiveInt
 from torch import nn
 
-from raretokens.evaluation.config import LanguageModelEvaluation
+from raretokens.evaluation.config import DecompositionJob, LanguageModelEvaluation
 from raretokens.evaluation.language_model import windows
 from raretokens.evaluation.metrics import bootstrap
 from raretokens.evaluation.metrics.predictions import auc, perplexity
 from raretokens.evaluation.score_files import Metrics, Replicates, layout, write_bootstrap, write_json, write_rows
 from raretokens.models.registry import build, load_weights
-from raretokens.run import Run
-from raretokens.schema import Section
-from raretokens.tokenization.config import Groups
 from raretokens.tokenization.token_files import tokens
 from raretokens.tokenization.vocabulary import EOS, GROUP_NAMES, RARE, SPECIALS, VOCABULARY, Vocabulary
 
@@ -39,19 +35,6 @@ GROUP_SHARES = np.arange(1, 51) / 100  # of the types, rarest first; further gro
 # Numbers in <run>.logit-bias.csv: the mean probability of the group that the constant acts on, and perplexities.
 BIASED = {"valid": ("mass", "total", "rare"), "test": ("mass", "total", *GROUP_NAMES)}
 BIAS_COLUMNS = ("share", "slope", "constant", *(f"{split}_{name}" for split, names in BIASED.items() for name in names))
-
-
-class DecompositionJob(Section):
-    """Job spec of decomposing the perplexity of a language model."""
-
-    run: Run
-    groups: Groups
-    evaluation: LanguageModelEvaluation
-    unit: str  # unit of a token: `piece` (subword token) or `word`
-    threads: PositiveInt
-    logit_bias: bool  # whether the run is a baseline that constants are added to
-    threshold: float | None = None  # mean count per training step below which the objective of the run calls a type rare
-    parameters_hash: str
 
 
 class Masses(NamedTuple):

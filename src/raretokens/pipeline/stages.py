@@ -131,7 +131,7 @@ def score(task: str, name: str) -> None:
 
 def decompose(task: str, name: str) -> None:
     """Split the perplexity of a trained language model by frequency group, and write the frontier of the logit-bias baseline."""
-    from raretokens.evaluation.decomposition import DecompositionJob
+    from raretokens.evaluation.config import DecompositionJob
     from raretokens.evaluation.decomposition import decompose as decompose_run
 
     job = load_job(DecompositionJob, f"decompose-{task}", name)

@@ -9,7 +9,13 @@ import numpy as np
 from raretokens.corpora.registry import corpus_languages, known_corpora
 from raretokens.errors import UserError
 from raretokens.evaluation.artifacts import Artifacts
-from raretokens.evaluation.config import Continuation, LanguageModelEvaluation, LanguageModelPredictJob, ScoreJob
+from raretokens.evaluation.config import (
+    Continuation,
+    DecompositionJob,
+    LanguageModelEvaluation,
+    LanguageModelPredictJob,
+    ScoreJob,
+)
 from raretokens.evaluation.score_files import Metrics, Replicates
 from raretokens.run import Run
 from raretokens.schema import Section
@@ -100,8 +106,6 @@ def run_jobs(parameters: Parameters, settings: Settings, run: Run, score: dict) 
 def further_jobs(
     parameters: Parameters, settings: Settings, run: Run, parameters_hash: str
 ) -> Iterator[tuple[str, Section]]:
-    from raretokens.evaluation.decomposition import DecompositionJob
-
     job = DecompositionJob(
         run=run,
         groups=parameters.tokens[run.tokens].groups,
