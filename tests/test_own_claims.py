@@ -153,6 +153,11 @@ def test_the_harness_s_samples_and_inspect_s_logs_are_read(tmp_path):
         ([run("a", [1, 0], items=["x", "x"]), run("b", [1, 0])], {}, "two items have the same name"),
         ([run("a", [1, 0], items=["x"]), run("b", [1, 0])], {}, "2 scores, 1 items, 1 clusters; they must be as many"),
         ([run("a", [1, 0], 1, model="x"), run("a", [1, 0], 2)], {}, "model: ''; other runs of a have 'x'"),
+        ([run("a", 0.5, 1), run("b", 0.4, 2)], {}, "c: no seed in common: a has 1; b has 2; systems are compared"),
+        ([run("a", [1, 0], 1), run("b", 0.4, 1)], {}, "c: accuracy: some runs have one number and others a score"),
+        ([run("a", [1], 1), run("b", [0], 1)], {}, "c: accuracy: one item or cluster has no variance"),
+        ([run("a", 1, 1), run("b", 1, 1)], {"effect": "ratio", "reported": -0.1}, "`reported` of a ratio must be positive"),
+        ([run("a", 1, 1), run("b", 1, 1)], {"effect": "ratio", "than": 0}, "`than` of a ratio must be positive"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_that_says_where(tmp_path, runs, changes, message):
@@ -180,6 +185,14 @@ def test_a_file_that_has_no_scores_says_so(tmp_path, name, text, message):
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError, match=re.escape(message)):
         read(str(tmp_path / name))
+
+
+def test_many_wrong_scores_are_few_lines(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps({"system": "a", "metrics": {"m": ["0.25"] * 500}}))
+    with pytest.raises(UserError) as error:
+        read(str(tmp_path / "s.json"))
+    first, *_, last = str(error.value).splitlines()
+    assert "0.metrics.m.0: '0.25' is not allowed" in first and last.endswith("498 more mistakes") and len(str(error.value)) < 900
 
 
 def test_the_guide_shows_the_example_s_output_and_the_schema_is_that_of_the_code(capsys, monkeypatch):

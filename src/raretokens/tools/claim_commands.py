@@ -4,8 +4,9 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +14,7 @@ from rich.table import Table
 from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.evidence.comparison import Comparison
-from raretokens.evidence.item_scores import ItemScores, gather
+from raretokens.evidence.item_scores import Column, ItemScores, gather
 from raretokens.evidence.verdict import Verdict, verdict_on, with_q
 from raretokens.papers.claim import Expectation, Side
 from raretokens.report.claims import COLUMNS, size_text
@@ -41,6 +42,13 @@ class OwnClaim(Expectation):
         systems = {"left": self.left, "right": self.right}
         return {name: Side(runs=[system], metric=self.metric) for name, system in systems.items() if system is not None}
 
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        for name, value in {"than": self.than, "reported": self.reported}.items():
+            if self.effect == "ratio" and value is not None and value <= 0:
+                raise ValueError(f"`{name}` of a ratio must be positive, such as 0.9 for a fall of 10 %")
+        return self
+
 
 def judge(file: Path, scores: ItemScores) -> list[Verdict[OwnClaim]]:
     """Return the verdicts on all claims of a file.
@@ -57,9 +65,26 @@ def judge(file: Path, scores: ItemScores) -> list[Verdict[OwnClaim]]:
 def _judge(name: str, claim: OwnClaim, scores: ItemScores, file: Path) -> Verdict[OwnClaim]:
     try:
         sides = {side: scores.side(one.runs[0], one.metric) for side, one in claim.sides.items()}
+        comparison = Comparison(claim.effect, sides, scores)
+        _check_comparable(claim, comparison, scores)
     except UserError as error:
         raise UserError(f"{file}: {name}: {error}") from None
-    return verdict_on(name, claim, Comparison(claim.effect, sides, scores), claim.reported)
+    return verdict_on(name, claim, comparison, claim.reported)
+
+
+def _check_comparable(claim: OwnClaim, comparison: Comparison, scores: ItemScores) -> None:
+    """Raise UserError if the systems share no seed, or their scores are not of the same form or of a single item."""
+    values = [value for value in comparison.values.values() if value]
+    if len(values) == len(comparison.sides) and not comparison.seed_runs:
+        of_sides = zip(comparison.sides.values(), values, strict=True)
+        seeds = "; ".join(f"{side.runs[0]} has {', '.join(map(str, value.seeds))}" for side, value in of_sides)
+        raise UserError(f"no seed in common: {seeds}; systems are compared over the seeds that both have")
+    columns = [scores.columns[run][claim.metric] for runs in comparison.seed_runs.values() for run in runs if run]
+    lists = [one for one in columns if isinstance(one, Column)]
+    if 0 < len(lists) < len(columns):
+        raise UserError(f"{claim.metric}: some runs have one number and others a score for each item; all need the same form")
+    if any(one.units < 2 for one in lists):
+        raise UserError(f"{claim.metric}: one item or cluster has no variance; give two or more, or one number for each seed")
 
 
 @command(

@@ -16,6 +16,7 @@ from raretokens.yaml_files import checked
 
 SAMPLES = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl")  # of lm-evaluation-harness
 NO_FILTER = "none"
+SHOWN, WIDEST = 2, 200  # mistakes of a file after the first, and characters of each
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer, as Inspect's value_to_float
 
 
@@ -78,7 +79,17 @@ def _runs(file: Path) -> Iterator[RunScores]:
         if isinstance(tree, dict) and "samples" in tree and "eval" in tree:
             yield from _inspect(tree, file)
         else:
-            yield from checked(list[RunScores], tree if isinstance(tree, list) else [tree], file)
+            yield from _checked(tree if isinstance(tree, list) else [tree], file)
+
+
+def _checked(tree: list[Any], file: Path) -> list[RunScores]:
+    """Validate runs. The error message has only the first mistakes, because each score of a list can be wrong."""
+    try:
+        return checked(list[RunScores], tree, file)
+    except UserError as error:
+        first, *others = [line if len(line) <= WIDEST else f"{line[:WIDEST]} ..." for line in str(error).splitlines()]
+        more = [f"{file}: {len(others) - SHOWN} more mistakes"] if len(others) > SHOWN else []
+        raise UserError("\n".join([first, *others[:SHOWN], *more])) from None
 
 
 def _parsed(text: bytes, where: object) -> Any:
