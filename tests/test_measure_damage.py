@@ -58,6 +58,15 @@ def test_an_intact_folder_has_everything_and_no_note(folder):
     assert "ppl" in found[-1].metrics and notes(found) == ""
 
 
+def test_a_short_text_and_line_ends_of_windows_are_noted(folder, tmp_path):
+    text = tmp_path / "short.txt"
+    text.write_bytes(b"w4 w5 w4\r\nw6\r\n")
+    found = tiny.measured(folder, Options(Texts(text, text)))
+    assert "short.txt: lines end in \\r\\n" in notes(found)
+    medium = round(0.8 * ROWS)  # the first four positions are special tokens, three types occur
+    assert f"{medium - 4 - 3} of the frequent and medium types do not occur in the text" in notes(found)
+
+
 def test_a_damaged_setting_costs_at_most_the_parts_that_need_it(folder, tmp_path):
     settings = json.loads((folder / "config.json").read_text())
     tried = [(key, value) for key in [*settings, "text_config", "raretokens"] for value in JUNK]

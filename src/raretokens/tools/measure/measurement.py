@@ -14,14 +14,14 @@ from raretokens.evaluation.metrics.rows import evenly, members
 from raretokens.evaluation.metrics.similarity import Pair
 from raretokens.evaluation.metrics.spectrum import projection, singular_values
 from raretokens.evaluation.score_files import Metrics, Point, Replicates
-from raretokens.tokenization.vocabulary import FILLER, GROUP_NAMES
+from raretokens.tokenization.vocabulary import FILLER, FREQ, GROUP_NAMES, MED, SPECIALS
 from raretokens.tools.measure import predictions, row_bootstrap, streaming
 from raretokens.tools.measure.candidates import find_candidates
 from raretokens.tools.measure.embeddings import MATRIX, TIED
 from raretokens.tools.measure.model import Model
 from raretokens.tools.measure.notes import Notes, Report
 from raretokens.tools.measure.row_order import Arrangement, OrderedRows, arrange_rows
-from raretokens.tools.measure.texts import Texts, count_tokens, estimate_counts, read_ids
+from raretokens.tools.measure.texts import Texts, count_tokens, estimate_counts, has_windows_line_ends, read_ids
 from raretokens.tools.measure.word_similarity import measure_similarity
 
 MAX_POINTS = 400  # per group in a figure
@@ -71,6 +71,11 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
         known, rows = None if model.is_foreign(role) else counts, stored.shape[0]
         arrangement = arrange_rows(model, role, known, options.fractions, options.is_sorted)
         one = measure_embedding(model, role, arrangement, options, report, origin)
+        if options.texts and known is not None and (absent := _absent(arrangement)):
+            one.notes.append(
+                f"{role} embedding: {absent} of the frequent and medium types do not occur in the text; their order is that of "
+                "their ids alone, so a longer text gives other groups"
+            )
         if known is None and counts is not None:
             one.notes.append(f"{role} embedding: no frequencies, since it has a vocabulary of its own")
         elif known is not None and (beyond := int(known[rows:].sum())):
@@ -87,6 +92,13 @@ def measure_model(model: Model, options: Options, report: Report) -> list[Measur
     return measurements
 
 
+def _absent(arrangement: Arrangement) -> int:
+    """Return how many frequent and medium types do not occur in the counted text, without special tokens."""
+    assert arrangement.counts is not None
+    is_absent = (arrangement.counts == 0) & np.isin(arrangement.groups, (FREQ, MED))
+    return int(np.sum(is_absent[len(SPECIALS) :]))
+
+
 def count_parts(model: Model, options: Options) -> int:
     """Return how many parts measure_model() reports at most, for a progress bar."""
     has_counts = bool(options.texts or options.languages or model.counts is not None)
@@ -99,6 +111,7 @@ def _find_counts(model: Model, options: Options, notes: Notes) -> tuple[np.ndarr
     if options.texts and model.tokenizer is None:
         notes.append("frequencies, perplexity, Uniq and continuations left out: no tokenizer that can be read")
     elif options.texts:
+        _note_line_ends(model, options.texts, notes)
         with notes.optional("frequencies"):
             return count_tokens(model.tokenizer, options.texts.counted, model.line_end), ""
     elif options.languages:
@@ -110,6 +123,12 @@ def _find_counts(model: Model, options: Options, notes: Notes) -> tuple[np.ndarr
         notes.append("frequency groups follow the order of ids; in vocabularies of BPE this order is only a proxy for frequency")
         return None, "frequencies:order-of-ids"
     return None, ""
+
+
+def _note_line_ends(model: Model, texts: Texts, notes: Notes) -> None:
+    for path in dict.fromkeys(texts):
+        if model.line_end is None and has_windows_line_ends(path):
+            notes.append(f"{path.name}: lines end in \\r\\n, so a tokenizer may give tokens for \\r; dos2unix converts the text")
 
 
 def _measure_text(model: Model, options: Options, one: Measurement) -> tuple[Metrics, Replicates]:

@@ -79,12 +79,12 @@ def summary(one: Measurement) -> list[str]:
     """Return about ten lines on an embedding: its most important numbers by frequency group, and candidates."""
     found = {path: number for path, number, _ in comparison.signed_numbers(one.metrics)}
     lines = [f"{one.title}: {one.facts['rows']:,} rows x {one.facts['width']:,}, {one.facts['dtype']}"]
-    lines.append(f"  {'':20}" + "".join(f"{name:>10}" for name in COLUMN_NAMES.values()))
+    lines.append(f"  {'':20}" + "".join(f"{name:>12}" for name in COLUMN_NAMES.values()))
     for path, label in SUMMARY.items():
         total = found.get(path, found.get(f"{path}.total"))
         numbers = [total, *(found.get(f"{path}.{group}") for group in comparison.GROUPS)]
         if any(number is not None for number in numbers):
-            lines.append(f"  {label:20}" + "".join(f"{to_text(number):>10}" for number in numbers).rstrip())
+            lines.append(f"  {label:20}" + "".join(f"{to_text(number):>12}" for number in numbers).rstrip())
     if (number := found.get("undertrained.candidates")) is not None:
         tokens = [json.dumps(each["token"] or f"id {each['id']}", ensure_ascii=False) for each in one.candidates[:5]]
         such = f", first {', '.join(tokens)}" if tokens else ""

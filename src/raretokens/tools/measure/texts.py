@@ -57,6 +57,12 @@ def count_tokens(tokenizer: Tokenizer, path: Path, line_end: int | None) -> np.n
     return counts
 
 
+def has_windows_line_ends(path: Path) -> bool:
+    """Whether the first characters of a text contain a line end of Windows."""
+    with open(path, "rb") as file:
+        return b"\r\n" in file.read(READ)
+
+
 def read_ids(tokenizer: Tokenizer, path: Path, line_end: int | None, limit: int | None) -> np.ndarray:
     """Return the first ids of a text, at most `limit`."""
     parts, length = [], 0
