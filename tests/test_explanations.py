@@ -1,4 +1,4 @@
-"""Numbers that explanations of claims on language models quote, against the score files of the small scale."""
+"""Numbers that explanations of claims quote, against the score files and the verdicts of the small scale."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import pytest
 from tiny.run_sheet import DECLARED
 
 from raretokens import paths
+from raretokens.csv_files import read_csv
 from raretokens.evidence.scores import AllScores, Scores
 from raretokens.papers.claim import Claim
 from raretokens.pipeline.config import load
@@ -31,6 +32,7 @@ ELSEWHERE = re.compile(r"paper|translation|counted|at least|in seed|none of the 
 NUMBER = re.compile(r"(?<![\w.])([+-]?\d+\.\d+)(?!\d)")
 FEWER = re.compile(r"(?P<count>\d+) (?P<way>more|fewer) (?P<group>rare|medium|frequent) types")
 GROUPS = {"rare": "rare", "medium": "med", "frequent": "freq"}
+SEEDS = {"one": "1", "two": "2", "three": "3", "five": "5"}
 CLAIMS = {name: claim for name, claim in DECLARED.claims.items() if claim.task == "lm" and (claim.why or claim.but)}
 
 
@@ -80,3 +82,17 @@ def test_a_number_of_more_or_fewer_types_is_the_difference_of_the_two_runs(name,
     for count, way, group in FEWER.findall(claim.why + claim.but):
         left, right = (scores.value(scores.choose(side.runs), f"uniq.{GROUPS[group]}") for side in claim.sides.values())
         assert abs(left.mean - right.mean - (int(count) if way == "more" else -int(count))) <= 0.501
+
+
+def test_a_number_of_seeds_is_that_of_the_claim(request):
+    """A study, or a run that the claim does not compare (alpha 0.02), has seeds of its own."""
+    rows = read_csv(request.config.rootpath / "scales/small/reports/claims.csv")
+    seeds = dict(zip(rows["claim"], rows["seeds"], strict=True))
+    wrong = [
+        f"{name}: {sentence}"
+        for name, claim in DECLARED.claims.items()
+        for sentence in re.split(r"(?<=\.) (?=[A-Z])", f"{claim.why} {claim.but}")
+        for count in re.findall(r"\b(one|two|three|five) seeds?\b", sentence)
+        if SEEDS[count] != seeds[name] and not re.search(r"studies/|at 0\.02|, 200 words", sentence)
+    ]
+    assert wrong == []
