@@ -26,7 +26,9 @@ from raretokens.evaluation.decomposition import (
     own_share,
 )
 from raretokens.evaluation.language_model import teacher_forced
-from raretokens.evidence.decomposition import decompositions, implied
+from raretokens.evidence.comparison import Effect
+from raretokens.evidence.decomposition import PARTS, Decomposition, decompositions, implied
+from raretokens.evidence.intervals import Interval
 from raretokens.evidence.logit_bias import choose, curves_of, frontier_points
 from raretokens.evidence.scores import AllScores
 from raretokens.models.registry import build, load_weights
@@ -287,6 +289,18 @@ def test_a_run_that_is_a_constant_is_no_better_than_the_baseline(root, world, fo
     page, rows = to_markdown([one], [], "tiny"), to_csv([one]).splitlines()
     assert page.count("| `method` | 27.5 % | ") == 2, "matched on P(rare) and on total perplexity"
     assert sum("logit bias on the own group, 1 parameter" in row for row in rows) == 4 and len(rows) == 1 + 5 + 2 * (4 + 2)
+
+
+def test_a_run_whose_interval_covers_no_seeds_is_neither_higher_nor_lower():
+    def run(name: str, seeds: int, interval: Interval | None) -> Decomposition:
+        effect = Effect("ratio", None, None, 1.4, interval, interval, Interval(1.3, 1.5), seeds)
+        return Decomposition(name, "agg", dict.fromkeys(PARTS, effect), [])
+
+    one, three = run("one", 1, None), run("three", 3, Interval(1.2, 1.6))
+    page = to_markdown([one, three], [], "tiny")
+    assert "compared with maximum likelihood, is higher in `three`.\n" in page
+    assert "| `one` | 1 | x 1.4 (x 1.3 to x 1.5) |" in page
+    assert "compared with maximum likelihood, is" not in to_markdown([one], [], "tiny")
 
 
 def test_what_reported_perplexities_imply():

@@ -55,16 +55,16 @@ def to_markdown(found: list[Decomposition], reported: list[Implied], scale: str)
 
 
 def _answer(found: list[Decomposition]) -> Iterator[str]:
-    """Yield two list items that answer the title: in which runs perplexity is higher or lower than that of something else."""
-    within = {one.run: one.effects["ppl_within.rare"].main_interval for one in found}
-    yield "* **Perplexity within the rare group**, compared with maximum likelihood, is " + _sides(within)
-    if versus := {one.run: baseline.interval for one in found if (baseline := one.main_baseline)}:
+    """Yield list items that answer the title, from runs whose interval covers seeds: where perplexity is higher or lower."""
+    if within := {one.run: interval for one in found if (interval := one.effects["ppl_within.rare"].interval)}:
+        yield "* **Perplexity within the rare group**, compared with maximum likelihood, is " + _sides(within)
+    baselines = {one.run: one.main_baseline for one in found}
+    if versus := {run: baseline.interval for run, baseline in baselines.items() if baseline and baseline.interval}:
         yield "* **Rare-token perplexity**, compared with the logit-bias baseline at the same mean P(rare), is " + _sides(versus)
 
 
-def _sides(intervals: dict[str, Interval | None]) -> str:
+def _sides(known: dict[str, Interval]) -> str:
     """Return `higher in a and b. The interval of c includes no difference.`, from the intervals of ratios."""
-    known = {run: interval for run, interval in intervals.items() if interval}
     higher = [f"`{run}`" for run, interval in known.items() if interval.low > 1]
     lower = [f"`{run}`" for run, interval in known.items() if interval.high < 1]
     parts = [f"{side} in {_and(runs)}" for side, runs in (("higher", higher), ("lower", lower)) if runs]
