@@ -70,8 +70,9 @@ def _summary(found: list[Change]) -> list[str]:
     sentences = []
     if versus:
         sentences.append(
-            f"In rare-token perplexity, {versus['better']} of {versus.total()} runs are certainly better than the logit-bias "
-            f"baseline. Of the others, {versus['not better']} are not better, and {versus['inconclusive']} are inconclusive."
+            f"In rare-token perplexity, {versus['better']} of {versus.total()} runs {_be(versus['better'])} certainly better "
+            f"than the logit-bias baseline. Of the others, {versus['not better']} {_be(versus['not better'])} not better, "
+            f"and {versus['inconclusive']} {_be(versus['inconclusive'])} inconclusive."
         )
     if isotropy:
         sentences.append(
@@ -79,6 +80,10 @@ def _summary(found: list[Change]) -> list[str]:
             f"that of {isotropy['worse']} runs is lower."
         )
     return sentences
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _costs(declared: Declarations) -> dict[str, dict[str, str]]:
