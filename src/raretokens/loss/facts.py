@@ -198,7 +198,7 @@ def _lines(text: str | os.PathLike[str] | Iterable[str]) -> Iterator[str]:
     if not isinstance(text, str | os.PathLike):
         yield from text
         return
-    with open(text, encoding="utf-8") as file:
+    with open(text, encoding="utf-8-sig") as file:  # without a byte-order mark, which is no text
         yield from (line.rstrip("\n") for line in file)
 
 

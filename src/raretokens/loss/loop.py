@@ -100,13 +100,16 @@ class Loop:
             adam: lr, betas, eps, weight_decay.
 
         Raises:
-            ValueError: if the embedding matrix is missing and not frozen.
+            ValueError: if the embedding matrix is missing and not frozen, or if weights are given twice.
         """
         given = list(parameters)
         groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
-        split = []
+        split, known = [], set[Tensor]()
         for group in groups:
             weights = list(group["params"])
+            if len(known | {*weights}) < len(known) + len(weights):  # each step would change them twice
+                raise ValueError("weights are given twice: model.parameters() includes the embedding of a model that contains it")
+            known |= {*weights}
             for is_embedding in (True, False):
                 chosen = [weight for weight in weights if (weight is self.embedding) == is_embedding]
                 split += [{**group, "params": chosen, "embedding": is_embedding}] if chosen else []

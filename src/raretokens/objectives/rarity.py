@@ -37,10 +37,14 @@ def rare_share(counts: np.ndarray, steps_per_epoch: int, threshold: float, speci
 
 
 def threshold_for(share: float, counts: np.ndarray, steps_per_epoch: int, specials: int | np.ndarray) -> float:
-    """Return the smallest threshold that makes at least that share of the types rare; arguments as in `rare_share`."""
-    means = np.sort(counts[~_marked(counts, specials)]) / steps_per_epoch
-    last = means[min(max(int(np.ceil(share * len(means))), 1), len(means)) - 1]
-    return float(np.nextafter(last, np.inf))
+    """Return a threshold that makes at least that share of the types rare, and no more types than necessary.
+
+    Counts are integers, and the threshold lies between two of them: AGG compares float32 numbers, so a threshold next to a count
+    would not separate it. Arguments are as in `rare_share`.
+    """
+    ascending = np.sort(counts[~_marked(counts, specials)])
+    last = ascending[min(max(int(np.ceil(share * len(ascending))), 1), len(ascending)) - 1]
+    return float(last + 0.5) / steps_per_epoch
 
 
 def _marked(counts: np.ndarray, specials: int | np.ndarray) -> np.ndarray:
@@ -58,7 +62,7 @@ def never(facts: "Facts") -> np.ndarray:
 
 
 def alpha_for(facts: "Facts", share: float = USUAL) -> float:
-    """Return the smallest alpha of AGG that makes at least that share of the types rare.
+    """Return an alpha of AGG that makes at least that share of the types rare, and no more types than necessary.
 
     Example: `build("agg", known, alpha=alpha_for(known))`.
 
