@@ -150,6 +150,18 @@ def test_a_mark_of_padding_outside_the_table_leaves_no_row_out():
     ]  # fmt: skip
 
 
+def test_weights_that_are_given_twice_are_refused():
+    """Torch only warns of them, and changes them twice a step."""
+    model = torch.nn.Embedding(8, 4)
+    known = raretokens.facts(torch.ones(8, dtype=torch.int64), width=4, steps_per_epoch=3)
+    for name in ("mle", "ember", "coupled_adam"):
+        loop = raretokens.Loop(raretokens.build(name, known), model.weight)
+        for twice in ([model.weight, *model.parameters()], [{"params": [model.weight]}, {"params": model.parameters()}]):
+            with pytest.raises(ValueError, match="weights are given twice: model.parameters\\(\\) includes"):
+                loop.optimizer(twice, lr=1e-3)
+        assert loop.optimizer(model.parameters(), lr=1e-3)
+
+
 def test_padding_may_be_the_first_row():
     assert raretokens.facts(torch.ones(4), width=4, steps_per_epoch=3, pad=0).used.tolist() == [
         False,

@@ -26,8 +26,21 @@ def test_a_type_is_rare_below_alpha_appearances_an_update():
 def test_the_threshold_of_a_share_gives_at_least_that_share(share, updates):
     threshold = threshold_for(share, COUNTS, updates, 2)
     assert rare_share(COUNTS, updates, threshold, 2).types >= share - 1e-12
-    lower = np.nextafter(threshold, 0)  # and the next smaller one less of it
+    lower = threshold - 1 / updates  # below the next smaller count, and less of it is rare
     assert rare_share(COUNTS, updates, lower, 2).types < max(share, rare_share(COUNTS, updates, threshold, 2).types)
+
+
+@pytest.mark.parametrize("tied", [0, 1, 7])
+@pytest.mark.parametrize("steps", [3, 20, 977])
+def test_types_that_occur_equally_often_are_rare_in_training_as_promised(tied, steps):
+    """Alpha lies so far from their mean count that float32, in which AGG computes, separates them."""
+    counts = torch.cat((torch.full((300,), tied), torch.arange(tied + 1, tied + 701)))
+    known = facts_of(counts, width=4, steps_per_epoch=steps)
+    objective = build("agg", known, alpha=alpha_for(known))
+    whole, rest = counts // steps, counts % steps
+    for step in range(steps):
+        objective.begin_step(whole + (step < rest))
+    assert objective.rare.sum() == 300 and objective.about()["rare_types"] == 0.3
 
 
 @pytest.mark.parametrize(("alpha", "warns"), [(1e-6, True), (100.0, True), (9.0, False)])

@@ -158,7 +158,7 @@ def show_alpha(arguments: argparse.Namespace) -> None:
         for share in sorted({*SHARES, arguments.share}):
             threshold = threshold_for(share, counts, steps, len(SPECIALS))
             types, tokens = rare_share(counts, steps, threshold, len(SPECIALS))
-            row = f"{threshold:.3g}" if threshold > 1e-9 else "above 0", f"{types:.1%}", f"{tokens:.2%}"
+            row = f"{threshold:.3g}", f"{types:.1%}", f"{tokens:.2%}"
             rows[row] = "bold" if share == arguments.share else rows.get(row)
         for row, style in rows.items():
             printed.add_row(*row, style=style)
