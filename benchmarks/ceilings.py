@@ -38,6 +38,8 @@ def ceilings(device: str, rounds: int, is_tiny: bool = False) -> Iterator[Ceilin
         yield Ceiling(
             f"product {name} {shape[0]}x{shape[1]}x{shape[2]}", _product(name, *shape, device, rounds), "FLOP/s"
         )
+    rate = _product_with_gradient(*shape, device, rounds)
+    yield Ceiling(f"product float32 {shape[0]}x{shape[1]}x{shape[2]} with its gradient", rate, "FLOP/s")
     yield Ceiling("convolution float32 with its gradient", _convolution(8 if is_tiny else 64, device, rounds), "FLOP/s")
     source, other, into = (torch.rand(numbers, device=device) for _ in range(3))
     yield Ceiling("copy", 2 * 4 * numbers / _best(lambda: into.copy_(source), device, rounds), "bytes/s")
@@ -66,6 +68,18 @@ def _product(name: str, rows: int, inner: int, columns: int, device: str, rounds
     left, right = (torch.randn(size, device=device).to(dtype) for size in ((rows, inner), (inner, columns)))
     with _tf32(name == "tf32", device):
         return 2 * rows * inner * columns / _best(lambda: left @ right, device, rounds)
+
+
+def _product_with_gradient(rows: int, inner: int, columns: int, device: str, rounds: int) -> float:
+    """FLOPs a second of a linear layer and of its gradients by inputs and weights, each a float32 product."""
+    inputs, weights = (torch.randn(size, inner, device=device, requires_grad=True) for size in (rows, columns))
+    gradient = torch.randn(rows, columns, device=device)
+
+    def step() -> None:
+        torch.autograd.grad(F.linear(inputs, weights), (inputs, weights), gradient)
+
+    with _tf32(False, device):
+        return 3 * 2 * rows * inner * columns / _best(step, device, rounds)
 
 
 def _convolution(channels: int, device: str, rounds: int) -> float:

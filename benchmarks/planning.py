@@ -42,7 +42,7 @@ from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import train_job
 from raretokens.pipeline.machine.cards import Card, card
 from raretokens.pipeline.planning.data import Text, text
-from raretokens.pipeline.planning.duration import BANDWIDTH, PRODUCTS, Rates, random_batches, step_seconds
+from raretokens.pipeline.planning.duration import EAGER_START, START, Rates, random_batches, step_seconds
 from raretokens.pipeline.planning.operations import plain_facts
 from raretokens.pipeline.planning.plan import plan
 from raretokens.training.batches import Batch, Prepared
@@ -94,17 +94,20 @@ ATTENTION = 0.5  # of the rate of products, because those of attention are small
 
 
 def rates(rounds: int) -> Rates:
-    """The plan's shares of what this CPU reaches at most; there, kernels and their starts follow each other."""
+    """Rates that this CPU reaches, on which kernels and their starts follow each other.
+
+    Rates of products are those of a layer with its gradient. The Python of a model makes a start longer, by as much as on a GPU.
+    """
     found = {one.case: one.value for one in ceilings("cpu", rounds)}
-    products = PRODUCTS * found["product float32 1024x256x1024"]
+    products = found["product float32 1024x256x1024 with its gradient"]
     plain = Rates(
         products={"float32": products},
         attention=ATTENTION,
-        bandwidth=BANDWIDTH * found["sum of two"],
+        bandwidth=found["sum of two"],
         convolutions=found["convolution float32 with its gradient"] / products,
         exponentials=found["exponentials"],
         random=found["random numbers"],
-        start=found["start of one with its gradient"],
+        start=EAGER_START / START * found["start of one with its gradient"],
         shortest=0.0,
         is_ahead=False,
         step=0.0,

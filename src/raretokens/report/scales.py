@@ -71,7 +71,7 @@ def _training_cost(scale: str, rows: pd.DataFrame) -> str:
     took = f"The hours of {len(known)} of them are known."
     if len(known):
         hours, most = known.hours.astype(float).groupby(known.machine).sum(), max(known.peak_gb, key=float)
-        took += f" They took {hours.sum():.1f} hours, with at most {most} GB: "
+        took += f" They took {hours.sum():.1f} hours, with at most {most} GB of memory each: "
         took += ", ".join(f"{own:.1f} on {machine}" for machine, own in hours.items()) + "."
     dirty = rows.revision.str.endswith("-dirty").sum()
     took += f" {dirty} were trained by code with uncommitted changes (-dirty)." if dirty else ""
