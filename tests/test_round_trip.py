@@ -25,7 +25,10 @@ NAMES = "</w> a</w>b @@ a@@ @-@ </s> <s> <pad> <filler0> \\</s> &#9;"
 ODD = (*MARKS.split(" "), *NAMES.split(" "), "@@ @@")
 MODELS = ("sentencepiece", "bpe", "gpt2")
 # General categories of Unicode but surrogates, which are no text.
-CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn".split()
+CATEGORIES = [
+    "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po",
+    "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cn",
+]  # fmt: skip
 
 
 def encoded(folder: Path, model: str, text: list[str]) -> tuple[list[str], int]:

@@ -76,7 +76,8 @@ def test_what_runs_took_is_said_as_far_as_it_is_known(tmp_path):
     file = tmp_path / "scales/small/trained.csv"
     file.parent.mkdir(parents=True)
     rows = ["lm,mle,0.250,a card,0.7,abc,w1", "lm,agg,0.500,a core,10.0,abc,w2", "lm,freeze,,,,,w3"]
-    all_known = "The hours of 2 of them are known. They took 0.8 hours, with at most 10.0 GB of memory each: 0.2 on a card, 0.5 on a core."
+    memory = "with at most 10.0 GB of memory each"
+    all_known = f"The hours of 2 of them are known. They took 0.8 hours, {memory}: 0.2 on a card, 0.5 on a core."
     for kept, said in ((rows, all_known), (rows[2:], "The hours of 0 of them are known.")):
         file.write_text("\n".join(["task,run,hours,machine,peak_gb,revision,weights", *kept, ""]))
         (line,) = scales.training_costs(tmp_path)
