@@ -95,6 +95,19 @@ def test_seeds_widen_what_items_decide(tmp_path):
         assert whole > 0.99 * max(part.high - part.low for part in parts)
 
 
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+def test_seeds_whose_effects_are_equal_decide_nothing(tmp_path, kind):
+    """As rounded scores may be. A variance of zero, up to floating-point numbers, would decide every claim."""
+    scores = [2.51, 2.52, 2.53]
+    runs = [run("b", score, seed) for seed, score in enumerate(scores, 1)]
+    runs += [run("a", score + 0.2 if kind == "difference" else 1.1 * score, seed) for seed, score in enumerate(scores, 1)]
+    found = judged(tmp_path, runs, effect=kind)
+    assert (found.outcome, found.p, found.effect.seeds) == ("inconclusive", None, 3)
+    assert found.reason == "the effect is the same with every seed, so how much it varies is not known"
+    runs[0]["metrics"]["accuracy"] *= 0.999
+    assert judged(tmp_path, runs, effect=kind).outcome == "reproduced"
+
+
 def test_no_effect_of_few_items_is_rarely_decided(tmp_path):
     random, decided = np.random.default_rng(1), 0
     for _ in range(100):

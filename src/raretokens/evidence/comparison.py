@@ -30,6 +30,7 @@ from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.claim import EffectKind, Expectation, Side
 
 Direction = Literal["lower", "higher", "same"]
+ROUNDING = 1e-9  # of an effect: differences between seeds below this share are of floating-point numbers
 SIGNS = {"left": 1, "right": -1, "control.left": -1, "control.right": 1}  # of the sides in an effect on the additive scale
 
 
@@ -145,6 +146,13 @@ class Comparison:
         if self.kind == "value" or not len(self.additive_effects) or np.any(self.additive_effects):
             return False
         return bool(not np.any(self._bootstrap)) if self._bootstrap is not None else len(self.additive_effects) > 1
+
+    @property
+    def lacks_variance(self) -> bool:
+        """Whether trained models have the same effect with every seed, up to rounding, so that its variance is not known."""
+        if self.posterior is None or self.is_untrained or not self.is_finite:
+            return False
+        return bool(np.sqrt(np.max(self.posterior.variances)) <= ROUNDING * np.max(np.abs(self.additive_effects)))
 
     @property
     def mean(self) -> float | None:

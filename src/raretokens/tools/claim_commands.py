@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +16,7 @@ from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.item_scores import Column, ItemScores, gather
-from raretokens.evidence.verdict import Verdict, verdict_on, with_q
+from raretokens.evidence.verdict import Outcome, Verdict, verdict_on, with_q
 from raretokens.papers.claim import Expectation, Side
 from raretokens.report.claims import COLUMNS, size_text
 from raretokens.report.effect_text import effect_text, few_seeds_text, interval_text, number_text
@@ -27,6 +28,8 @@ from raretokens.yaml_files import checked, read_yaml
 OF_PAPERS = ("place", "role", "note", "reported_left", "reported_right", "cv_star_left", "cv_star_right", "sign")
 HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
 WIDTH = 150
+# Given scores may be rounded. (Of a metric of the pipeline it is known, and a caveat of the claim says so.)
+EQUAL = "the effect is the same with every seed, so how much it varies is not known"
 
 
 class OwnClaim(Expectation):
@@ -69,7 +72,10 @@ def _judge(name: str, claim: OwnClaim, scores: ItemScores, file: Path) -> Verdic
         _check_comparable(claim, comparison, scores)
     except UserError as error:
         raise UserError(f"{file}: {name}: {error}") from None
-    return verdict_on(name, claim, comparison, claim.reported)
+    verdict = verdict_on(name, claim, comparison, claim.reported)
+    if comparison.lacks_variance and claim.expect != "same":
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=EQUAL, p=None)
+    return verdict
 
 
 def _check_comparable(claim: OwnClaim, comparison: Comparison, scores: ItemScores) -> None:
