@@ -2,6 +2,8 @@
 
 import ast
 import copy
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,3 +180,19 @@ def test_no_stage_reads_params_yaml_beside_its_job():
         assert any(f"context.{reader}" in ast.unparse(node) for reader in in_context) is (name in ("fetch", "own")), (
             name
         )
+
+
+def test_jobs_are_made_without_torch_and_scipy():
+    """The stage runs at every `dvc repro`, and importing them takes longer than all that it does."""
+    code = """
+import sys
+from pathlib import Path
+from raretokens.pipeline.config import load
+from raretokens.pipeline.jobs import all_jobs
+for file in sys.argv[1:]:
+    assert len(list(all_jobs(load(Path(file))))) > 100
+sys.exit(bool({"torch", "scipy"} & {*sys.modules}))
+"""
+    files = [str(ROOT / folder / "params.yaml") for folder in (".", "scales/small", "scales/paper")]
+    done = subprocess.run([sys.executable, "-c", code, *files], env={"PYTHONPATH": str(PACKAGE.parent)}, cwd=ROOT)
+    assert done.returncode == 0
