@@ -1,4 +1,4 @@
-"""What this machine reaches at most: matrix products by type, copies, exponentials, random numbers, starts of operations.
+"""What this machine reaches at most: products by type, convolutions, copies, exponentials, pooling, starts of operations.
 
 The plan's estimate of time (raretokens.pipeline.planning.duration) is made of these rates; card.py reports them first.
 """
@@ -48,11 +48,14 @@ def ceilings(device: str, rounds: int, is_tiny: bool = False) -> Iterator[Ceilin
     )
     yield Ceiling("exponentials", numbers / _best(lambda: torch.exp(source, out=into), device, rounds), "numbers/s")
     yield Ceiling("random numbers", numbers / _best(lambda: into.bernoulli_(0.9), device, rounds), "numbers/s")
+    images = source[: numbers // 1024 * 1024].view(1, -1, 32, 32)
+    yield Ceiling("pooling", images.numel() / _best(lambda: F.max_pool2d(images, 2), device, rounds), "numbers/s")
     one = torch.zeros(1, device=device)
     yield Ceiling(
         "start of an operation", _best(lambda: [one.add_(1.0) for _ in range(STARTS)], device, rounds) / STARTS, "s"
     )
     yield Ceiling("start of one with its gradient", _best(lambda: _chain(one), device, rounds) / (3 * STARTS), "s")
+    yield Ceiling("start of a convolution", _small_convolutions(device, rounds), "s")
 
 
 def _chain(one: torch.Tensor) -> None:
@@ -92,6 +95,17 @@ def _convolution(channels: int, device: str, rounds: int) -> float:
 
     with _tf32(False, device):
         return 3 * 2 * images.numel() * channels * 9 / _best(step, device, rounds)
+
+
+def _small_convolutions(device: str, rounds: int) -> float:
+    """Seconds of a 3 x 3 convolution of two images of 4 x 4, or of its gradients: their mean."""
+    images, weights = (torch.rand(2, 1, size, size, device=device, requires_grad=True) for size in (4, 3))
+
+    def steps() -> None:
+        for _ in range(STARTS // 10):
+            F.conv2d(images, weights, padding=1).sum().backward()
+
+    return _best(steps, device, rounds) / (2 * (STARTS // 10))
 
 
 @contextmanager

@@ -88,6 +88,7 @@ OF_CARD = (  # params.yaml, task, run, vocabulary, case of card-cuda.csv; the pl
 )
 MICRO_BATCH = 2048
 SMALLEST_ROWS = 64
+MICRO_BATCHES = 10  # of the step that shows what each costs beside its kernels
 STEPS, WARM_UP = 3, 2  # timed steps of a round, and steps before the first
 GPU_MICRO_BATCH, GPU_STEPS, GPU_WARM_UP = 65536, 20, 10  # on a GPU, whose steps are short
 ATTENTION = 0.5  # of the rate of products, because those of attention are small
@@ -107,12 +108,15 @@ def rates(rounds: int) -> Rates:
         convolutions=found["convolution float32 with its gradient"] / products,
         exponentials=found["exponentials"],
         random=found["random numbers"],
+        pooling=found["pooling"],
         start=EAGER_START / START * found["start of one with its gradient"],
+        convolution_start=found["start of a convolution"],
         shortest=0.0,
         is_ahead=False,
         step=0.0,
     )
-    return replace(plain, step=fixed_seconds(plain))
+    step, micro_batch = fixed_seconds(plain)
+    return replace(plain, step=step, micro_batch=micro_batch)
 
 
 @cache
@@ -125,13 +129,20 @@ def smallest() -> tuple[TrainJob, Trainer, Prepared]:
     return job, trainer(job, SMALLEST_ROWS, Path(tempfile.mkdtemp())), prepared(job, SMALLEST_ROWS)
 
 
-def fixed_seconds(plain: Rates) -> float:
-    """Seconds of a training step that no kernel takes: those of the smallest model, without its planned kernels."""
+def fixed_seconds(plain: Rates) -> tuple[float, float]:
+    """Seconds of a training step, and of each micro-batch, that no kernel takes.
+
+    They are those of the smallest model, without its planned kernels, in steps of one micro-batch and of MICRO_BATCHES.
+    """
     job, own, step = smallest()
     size = sum(one.numel() for one in own.model.parameters())
-    kernels = sum(step_seconds(job, SMALLEST_ROWS, size, MICRO_BATCH, "cpu", plain).values())
+    parts = step_seconds(job, SMALLEST_ROWS, size, MICRO_BATCH, "cpu", plain)
+    optimizer = parts.pop("optimizer")
+    several = step._replace(batches=step.batches * MICRO_BATCHES)
     measure(own, step, WARM_UP)
-    return max(measure(own, step, 10 * STEPS) - kernels, 0.0)
+    one, all_of_them = measure(own, step, 10 * STEPS), measure(own, several, STEPS)
+    added = (all_of_them - one) / (MICRO_BATCHES - 1)  # by a further micro-batch
+    return max(one - added - optimizer, 0.0), max(added - sum(parts.values()), 0.0)
 
 
 def measure(own: Trainer, step: Prepared, times: int, device: str = "cpu") -> float:

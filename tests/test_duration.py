@@ -110,8 +110,17 @@ def test_a_kernel_takes_the_longest_of_its_times_and_starts_run_ahead_on_a_gpu()
     })  # fmt: skip
     found = {"product": 4.0, "attention": 2.0, "convolution": 4.0, "exponential": 3.0, "starts": 0.0}
     assert duration.seconds(counts, rates) == found
-    behind = duration.Rates({"float32": 1e12}, 0.5, 1e9, start=1.0, shortest=0.0, is_ahead=False)
-    assert duration.seconds(counts, behind)["starts"] == 6.0
+    behind = duration.Rates({"float32": 1e12}, 0.5, 1e9, start=1.0, convolution_start=1.5, shortest=0.0, is_ahead=False)
+    assert duration.seconds(counts, behind)["starts"] == 6.5
+
+
+def test_a_plan_of_a_cpu_has_the_comparisons_of_pooling_and_the_start_of_each_micro_batch():
+    parameters = load(ROOT / "scales/small/params.yaml")
+    job = train_job(parameters, parameters.run("images", "cnn"))  # 64 images of 28 x 28, two in a micro-batch
+    rates = duration.Rates({"float32": 1e12}, 0.5, 1e12, pooling=1e6, shortest=0.0, is_ahead=False, step=1.0, micro_batch=0.1)
+    found = duration.step_seconds(job, 16, 1, 2048, "cpu", rates)
+    assert found["pooling"] == pytest.approx(64 * (32 * 28**2 + 64 * 14**2) / 1e6)
+    assert found["start of the step"] == pytest.approx(1.0 + 32 * 0.1)
 
 
 def test_cudnn_starts_or_fuses_the_positions_of_a_recurrent_layer():

@@ -1,8 +1,9 @@
 """Estimate of the time of a training step from its counted operations and the rates of a machine.
 
-A call of a kernel takes the longest of three times: of its FLOPs, of its bytes, and of its exponentials or random numbers. On a
-GPU the host starts kernels while earlier ones run, so starts count only as far as they take longer than all kernels. A step adds
-the optimizer, the sum of gradients over micro-batches, a penalty on the embedding matrix, and the start of the step.
+A call of a kernel takes the longest of three times: of its FLOPs, of its bytes, and of its exponentials, random or pooled
+numbers. On a GPU the host starts kernels while earlier ones run, so starts count only as far as they take longer than all
+kernels. A step adds the optimizer, the sum of gradients over micro-batches, a penalty on the embedding matrix, and the start of
+the step. On a CPU it also adds the start of each micro-batch.
 
 Times of starts and shares of the data sheet were measured on an H200, or fitted to steps that were measured there
 (benchmarks/card-cuda.csv, benchmarks/planning-cuda.csv). In a model without torch.compile, a start includes views, the optimizer
@@ -59,10 +60,13 @@ class Rates:
     positions: float = 1.0  # share of the products' rate in the positions of a recurrent layer
     exponentials: float = math.inf  # numbers
     random: float = math.inf  # numbers
+    pooling: float = math.inf  # numbers of the input
     start: float = START  # seconds to start a kernel
+    convolution_start: float = 0.0  # seconds to start a convolution, if longer
     shortest: float = SHORTEST  # seconds of the shortest kernel
     is_ahead: bool = True  # whether the host starts kernels while earlier ones run
-    step: float = STEP  # seconds of a training step beside its kernels
+    step: float = STEP  # seconds of a training step beside its kernels and micro-batches
+    micro_batch: float = 0.0  # seconds of a micro-batch beside its kernels
 
 
 def rates_of(card: Card, is_eager: bool) -> Rates:
@@ -81,14 +85,15 @@ def seconds(counts: Counts, rates: Rates) -> dict[str, float]:
     """Return the seconds of counted operations by kind."""
     found: Counter[str] = Counter()
     starts = 0.0
+    limits = {"exponential": rates.exponentials, "random": rates.random, "pooling": rates.pooling}
     for one, times in counts.items():
         shortest = min(rates.shortest, SHORTEST_FUSED) if one.position == FUSED else rates.shortest
         took = max(shortest, one.bytes / rates.bandwidth)
         if one.flops:
             rate = rates.products.get(one.type, rates.products["float32"])
             took = max(took, one.flops / (rate * _share(one, rates)))
-        elif one.kind in ("exponential", "random"):
-            took = max(took, one.numbers / (rates.random if one.kind == "random" else rates.exponentials))
+        elif one.kind in limits:
+            took = max(took, one.numbers / limits[one.kind])
         found[one.kind] += times * took
         starts += times * _start(one, rates)
     found["starts"] = max(starts - found.total(), 0.0) if rates.is_ahead else starts
@@ -104,6 +109,8 @@ def _share(one: Operation, rates: Rates) -> float:
 
 def _start(one: Operation, rates: Rates) -> float:
     """Return the seconds in which the host starts a kernel. Only a GPU has cuDNN, and only there the host runs ahead."""
+    if one.kind == "convolution":
+        return max(rates.start, rates.convolution_start)
     if not rates.is_ahead or not one.position:
         return rates.start
     return 0.0 if one.position == FUSED else min(rates.start, START)
@@ -132,7 +139,7 @@ def step_seconds(
     parts["optimizer"] = (moved + 3 * FLOAT * dense * (number - 1)) / rates.bandwidth
     if has_penalty:
         parts["penalty"] = PENALTY_PASSES * FLOAT * rows * job.run.shape["width"] / rates.bandwidth
-    return parts | {"start of the step": rates.step}
+    return parts | {"start of the step": rates.step + number * rates.micro_batch}
 
 
 def _key(job: TrainJob, rows: int, micro_batch: int, device: str, processes: int) -> str:

@@ -51,6 +51,7 @@ EXPONENTIALS = {
     "exp", "exp_", "_softmax", "_log_softmax", "logsumexp", "tanh", "tanh_", "sigmoid", "gelu", "gelu_backward", "softplus",
     "log_sigmoid_forward", "log", "log_",
 }  # fmt: skip
+POOLING = {"max_pool2d_with_indices"}
 GATHERED = {"embedding", "index", "index_select", "gather"}
 SCATTERED = {"scatter_add_", "scatter_add", "scatter_", "index_put_", "_index_put_impl_", "index_add_", "index_put",
              "embedding_dense_backward"}  # fmt: skip
@@ -65,11 +66,11 @@ PASSES = {"logsumexp": 4}  # reads and writes of the whole matrix
 class Operation(NamedTuple):
     """One call of a kernel; equal calls are counted together."""
 
-    kind: str  # product, convolution, attention, random, exponential, rows or other
+    kind: str  # product, convolution, attention, random, exponential, pooling, rows or other
     type: str  # of the numbers, such as float32
     flops: float
     bytes: float  # read and written
-    numbers: int  # of the output
+    numbers: int  # of the output; of the input in pooling
     position: str = ""  # STARTED or FUSED for the positions of a recurrent layer
 
 
@@ -126,10 +127,12 @@ def _operation(function: Any, name: str, args: Any, kwargs: Any, result: Any) ->
         kind = "random"
     elif name in EXPONENTIALS:
         kind = "exponential"
+    elif name in POOLING:
+        kind = "pooling"
     elif name in GATHERED or name in SCATTERED:
         kind = "rows"
     moved = _bytes(name, args, inputs, outputs)
-    numbers = max((one.numel() for one in outputs), default=0)
+    numbers = max((one.numel() for one in (inputs if kind == "pooling" else outputs)), default=0)
     return Operation(
         kind, str(first.dtype).removeprefix("torch.") if first is not None else "", float(flops), moved, numbers
     )
