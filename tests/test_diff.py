@@ -4,6 +4,7 @@ import contextlib
 import io
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ import yaml
 from tiny.run_sheet import DECLARED
 
 from raretokens.papers.declarations import ANY, EXACT, Tolerance
+from raretokens.papers.load import load_declarations
 from raretokens.report.diff import figure_moves, number_moves
 from raretokens.report.revision import Revision
+from raretokens.tools import scale_commands
 from raretokens.tools.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -28,15 +31,19 @@ FIGURE = "panel,run,group,x,y\n" + "".join(f"AGG,AGG,,{i},{1000 - i}\n" for i in
 SWEEP = "panel,run,group,x,y\n(a) rare types,alpha 0.03,,0.03,1\n(a) rare types,alpha 0.04,,0.04,2\n"
 
 
+declarations = cache(load_declarations)
+
+
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
 def diff(folder: Path, *revision: str) -> subprocess.CompletedProcess[str]:
-    """The command in this process: another one each time would cost more than all that is tested."""
+    """The command in this process, with one reading of the declarations: else these would cost more than all that is tested."""
     out, said, code = io.StringIO(), io.StringIO(), 0
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
         patch.setattr(sys, "argv", ["raretokens", "diff", *revision])
+        patch.setattr(scale_commands, "load_declarations", declarations)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
             try:
                 main()
