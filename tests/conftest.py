@@ -1,5 +1,6 @@
 """Fixtures of several test files."""
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,6 +14,12 @@ from tiny.trainer import write_tokens
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays. Each training of transformers collects garbage, and searched all of it in vain."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
