@@ -61,6 +61,13 @@ def test_a_loop_that_forgets_something_is_told():
     loop.loss(hidden, targets)
     with pytest.raises(RuntimeError, match="1 of the step's 2 micro-batches had no loss"), loop.stepping():
         pass
+    pad = loop.objective.facts.pad
+    loop.loss(hidden, torch.full_like(targets, pad))
+    with loop.stepping():
+        pass
+    given = int((targets != pad).sum())
+    with pytest.raises(RuntimeError, match=f"was given {2 * given} targets in the step before, and its losses {given}"):
+        loop.begin([targets])
     with pytest.raises(ValueError, match="the embedding matrix is 25 x 6, its facts are of 26 x 6"):
         Loop(build("agg", {}), weight[1:])
     objective = build("agps", {})

@@ -82,6 +82,7 @@ class Loop:
         self.factor = 1 if accelerator is None else accelerator.gradient_accumulation_steps
         self.left = self.micro_batches = 0  # micro-batches of the step: without a loss so far, and all
         self.processes, self.targets = 1, 1
+        self.own_targets, self.seen_targets = 0, torch.tensor(0)  # of this process and step: given to `begin`, and to `loss`
         if any(len(kept) != known[0] for kept in self._embeddings_with_frozen_rows()):
             raise ValueError(f"the input embedding has {len(input_embedding)} rows, the output embedding {known[0]}")
         if self.is_frozen:
@@ -125,9 +126,17 @@ class Loop:
         """Begin a training step. Every process must call this method, even without micro-batches.
 
         targets: targets of each micro-batch of this process, int64, with the padding id of the facts.
+
+        Raises:
+            RuntimeError: if the losses of the step before had more or fewer targets than its `begin`.
         """
+        if not self.left and int(self.seen_targets) != self.own_targets:  # here no GPU has to wait, as it would in `loss`
+            raise RuntimeError(
+                f"begin(targets) was given {self.own_targets} targets in the step before, and its losses {int(self.seen_targets)}"
+            )
         parts, known = list(targets), self.objective.facts
         counts = target_counts(parts, len(known.counts), known.pad) if parts else torch.zeros_like(known.counts)
+        self.own_targets, self.seen_targets = int(counts.sum()), torch.zeros_like(self.seen_targets)
         counts = counts.to(self.embedding.device)
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(counts)
@@ -149,6 +158,7 @@ class Loop:
         if not self.left:
             raise RuntimeError(f"begin(targets) was given the targets of {self.micro_batches} micro-batches; this is one more")
         self.left -= 1
+        self.seen_targets = self.seen_targets.to(targets.device) + (targets != self.objective.facts.pad).sum()
         summed = self.objective.loss(
             hidden, self.embedding, targets, head=self.head, inputs=inputs, input_embedding=self.input_embedding
         )
