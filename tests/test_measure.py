@@ -216,6 +216,14 @@ def test_word_similarity_is_gensim_s_and_that_of_the_whitened_rows(tmp_path):
         close(numbers(one), expected, 1e-4)
         assert numbers(one)["similarity_pairs.people"] == np.mean(["unseen" not in pair for pair in pairs])
         assert numbers(one)["all_but_top.spearman.people"] != numbers(one)["spearman.people"]
+    (tmp_path / "marked.tsv").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "people.tsv").read_bytes())
+    assert read_similarity_sets([tmp_path / "marked.tsv"])["marked"] == sets["people"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/people.tsv").write_text("one\ttwo\t1\n")
+    with pytest.raises(UserError, match="other/people.tsv: another file is called people as well"):
+        read_similarity_sets([tmp_path / "people.tsv", tmp_path / "other/people.tsv"])
+    with pytest.raises(UserError, match="nowhere.tsv: No such file"):
+        read_similarity_sets([tmp_path / "nowhere.tsv"])
     (tmp_path / "bad.tsv").write_text("one\ttwo\n")
     with pytest.raises(UserError, match="bad.tsv: should be lines of word, word and score"):
         read_similarity_sets([tmp_path / "bad.tsv"])

@@ -6,13 +6,15 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from raretokens.errors import UserError
 from raretokens.evaluation.metrics.bootstrap import BLOCKS, REPLICATES, resample
 from raretokens.evaluation.metrics.isotropy import isotropy, log_partitions
 from raretokens.evaluation.metrics.spectrum import effective_rank, singular_values
 from raretokens.tokenization.vocabulary import PAD
+from raretokens.tools.cli import main
 from raretokens.tools.measure.comparison import compare
 from raretokens.tools.measure.measurement import Options, measure_embedding
-from raretokens.tools.measure.model import load_model
+from raretokens.tools.measure.model import distinct_names, load_model
 from raretokens.tools.measure.notes import progress
 from raretokens.tools.measure.output import summary
 from raretokens.tools.measure.row_bootstrap import row_replicates
@@ -51,9 +53,12 @@ def test_cosines_have_paired_intervals_and_a_verdict(tmp_path):
     assert one.high - one.low < 0.1 * width["mean_cosine"]  # of differences, since both have the same types
 
 
-def test_replicates_lie_around_the_metric(tmp_path):
+@pytest.mark.parametrize("zeros", [0, ROWS // 2])
+def test_replicates_lie_around_the_metric(tmp_path, zeros):
     random = np.random.default_rng(1)
-    one = measured(tmp_path, "x", random.standard_normal((ROWS, WIDTH)) + 0.5, np.array([f"w{id}" for id in range(ROWS)]))
+    rows = random.standard_normal((ROWS, WIDTH)) + 0.5 * (zeros == 0)
+    rows[random.permutation(ROWS)[:zeros]] = 0  # no row of zeros makes a pair with itself
+    one = measured(tmp_path, "x", rows, np.array([f"w{id}" for id in range(ROWS)]))
     value = one.metrics["mean_cosine"][0]
     values = one.bootstrap["mean_cosine"]
     assert values.mean() == pytest.approx(value, abs=2 * values.std() / 10)
@@ -90,6 +95,21 @@ def test_mean_lengths_have_replicates():
         kept = np.setdiff1d(np.flatnonzero(groups == code), [1])
         length, values = np.linalg.norm(matrix[kept], axis=1).mean(), found[f"norm_by_frequency.{name}"]
         assert abs(values.mean() - length) < 0.3 * values.std() and values.std() < 0.2 * length
+
+
+def test_models_with_files_of_one_name_are_told_apart(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for seed, folder in enumerate(("before", "after", "other")):
+        (tmp_path / folder).mkdir()
+        rows = np.random.default_rng(seed).standard_normal((200, 4)) + (folder == "before")
+        np.save(tmp_path / folder / "w.npy", rows.astype(np.float32))
+    monkeypatch.setattr("sys.argv", ["raretokens", "measure", "before/w.npy", "after/w.npy", "--sorted", "--compare"])
+    main()
+    assert "after/w is more isotropic than before/w" in capsys.readouterr().out
+    assert distinct_names(["a/w.npy", "b/w.npz", "v.txt"]) == ["a/w", "b/w", None]
+    assert distinct_names(["w.npy", "w.txt"]) == ["w.npy", "w.txt"]
+    with pytest.raises(UserError, match="before/w.npy: is given twice"):
+        distinct_names(["before/w.npy", "after/w.npy", "./before/w.npy"])
 
 
 def test_a_summary_has_ten_lines_and_the_numbers_of_the_measurement(tmp_path):

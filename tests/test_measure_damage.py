@@ -63,7 +63,7 @@ def test_a_short_text_and_line_ends_of_windows_are_noted(folder, tmp_path):
     text.write_bytes(b"w4 w5 w4\r\nw6\r\n")
     found = tiny.measured(folder, Options(Texts(text, text)))
     assert "short.txt: lines end in \\r\\n" in notes(found)
-    medium = round(0.8 * (ROWS + 1))  # four positions are of special tokens, of which the model has three; three types occur
+    medium = round(0.8 * ROWS)  # of these, four are special tokens, and three occur
     assert f"{medium - 4 - 3} of the frequent and medium types do not occur in the text" in notes(found)
 
 

@@ -14,6 +14,7 @@ from tiny.measured import measured
 from raretokens.errors import UserError
 from raretokens.tools.measure.measurement import Options, measure_model
 from raretokens.tools.measure.model import load_model
+from raretokens.tools.measure.texts import Texts
 
 RANDOM = np.random.default_rng(0)
 ROWS, WIDTH = 40, 6
@@ -351,6 +352,8 @@ def test_estimated_frequencies_are_named_as_an_estimate(tmp_path, monkeypatch):
     assert any("estimate" in note for note in one.notes)
     assert [*np.argsort(one.row_groups, kind="stable")[:3]] == [0, 1, 2]
     assert one.row_groups[[0, 1, ROWS - 1]].tolist() == [0, 0, 0]
-    (proxy,) = measured(tmp_path / "rows.npy", Options(is_sorted=True))
-    assert "only a proxy" in " ".join(proxy.notes)
-    assert all(how.endswith("order-of-ids") for _, how in proxy.metrics.values())
+    text = tmp_path / "words.txt"  # which a matrix without a tokenizer cannot count
+    for options in (Options(is_sorted=True), Options(Texts(text, text), is_sorted=True)):
+        (proxy,) = measured(tmp_path / "rows.npy", options)
+        assert "only a proxy" in " ".join(proxy.notes)
+        assert all(how.endswith("order-of-ids") for _, how in proxy.metrics.values())

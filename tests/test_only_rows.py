@@ -4,6 +4,7 @@ import copy
 from pathlib import Path
 from runpy import run_path
 
+import numpy as np
 import pytest
 import torch
 
@@ -23,6 +24,21 @@ def alone(other_accelerator):
 
 def embeddings(model) -> list[torch.Tensor]:
     return [model.get_input_embeddings().weight, model.get_output_embeddings().weight]
+
+
+@pytest.mark.parametrize("kind", [list, set, iter, np.array, torch.tensor, "mask"])
+def test_rows_are_ids_or_a_mask(kind):
+    weight = torch.zeros(50, 4)
+    mask = torch.zeros(50, dtype=torch.bool)
+    mask[ROWS] = True
+    for rows in (mask, mask.numpy(), mask.tolist()) if kind == "mask" else (kind(ROWS),):
+        assert train_only_rows(weight, rows).frozen_rows().logical_not().nonzero().flatten().tolist() == ROWS
+
+
+@pytest.mark.parametrize("rows", [[2.7], "17", ["<a>"], torch.ones(49, dtype=torch.bool), [True], 3, np.array([1.0])])
+def test_other_rows_are_refused(rows):
+    with pytest.raises(UserError, match="rows: should be ids, which are whole numbers, or a mask of 50 truth values"):
+        train_only_rows(torch.zeros(50, 4), rows)
 
 
 def check(before, after) -> None:

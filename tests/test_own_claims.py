@@ -131,6 +131,10 @@ def test_the_harness_s_samples_and_inspect_s_logs_are_read(tmp_path):
     assert found.metrics == {"gsm8k.exact_match": [0, 1, 0, 1], "gsm8k.strict-match.exact_match": [0, 1, 0, 1]}
     ((_, named),) = read(f"big@7={file}")
     assert (named.system, named.seed) == ("big", 7)
+    (tmp_path / "lr=0.1").mkdir()
+    (tmp_path / "lr=0.1" / file.name).write_bytes(file.read_bytes())
+    ((_, named),) = read(f"big={tmp_path / 'lr=0.1' / file.name}")
+    assert named.system == "big"
 
     grades = {1: "CIP", 2: "CCN"}
     logged = [
@@ -188,6 +192,10 @@ def test_a_mistake_is_one_line_that_says_where(tmp_path, runs, changes, message)
         ("s.json", '{"system": "a", "metric": {}}', "metric: unknown key (value {}); the nearest is metrics"),
         ("s.jsonl", b'\n"\xe9"\n', "s.jsonl: line 2: not UTF-8 at byte 1"),
         ("s.jsonl", '{"acc": 1}\n', "s.jsonl: line 1: has no `doc_id` and `metrics`"),
+        ("s.jsonl", '{"doc_id": 3, "metrics": ["acc"], "acc": 1}\n' * 2,
+         "s.jsonl: line 2: doc_id 3: has a second score of s.acc"),
+        ("s.json", '{"eval": {}, "samples": [' + ", ".join(['{"id": 1, "scores": {"m": {"value": 1}}}'] * 2) + "]}",
+         "s.json: epoch 1: sample 1: has a second score of s.m"),
         ("s.eval", "x", "s.eval: cannot be read as a log of Inspect"),
         ("s.json", '{"eval": 3, "samples": []}', "s.json: eval: 3 is not allowed"),
         ("s.json", '{"eval": {}, "samples": [{"epoch": 2}]}', "s.json: samples.0.id: missing; it is required"),

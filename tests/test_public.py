@@ -16,6 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 import raretokens
 from raretokens import public
@@ -207,6 +210,15 @@ def tokenizers() -> dict:
     return {"tokenizers": of_tokenizers, "sentencepiece": of_sentencepiece, "transformers": of_transformers}
 
 
+def test_a_text_is_counted_whole_whatever_its_tokenizer_cuts_off_or_pads():
+    made = Tokenizer(WordLevel({"<pad>": 0, "a": 1, "b": 2}, unk_token="<pad>"))
+    made.pre_tokenizer = Whitespace()
+    made.enable_truncation(2)
+    made.enable_padding(length=9)
+    assert raretokens.facts_of_text(made, ["a b a b a"], width=4, tokens_per_step=1).counts.tolist() == [0, 3, 2]
+    assert made.truncation and made.padding  # as they were
+
+
 @pytest.mark.parametrize("library", [*tokenizers(), "function"])
 def test_facts_of_a_text_and_a_tokenizer(library, tmp_path):
     (tmp_path / "text").write_text("abc\nabba\n" * 1500)
@@ -222,6 +234,7 @@ def test_facts_of_a_text_and_a_tokenizer(library, tmp_path):
     with pytest.raises(ValueError, match=r"ids 0\.\.2 do not fit an embedding matrix of 2 rows"):
         raretokens.facts_of_text(tokenizer, ["abc"], width=4, tokens_per_step=10, rows=2)
     assert raretokens.facts_of_text(tokenizer, ["aaa"], **settings).counts.sum() == 3  # one type alone
+    assert raretokens.facts_of_text(tokenizer, ["ab"] * 7, line_end="c", **settings).counts.tolist()[:3] == [7, 7, 7]
     for wrong in ({"rows": 32, "tokens_per_step": 0}, {"rows": None, "tokens_per_step": 10}):
         with pytest.raises(
             ValueError, match=f"rows {wrong['rows']}, tokens_per_step {wrong['tokens_per_step']}: both"

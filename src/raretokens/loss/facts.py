@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,18 +152,20 @@ def facts_of_text(
     tokens_per_step: int,
     rows: int | None = None,
     markers: Iterable[int] = (),
+    line_end: str = "",
     **more: Any,
 ) -> Facts:
     """Build facts from a text: target counts, the rare group, and the training steps per epoch.
 
     Args:
         tokenizer: a tokenizer of transformers, tokenizers or sentencepiece, or a function from a string to ids. No special
-            tokens are added to its ids.
+            tokens are added to its ids, and nothing is cut off or padded.
         text: path of a UTF-8 file, read line by line without line ends, or an iterable of strings, such as a list of lines.
         width: d, width of the embedding matrix.
         tokens_per_step: targets of a training step on all devices together.
         rows: rows of the embedding matrix, if more than the vocabulary; required if `tokenizer` is a function.
         markers: ids that are never rare, in addition to the special ids of a transformers tokenizer.
+        line_end: text that ends each line, such as "\\n" if the model trains on a text with its line ends.
         more: other arguments of `facts`, such as rare_share or pad.
 
     Raises:
@@ -173,7 +176,8 @@ def facts_of_text(
     size = rows or own
     if size is None or tokens_per_step < 1:
         raise ValueError(f"rows {rows}, tokens_per_step {tokens_per_step}: both must be positive, and rows be given")
-    seen = Counter(int(id) for line in _lines(text) for id in _ids(tokenizer, line))
+    whole = _without_limits(tokenizer)
+    seen = Counter(int(id) for line in _lines(text) for id in _ids(whole, line + line_end))
     if not seen:
         raise ValueError(f"the text {text if isinstance(text, str | os.PathLike) else ''} has no tokens")
     if not 0 <= min(seen) <= max(seen) < size:
@@ -200,6 +204,16 @@ def _lines(text: str | os.PathLike[str] | Iterable[str]) -> Iterator[str]:
         return
     with open(text, encoding="utf-8-sig") as file:  # without a byte-order mark, which is no text
         yield from (line.rstrip("\n") for line in file)
+
+
+def _without_limits(tokenizer: Any) -> Any:
+    """Return a tokenizer of the library tokenizers without the truncation and padding that its file may ask for."""
+    if not (getattr(tokenizer, "truncation", None) or getattr(tokenizer, "padding", None)):
+        return tokenizer
+    tokenizer = deepcopy(tokenizer)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _ids(tokenizer: Any, line: str) -> Sequence[int]:

@@ -33,7 +33,8 @@ def target_counts(targets: Iterable[Tensor], vocabulary: int, pad: int = -100) -
     Raises:
         ValueError: if a target is neither padding nor a type.
     """
-    flat = torch.cat([part.reshape(-1) for part in targets])
+    parts = [part.reshape(-1) for part in targets]
+    flat = torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
     flat = flat[flat != pad]
     if flat.numel() and not 0 <= int(flat.min()) <= int(flat.max()) < vocabulary:
         raise ValueError(
@@ -111,7 +112,7 @@ class Loop:
         groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
         split, known = [], set[Tensor]()
         for group in groups:
-            weights = list(group["params"])
+            weights = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
             if len(known | {*weights}) < len(known) + len(weights):  # each step would change them twice
                 raise ValueError("weights are given twice: model.parameters() includes the embedding of a model that contains it")
             known |= {*weights}
@@ -184,7 +185,8 @@ class Loop:
             RuntimeError: if a micro-batch of `begin` had no loss.
         """
         if self.left:
-            raise RuntimeError(f"{self.left} of the step's {self.micro_batches} micro-batches had no loss")
+            told = "begin() takes a list with the targets of each micro-batch"
+            raise RuntimeError(f"{self.left} of the step's {self.micro_batches} micro-batches had no loss; {told}")
         with ExitStack() as kept:
             for embedding in self._embeddings_with_frozen_rows():
                 kept.enter_context(keep_frozen_rows(self.objective, embedding))

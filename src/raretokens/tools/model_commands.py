@@ -12,7 +12,7 @@ READING = {"window": False, "context": True, "block": False}  # option -> whethe
 
 def _shares(text: str) -> list[float]:
     shares = [float(part) for part in text.split(",")]
-    if len(shares) != 3 or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+    if len(shares) != 3 or not (min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-6):  # NaN is neither
         raise argparse.ArgumentTypeError(f"{text} is not allowed: should be three shares that add up to 1")
     return shares
 
@@ -44,7 +44,7 @@ def measure(arguments: argparse.Namespace) -> None:
     from raretokens.tools.measure import output
     from raretokens.tools.measure.comparison import compare
     from raretokens.tools.measure.measurement import Options, count_parts, measure_model
-    from raretokens.tools.measure.model import load_model
+    from raretokens.tools.measure.model import distinct_names, load_model
     from raretokens.tools.measure.notes import progress
     from raretokens.tools.measure.texts import find_texts
     from raretokens.tools.measure.word_similarity import read_similarity_sets
@@ -56,13 +56,19 @@ def measure(arguments: argparse.Namespace) -> None:
         raise UserError("--frequencies: not allowed with --text or --sorted, which give the frequencies themselves")
     if arguments.compare and len(arguments.models) < 2:
         raise UserError("--compare: needs two models or more")
+    if arguments.out and arguments.out.exists() and not arguments.out.is_dir():
+        raise UserError(f"--out: {arguments.out} is a file; should be a folder")
     reading = {name: given for name in READING if (given := getattr(arguments, name)) is not None}
+    if not texts and (unused := next((name for name in (*reading, *(["tokens"] if arguments.tokens else []))), None)):
+        raise UserError(f"--{unused}: needs --text as well, which the model reads")
     sets = read_similarity_sets(arguments.similarity)
     options = Options(
         texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading, arguments.compare
     )
     measurements = []
-    for model in (load_model(name, arguments.vocabulary) for name in arguments.models):
+    for given, name in zip(arguments.models, distinct_names(arguments.models), strict=True):
+        model = load_model(given, arguments.vocabulary)
+        model.name = name or model.name
         with progress(model.name, count_parts(model, options)) as report:
             found = measure_model(model, options, report)
         for one in found:

@@ -51,6 +51,8 @@ def show_plan(arguments: argparse.Namespace) -> None:
     chosen = card(arguments.gpu)
     planned = [_plan(parameters, job, "cuda", arguments.gpus) for job in jobs]
     rows = [table.row(one, chosen, arguments.utilisation) for one in planned]
+    if arguments.csv and arguments.csv.is_dir():
+        raise UserError(f"--csv: {arguments.csv} is a folder; should be a file")
     if str(arguments.csv) == "-":
         return print(table.to_csv(rows), end="")
     if arguments.csv:

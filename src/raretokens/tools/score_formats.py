@@ -48,6 +48,15 @@ class InspectLog(BaseModel):
     samples: list[InspectSample] | None
 
 
+def _split(argument: str) -> tuple[str, str]:
+    """Return SYSTEM@SEED and FILE of an argument. Either may contain =, so FILE is the longest end that exists."""
+    if Path(argument).exists():
+        return "", argument
+    parts = argument.split("=")
+    splits = [("=".join(parts[:number]), "=".join(parts[number:])) for number in range(1, len(parts))]
+    return next((one for one in splits if Path(one[1]).exists()), splits[-1] if splits else ("", argument))
+
+
 def read(argument: str) -> list[tuple[str, RunScores]]:
     """Return the runs of FILE, SYSTEM=FILE or SYSTEM@SEED=FILE, each with the name of the file.
 
@@ -56,7 +65,7 @@ def read(argument: str) -> list[tuple[str, RunScores]]:
     Raises:
         UserError: if the file cannot be read, or has no scores.
     """
-    label, _, path = ("", "", argument) if Path(argument).exists() else argument.rpartition("=")
+    label, path = _split(argument)
     file, (system, _, seed) = Path(path), label.partition("@")
     if seed and not seed.isdecimal():
         raise UserError(f"{argument}: {seed!r} is not allowed as a seed: should be a whole number")
@@ -101,6 +110,13 @@ def _parsed(text: bytes, where: object) -> Any:
         raise UserError(f"{where}: not JSON: {error}") from None
 
 
+def _add(metrics: dict[str, dict[str, float]], name: str, item: str, value: float, where: str) -> None:
+    scores = metrics.setdefault(name, {})
+    if item in scores:
+        raise UserError(f"{where} {item}: has a second score of {name}; should be one, as in the log of one run")
+    scores[item] = value
+
+
 def _harness(file: Path) -> RunScores:
     """Return the scores of samples_<task>_<time>.jsonl, as `lm_eval --log_samples` writes them.
 
@@ -121,7 +137,7 @@ def _harness(file: Path) -> RunScores:
             value = sample.get(metric)
             if isinstance(value, int | float) and math.isfinite(value):
                 name = f"{task}.{metric}" if used == NO_FILTER else f"{task}.{used}.{metric}"
-                metrics.setdefault(name, {})[str(sample["doc_id"])] = float(value)
+                _add(metrics, name, str(sample["doc_id"]), float(value), f"{file}: line {number}: doc_id")
     return _run(file, file.absolute().parent.name, None, metrics)
 
 
@@ -140,7 +156,7 @@ def _inspect(tree: dict[str, Any], file: Path) -> Iterator[RunScores]:
                 number = GRADES.get(one, one) if isinstance(one, str) else one
                 if isinstance(number, int | float) and math.isfinite(number):
                     name = ".".join(filter(None, [task, scorer, key]))
-                    metrics.setdefault(name, {})[str(sample.id)] = float(number)
+                    _add(metrics, name, str(sample.id), float(number), f"{file}: epoch {sample.epoch}: sample")
     if not epochs:
         raise UserError(f"{file}: the log has no samples")
     for epoch, metrics in epochs.items():

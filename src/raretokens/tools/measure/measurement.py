@@ -119,7 +119,7 @@ def _find_counts(model: Model, options: Options, notes: Notes) -> tuple[np.ndarr
             counts, origin = estimate_counts(model, options.languages)
             notes.append(f"frequencies are an estimate from the words of wordfreq ({options.languages}), not counts")
             return counts, origin
-    elif options.is_sorted and model.counts is None:
+    if options.is_sorted and model.counts is None:
         notes.append("frequency groups follow the order of ids; in vocabularies of BPE this order is only a proxy for frequency")
         return None, "frequencies:order-of-ids"
     return None, ""

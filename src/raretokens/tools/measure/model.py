@@ -1,7 +1,7 @@
 """A model to measure, from a model folder, a file, or a run of the pipeline: embeddings, tokenizer and text layout."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -75,6 +75,25 @@ def load_model(name: str, vocabulary: Path | None = None) -> Model:
     if unpacked := unpack_folder(path):
         return _load_unpacked(path, *unpacked, vocabulary)
     return _load_file(path, path.stem, vocabulary)
+
+
+def distinct_names(models: Sequence[str]) -> list[str | None]:
+    """Return names for models whose files have the same name, such as a/model.safetensors and b/model.safetensors.
+
+    None stands for a model whose own name is no other's.
+
+    Raises:
+        UserError: if a model is given twice.
+    """
+    paths = [Path(model).absolute() for model in models]
+    if twice := next((model for model, path in zip(models, paths, strict=True) if paths.count(path) > 1), None):
+        raise UserError(f"{twice}: is given twice")
+    own = [path.name if path.is_dir() else path.stem for path in paths]
+    longer = [f"{path.parent.name}/{name}" for path, name in zip(paths, own, strict=True)]
+    return [
+        None if own.count(name) == 1 else long if longer.count(long) == 1 else model
+        for model, name, long in zip(models, own, longer, strict=True)
+    ]
 
 
 def _load_file(path: Path, name: str, vocabulary: Path | None) -> Model:
@@ -182,6 +201,8 @@ def _load_transformers(folder: Path, vocabulary: Path | None) -> Model:
     settings = _read_settings(folder / "tokenizer_config.json", notes)
     row_names = name_rows(None, tokenizer, vocabulary, next(iter(matrices.values())).shape[0], notes)
     specials = special_ids(config, settings, tokenizer.tokens if tokenizer else dict(enumerate(row_names or [])))
+    if specials["unk"] is None and tokenizer and (unknown := tokenizer.unknown_id) not in specials.values():
+        specials["unk"] = unknown
     rows = min(matrix.shape[0] for matrix in matrices.values())
     for name, id in specials.items():
         if id is not None and id >= rows:

@@ -27,6 +27,7 @@ class BlockSums(NamedTuple):
 
     number: np.ndarray  # BLOCKS
     length: np.ndarray  # BLOCKS, of |w|
+    squares: np.ndarray  # BLOCKS, of |u|^2 of the unit rows u: 1, or 0 for a row of zeros
     unit: np.ndarray  # BLOCKS x d
     partition: np.ndarray  # BLOCKS x d, of exp(w . a) over a constant of the eigenvector a
     shift: np.ndarray  # d, the logarithm of that constant
@@ -47,7 +48,7 @@ def row_replicates(matrix: Any, groups: np.ndarray, tokens: Sequence[str]) -> Re
             continue
         sums = _sum_blocks(matrix, ids, block)
         totals[name], numbers[name] = weights @ sums.unit, weights @ sums.number
-        pairs = (totals[name] ** 2).sum(axis=1) - weights**2 @ sums.number
+        pairs = (totals[name] ** 2).sum(axis=1) - weights**2 @ sums.squares
         with np.errstate(invalid="ignore", divide="ignore"):
             replicates[f"cosine.mean.{name}"] = pairs / (numbers[name] ** 2 - weights**2 @ sums.number)
             replicates[f"norm_by_frequency.{name}"] = weights @ sums.length / numbers[name]
@@ -66,14 +67,16 @@ def _sum_blocks(matrix: Any, ids: np.ndarray, block: np.ndarray) -> BlockSums:
     vectors = eigenvectors(matrix, ids)[1].astype(np.float32)
     width = len(vectors)
     sums = BlockSums(
-        np.bincount(block[ids], minlength=BLOCKS), np.zeros(BLOCKS), np.zeros((BLOCKS, width)), np.zeros((BLOCKS, width)),
-        np.full(width, -np.inf), np.zeros((BLOCKS, width)),
+        np.bincount(block[ids], minlength=BLOCKS), np.zeros(BLOCKS), np.zeros(BLOCKS), np.zeros((BLOCKS, width)),
+        np.zeros((BLOCKS, width)), np.full(width, -np.inf), np.zeros((BLOCKS, width)),
     )  # fmt: skip
     for start, rows in zip(range(0, len(ids), BLOCK), blocks(matrix, ids), strict=True):
         indices = block[ids[start : start + len(rows)]], np.arange(len(rows))
         assigned = csr_array((np.ones(len(rows)), indices), shape=(BLOCKS, len(rows)))
         sums.length[:] += assigned @ np.linalg.norm(rows, axis=1)
-        sums.unit[:] += assigned @ unit(rows)
+        units = unit(rows)
+        sums.squares[:] += assigned @ (units * units).sum(axis=1)
+        sums.unit[:] += assigned @ units
         projected = rows.astype(np.float32) @ vectors
         sums.square[:] += assigned @ projected**2
         highest = np.maximum(sums.shift, projected.max(axis=0))

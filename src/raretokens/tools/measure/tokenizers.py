@@ -35,6 +35,11 @@ class Tokenizer(ABC):
     def text(self, id: int) -> str:
         """Return the text of a token, which is empty for ids without a token."""
 
+    @property
+    def unknown_id(self) -> int | None:
+        """Return the id that unknown text has, or None if the tokenizer names none."""
+        return None
+
 
 class FastTokenizer(Tokenizer):
     """A tokenizer of the library tokenizers."""
@@ -46,6 +51,11 @@ class FastTokenizer(Tokenizer):
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self.model.encode_batch_fast(texts, add_special_tokens=False)]
+
+    @property
+    def unknown_id(self) -> int | None:
+        token = getattr(self.model.model, "unk_token", None)
+        return None if token is None else self.model.token_to_id(token)
 
     def text(self, id: int) -> str:
         token, prefix = self.tokens.get(id, ""), getattr(self.model.model, "continuing_subword_prefix", None)

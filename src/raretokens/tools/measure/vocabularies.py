@@ -26,6 +26,8 @@ def read_vocabulary(path: Path, rows: int) -> list[str]:
         else:
             text = path.read_text(encoding="utf-8")
             tokens = _parse_json(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:  # includes errors of UTF-8, JSON and pyarrow
         raise UserError(f"{path}: not a vocabulary ({str(error).splitlines()[0]})") from None
     if len(tokens) != rows:

@@ -33,12 +33,18 @@ class Whitened:
 
 def read_similarity_sets(paths: Sequence[Path]) -> dict[str, list[Pair]]:
     """Read word pairs with human scores. Return them by file name."""
-    sets = {}
+    sets: dict[str, list[Pair]] = {}
     for path in paths:
+        if path.stem in sets:
+            raise UserError(f"{path}: another file is called {path.stem} as well; scores are named by the file")
         try:
-            sets[path.stem] = similarity.read_pairs(path)
-        except (OSError, ValueError) as error:
+            pairs = similarity.read_pairs(path)
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror or error}") from None
+        except ValueError as error:
             raise UserError(f"{path}: should be lines of word, word and score, separated by tabs: {error}") from None
+        # Some editors begin a file with a byte-order mark, which is no part of a word.
+        sets[path.stem] = [(first.removeprefix("\ufeff"), second, score) for first, second, score in pairs]
     return sets
 
 
@@ -91,7 +97,9 @@ def _find_positions(model: Model, rows: np.ndarray, words: list[str]) -> tuple[d
         encoded = model.tokenizer.encode([f" {word}" if has_space else word for word in words])
         form = "leading-space"
     else:
-        row_of = {name: row for row, name in enumerate(model.row_names or [])}
+        row_of: dict[str, int] = {}
+        for row, name in enumerate(model.row_names or []):
+            row_of.setdefault(name, row)  # the first of several rows
         encoded, form = [[row_of[word]] if word in row_of else [] for word in words], "word"
     position_of.pop(model.special_ids[UNK], None)
     placed = [[position_of.get(row, -1) for row in ids] for ids in encoded]
