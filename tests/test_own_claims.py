@@ -1,6 +1,7 @@
 """The command claims: a known answer, seeds and items together, formats, mistakes, and the guide's example."""
 
 import json
+import math
 import re
 import shlex
 import zipfile
@@ -161,6 +162,7 @@ def test_the_harness_s_samples_and_inspect_s_logs_are_read(tmp_path):
     [
         ([run("a", [1, 0]), run("b", [1, 0])], {"left": "aa"}, "claims.yaml: c: no scores of the system 'aa'; the nearest is a"),
         ([run("a", [1, 0]), run("b", [1, 0])], {"metric": "acc"}, "no scores of the metric 'acc'; the nearest is accuracy"),
+        ([run("a", [1, 0]), run("b", [1, 0])], {"than": math.nan}, "claims.yaml: c.than: nan is not allowed"),
         ([run("a", [1, 0]), run("b", [1, 0])], {"margin": 0.1}, "`margin` is required with `expect: same`"),
         ([run("a", [1, 0]), run("b", [1, 0])], {"right": None}, "ratio and difference need `left` and `right`"),
         ([run("a", [1, 0]), run("b", [1])], {}, "metrics.accuracy: 1 items are in only one of this run and a"),

@@ -81,9 +81,11 @@ class Expectation(Section):
     expect: Literal["lower", "higher", "same"] = Field(
         description="expected position of the effect: lower or higher than `than`, or the same"
     )
-    than: float | None = Field(None, description="threshold of the effect; default: 1 for a ratio, otherwise 0")
+    than: float | None = Field(
+        None, allow_inf_nan=False, description="threshold of the effect; default: 1 for a ratio, otherwise 0"
+    )
     margin: float | None = Field(
-        None, gt=0, description="largest deviation that counts as the same; for a ratio, a factor minus 1"
+        None, gt=0, allow_inf_nan=False, description="largest deviation that counts as the same; for a ratio, a factor minus 1"
     )
 
     @property

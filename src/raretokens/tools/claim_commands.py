@@ -38,7 +38,7 @@ class OwnClaim(Expectation):
     metric: str = Field(description="metric of the score files")
     left: str = Field(description="system that the statement describes")
     right: str | None = Field(None, description="system to compare with; without it, left itself is the effect")
-    reported: float | None = Field(None, description="the effect that the paper reports")
+    reported: float | None = Field(None, allow_inf_nan=False, description="the effect that the paper reports")
 
     @property
     def sides(self) -> dict[str, Side]:
@@ -59,7 +59,10 @@ def judge(file: Path, scores: ItemScores) -> list[Verdict[OwnClaim]]:
     Raises:
         UserError: if the file is not valid, or names a system or metric without scores.
     """
-    claims = checked(dict[str, OwnClaim], read_yaml(file) or {}, file)
+    tree = read_yaml(file) or {}
+    if not isinstance(tree, dict):
+        raise UserError(f"{file}: is a list or a value; should be claims by name, each with its keys")
+    claims = checked(dict[str, OwnClaim], tree, file)
     if not claims:
         raise UserError(f"{file}: no claims")
     return with_q([_judge(name, claim.replaced(paper=claim.paper or file.stem), scores, file) for name, claim in claims.items()])
