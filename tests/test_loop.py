@@ -68,6 +68,7 @@ def test_a_loop_that_forgets_something_is_told():
     given = int((targets != pad).sum())
     with pytest.raises(RuntimeError, match=f"was given {2 * given} targets in the step before, and its losses {given}"):
         loop.begin([targets])
+    loop.begin([targets])  # a cell of a notebook that is run again
     with pytest.raises(ValueError, match="the embedding matrix is 25 x 6, its facts are of 26 x 6"):
         Loop(build("agg", {}), weight[1:])
     objective = build("agps", {})
@@ -83,6 +84,12 @@ def test_the_optimizer_has_every_weight_once_and_knows_the_table():
     assert [(group["params"][0] is table, len(group["params"]), group["lr"]) for group in made.param_groups] == [
         (True, 1, 0.5), (False, 1, 0.5),
     ]  # fmt: skip
+
+
+def test_a_parameter_group_may_be_one_tensor():
+    table, other = update(0)[1].requires_grad_(), torch.nn.Parameter(torch.ones(3))
+    made = Loop(build("mle", {}), table).optimizer([{"params": table, "lr": 0.1}, {"params": [other]}], lr=0.5)
+    assert [(group["params"][0] is table, group["lr"]) for group in made.param_groups] == [(True, 0.1), (False, 0.5)]
 
 
 def test_its_state_is_the_objective_s_and_goes_through_accelerate(tmp_path):

@@ -112,6 +112,27 @@ def test_models_with_files_of_one_name_are_told_apart(tmp_path, monkeypatch, cap
         distinct_names(["before/w.npy", "after/w.npy", "./before/w.npy"])
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--groups", "nan,0.5,0.5"], "should be three shares that add up to 1"),
+        (["--out", "w.npy"], "--out: w.npy is a file; should be a folder"),
+        (["--tokens", "5"], "--tokens: needs --text as well"),
+        (["--window", "5"], "--window: needs --text as well"),
+        (["--similarity", "pairs.tsv"], "pairs.tsv: No such file"),
+        (["--vocabulary", "words.txt"], "words.txt: no such file"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_measured(tmp_path, monkeypatch, capsys, options, message):
+    monkeypatch.chdir(tmp_path)
+    np.save(tmp_path / "w.npy", np.ones((200, 4), np.float32))
+    monkeypatch.setattr("sys.argv", ["raretokens", "measure", "w.npy", "--sorted", *options])
+    with pytest.raises(SystemExit) as end:
+        main()
+    told = capsys.readouterr()
+    assert message in f"{end.value} {told.err}" and not told.out
+
+
 def test_a_summary_has_ten_lines_and_the_numbers_of_the_measurement(tmp_path):
     random = np.random.default_rng(4)
     one = measured(tmp_path, "x", random.standard_normal((ROWS, WIDTH)), np.array([f"w{id}" for id in range(ROWS)]))

@@ -157,6 +157,10 @@ def test_the_plan_of_a_scale_has_a_line_for_each_run(scale, tmp_path, monkeypatc
     sheet = {task: [*lines, *tree.get("continued", {}).get(task, {})] for task, lines in tree["runs"].items()}
     assert [row["run"] for row in rows] == [f"{task}/{name}" for task in sorted(sheet) for name in sheet[task]]
     assert all(math.isfinite(float(row["hours"])) and row["fits"] == "yes" for row in rows)
+    monkeypatch.setattr(sys, "argv", ["plan", "plan", "--csv", "."])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--csv: . is a folder; should be a file" in capsys.readouterr().err
 
 
 def test_scratch_and_outputs_may_be_on_disks_of_their_own(paper):

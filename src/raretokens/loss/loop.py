@@ -131,18 +131,18 @@ class Loop:
         Raises:
             RuntimeError: if the losses of the step before had more or fewer targets than its `begin`.
         """
-        if not self.left and int(self.seen_targets) != self.own_targets:  # here no GPU has to wait, as it would in `loss`
-            raise RuntimeError(
-                f"begin(targets) was given {self.own_targets} targets in the step before, and its losses {int(self.seen_targets)}"
-            )
+        given, seen = self.own_targets, int(self.seen_targets)  # read here, where a GPU has to wait for the counts anyway
+        is_whole, self.own_targets, self.seen_targets = not self.left, 0, torch.zeros_like(self.seen_targets)
+        if is_whole and seen != given:
+            raise RuntimeError(f"begin(targets) was given {given} targets in the step before, and its losses {seen}")
         parts, known = list(targets), self.objective.facts
         counts = target_counts(parts, len(known.counts), known.pad) if parts else torch.zeros_like(known.counts)
-        self.own_targets, self.seen_targets = int(counts.sum()), torch.zeros_like(self.seen_targets)
+        self.own_targets = targets_of_all = int(counts.sum())
         counts = counts.to(self.embedding.device)
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(counts)
-            self.processes = distributed.get_world_size()
-        self.targets = max(int(counts.sum()), 1)
+            self.processes, targets_of_all = distributed.get_world_size(), int(counts.sum())
+        self.targets = max(targets_of_all, 1)
         self.left = self.micro_batches = len(parts)
         self.objective.to(self.embedding.device)
         self.objective.begin_step(counts)

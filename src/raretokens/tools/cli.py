@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Collection
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from raretokens.errors import exit_on_error
@@ -84,6 +85,13 @@ def number(kind: type[int] | type[float], may_be_0: bool = False) -> Callable[[s
 
     read.__name__ = kind.__name__  # for argparse's message on text that is no number
     return read
+
+
+def output_file(text: str) -> Path:
+    """The type of an argument that names a file to write. What is wrong is told before anything is computed for it."""
+    if Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder; should be a file")
+    return Path(text)
 
 
 def command(*declared: Argument) -> Callable[[CommandFunction], CommandFunction]:

@@ -59,8 +59,9 @@ def measure(arguments: argparse.Namespace) -> None:
     if arguments.out and arguments.out.exists() and not arguments.out.is_dir():
         raise UserError(f"--out: {arguments.out} is a file; should be a folder")
     reading = {name: given for name in READING if (given := getattr(arguments, name)) is not None}
-    if not texts and (unused := next((name for name in (*reading, *(["tokens"] if arguments.tokens else []))), None)):
-        raise UserError(f"--{unused}: needs --text as well, which the model reads")
+    lengths = [name for name in (*READING, "tokens") if getattr(arguments, name) is not None]
+    if lengths and not texts:
+        raise UserError(f"--{lengths[0]}: needs --text as well, which the model reads")
     sets = read_similarity_sets(arguments.similarity)
     options = Options(
         texts, arguments.groups, arguments.sorted, arguments.frequencies, sets, arguments.tokens, reading, arguments.compare

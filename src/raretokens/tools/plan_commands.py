@@ -26,7 +26,7 @@ from raretokens.pipeline.planning.data import text
 from raretokens.pipeline.planning.plan import Planned, plan
 from raretokens.tasks.parameters import Parameters
 from raretokens.tokenization.vocabulary import SPECIALS, VOCABULARY, Vocabulary
-from raretokens.tools.cli import argument, command, number
+from raretokens.tools.cli import argument, command, number, output_file
 from raretokens.training.config import TrainJob
 
 CPU_GB = 16.0
@@ -39,7 +39,7 @@ SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # shares of the types that are rare
     argument("--gpus", type=number(int), default=1, help="GPUs that share a run; default: 1"),
     argument("--utilisation", type=number(float),
              help="share of the peak that is used; default: the time is estimated from counted operations"),
-    argument("--csv", type=Path, help="write the plan to this file, - for standard output"),
+    argument("--csv", type=output_file, help="write the plan to this file, - for standard output"),
     argument("--check", action="store_true", help="exit 1, a line each, if a run does not fit the GPU named by "
              "--gpu, else this machine"),
 )  # fmt: skip
@@ -51,8 +51,6 @@ def show_plan(arguments: argparse.Namespace) -> None:
     chosen = card(arguments.gpu)
     planned = [_plan(parameters, job, "cuda", arguments.gpus) for job in jobs]
     rows = [table.row(one, chosen, arguments.utilisation) for one in planned]
-    if arguments.csv and arguments.csv.is_dir():
-        raise UserError(f"--csv: {arguments.csv} is a folder; should be a file")
     if str(arguments.csv) == "-":
         return print(table.to_csv(rows), end="")
     if arguments.csv:
@@ -110,7 +108,7 @@ def _check(parameters: Parameters, jobs: list[TrainJob], arguments: argparse.Nam
              "vocabulary stay full; default: those of the run"),
     argument("--memory", type=number(float), default=CPU_GB,
              help=f"GB that a CPU may use; default: {CPU_GB:g}"),
-    argument("--csv", type=Path, help="write the rows to this file"),
+    argument("--csv", type=output_file, help="write the rows to this file"),
 )  # fmt: skip
 def try_runs(arguments: argparse.Namespace) -> None:
     parameters = load()
