@@ -55,7 +55,7 @@ def on_a_gpu(compiled=None):
 def separate_softmax(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     top, place = logits.max(1, keepdim=True)
     softmax = torch.softmax(logits, 1)
-    return softmax, top - softmax.gather(1, place).log()
+    return logits.copy_(softmax), top - softmax.gather(1, place).log()
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -66,6 +66,19 @@ def test_neither_a_softmax_in_place_nor_fewer_columns_change_a_bit(gate, smoothi
     with patch.object(chunks, "_softmax", separate_softmax), patch.object(chunks.Chunks, "_columns", lambda _: TYPES):
         expected = results(gate_of(gate), dtype, label_smoothing=smoothing)
     assert all(torch.equal(*pair) for pair in zip(own, expected, strict=True))
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_blocks_of_a_chunk_change_no_bit(gate):
+    """In bfloat16 a CPU converts a few positions, and a few rows of the gradient, at a time."""
+    weights = torch.linspace(0.5, 1.5, TYPES)
+    cases = [{}, {"label_smoothing": 0.1, "z_loss": 0.01, "token_weight": weights}, {"head": Head(bias=weights, softcap=10.0)}]
+    for more in cases:
+        with patch.object(chunks, "BLOCK_BYTES", 1):
+            own = results(gate_of(gate), torch.bfloat16, **more)
+        with patch.object(chunks, "BLOCK_BYTES", 2**40):
+            expected = results(gate_of(gate), torch.bfloat16, **more)
+        assert all(torch.equal(*pair) for pair in zip(own, expected, strict=True))
 
 
 @pytest.mark.parametrize("open_types, columns", [([], 64), ([63], 64), ([64], 128), ([0, 149], 192), ([199], 200)])

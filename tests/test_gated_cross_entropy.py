@@ -313,3 +313,9 @@ def test_what_it_cannot_do_is_refused():
     (first,) = torch.autograd.grad(gated_linear_cross_entropy(hidden, weight, targets).loss, hidden, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable|does not require grad"):
         torch.autograd.grad(first.sum(), weight)
+
+
+@pytest.mark.parametrize("wrong", [{"label_smoothing": 1.0}, {"label_smoothing": -0.5}, {"z_loss": -1.0}, {"z_loss": math.nan}])
+def test_a_smoothing_or_z_loss_that_means_nothing_is_refused(wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} {next(iter(wrong.values()))}"):
+        gated_linear_cross_entropy(torch.ones(2, 3), torch.ones(4, 3), torch.zeros(2, dtype=torch.int64), **wrong)

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer
@@ -179,12 +180,18 @@ def test_padding_may_be_the_first_row():
     [
         ({"counts": torch.tensor([1, -1])}, "counts of types is not allowed: at least one, none negative"),
         ({"rare": torch.ones(3, dtype=torch.bool)}, r"rare \(3,\) is not allowed: one entry for each of 9 types"),
+        ({"counts": torch.ones(9) / 9}, "counts of types is not allowed: whole numbers, occurrences in the text"),
+        ({"rare": torch.arange(9)}, "rare torch.int64 is not allowed: true or false for each type"),
+        ({"rare": torch.ones(9) > 0, "markers": [2]}, "rare of types is not allowed: no special token and no filler"),
         ({"rare_share": 1.5}, "rare_share 1.5 is not allowed: 0 to 1"),
         ({"types": 10}, "types 10 is not allowed: 1 to 9"),
         ({"specials": -1}, "specials -1 is not allowed: 0 to 9"),
         ({"markers": [9]}, r"markers \(9,\) is not allowed: ids in 0..8"),
-        ({"steps_per_epoch": 0}, "steps_per_epoch 0 is not allowed: 1 or more"),
-        ({"width": 0}, "width 0 is not allowed: 1 or more"),
+        ({"markers": [0.5]}, r"markers tensor\(\[0.5000\]\) is not allowed: ids, or true or false for each of 9 types"),
+        ({"markers": [None, 1]}, "markers None is not allowed: ids"),
+        ({"steps_per_epoch": 0}, "steps_per_epoch 0 is not allowed: a whole number, 1 or more"),
+        ({"steps_per_epoch": 2.5}, "steps_per_epoch 2.5 is not allowed: a whole number, 1 or more"),
+        ({"width": 0}, "width 0 is not allowed: a whole number, 1 or more"),
         ({"label_smoothing": 1.0}, "label_smoothing 1.0 is not allowed: 0 to less than 1"),
     ],
 )
@@ -192,6 +199,17 @@ def test_facts_that_do_not_fit_are_refused(wrong, message):
     given = {"counts": torch.arange(9), "width": 4, "steps_per_epoch": 3, **wrong}
     with pytest.raises(ValueError, match=f"^facts: {message}$"):
         raretokens.facts(given.pop("counts"), **given)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_facts_take_tensors_arrays_lists_and_masks(kind):
+    counts, rare, marked = [9, 0, 5, 1], [False, False, False, True], [False, True, False, False]
+    more = {"rare": kind(rare), "markers": kind(marked), "order": kind([0, 2, 3, 1])}
+    known = raretokens.facts(kind(counts), width=4, steps_per_epoch=3, **more)
+    assert (known.counts.tolist(), known.rare.tolist(), known.special.tolist()) == (counts, rare, marked)
+    assert known.by_frequency.tolist() == [0, 2, 3, 1] and known.markers == (1,)
+    with pytest.raises(ValueError, match="all types are special tokens, which are never rare"):
+        raretokens.alpha_for(raretokens.facts(kind(counts), width=4, steps_per_epoch=3, specials=4))
 
 
 class Spelled:

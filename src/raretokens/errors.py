@@ -15,8 +15,9 @@ class UserError(Exception):
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    match = difflib.get_close_matches(word, list(words), n=1, cutoff=0.0)
-    return f"the nearest is {match[0]}" if match else "none is known"
+    spelt = {known.lower(): known for known in words}
+    match = difflib.get_close_matches(word.lower(), list(spelt), n=1, cutoff=0.0)
+    return f"the nearest is {spelt[match[0]]}" if match else "none is known"
 
 
 @contextmanager

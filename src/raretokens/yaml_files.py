@@ -130,4 +130,5 @@ def _messages(key: str, items: list[dict]) -> list[str]:
         section, _, name = key.rpartition(".")
         former = [old for old in first["input"] if renamed(section, str(old)) == name]
         return [unknown_key(section, old, first["input"][old], []) for old in former] or [f"{key}: missing; it is required"]
-    return [f"{key}: {first['input']!r} is not allowed: {', or '.join(item['msg'].lower() for item in items)}"]
+    place = f"{key}: " if key else ""  # none where the whole file is wrong
+    return [f"{place}{first['input']!r} is not allowed: {', or '.join(item['msg'].lower() for item in items)}"]

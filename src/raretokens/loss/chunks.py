@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from raretokens.loss.terms import PLAIN, Gate, Head, Terms
 
+BLOCK_BYTES = 2**21  # of logits in the dtype of sums, for each thread; near the size of a core's cache
 COLUMNS = 64  # multiple of the columns that a product computes together
 RECOMPILE_LIMIT = 64  # of the compiled function: sets of terms, dtypes and options of all objectives in one process
 FUSED = True  # whether a GPU runs the compiled function; false after its compiler failed
@@ -37,9 +38,9 @@ class Chunks:
         self.targets, self.terms, self.exact, self.chunk = targets, terms, exact, chunk
         self.loss = torch.zeros((), dtype=exact, device=hidden.device)
         self.nll = torch.zeros_like(self.loss)
-        size = min(chunk, len(hidden)), len(weight)
-        self.product = torch.empty(size, dtype=dtype, device=hidden.device)
-        self.logits = self.product if dtype == exact else None  # made when needed, in the dtype of sums
+        self.product = torch.empty((min(chunk, len(hidden)), len(weight)), dtype=dtype, device=hidden.device)
+        self.block = self._block()
+        self.logits = None  # of a block in the dtype of sums, where that of products differs
         self.grad_hidden = self.grad_weight = self.grad_offset = self.grad_bias = None
         if wants_gradient:
             is_half = dtype == torch.float16  # its range is too small for gradients
@@ -63,6 +64,15 @@ class Chunks:
             if not (self.is_fused and self._fused_chunk(rows)):
                 self._chunk(rows, first_rare - start)
 
+    def _block(self) -> int:
+        """Return the number of positions whose logits are converted to the dtype of sums together.
+
+        In bfloat16 on a CPU, its cache holds them until their errors are converted back. A bias has a sum over the chunk.
+        """
+        if self.product.dtype != torch.bfloat16 or _is_gpu(self.hidden) or self.terms.head.bias is not None:
+            return self.chunk
+        return max(torch.get_num_threads() * BLOCK_BYTES // (len(self.weight) * self.exact.itemsize), 1)
+
     def _columns(self) -> int:
         """Return the number of types, from the first, that get a gradient from positions whose target is not rare.
 
@@ -84,8 +94,33 @@ class Chunks:
 
     def _chunk(self, rows: Tensor, first_rare: int) -> None:
         """Add one chunk to loss and gradients; rows: its positions; first_rare: as in `_table_gradient`."""
+        product = torch.mm(self.hidden[rows], self.weight.T, out=self.product[: len(rows)])
+        losses, nlls, gated = [], [], []
+        for start in range(0, len(rows), self.block):
+            part, low = rows[start : start + self.block], product[start : start + self.block]
+            loss, nll, error = self._block_errors(part, low)
+            losses.append(loss)
+            nlls.append(nll)
+            if error is not None and self.left.dtype != error.dtype:
+                # The one-hot is subtracted in float32 before the cast: in bfloat16 the difference would vanish where p is near 1.
+                low.copy_(error)
+                rare = slice(max(first_rare - start, 0), None)
+                if not _is_gpu(error) and self.terms.gate is not None:
+                    gated.append(self._gated(error[rare], self.targets[part[rare], None]).to(low.dtype))
+        self.nll += torch.cat(nlls).sum()
+        self.loss += torch.cat(losses).sum()
+        if error is not None:
+            low = error if product.dtype == torch.float16 else product
+            self._gradients(rows, error, low, gated, first_rare)
+
+    def _block_errors(self, rows: Tensor, product: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return loss, NLL and the loss's gradient in hidden embedding^T of the positions `rows`, without a gate.
+
+        product: their part of hidden embedding^T. The gradient is written over it where both have the same dtype. It is None
+        where nothing needs it.
+        """
         column, terms = self.targets[rows, None], self.terms
-        logits, slope = self._logits(rows)
+        logits, slope = self._logits(product)
         plain = None
         if terms.offset is not None:
             plain = _logsumexp(logits) - logits.gather(1, column)
@@ -98,19 +133,24 @@ class Chunks:
         loss = (1 - eps) * nll + eps * (normaliser - mean) if eps else nll
         if terms.z_loss:
             loss = loss + terms.z_loss * normaliser.square()
-        self.nll += (nll if plain is None else plain).sum()
+        nll = nll if plain is None else plain
         if is_loss_alone:
-            self.loss += self._weighted(loss, column).sum()
-            return
+            return self._weighted(loss.clone(), column), nll, None
         share = 1.0 + 2.0 * terms.z_loss * normaliser if terms.z_loss else 1.0
         if terms.candidates is not None:
             extra, error = terms.candidates.apply(error, rows, column, share)
             loss = loss + extra
         elif terms.z_loss:
             error.mul_(share)
-        self.loss += self._weighted(loss, column).sum()
-        if self.grad_weight is not None:
-            self._gradients(rows, column, self._less_target(error, column), slope, first_rare)
+        loss = self._weighted(loss.clone(), column)
+        if self.grad_weight is None:
+            return loss, nll, None
+        error = self._less_target(error, column)
+        if self.grad_offset is not None:
+            self.grad_offset[rows] = error.gather(1, column).squeeze(1)
+        if slope is not None:
+            error.mul_(slope)
+        return loss, nll, error
 
     def _fused_chunk(self, rows: Tensor) -> bool:
         """Add one chunk to loss and gradients, with one compiled function between the matrix products.
@@ -137,14 +177,13 @@ class Chunks:
         self._add(gated, hidden)
         return True
 
-    def _logits(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _logits(self, product: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the logits (rows x N) and their derivative in hidden embedding^T, or None if that is 1 everywhere."""
-        product = torch.mm(self.hidden[rows], self.weight.T, out=self.product[: len(rows)])
-        if self.logits is None:
-            self.logits = torch.empty_like(self.product, dtype=self.exact)
-        logits = self.logits[: len(rows)]
-        if logits.dtype != product.dtype:
-            logits.copy_(product)
+        logits = product
+        if product.dtype != self.exact:
+            if self.logits is None:
+                self.logits = torch.empty_like(product, dtype=self.exact)
+            logits = self.logits[: len(product)].copy_(product)
         return logits, _apply(self.terms.head, logits, self.grad_weight is not None)
 
     def _weighted(self, values: Tensor, column: Tensor) -> Tensor:
@@ -158,22 +197,26 @@ class Chunks:
         error.scatter_add_(1, column, torch.full_like(column, -(1 - eps), dtype=error.dtype))
         return self._weighted(error, column)
 
-    def _gradients(self, rows: Tensor, column: Tensor, error: Tensor, slope: Tensor | None, first_rare: int) -> None:
-        if self.grad_offset is not None:
-            self.grad_offset[rows] = error.gather(1, column).squeeze(1)
-        if slope is not None:
-            error.mul_(slope)
+    def _gradients(self, rows: Tensor, error: Tensor, low: Tensor, gated: list[Tensor], first_rare: int) -> None:
+        """Add the gradients of a chunk.
+
+        Args:
+            rows: its positions.
+            error: as `_block_errors` returns it for the last block.
+            low: the errors of all blocks, in the dtype of the products.
+            gated: the gated errors of positions with a rare target, where they are computed already.
+            first_rare: as in `_table_gradient`.
+        """
         if self.grad_bias is not None:
             self.grad_bias += error.sum(0)
-        hidden, low = self.left[rows], error
-        if hidden.dtype != error.dtype:
-            # The one-hot is subtracted in float32 before the cast: in bfloat16 the difference would vanish where p is near 1.
-            low = self.product[: len(rows)].copy_(error)
+        hidden = self.left[rows]
         self.grad_hidden[rows] = low @ self.right
-        self._table_gradient(hidden, column, error, low, first_rare)
+        self._table_gradient(hidden, self.targets[rows, None], error, low, gated, first_rare)
 
-    def _table_gradient(self, hidden: Tensor, column: Tensor, error: Tensor, low: Tensor, first_rare: int) -> None:
-        """Add a chunk to the gradient of the embedding matrix.
+    def _table_gradient(
+        self, hidden: Tensor, column: Tensor, error: Tensor, low: Tensor, gated: list[Tensor], first_rare: int
+    ) -> None:
+        """Add a chunk to the gradient of the embedding matrix; its arguments are those of `_gradients`.
 
         first_rare: index of the first rare target of all positions, relative to this chunk. The target may lie in another chunk.
         """
@@ -186,7 +229,7 @@ class Chunks:
         if 0 < first_rare <= size and self.terms.gate is not None:  # the sum over positions without a rare target is complete
             self.grad_weight.mul_(self.terms.gate.nonrare_targets[:, None].to(self.exact))
         if split < size:
-            self._add(self._gated(error[split:], column[split:]).to(hidden.dtype), hidden[split:])
+            self._add(torch.cat(gated) if gated else self._gated(low[split:], column[split:]), hidden[split:])
 
     def _gated(self, error: Tensor, column: Tensor) -> Tensor:
         """Multiply the error of positions with a rare target by B, except at the target, in place."""
@@ -209,7 +252,11 @@ class Chunks:
         if self.part is None:
             self.grad_weight[:types].addmm_(error.T, hidden)
         elif len(error):
-            self.grad_weight[:types] += torch.mm(error.T, hidden, out=self.part[:types])
+            product = torch.mm(error.T, hidden, out=self.part[:types])
+            # The sum converts its summand to float32, in new memory. A CPU has that of a few rows in its cache.
+            rows = types if _is_gpu(error) else max(BLOCK_BYTES // (product.shape[1] * 4), 1)
+            for total, part in zip(self.grad_weight[:types].split(rows), product.split(rows), strict=True):
+                total += part
 
 
 @cache

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -66,20 +66,20 @@ class Facts:
 
 
 def facts(
-    counts: Tensor,
+    counts: Tensor | Sequence[int],
     *,
     width: int,
     steps_per_epoch: int,
-    rare: Tensor | None = None,
+    rare: Tensor | Sequence[bool] | None = None,
     rare_share: float = 0.2,
     types: int | None = None,
     specials: int = 0,
-    markers: Iterable[int] = (),
+    markers: Tensor | Iterable[int] = (),
     pad: int = -100,
     label_smoothing: float = 0.0,
-    order: Tensor | None = None,
+    order: Tensor | Sequence[int] | None = None,
 ) -> Facts:
-    """Build facts from the counts of the training targets.
+    """Build facts from the counts of the training targets. Tensors may be given as NumPy arrays or lists.
 
     Args:
         counts: N, int64, occurrences of each id as a training target, ids in any order.
@@ -90,41 +90,68 @@ def facts(
         types: number of ids that text can use. Later ids are fillers, which never occur and are never rare. By default, all ids
             are types.
         specials: number of first ids that are special tokens, which are never rare.
-        markers: further ids that are never rare.
+        markers: further ids that are never rare, or a bool mask of length N.
         pad: target id of padding.
         label_smoothing: label smoothing of the loss, 0 to less than 1.
         order: N, int64, ids by falling frequency. Translation needs this argument, because its joint vocabulary is ranked by
             source and target together. By default ids are ranked by their counts.
 
     Raises:
-        ValueError: if values contradict each other, such as positive counts of fillers.
+        ValueError: if values contradict each other, such as positive counts of fillers, or counts are not whole numbers, as
+            relative frequencies are not.
     """
+    counts = torch.as_tensor(counts)
     if counts.dim() != 1:
         raise ValueError(f"counts has shape {tuple(counts.shape)}; expected one entry for each type")
     types = len(counts) if types is None else types
-    known = Facts(counts, counts, types, specials, pad, steps_per_epoch, width, label_smoothing, tuple(sorted(markers)), order)
+    rare = None if rare is None else torch.as_tensor(rare, device=counts.device)
+    order = None if order is None else torch.as_tensor(order, device=counts.device)
+    ids = _marked_ids(markers, len(counts))
+    known = Facts(counts, counts, types, specials, pad, steps_per_epoch, width, label_smoothing, ids, order)
     _check(known, rare, rare_share)
     return replace(known, rare=_least_frequent(known, rare_share) if rare is None else rare)
 
 
 def _check(known: Facts, rare: Tensor | None, share: float) -> None:
     n, marked = len(known.counts), (0, *known.markers)
+    group = known.counts > 0 if rare is None else rare
     rules = (
         ("counts", "of types", n > 0 and not (known.counts < 0).any(), "at least one, none negative"),
-        ("rare", None if rare is None else tuple(rare.shape), rare is None or len(rare) == n, f"one entry for each of {n} types"),
+        ("counts", "of types", torch.equal(known.counts, known.counts.round()), "whole numbers, occurrences in the text"),
+        ("rare", tuple(group.shape), group.shape == (n,), f"one entry for each of {n} types"),
+        ("rare", group.dtype, group.dtype == torch.bool, "true or false for each type"),
         ("rare_share", share, 0 <= share <= 1, "0 to 1"),
         ("types", known.types, 0 < known.types <= n, f"1 to {n}"),
         ("types", known.types, not known.counts[known.types :].any(), f"ids up to {_highest(known.counts)} occur"),
         ("specials", known.specials, 0 <= known.specials <= known.types, f"0 to {known.types}"),
         ("markers", known.markers, min(marked) >= 0 and max(marked) < n, f"ids in 0..{n - 1}"),
-        ("steps_per_epoch", known.steps_per_epoch, known.steps_per_epoch > 0, "1 or more"),
-        ("width", known.width, known.width > 0, "1 or more"),
+        ("steps_per_epoch", known.steps_per_epoch, _is_positive(known.steps_per_epoch), "a whole number, 1 or more"),
+        ("width", known.width, _is_positive(known.width), "a whole number, 1 or more"),
         ("label_smoothing", known.label_smoothing, 0 <= known.label_smoothing < 1, "0 to less than 1"),
         ("order", "of ids", _is_order(known.order, n), f"each id in 0..{n - 1} once"),
     )
     for name, value, fits, allowed in rules:
         if not fits:
             raise ValueError(f"facts: {name} {value} is not allowed: {allowed}")
+    if rare is not None and (rare & (known.special | (known._ids >= known.types))).any():
+        raise ValueError("facts: rare of types is not allowed: no special token and no filler")
+
+
+def _marked_ids(markers: Tensor | Iterable[int], size: int) -> tuple[int, ...]:
+    """Return the ids that are given as numbers or by a bool mask of length `size`, ascending."""
+    given = markers if hasattr(markers, "__array__") else [*markers]
+    if given is not markers and None in given:  # as of a tokenizer without padding
+        raise ValueError("facts: markers None is not allowed: ids")
+    marks = torch.as_tensor(given)
+    if marks.dtype == torch.bool and marks.shape == (size,):
+        marks = marks.nonzero()
+    elif len(marks) and marks.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"facts: markers {marks} is not allowed: ids, or true or false for each of {size} types")
+    return tuple(sorted(marks.flatten().tolist()))
+
+
+def _is_positive(number: Any) -> bool:
+    return isinstance(number, SupportsIndex) and int(number) > 0
 
 
 def _highest(counts: Tensor) -> int:
@@ -151,7 +178,7 @@ def facts_of_text(
     width: int,
     tokens_per_step: int,
     rows: int | None = None,
-    markers: Iterable[int] = (),
+    markers: Tensor | Iterable[int] = (),
     line_end: str = "",
     **more: Any,
 ) -> Facts:
@@ -184,7 +211,7 @@ def facts_of_text(
         raise ValueError(f"ids {min(seen)}..{max(seen)} do not fit an embedding matrix of {size} rows")
     counts = torch.zeros(size, dtype=torch.int64)
     counts[list(seen)] = torch.tensor(list(seen.values()))
-    special = {*markers, *getattr(tokenizer, "all_special_ids", ())}
+    special = {*_marked_ids(markers, size), *getattr(tokenizer, "all_special_ids", ())}
     steps = max(int(counts.sum()) // tokens_per_step, 1)
     types = min(max(own or size, _highest(counts) + 1, *(id + 1 for id in special)), size)  # ids may have holes
     return facts(counts, width=width, steps_per_epoch=steps, types=types, markers=special, **more)

@@ -8,6 +8,8 @@ gating objective of the papers keeps dL/dH = G W unchanged and scales the gradie
 chunks.py computes the loss chunk by chunk, without a positions x vocabulary matrix.
 """
 
+import math
+
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -58,11 +60,13 @@ def gated_linear_cross_entropy(
     and are rounded only after the backward pass has scaled them, because most of a rare row's gradient would underflow.
 
     Raises:
-        ValueError: if shapes do not match.
+        ValueError: if shapes do not match, or label_smoothing or z_loss is out of range.
         IndexError: if a target lies outside 0..N-1.
         RuntimeError: from torch, if a second derivative is requested.
     """
     _check(hidden, weight, targets, gate, head, target_offset, token_weight)
+    if not (0 <= label_smoothing < 1 and 0 <= z_loss < math.inf):
+        raise ValueError(f"label_smoothing {label_smoothing}, z_loss {z_loss}; allowed: 0 to less than 1, and 0 or more")
     candidates = None if unlikelihood is None else Candidates(unlikelihood, targets, ignore_index)
     hidden, targets = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
     offset = None if target_offset is None else target_offset.reshape(-1)

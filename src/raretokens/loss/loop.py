@@ -58,8 +58,7 @@ class Loop:
     effect, and a warning reports this.
 
     Raises:
-        ValueError: if the shapes of the objective's facts and the embedding differ, or the counts are not whole numbers, as
-            relative frequencies are not.
+        ValueError: if the shapes of the objective's facts and the embedding differ.
     """
 
     def __init__(
@@ -76,9 +75,6 @@ class Loop:
             raise ValueError(
                 f"the embedding matrix is {' x '.join(map(str, embedding.shape))}, its facts are of {known[0]} x {known[1]}"
             )
-        counts = objective.facts.counts
-        if not torch.equal(counts, counts.round()):  # every type would seem rare
-            raise ValueError("the counts of the facts are not whole numbers; allowed: occurrences in the training text")
         self.objective, self.embedding, self.head, self.input_embedding = objective, embedding, head, input_embedding
         self.factor = 1 if accelerator is None else accelerator.gradient_accumulation_steps
         self.left = self.micro_batches = 0  # micro-batches of the step: without a loss so far, and all

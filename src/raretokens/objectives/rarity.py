@@ -67,8 +67,10 @@ def alpha_for(facts: "Facts", share: float = USUAL) -> float:
     Example: `build("agg", known, alpha=alpha_for(known))`.
 
     Raises:
-        ValueError: if share is not between 0 and 1.
+        ValueError: if share is not between 0 and 1, or all types are special tokens.
     """
     if not 0 < share < 1:
         raise ValueError(f"share {share} is not allowed: should lie between 0 and 1")
+    if never(facts).all():
+        raise ValueError("all types are special tokens, which are never rare: no alpha makes a type rare")
     return threshold_for(share, *seen(facts), never(facts))
