@@ -1,8 +1,11 @@
 """Sphinx configuration of the documentation site: `make site` builds it into build/site."""
 
+import gc
 import os
 import sys
 from pathlib import Path
+
+gc.disable()  # searching the trees of all pages for garbage takes a quarter of the time; without it they take 1.8 GB
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "docs")]

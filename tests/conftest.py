@@ -16,8 +16,16 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
 
 
+gc.disable()  # until all is imported: the search for garbage would take a fifth of the time
+
+
 def pytest_collection_finish() -> None:
-    """What is imported by now stays. Each training of transformers collects garbage, and searched all of it in vain."""
+    gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_modules() -> None:
+    """What earlier files imported stays. Each training of transformers collects garbage, and searched all of it in vain."""
     gc.collect()
     gc.freeze()
 
