@@ -157,10 +157,15 @@ def test_a_mistake_that_makes_nothing_run_is_refused_all_the_same(built, edit, s
     assert RUNNING.findall(run(built, "dvc", "repro").stdout) == ["jobs"]
 
 
-def test_a_clone_trains_what_its_lock_does_not_have(built, tmp_path):
+@pytest.fixture(scope="module")
+def clone(built, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("cloned") / "clone"
+    run(folder.parent, "git", "clone", "-q", str(built), folder.name)
+    return folder
+
+
+def test_a_clone_trains_what_its_lock_does_not_have(clone):
     """Scores come with git, weights do not."""
-    run(tmp_path, "git", "clone", "-q", str(built), "clone")
-    clone = tmp_path / "clone"
     run(clone, "dvc", "repro", "-s", "jobs")
     assert not run(clone, "git", "status", "--porcelain").stdout
     params = clone / "params.yaml"
@@ -173,9 +178,9 @@ def test_a_clone_trains_what_its_lock_does_not_have(built, tmp_path):
     assert changed and all("lm/agg" in path for path in changed)
 
 
-def test_the_main_conclusions_are_made_without_the_other_runs(built, tmp_path):
-    run(tmp_path, "git", "clone", "-q", str(built), "clone")
-    clone = tmp_path / "clone"
+def test_the_main_conclusions_are_made_without_the_other_runs(clone):
+    run(clone, "git", "checkout", "-q", ".")
+    shutil.rmtree(clone / "data/runs", ignore_errors=True)
     for given, said in (
         (["2", "--main", "--ones"], "--ones: unknown; allowed: --allow-missing, --main, --one-seed"),
         (["--main"], "--main: not a number of jobs: parallel [JOBS [OPTION...]]"),

@@ -112,8 +112,8 @@ def serve(listener: socket.socket) -> None:
     """Fork a process for each request, until the process that started this one is gone."""
     import gc
 
+    gc.disable()  # for good: a process ends before its garbage counts
     load_libraries()
-    gc.freeze()
     while True:
         ready, *_ = select.select([listener, sys.stdin], [], [])
         if sys.stdin in ready:
