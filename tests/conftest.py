@@ -16,7 +16,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
 
 
-gc.disable()  # until all is imported: the search for garbage would take a fifth of the time
+gc.disable()  # until all is imported, because importing makes no garbage worth a search
 
 
 def pytest_collection_finish() -> None:

@@ -89,7 +89,7 @@ class SentencePiece:
         return cls(path)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
-        if len(lines) == 1:  # a list starts threads, which for a word takes thirty times as long
+        if len(lines) == 1:  # a list starts threads, which takes longer than to cut a word
             return [self.model.encode(self.ESCAPES.escape(lines[0]))]
         return self.model.encode(list(map(self.ESCAPES.escape, lines)))
 
