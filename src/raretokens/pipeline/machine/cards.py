@@ -5,6 +5,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+import torch
+
 from raretokens.errors import UserError
 from raretokens.yaml_files import read_yaml
 
@@ -32,8 +34,6 @@ def card(name: str | None = None) -> Card:
     Raises:
         UserError: the name is unknown, or cards.yaml has no row for the detected GPU. The message lists the known cards.
     """
-    import torch  # here, because it takes a second, and commands that plan for no GPU need no torch
-
     known = _cards()
     if name is None and torch.cuda.is_available():
         device = torch.cuda.get_device_name()
