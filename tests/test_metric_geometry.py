@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tiny.tables import NAMES, cosine, kept, worlds
 
+from raretokens.evaluation.geometry import row_geometry
 from raretokens.evaluation.metrics import rows
 from raretokens.evaluation.metrics.isotropy import (
     group_cosine,
@@ -19,6 +20,7 @@ from raretokens.evaluation.metrics.isotropy import (
     mean_cosine,
     mean_inner_product,
     rare_freq_cosine,
+    rms_norms,
 )
 from raretokens.evaluation.metrics.neighbours import (
     mean_ranks,
@@ -50,6 +52,35 @@ def test_isotropy_is_the_formula_over_the_rows_of_each_group(world):
         w = table[kept(groups, name)]
         assert isotropy(partitions)[0][name] == pytest.approx(naive_isotropy(w, (1,)), rel=1e-6)
         assert isotropy_both_signs(partitions)[0][name] == pytest.approx(naive_isotropy(w, (1, -1)), rel=1e-6)
+
+
+@settings(deadline=None, max_examples=50)
+@given(worlds(), st.floats(1e-3, 1e3))
+def test_isotropy_at_unit_rms_length_is_the_formula_and_ignores_scale(world, scale):
+    """Each group is divided by its own root-mean-square length, so its value does not depend on other rows either."""
+    table, groups = world[0].astype(np.float64), world[1]
+    value, signature = row_geometry(table, groups)["isotropy_unit_rms"]
+    scaled = row_geometry(scale * table, groups)
+    for name in ("total", "freq", "med", "rare"):
+        w = table[kept(groups, name)]
+        length = math.sqrt(sum(float(row @ row) for row in w) / len(w))
+        assert value[name] == pytest.approx(naive_isotropy(w / length, (1,)), rel=1e-6)
+        assert scaled["isotropy_unit_rms"][0][name] == pytest.approx(value[name], rel=1e-9)
+        assert scaled["norm_rms"][0][name] == pytest.approx(scale * length)
+    assert signature == "rows-over:rms-length-of-group|directions:eigenvectors|sign:sum>=0|rows:no-pad-no-fillers"
+
+
+def test_isotropy_at_unit_rms_length_of_long_short_and_missing_rows():
+    """Rows of length 1,000 have the value of rows of length 1; rows of zeros and an empty group have no value."""
+    groups = np.array([FREQ, FILLER, FREQ, RARE, RARE], dtype=np.int8)
+    cone = np.array([[1.0, 0.0], [9.0, 9.0], [1000.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    metrics = row_geometry(cone[:3], groups[:3])
+    assert metrics["isotropy"][0]["freq"] < 1e-300
+    assert metrics["isotropy_unit_rms"][0]["freq"] == pytest.approx(2 / (1 + math.exp(math.sqrt(2))), rel=1e-3)
+    assert metrics["isotropy_unit_rms"][0]["rare"] is None and metrics["norm_rms"][0]["rare"] is None
+    zeros = row_geometry(cone, groups)
+    assert (zeros["isotropy_unit_rms"][0]["rare"], zeros["norm_rms"][0]["rare"]) == (None, 0.0)
+    assert rms_norms(np.full((4, 2), 3.0), np.zeros(4, np.int8))[0]["total"] == pytest.approx(math.sqrt(18))
 
 
 def test_isotropy_of_a_snapshot_is_that_of_its_float16_numbers():

@@ -25,7 +25,7 @@ from raretokens.evaluation.metrics.predictions import (
     token_share,
     uniq,
 )
-from raretokens.evaluation.metrics.similarity import coverage, word_similarity
+from raretokens.evaluation.metrics.similarity import coverage, word_similarity, word_similarity_by_tokens
 from raretokens.evaluation.metrics.text import corpus_in_words, frequency, rank_frequency_points
 from raretokens.evaluation.score_files import write_json
 from raretokens.files import round_digits
@@ -215,6 +215,24 @@ def test_similarity_takes_the_mean_of_raw_vectors():
     assert word_similarity(table, sets, pieces.__getitem__, form="bare")[0]["men"] == pytest.approx(100)
     table[0] = [1.0, 0.0]  # as unit rows would have it: two and z coincide, x and y tie
     assert word_similarity(table, sets, pieces.__getitem__, form="bare")[0]["men"] == pytest.approx(0)
+
+
+def test_word_similarity_of_words_of_one_token_and_of_all_others_by_hand():
+    """People and cosines agree on whole words and disagree on words that are cut or unknown."""
+    angles = np.radians([0, 20, 50, 90, 10])
+    table = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    pieces = {"a": [0], "b": [1], "c": [2], "cut": [1, 2], "odd": [UNK]}
+    whole = [("a", "b", 9.0), ("a", "c", 2.0)]
+    others = [("a", "cut", 1.0), ("odd", "a", 7.0), ("odd", "odd", 0.0)]  # by cosine: odd-odd, a-cut, odd-a
+    sets = {"men": [others[0], whole[0], *others[1:], whole[1]], "rg65": whole}
+    metrics = word_similarity_by_tokens(table, sets, pieces.__getitem__, form="bare")
+    assert {name: value for name, (value, _) in metrics.items()} == {
+        "spearman_one_token": {"men": pytest.approx(100), "rg65": pytest.approx(100)},
+        "pairs_one_token": {"men": 2, "rg65": 2},
+        "spearman_not_one_token": {"men": pytest.approx(-100), "rg65": None},
+        "pairs_not_one_token": {"men": 3, "rg65": 0},
+    }
+    assert metrics["spearman_one_token"][1] == "x:100|corr:spearman|word:mean-of-pieces|form:bare|pairs:one-token"
 
 
 def test_cosines_that_differ_in_the_last_bits_are_ties():

@@ -91,7 +91,7 @@ def test_language_model_scores_have_the_documented_layout(reports):
     assert [report[key] for key in facts] == ["tiny", "lm", "agg", "demo", 7]
     assert report["options"] == [["alpha", 0.03]]
     metrics = report["metrics"]
-    similarity = ["spearman", "spearman_bare", "coverage"]
+    similarity = ["spearman", "spearman_bare", "spearman_one_token", "pairs_not_one_token", "coverage"]
     assert metrics.keys() >= {"ppl", "uniq", "continuation", *GEOMETRY, *similarity}
     assert all(list(metrics[name]) == GROUPS for name in ("ppl", "uniq", "isotropy", "inner_product"))
     assert all(list(metrics[name]) == ["men", "ws353", "rg65", "rw"] for name in similarity)

@@ -23,10 +23,13 @@ def geometry(artifacts: "Artifacts") -> Metrics:
 
 def row_geometry(embedding: np.ndarray, groups: np.ndarray) -> Metrics:
     """Return the metrics of the rows alone; empty groups have no value."""
-    partitions = isotropy.log_partitions(embedding, groups)
+    norm_rms = isotropy.rms_norms(embedding, groups)
+    partitions, at_unit_rms = isotropy.scaled_log_partitions(embedding, groups, norm_rms[0])
     return {
         "isotropy": isotropy.isotropy(partitions),
         "isotropy_both_signs": isotropy.isotropy_both_signs(partitions),
+        "isotropy_unit_rms": isotropy.isotropy_unit_rms(at_unit_rms),
+        "norm_rms": norm_rms,
         "mean_cosine": isotropy.mean_cosine(embedding, groups),
         "rare_freq_cosine": isotropy.rare_freq_cosine(embedding, groups),
         "inner_product": isotropy.mean_inner_product(embedding, groups),

@@ -192,7 +192,7 @@ def bootstrap_replicates(job: Score, artifacts: Artifacts) -> Replicates:
         "ppl": bootstrap.perplexity(logprob, targets, groups),
         "ppl_excluding_rare": {name: values for name, values in others.items() if name != "rare"},
         "uniq": bootstrap.uniq(artifacts.array("prediction"), groups),
-        "spearman": _bootstrap_similarity(artifacts, job.unit) if job.english else {},
+        **(_bootstrap_similarity(artifacts, job.unit) if job.english else {}),
     }
     return {f"{metric}.{name}": values for metric, found in by_metric.items() for name, values in found.items()}
 
@@ -219,34 +219,48 @@ def _continued_paper_prefixes(artifacts: Artifacts, targets: np.ndarray, setting
 
 
 def _similarity(artifacts: Artifacts, unit: str) -> Metrics:
-    """Return word similarity with and without the space mark of a word. A vocabulary of words has one row per word."""
-    from raretokens.evaluation.metrics.similarity import coverage, word_similarity
+    """Return word similarity with and without the space mark of a word, and by whether words are one token.
+
+    A vocabulary of words has one row per word, so it has neither.
+    """
+    from raretokens.evaluation.metrics.similarity import coverage, word_similarity, word_similarity_by_tokens
     from raretokens.evaluation.metrics.spectrum import all_but_top
     from raretokens.tokenization.tokenizer import Tokenizer
 
     sets, embedding, (encode, form) = _similarity_sets(artifacts), artifacts.embedding, _word_encoder(artifacts, unit)
-    bare = {}
+    of_subwords = {}
     if unit != "word":
         encode_without_space = Tokenizer(artifacts.paths.tokens).encode_without_space
-        bare = {"spearman_bare": word_similarity(embedding, sets, encode_without_space, form="bare")}
+        of_subwords = {
+            "spearman_bare": word_similarity(embedding, sets, encode_without_space, form="bare"),
+            **word_similarity_by_tokens(embedding, sets, encode, form=form),
+        }
     processed, how = all_but_top(embedding, artifacts.groups)
     value, signature = word_similarity(processed, sets, encode, form=form)
     return {
         "spearman": word_similarity(embedding, sets, encode, form=form),
-        **bare,
+        **of_subwords,
         "coverage": coverage(sets, encode, form=form),
         "all_but_top.spearman": (value, f"{how}|{signature}"),
     }
 
 
-def _bootstrap_similarity(artifacts: Artifacts, unit: str) -> Replicates:
+def _bootstrap_similarity(artifacts: Artifacts, unit: str) -> dict[str, Replicates]:
+    """Return metric -> set -> replicates; a set with fewer than two pairs has none."""
     from raretokens.evaluation.metrics import bootstrap
-    from raretokens.evaluation.metrics.similarity import cosines, human_scores
+    from raretokens.evaluation.metrics.similarity import cosines, human_scores, split_by_tokens
 
-    encode, _ = _word_encoder(artifacts, unit)
+    sets, (encode, _) = _similarity_sets(artifacts), _word_encoder(artifacts, unit)
+    by_metric = {"spearman": sets}
+    if unit != "word":
+        by_metric |= {f"spearman_{part}": pairs for part, pairs in split_by_tokens(sets, encode).items()}
     return {
-        name: bootstrap.spearman(cosines(artifacts.embedding, pairs, encode), human_scores(pairs))
-        for name, pairs in _similarity_sets(artifacts).items()
+        metric: {
+            name: bootstrap.spearman(cosines(artifacts.embedding, pairs, encode), human_scores(pairs))
+            for name, pairs in of.items()
+            if len(pairs) > 1
+        }
+        for metric, of in by_metric.items()
     }
 
 

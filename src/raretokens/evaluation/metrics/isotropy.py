@@ -1,6 +1,6 @@
 """Measure the isotropy of an embedding matrix: I(W), and mean cosines and inner products of its rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
 import numpy as np
@@ -9,7 +9,8 @@ from scipy.special import logsumexp
 from raretokens.evaluation.metrics.rows import BLOCK, GROUPS, blocks, evenly, members, unit
 from raretokens.evaluation.metrics.spectrum import eigenvectors
 
-Partitions = dict[str, tuple[np.ndarray, np.ndarray] | None]
+Partition = tuple[np.ndarray, np.ndarray]  # log Z(a) and log Z(-a) of the d eigenvectors a
+Partitions = dict[str, Partition | None]
 
 
 def log_partitions(embedding: np.ndarray, groups: np.ndarray, names: Sequence[str] = GROUPS) -> Partitions:
@@ -19,7 +20,22 @@ def log_partitions(embedding: np.ndarray, groups: np.ndarray, names: Sequence[st
     sum_i w_i . a >= 0. The sums are in float64. Both versions of I(W) share this expensive step.
     """
     kept = members(groups)
-    return {name: log_partition(embedding, kept[name]) if len(kept[name]) else None for name in names}
+    return {name: log_partition(embedding, kept[name])[0] if len(kept[name]) else None for name in names}
+
+
+def scaled_log_partitions(
+    embedding: np.ndarray, groups: np.ndarray, lengths: Mapping[str, float | None]
+) -> tuple[Partitions, Partitions]:
+    """Return log_partitions() of the raw rows, and of the rows divided by the length of their group.
+
+    lengths: Group -> length. A group whose length is 0 or None has no partitions of divided rows.
+    """
+    raw, scaled = {}, {}
+    for name, ids in members(groups).items():
+        scales = (1.0, 1 / lengths[name]) if lengths[name] else (1.0,)
+        found = log_partition(embedding, ids, scales) if len(ids) else []
+        raw[name], scaled[name] = (*found, None, None)[:2]
+    return raw, scaled
 
 
 def isotropy(partitions: Partitions) -> tuple[dict[str, float | None], str]:
@@ -34,16 +50,26 @@ def isotropy_both_signs(partitions: Partitions) -> tuple[dict[str, float | None]
     return value, "directions:eigenvectors|sign:both|rows:no-pad-no-fillers"
 
 
+def isotropy_unit_rms(partitions: Partitions) -> tuple[dict[str, float | None], str]:
+    """I(W) of rows divided by their root-mean-square length, which does not depend on the scale of the matrix.
+
+    partitions: Those of the divided rows, from scaled_log_partitions() and rms_norms().
+    """
+    value, signature = isotropy(partitions)
+    return value, f"rows-over:rms-length-of-group|{signature}"
+
+
 @singledispatch
-def log_partition(embedding: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log Z(a) and log Z(-a) of the rows `ids`."""
+def log_partition(embedding: np.ndarray, ids: np.ndarray, scales: Sequence[float] = (1.0,)) -> list[Partition]:
+    """Return log Z(a) and log Z(-a) of the rows `ids` times each of the scales."""
     vectors = eigenvectors(embedding, ids)[1]
-    plus, minus = np.full((2, vectors.shape[1]), -np.inf)
+    log_z = np.full((len(scales), 2, vectors.shape[1]), -np.inf)
     for block in blocks(embedding, ids):
         projected = block @ vectors  # rows x directions
-        plus = np.logaddexp(plus, logsumexp(projected, axis=0))
-        minus = np.logaddexp(minus, logsumexp(-projected, axis=0))
-    return plus, minus
+        for scale, (plus, minus) in zip(scales, log_z, strict=True):
+            plus[:] = np.logaddexp(plus, logsumexp(scale * projected, axis=0))
+            minus[:] = np.logaddexp(minus, logsumexp(-scale * projected, axis=0))
+    return [(plus, minus) for plus, minus in log_z]
 
 
 def _ratio(log_z: np.ndarray) -> float:
@@ -84,6 +110,13 @@ def mean_inner_product(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[
     sums = {name: (*vector_sum(embedding, ids, True), len(ids)) for name, ids in members(groups).items()}
     value = {name: _mean_over_pairs(*of_group) for name, of_group in sums.items()}
     return value, "pairs:distinct|over:n(n-1)|rows:no-pad-no-fillers"
+
+
+def rms_norms(embedding: np.ndarray, groups: np.ndarray) -> tuple[dict[str, float | None], str]:
+    """Root-mean-square length of the rows of each group; None for an empty group."""
+    squares = {name: (vector_sum(embedding, ids, True)[1], len(ids)) for name, ids in members(groups).items()}
+    value = {name: float(np.sqrt(total / n)) if n else None for name, (total, n) in squares.items()}
+    return value, "norm:2|mean:root-mean-square|rows:no-pad-no-fillers"
 
 
 @singledispatch

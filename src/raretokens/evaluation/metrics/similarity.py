@@ -38,6 +38,30 @@ def word_similarity(
     return value, f"x:100|corr:spearman|word:mean-of-pieces|form:{form}|pairs:all"
 
 
+def word_similarity_by_tokens(
+    embedding: np.ndarray, sets: Mapping[str, Sequence[Pair]], encode: EncodeWord, *, form: str
+) -> dict[str, tuple[dict[str, float | None], str]]:
+    """Return word_similarity() of both parts of split_by_tokens(), and the number of pairs in each part."""
+    metrics = {}
+    for part, pairs in split_by_tokens(sets, encode).items():
+        value, signature = word_similarity(embedding, pairs, encode, form=form)
+        of = part.replace("_", "-")
+        metrics[f"spearman_{part}"] = value, signature.replace("pairs:all", f"pairs:{of}")
+        metrics[f"pairs_{part}"] = {name: len(kept) for name, kept in pairs.items()}, f"of:{of}|form:{form}"
+    return metrics
+
+
+def split_by_tokens(sets: Mapping[str, Sequence[Pair]], encode: EncodeWord) -> dict[str, dict[str, list[Pair]]]:
+    """Split the pairs of each set into those whose words are both one known token, and all others."""
+    words = sorted({word for pairs in sets.values() for word in _words(pairs)})
+    is_whole = {word: len(ids := encode(word)) == 1 and UNK not in ids for word in words}
+    return {
+        part: {name: [pair for pair in pairs if (is_whole[pair[0]] and is_whole[pair[1]]) == one]
+               for name, pairs in sets.items()}
+        for part, one in (("one_token", True), ("not_one_token", False))
+    }  # fmt: skip
+
+
 def coverage(
     sets: Mapping[str, Sequence[Pair]], encode: EncodeWord, *, form: str = "leading-space"
 ) -> tuple[dict[str, float], str]:
@@ -65,8 +89,10 @@ def human_scores(pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def _spearman(embedding: np.ndarray, pairs: Sequence[Pair], encode: EncodeWord) -> float | None:
+    if len(pairs) < 2:
+        return None
     cosine, human = cosines(embedding, pairs, encode), human_scores(pairs)
-    if len(pairs) < 2 or np.ptp(cosine) == 0 or np.ptp(human) == 0:
+    if np.ptp(cosine) == 0 or np.ptp(human) == 0:
         return None
     return float(100 * spearmanr(cosine, human).statistic)
 

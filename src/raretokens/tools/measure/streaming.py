@@ -5,6 +5,7 @@ Gram matrix, also those of the centred embedding. Matrix products are float32, a
 functions of I(W) use evenly spaced rows. The signatures contain both facts.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -125,16 +126,19 @@ def _(matrix: WithoutTopDirections, ids: np.ndarray, mean: np.ndarray | None = N
 
 @isotropy.log_partition.register(OrderedRows)
 @isotropy.log_partition.register(WithoutTopDirections)
-def _(matrix: OrderedRows | WithoutTopDirections, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _(
+    matrix: OrderedRows | WithoutTopDirections, ids: np.ndarray, scales: Sequence[float] = (1.0,)
+) -> list[isotropy.Partition]:
     vectors = torch.from_numpy(spectrum.eigenvectors(matrix, ids)[1].astype(np.float32))
     kept = evenly(ids, max_partition_rows(matrix.shape[1]))
-    plus, minus = torch.full((2, vectors.shape[1]), -torch.inf, dtype=torch.float64)
+    log_z = torch.full((len(scales), 2, vectors.shape[1]), -torch.inf, dtype=torch.float64)
     for start in range(0, len(kept), BLOCK):
         rows = torch.from_numpy(np.ascontiguousarray(matrix[kept[start : start + BLOCK]], np.float32))
         projected = rows @ vectors  # rows x directions
-        plus = torch.logaddexp(plus, projected.logsumexp(0).double())
-        minus = torch.logaddexp(minus, (-projected).logsumexp(0).double())
-    return plus.numpy(), minus.numpy()
+        for scale, (plus, minus) in zip(scales, log_z, strict=True):
+            plus[:] = torch.logaddexp(plus, (scale * projected).logsumexp(0).double())
+            minus[:] = torch.logaddexp(minus, (-scale * projected).logsumexp(0).double())
+    return [(plus, minus) for plus, minus in log_z.numpy()]
 
 
 @spectrum.all_but_top.register
