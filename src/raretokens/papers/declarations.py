@@ -33,6 +33,7 @@ class Tolerance(Section):
         return abs(after - before) <= max(self.abs or 0.0, (self.rel or 0.0) * abs(before)) + 1e-12
 
 
+MetricKind = Literal["perplexity", "geometry", "text", "translation", "similarity", "classification"]
 EXACT = Tolerance(abs=0.0)  # for values that do not depend on training
 ANY = Tolerance(abs=float("inf"))  # any value, as long as there is a value
 
@@ -44,6 +45,9 @@ class Metric(Section):
     unit: str = Field(description="unit of the number and of differences")
     digits: int = Field(description="digits after the decimal point")
     direction: Literal["up", "down"] = Field(description="direction of better values")
+    kind: MetricKind | None = Field(
+        None, description="kind of metric; the claims of a paper on one kind are a family, for which q is computed"
+    )
     match: Tolerance = Field(description="tolerance for one run at the paper's scale against the reported number")
     drift: Tolerance = Field(description="tolerance of the report diff, for the same code on another machine")
     drifts: dict[TaskName, Tolerance] = Field(

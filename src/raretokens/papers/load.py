@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from string import Formatter
-from typing import Any
+from typing import Any, get_args
 
 from raretokens.errors import UserError, nearest
 from raretokens.papers.claim import Claim, Precondition
-from raretokens.papers.declarations import Declarations, Method, Metric, Paper, Scale, Search
+from raretokens.papers.declarations import Declarations, Method, Metric, MetricKind, Paper, Scale, Search
 from raretokens.papers.figure import Figure
 from raretokens.papers.table import Column, Table
 from raretokens.papers.task_names import TASKS, USUAL
@@ -23,6 +23,7 @@ UNKNOWN = {
     "run": "is in no table and on no run sheet",
 }
 Use = tuple[str, str, str | None, str]  # file and key; kind (a key of UNKNOWN); name; task, if the name is a run
+KINDS = f"kinds are {', '.join(get_args(MetricKind))}"
 BRACES = re.compile(r"\{(.+?)\}")
 
 
@@ -40,8 +41,8 @@ def load_declarations(folder: Path) -> Declarations:
         papers=_named(folder / "papers.yaml", Paper),
         methods=_named(folder / "methods.yaml", Method),
     )
-    if unknown := unknown_names(declared):
-        raise UserError("\n".join(f"{folder}/{line}" for line in unknown))
+    if mistakes := [*unknown_names(declared), *metrics_without_kind(declared)]:
+        raise UserError("\n".join(f"{folder}/{line}" for line in mistakes))
     return declared
 
 
@@ -175,6 +176,17 @@ def unknown_names(declared: Declarations) -> list[str]:
         for (kind, task, name), (where, *others) in uses.items()
         if name not in known[kind, task] and not (kind == "metric" and declared.known_metric(name))
     ]
+
+
+def metrics_without_kind(declared: Declarations) -> list[str]:
+    """Return one line for each metric that a claim compares and that has no kind: its first use."""
+    found: dict[str, str] = {}
+    for name, claim in declared.claims.items():
+        metric = claim.left.metric
+        if (known := declared.known_metric(metric)) and known.kind is None:
+            where = f"claims/{claim.file}.yaml: {name}"
+            found.setdefault(metric, f"{where}: metric {metric!r} has no `kind` in metrics.yaml; {KINDS}")
+    return list(found.values())
 
 
 def _in_claims(declared: Declarations) -> Iterator[Use]:
