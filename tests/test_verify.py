@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dvc.fs import localfs
+from dvc_data.hashfile.build import build
+from dvc_data.hashfile.db import HashFileDB
 
 from raretokens import csv_files
-from raretokens.pipeline import trained
+from raretokens.pipeline import lock_file, trained
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import job_files
 from raretokens.pipeline.lock_file import verify
+from raretokens.tools import scale_commands
 
 ROOT = Path(__file__).parents[1]
-STAGES = {"score-lm@mle": "score-lm/mle.json", "score-lm@agg": "score-lm/agg.json", "predict-lm@mle": "predict-lm/mle.json"}
+JOBS = {"score-lm@mle": "score-lm/mle.json", "score-lm@agg": "score-lm/agg.json", "predict-lm@mle": "predict-lm/mle.json"}
 
 
 @pytest.fixture
@@ -25,12 +29,14 @@ def scale(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     jobs = {str(path): content for path, content in job_files(load()).items()}
     stages = {}
-    for name, job in STAGES.items():
+    for name, job in JOBS.items():
         report = Path(f"reports/runs/{name}.json")
         report.parent.mkdir(parents=True, exist_ok=True)
         report.write_text(name)
         stages[name] = stage(f"data/jobs/{job}", jobs[job], str(report), name)
     stages["score-lm@gone"] = stage("data/jobs/score-lm/gone.json", "", "reports/runs/gone.json", "")
+    stages["report"] = report_stage(jobs["report/all.json"])
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
     Path("dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": stages}))
     return tmp_path
 
@@ -39,19 +45,35 @@ def stage(job: str, told: str, report: str, written: str) -> dict:
     return {"cmd": "", "deps": [{"path": job, "md5": md5(told)}], "outs": [{"path": report, "md5": md5(written)}]}
 
 
+def report_stage(job: str) -> dict:
+    """The stage that writes folders: tables, and pages in LaTeX that are not in git."""
+    tables = Path("reports/tables")
+    tables.mkdir()
+    (tables / "agg-3.csv").write_text("13.30")
+    folders = [{"path": str(path), "md5": folder_hash(path)} for path in (tables, ROOT / "data/paper")]
+    latex = {"path": "reports/latex", "md5": "0.dir"}
+    return {"cmd": "", "deps": [{"path": "data/jobs/report/all.json", "md5": md5(job)}, folders[1]], "outs": [folders[0], latex]}
+
+
+def folder_hash(path: Path) -> str:
+    """The hash of a folder as DVC itself computes it for dvc.lock."""
+    _, _, built = build(HashFileDB(localfs, "unused"), str(path.absolute()), localfs, "md5", dry_run=True)
+    return built.hash_info.value
+
+
 def md5(text: str) -> str:
     return hashlib.md5(text.encode()).hexdigest()
 
 
 def test_reports_of_the_same_parameters_belong(scale):
-    assert str(verify()) == "the outputs of 3 stages belong to this code and these parameters"
+    assert str(verify()) == "the outputs of 4 stages belong to this code and these parameters"
 
 
 def test_stages_that_would_be_told_something_else_are_newer(scale):
     params = Path("params.yaml")
     params.write_text(params.read_text().replace("alpha: 0.03", "alpha: 0.04", 1))
-    assert verify().outdated == ["score-lm@agg"]
-    assert str(verify()) == "newer than the reports: score-lm (1); dvc repro runs them"
+    assert verify().outdated == ["report", "score-lm@agg"]
+    assert str(verify()) == "newer than the reports: report (1), score-lm (1); dvc repro makes the reports anew"
 
 
 @pytest.mark.parametrize("change", [lambda path: path.write_text("better"), Path.unlink], ids=["edited", "missing"])
@@ -60,9 +82,54 @@ def test_a_report_that_no_stage_wrote_is_named(scale, change):
     assert str(verify()) == "not what dvc.lock says: reports/runs/score-lm@agg.json"
 
 
-def test_a_scale_that_was_never_run_says_so(scale):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tables: (tables / "agg-3.csv").write_text("13.40"),
+        lambda tables: (tables / "agg-4.csv").write_text("13.30"),
+        lambda tables: (tables / "agg-3.csv").unlink(),
+        shutil.rmtree,
+    ],
+    ids=["edited", "added", "removed", "no folder"],
+)
+def test_a_folder_whose_files_are_not_those_that_the_stage_wrote_is_named(scale, change):
+    change(Path("reports/tables"))
+    assert str(verify()) == "not what dvc.lock says: reports/tables"
+
+
+def test_a_report_that_belongs_to_no_stage_is_named(scale):
+    Path("reports/best.csv").write_text("13.40")
+    assert str(verify()) == "not what dvc.lock says: reports/best.csv"
+
+
+def test_reported_numbers_that_changed_are_newer_than_the_reports(scale, monkeypatch, tmp_path):
+    """With a copy of the declarations in place of the repository's."""
+    copy = tmp_path / "data/paper"
+    shutil.copytree(ROOT / "data/paper", copy)
+    lock = Path("dvc.lock")
+    lock.write_text(lock.read_text().replace(f"{ROOT}/data/paper", "./data/paper"))
+    monkeypatch.setattr(lock_file, "root", lambda: tmp_path)
+    assert verify().matches
+    csv = copy / "agg_table3.csv"
+    csv.write_text(csv.read_text().replace("13.30", "13.40"))
+    assert str(verify()) == "newer than the reports: ./data/paper; dvc repro makes the reports anew"
+
+
+def test_a_scale_that_was_never_run_says_so_unless_it_has_reports(scale):
     Path("dvc.lock").unlink()
-    assert str(verify()) == "never run"
+    assert str(verify()) == "not what dvc.lock says: reports"
+    shutil.rmtree("reports")
+    assert str(verify()) == "never run" and verify().matches
+
+
+def test_the_command_fails_where_reports_are_not_those_of_the_code(scale, monkeypatch):
+    codes = []
+    for edit in (lambda: None, lambda: Path("reports/best.csv").write_text("13.40")):
+        edit()
+        with pytest.raises(SystemExit) as end:
+            scale_commands.show_verification(None)
+        codes.append(bool(end.value.code))
+    assert codes == [False, True]
 
 
 def train(name: str, weights: str, seconds: float | None = None) -> dict:

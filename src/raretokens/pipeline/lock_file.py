@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 from raretokens import paths
 from raretokens.pipeline import renames
 from raretokens.pipeline.config import load
+from raretokens.pipeline.context import root
 from raretokens.pipeline.jobs import job_files
 from raretokens.yaml_files import read_yaml
+
+STAGES = Path("dvc.yaml")
 
 
 @dataclass(frozen=True)
@@ -110,35 +113,70 @@ def read_stages(lock: Path, now: Mapping[str, bytes], then: Path | None = None) 
 
 
 class Verification(NamedTuple):
-    """Whether committed reports match the committed code and parameters."""
+    """Whether committed reports match the committed code, parameters and declarations."""
 
     stages: int  # number of stages that were run
     outdated: list[str]  # names of stages whose present jobs differ from dvc.lock
-    changed: list[str]  # report files that differ from dvc.lock: edited later, or not committed with their dvc.lock
+    inputs: list[str]  # committed inputs that differ from dvc.lock, such as data/paper
+    changed: list[str]  # report files and folders that differ from dvc.lock, and report files that no stage makes
+
+    @property
+    def matches(self) -> bool:
+        return not (self.outdated or self.inputs or self.changed)
 
     def __str__(self) -> str:
         if self.changed:
             return f"not what dvc.lock says: {', '.join(self.changed)}"
         if not self.stages:
             return "never run"
-        if not self.outdated:
+        if self.matches:
             return f"the outputs of {self.stages} stages belong to this code and these parameters"
         kinds = Counter(name.partition("@")[0] for name in self.outdated)
-        stages = ", ".join(f"{kind} ({count})" for kind, count in kinds.items())
-        return f"newer than the reports: {stages}; dvc repro runs them"
+        newer = [*(f"{kind} ({count})" for kind, count in kinds.items()), *self.inputs]
+        return f"newer than the reports: {', '.join(newer)}; dvc repro makes the reports anew"
 
 
 def verify() -> Verification:
-    """Compare dvc.lock of the scale in the working folder with its jobs and reports, without running a stage.
+    """Compare dvc.lock of the scale in the working folder with its jobs, inputs and reports, without running a stage.
 
     A scale that never ran has 0 stages. Stages that params.yaml no longer declares, but dvc.lock keeps, are left out.
     """
     stages = read_stages(paths.LOCK, present_jobs()) if paths.LOCK.is_file() else []
     stages = [stage for stage in stages if stage.new is not None]
-    outs = ((Path(path), own) for stage in stages for path, own in stage.outs.items() if not own.endswith(".dir"))
-    reports = {path: own for path, own in outs if path.is_relative_to(paths.REPORTS)}
-    changed = [str(path) for path, own in reports.items() if not path.is_file() or md5(path.read_bytes()) != own]
-    return Verification(len(stages), [stage.name for stage in stages if md5(stage.new) != stage.md5], changed)
+    inputs = {path: own for stage in stages for path, own in stage.deps.items() if _is_committed(path)}
+    outs, cached = {path: own for stage in stages for path, own in stage.outs.items()}, _cached_outputs()
+    reports = {path: own for path, own in outs.items() if paths.REPORTS in Path(path).parents and path not in cached}
+    return Verification(
+        stages=len(stages),
+        outdated=[stage.name for stage in stages if md5(stage.new) != stage.md5],
+        inputs=_differing(inputs),
+        changed=[*_differing(reports), *_without_stage(stages)],
+    )
+
+
+def _is_committed(path: str) -> bool:
+    """Return whether an input is in git: the declarations of the papers, and files of the code."""
+    full, top = Path(path).resolve(), root().resolve()
+    return any(full.is_relative_to(top / folder) for folder in (paths.PAPERS, "src"))
+
+
+def _cached_outputs() -> set[str]:
+    """Return the paths of outputs that DVC caches and git ignores, as dvc.yaml declares them."""
+    declared = read_yaml(STAGES)["stages"].values() if STAGES.is_file() else ()
+    return {out for stage in declared for out in stage.get("outs", ()) if isinstance(out, str)}
+
+
+def _differing(recorded: Mapping[str, str]) -> list[str]:
+    return [path for path, own in recorded.items() if not Path(path).exists() or md5_of(Path(path)) != own]
+
+
+def _without_stage(stages: list[Stage]) -> list[str]:
+    """Return the files below reports that are no output of a stage; the folder itself if no stage was run."""
+    if not paths.REPORTS.is_dir() or not stages:
+        return [str(paths.REPORTS)] * paths.REPORTS.is_dir()
+    made = {Path(path) for stage in stages for path in stage.outs}
+    files = [paths.REPORTS / name for name in files_of(paths.REPORTS)]
+    return [str(file) for file in files if not made & {file, *file.parents}]
 
 
 def md5(content: bytes) -> str:
@@ -153,8 +191,15 @@ def files_of(target: Path) -> list[str]:
 
 
 def md5_of(target: Path) -> str:
-    """Compute DVC's md5 of a file, or of a folder (with suffix .dir)."""
+    """Return DVC's md5 of a file, or of a folder (with suffix .dir)."""
     if target.is_file():
         return md5(target.read_bytes())
-    listed = [{"md5": md5((target / name).read_bytes()), "relpath": name} for name in files_of(target)]
-    return md5(json.dumps(listed, sort_keys=True).encode()) + ".dir"
+    from dvc_data.hashfile.hash_info import HashInfo
+    from dvc_data.hashfile.meta import Meta
+    from dvc_data.hashfile.tree import Tree
+
+    tree = Tree()
+    for name in files_of(target):
+        tree.add(tuple(name.split("/")), Meta(), HashInfo("md5", md5((target / name).read_bytes())))
+    tree.digest()
+    return tree.hash_info.value

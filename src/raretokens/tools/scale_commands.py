@@ -131,7 +131,7 @@ def show_verification(arguments: argparse.Namespace) -> None:
     load()
     found = verify()
     print(f"{Path.cwd().name}: {found}")
-    sys.exit(bool(found.changed))
+    sys.exit(not found.matches)
 
 
 @command(
