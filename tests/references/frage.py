@@ -17,7 +17,7 @@ def loss(facts, options, history, hidden, weight, targets, objective):
     fixed = weight.detach() if options["rare_only"] else weight
     of_popular = -torch.log(torch.sigmoid(objective.discriminator(fixed[popular])))
     of_rare = -torch.log(1 - torch.sigmoid(objective.discriminator(weight[rare])))
-    entropy = (of_popular.mean() + of_rare.mean()) / 2
+    entropy = of_popular.sum() / len(popular) + of_rare.sum() / len(rare)  # Eq. 2
     if not options["balanced"]:
         entropy = (of_popular.sum() + of_rare.sum()) / (len(popular) + len(rare))
     return plain - options["strength"] * entropy

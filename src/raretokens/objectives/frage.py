@@ -1,12 +1,12 @@
 """FRAGE trains embeddings that a discriminator cannot separate into popular and rare types (Gong et al., 2018).
 
-The source is section 4 and Algorithm 1. CE = 1/2 * (mean cross-entropy over popular rows + mean cross-entropy over rare rows).
+The source is section 4 and Algorithm 1. CE = mean cross-entropy over popular rows + mean cross-entropy over rare rows (Eq. 2).
 The model minimises its loss minus strength * CE. After each training step, the discriminator takes one gradient step that lowers
 CE on the whole embedding matrix. The signs of Eq. 2 to 5 in the paper do not give this game, so the signs follow the public code.
 
 Options reproduce other differences of the public code. In language models, that code weights the cross-entropy of each class by
-the other class's share, which equals CE above. Its linear discriminator with two outputs equals this one with twice the
-learning rate.
+the other class's share, which is CE / 2: its strength of 0.02 is 0.01 here, and its learning rate halves likewise. Its linear
+discriminator with two outputs equals this one with twice the learning rate.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from torch.func import functional_call
 from raretokens.loss import objective
 
 OPTIONS = {
-    "strength": (0.1, ">= 0"),  # lambda; public code: 0.02 for language models, 0.1 to 20 for translation
+    "strength": (0.1, ">= 0"),  # lambda of Eq. 3; public code: 0.01 in this unit for language models, 0.1 to 20 for translation
     "popular": (0.2, "> 0", "< 1"),  # share of the most frequent types that count as popular
     "popular_types": (0, ">= 0"),  # number of popular types, overrides the share; public code: 1000 to 8000
     "hidden": False,  # True: a hidden layer of width 1.5 d instead of logistic regression
@@ -27,7 +27,7 @@ OPTIONS = {
     # Training step after which the game begins. In translation it is 50000 (table 8), from the baseline's weights.
     "start": (0, ">= 0"),
     "rare_only": False,  # True (public code, language models): only rare rows receive the adversary's gradient
-    "balanced": True,  # False (public code, translation): CE is the mean over all rows
+    "balanced": True,  # False (public code, translation): CE is the mean over all rows instead of the sum of two means
     "moves_table": False,  # True (public code, translation): the discriminator's step also moves the embedding matrix
     "minibatch": 0,  # rows sampled for CE in each step, half of them popular; 0: all rows; word embeddings: 3000
 }
@@ -60,7 +60,7 @@ class Objective(objective.CountingObjective):
         logits = functional_call(self.discriminator, parameters, (rows,)).squeeze(1)
         softplus = nn.functional.softplus
         of_popular, of_rare = softplus(-logits[popular]), softplus(logits[rare])
-        return (of_popular.mean() + of_rare.mean()) / 2 if self.balanced else torch.cat((of_popular, of_rare)).mean()
+        return of_popular.mean() + of_rare.mean() if self.balanced else torch.cat((of_popular, of_rare)).mean()
 
     def _drawn(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return this step's sample of embedding rows, and the indices of its popular and rare rows.
