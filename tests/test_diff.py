@@ -13,7 +13,8 @@ from tiny.run_sheet import DECLARED
 
 from raretokens.papers.declarations import ANY, EXACT, Tolerance
 from raretokens.papers.load import load_declarations
-from raretokens.report.diff import figure_moves, number_moves
+from raretokens.report.diff import figure_moves
+from raretokens.report.moves import number_moves
 from raretokens.report.revision import Revision
 from raretokens.tools import scale_commands
 from raretokens.tools.cli import main

@@ -1,57 +1,52 @@
 """Compare the reports with those of a git revision, cell by cell, with the tolerance of each metric."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.evidence.verdict import Outcome
 from raretokens.papers.declarations import ANY, EXACT, Declarations, Tolerance
+from raretokens.report import derived_moves
 from raretokens.report.markdown import escaped, table
+from raretokens.report.moves import Move, number_moves, presence_move, side_by_side
 from raretokens.report.revision import Revision
 
-NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 MERGE_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
-CLAIMS = "claims.csv"
+CLAIMS, COUNTS = "claims.csv", ("verdicts.csv", "other-verdicts.csv")
 INTERVALS = (("low", "high"), ("seeds_low", "seeds_high"), ("test_low", "test_high"))
 WIDER = 2.0  # largest factor of change of an interval's width; other runs may change the pooled seed variance
 
 
-class Move(NamedTuple):
-    """A number or a line that differs between two versions of the reports."""
-
-    file: str  # file of the reports
-    row: str
-    column: str
-    before: str
-    after: str
-    tolerance: str
-    out: bool  # whether the move exceeds its tolerance
-
-
 def compare(revision: Revision, declared: Declarations, reports: Path = Path("reports")) -> list[Move]:
-    """Return every cell of tables, claims and figures that differs, within tolerance or not, and files that no longer exist.
+    """Return every cell of a CSV file that differs, within tolerance or not, and files that exist in one version only.
 
     Raises:
         UserError: if a file does not have the format of this version.
     """
-    moves: list[Move] = []
-    former = revision.files(f"{reports}")
-    present = [path.relative_to(reports).as_posix() for kind in FOLDERS for path in (reports / kind).glob("*.csv")]
-    tables = {name for name in (*former, *present) if re.fullmatch(rf"({'|'.join(FOLDERS)})/[^/]+\.csv", name)}
-    for name in [*sorted(tables), CLAIMS]:
-        path = reports / name
-        before, now = revision.read(f"{path}"), path.read_bytes() if path.is_file() else None
-        if before != now:
-            moves += _file_moves(name, before, now, declared)
-    seen = {move.file for move in moves}
-    lost = [name for name in former if name not in seen and not (reports / name).is_file()]
-    return moves + [_presence_move(name, "", "", True, False) for name in lost]
+    former = set(revision.files(f"{reports}"))
+    present = {path.relative_to(reports).as_posix() for path in reports.rglob("*") if path.is_file()}
+    moves = [presence_move(name, "", "", True, False) for name in sorted(former - present)]
+    names = {name for name in revision.changed(f"{reports}") if name in former & present} | (present - former)
+    names = {name for name in names if name.endswith(".csv")}
+    moved: set[str] = set()  # names and statements of claims
+    verdicts = 0
+    for name in sorted(names, key=lambda name: (name != CLAIMS, name)):
+        before, now = revision.read(f"{reports / name}"), (reports / name).read_bytes()
+        found = _file_moves(name, before, now, declared, moved, verdicts) if before != now else []
+        moves += found
+        if name == CLAIMS:
+            moved, verdicts = _moved_claims(found, declared), sum(move.column == "verdict" for move in found)
+    return moves
+
+
+def _moved_claims(moves: list[Move], declared: Declarations) -> set[str]:
+    """Return names and statements of the claims whose lines moved within their tolerance."""
+    names = {move.row for move in moves} - {move.row for move in moves if move.out}
+    return names | {declared.claims[name].statement for name in names if name in declared.claims}
 
 
 def to_markdown(revision: Revision, moves: list[Move], changed: list[tuple[str, Any, Any]]) -> str:
@@ -81,12 +76,18 @@ def _cells(move: Move) -> tuple[str, ...]:
     return move.file, *words, delta, move.tolerance, "**out**" if move.out else ""
 
 
-def _file_moves(name: str, before: bytes | None, now: bytes | None, declared: Declarations) -> list[Move]:
-    if before is None or now is None:
-        return [_presence_move(name, "", "", before is not None, now is not None)]
-    moves = claim_moves if name == CLAIMS else FOLDERS[name.split("/")[0]]
+def _file_moves(
+    name: str, before: bytes | None, now: bytes, declared: Declarations, moved: set[str], verdicts: int
+) -> list[Move]:
+    if before is None:
+        return [presence_move(name, "", "", False, True)]
     try:
-        return list(moves(name, *(_text(name, part) for part in (before, now)), declared))
+        old, new = (_text(name, part) for part in (before, now))
+        if name in derived_moves.LINES:
+            return list(derived_moves.line_moves(name, old, new, declared, moved))
+        if name in COUNTS:
+            return list(derived_moves.count_moves(name, old, new, verdicts))
+        return list(MOVES.get(name.split("/")[0], derived_moves.curve_moves)(name, old, new, declared))
     except KeyError as error:
         raise UserError(f"{name}: no column {error} on both sides; make both reports with the same version") from None
     except ValueError as error:
@@ -100,39 +101,11 @@ def _text(name: str, part: bytes) -> str:
     return text
 
 
-def number_moves(file: str, row: str, column: str, before: str, after: str, drift: Tolerance) -> Iterator[Move]:
-    """Yield the move of a cell with one or several numbers, such as "1.31 / 1.18". Yield nothing if the cell is unchanged."""
-    if before == after:
-        return
-    if drift == ANY:  # text, which may change but not become empty
-        yield Move(file, row, column, before, after, "any", not (before and after))
-        return
-    old, new = ([float(part) for part in NUMBER.findall(text)] for text in (before, after))
-    alike = NUMBER.sub("", before) == NUMBER.sub("", after) and len(old) == len(new)
-    yield Move(file, row, column, before, after, drift.bound, not (alike and all(map(drift.allows, old, new))))
-
-
-def _presence_move(file: str, row: str, column: str, before: bool, now: bool) -> Move:
-    """Return a move for a cell or a file that exists in only one version."""
-    return Move(file, row, column, "present" if before else "", "present" if now else "", "", True)
-
-
-def _side_by_side(before: str, now: str, keys: list[str]) -> Iterator[tuple[Any, dict[str, str], dict[str, str]]]:
-    """Yield the keys and both versions of each line that differs. A missing line is empty."""
-    old, new = (csv_files.parse_csv(text) for text in (before, now))
-    both = old.merge(new, how="outer", on=list(old), indicator=True)
-    changed = both.loc[both._merge != "both", keys].drop_duplicates()
-    order = pd.concat([old[keys], new[keys]]).drop_duplicates().merge(changed)
-    versions = [{tuple(line[key] for key in keys): line for line in part.to_dict("records")} for part in (old, new)]
-    for key in order.itertuples(index=False, name=None):
-        yield key, *(version.get(key, {}) for version in versions)
-
-
 def table_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
     """Yield the moves of a table. A changed reported number is always out of tolerance."""
-    for (row, column), old, new in _side_by_side(before, now, ["row", "column"]):
+    for (row, column), old, new in side_by_side(before, now, ["row", "column"]):
         if not old or not new:
-            yield _presence_move(file, row, column, bool(old), bool(new))
+            yield presence_move(file, row, column, bool(old), bool(new))
             continue
         if old["reported"] != new["reported"]:
             yield Move(file, row, f"{column} (reported)", old["reported"], new["reported"], "exact", True)
@@ -156,9 +129,9 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
 
     If only the intervals changed, a verdict may become decided or inconclusive, but not the opposite.
     """
-    for (name,), old, new in _side_by_side(before, now, ["claim"]):
+    for (name,), old, new in side_by_side(before, now, ["claim"]):
         if not old or not new:
-            yield _presence_move(file, name, "", bool(old), bool(new))
+            yield presence_move(file, name, "", bool(old), bool(new))
             continue
         claim = declared.claims.get(name)
         drift = declared.metric(new["metric"]).drift_of(claim.task if claim else "") if "metric" in new else EXACT
@@ -170,6 +143,9 @@ def claim_moves(file: str, before: str, now: str, declared: Declarations) -> Ite
             if not numbers and Outcome.INCONCLUSIVE in (old["verdict"], new["verdict"]) and _intervals_moved(old, new):
                 why = f"intervals within {WIDER:g} times their width"
             yield Move(file, name, "verdict", old["verdict"], new["verdict"], why, not why)
+        rest = {column: value for column, value in new.items() if column not in (*sides, "verdict")}
+        within = bool(numbers) and not any(move.out for move in numbers)
+        yield from derived_moves.cell_moves(file, name, old, rest, declared, within)
 
 
 def _intervals_moved(old: dict[str, str], new: dict[str, str]) -> bool:
@@ -224,4 +200,4 @@ def _shift(old: np.ndarray, new: np.ndarray, span: np.ndarray) -> float:
     return float((np.abs(old - new).mean(axis=0) / np.maximum(span, 1e-12)).max())
 
 
-FOLDERS = {"tables": table_moves, "figures": figure_moves}
+MOVES = {CLAIMS: claim_moves, "tables": table_moves, "figures": figure_moves}  # of a file or the files of a folder

@@ -32,6 +32,11 @@ class Revision:
         paths = self._git("ls-tree", "-r", "--name-only", "-z", self.commit, f"{folder}/").split("\0")[:-1]
         return [path.removeprefix(f"{folder}/") for path in paths]
 
+    def changed(self, folder: str) -> list[str]:
+        """Return the files below a folder that git knows and that differ from the revision, relative to the folder."""
+        paths = self._git("diff", "--name-only", "--relative", "-z", self.commit, "--", f"{folder}/").split("\0")[:-1]
+        return [path.removeprefix(f"{folder}/") for path in paths]
+
     def parameters(self) -> list[tuple[str, Any, Any]]:
         """Return the parameters that differ from the working tree's, leaf by leaf: (key, before, now)."""
         old = _leaves(parsed_yaml(self.read(f"{PARAMETERS}") or b"", f"{self.name}:{PARAMETERS}") or {})

@@ -1,0 +1,123 @@
+"""Moves of report files that follow from score files: lines with an effect, counts of verdicts, curves and replicates.
+
+An effect compares two runs, so it may move by twice the tolerance of its metric, or by the width of its interval. What follows
+from an effect, such as a verdict or a power, may change where the numbers of its line or its claim moved within their tolerance.
+A q depends on the other claims of its family, so it may take any value.
+"""
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import pandas as pd
+
+from raretokens import csv_files
+from raretokens.papers.declarations import ANY, EXACT, Declarations, Tolerance
+from raretokens.report.moves import Move, number_moves, presence_move, side_by_side
+
+# File -> columns that identify a line.
+LINES = {
+    "methods.csv": ["task", "run", "baseline", "metric"],
+    "decomposition.csv": ["run", "number"],
+    "reproducibility.csv": ["table", "row", "column"],
+    "power.csv": ["claim"],
+    "main.csv": ["conclusion", "paper"],
+}
+EFFECTS = ("measured", "low", "high", "seeds_low", "seeds_high", "test_low", "test_high")
+FIXED = ("statement", "paper", "place", "metric", "role", "kind", "task", "title", "objective", "seeds", "runs",
+         "reported", "reported_left", "reported_right")  # fmt: skip
+SHIFT = 0.1  # largest mean shift of a curve, as a share of its range or of its mean, whichever is larger
+
+
+def line_moves(file: str, before: str, now: str, declared: Declarations, moved: Collection[str]) -> Iterator[Move]:
+    """Yield the moves of a file of LINES. `moved`: names and statements of claims whose numbers moved within their tolerance."""
+    for key, old, new in side_by_side(before, now, LINES[file]):
+        if not old or not new:
+            yield presence_move(file, " ".join(key), "", bool(old), bool(new))
+        else:
+            yield from cell_moves(file, " ".join(key), old, new, declared, key[0] in moved)
+
+
+def cell_moves(
+    file: str, row: str, old: dict[str, str], new: dict[str, str], declared: Declarations, moved: bool = False
+) -> Iterator[Move]:
+    """Yield the moves of a line: of its effect, then of the cells that follow from the effect.
+
+    moved: whether numbers that the line follows from moved within their tolerance.
+    """
+    changed = [column for column in new if column in old and old[column] != new[column]]
+    effects = [column for column in changed if column in EFFECTS and file != "main.csv"]
+    drift = _effect_drift(file, old, declared)
+    numbers = [move for column in effects for move in number_moves(file, row, column, old[column], new[column], drift)]
+    yield from numbers
+    moved = moved or bool(numbers)
+    moved &= not any(move.out for move in numbers)
+    for column in changed:
+        if column == "q":
+            yield from number_moves(file, row, column, old[column], new[column], ANY)
+        elif column not in effects:
+            is_fixed = column in FIXED
+            why = "exact" if is_fixed else "as the numbers that it follows from"
+            yield Move(file, row, column, old[column], new[column], why, is_fixed or not moved)
+
+
+def _effect_drift(file: str, line: dict[str, str], declared: Declarations) -> Tolerance:
+    """Return the tolerance of an effect: twice that of its metric or the width of its interval; of a mean, that of the metric."""
+    table = declared.tables.get(line.get("table", ""))
+    claim = declared.claims.get(line.get("claim", ""))
+    owner = table or claim
+    task = line.get("task") or (owner.task if owner else "lm")
+    metric = declared.known_metric(line.get("metric") or line.get("number", ""))
+    drift = metric.drift_of(task) if metric else Tolerance(rel=SHIFT)
+    if file == "reproducibility.csv":
+        return drift
+    ends = [(line.get(low), line.get(high)) for low, high in zip(EFFECTS[1::2], EFFECTS[2::2], strict=True)]
+    widths = [float(high) - float(low) for low, high in ends if low and high]
+    return Tolerance(rel=2 * (drift.rel or 0.0), abs=max(2 * (drift.abs or 0.0), *widths, 0.0))
+
+
+def count_moves(file: str, before: str, now: str, verdicts: int) -> Iterator[Move]:
+    """Yield the moves of counts of verdicts. No count may move by more than the number of verdicts that moved."""
+    for (paper,), old, new in side_by_side(before, now, ["paper"]):
+        if not old or not new:
+            yield presence_move(file, paper, "", bool(old), bool(new))
+            continue
+        for column in new:
+            drift = EXACT if column == "claims" else Tolerance(abs=verdicts)
+            yield from number_moves(file, paper, column, old.get(column, ""), new[column], drift)
+
+
+def curve_moves(file: str, before: str, now: str, declared: Declarations) -> Iterator[Move]:
+    """Yield the mean shift of each curve, point cloud or sample of replicates in a file of curves, plots or runs."""
+    old, new = (csv_files.parse_csv(text) if text else pd.DataFrame() for text in (before, now))
+    if list(old) != list(new):
+        yield Move(file, "", "columns", ",".join(old), ",".join(new), "exact", True)
+        return
+    names = [name for name in ("run", "family", "series", "group") if name in old]
+    groups = [dict(list(part.groupby(names, sort=False))) if names else {(): part} for part in (old, new)]
+    for key in dict.fromkeys([*groups[0], *groups[1]]):
+        row = " ".join(key)
+        if any(key not in part for part in groups) or len(groups[0][key]) != len(groups[1][key]):
+            counts = [f"{len(part[key])} points" if key in part else "" for part in groups]
+            yield Move(file, row, "points", *counts, "same number", True)
+            continue
+        yield from _shifts(file, row, *(part[key].drop(columns=names) for part in groups), declared)
+
+
+def _shifts(file: str, row: str, old: pd.DataFrame, new: pd.DataFrame, declared: Declarations) -> Iterator[Move]:
+    """Yield the shift of each column. Replicates have the tolerance of their metric; the points of a cloud have no order."""
+    a, b = (part.replace("", "nan").to_numpy(dtype=float) for part in (old, new))
+    if not all((np.diff(part[:, 0]) > 0).all() for part in (a, b)):  # a cloud: x increases only along a curve
+        a, b = np.sort(a, axis=0), np.sort(b, axis=0)
+    for column, was, is_now in zip(old, a.T, b.T, strict=True):
+        metric = declared.known_metric(column) if file.endswith(".bootstrap.csv") else None
+        if np.array_equal(was, is_now, equal_nan=True):
+            continue
+        if (np.isnan(was) != np.isnan(is_now)).any():
+            yield Move(file, row, column, "", "", "numbers in the same places", True)
+        elif metric:
+            means = (f"{np.nanmean(part):g}" for part in (was, is_now))
+            yield from number_moves(file, row, f"mean {column}", *means, metric.drift_of(file.split("/")[1]))
+        else:
+            size = max(np.nanmax(was) - np.nanmin(was), np.nanmean(np.abs(was)), 1e-12)
+            shift = np.nanmean(np.abs(was - is_now)) / size
+            yield Move(file, row, f"mean shift of {column}", "0", f"{shift:.2g}", f"{SHIFT:g}", not shift <= SHIFT)
