@@ -2,9 +2,12 @@
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from raretokens.errors import UserError
@@ -161,7 +164,7 @@ def test_more_jobs_than_gpus_share_them(tmp_path, gpus, seen):
     shutil.copy(ROOT / "stages/parallel", tmp_path / "stages")
     (tmp_path / "params.yaml").touch()
     script(tmp_path / "bin/nvidia-smi", f"#!/bin/sh\nfor n in $(seq {gpus}); do echo GPU $n; done\n")
-    script(tmp_path / "bin/python", "#!/bin/sh\n[ $4 ] || for n in 1 2 3 4; do echo train-lm@$n; echo score-lm@$n; done\n")
+    script(tmp_path / "bin/python", "#!/bin/sh\n[ $4 ] || for n in 1 2 3 4; do echo train-lm@$n score-lm@$n; done\n")
     script(tmp_path / "bin/dvc", """#!/bin/sh
 case "$*" in status*) echo '{}' ;; *" train"*) echo "$CUDA_VISIBLE_DEVICES $*" >> calls; sleep 1 ;; esac
 """)
@@ -171,6 +174,47 @@ case "$*" in status*) echo '{}' ;; *" train"*) echo "$CUDA_VISIBLE_DEVICES $*" >
     calls = [line.split(" ", 1) for line in (tmp_path / "calls").read_text().splitlines()]
     assert {device for device, _ in calls} == seen
     assert sorted(call for _, call in calls) == [f"--wait-for-lock repro -s train-lm@{n} score-lm@{n}" for n in range(1, 5)]
+
+
+def parallel_on_stubs(folder: Path, dvc: str) -> subprocess.Popen:
+    """Start stages/parallel on three runs, of which the last continues another, with these lines as `dvc`."""
+    for name in ("stages", "bin"):
+        (folder / name).mkdir()
+    shutil.copy(ROOT / "stages/parallel", folder / "stages")
+    (folder / "params.yaml").touch()
+    script(folder / "bin/nvidia-smi", "#!/bin/sh\n")
+    script(folder / "bin/python", """#!/bin/sh
+case $4 in --shared) echo encode ;; --continued) echo train-lm@3 score-lm@3 ;;
+*) printf '%s\\n' 'train-lm@1 score-lm@1' 'train-lm@2 score-lm@2' ;; esac
+""")  # fmt: skip
+    script(folder / "bin/dvc", f'#!/bin/sh\n[ $1 = status ] && echo {{}} && exit\necho "$*" >> calls\n{dvc}')
+    variables = os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
+    return subprocess.Popen(["stages/parallel", "1"], cwd=folder, env=variables, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("end", ["exit 255", "kill -9 $$"])
+def test_a_failed_run_stops_no_other_run_and_is_named(tmp_path, end):
+    """DVC exits with 255 where a stage fails, at which xargs would stop."""
+    started = parallel_on_stubs(tmp_path, f'case "$*" in *train-lm@1*) {end} ;; esac\n')
+    errors = started.communicate(timeout=60)[1]
+    runs = [line.split()[-1] for line in (tmp_path / "calls").read_text().splitlines() if " -s train" in line]
+    assert runs == ["score-lm@1", "score-lm@2", "score-lm@3"]
+    assert started.returncode == 1
+    assert errors.splitlines()[-1] == "error: no reports, because runs failed, with messages above: train-lm@1"
+
+
+@pytest.mark.parametrize(("stage", "how"), [("encode", signal.SIGKILL), ("-s train", signal.SIGKILL), ("-s train", signal.SIGINT)])
+def test_what_a_killed_start_has_begun_ends_with_it(tmp_path, stage, how):
+    started = parallel_on_stubs(tmp_path, f'case "$*" in *"{stage}"*) echo $$ > pid; exec sleep 600 ;; esac\n')
+    deadline, pid = time.monotonic() + 60, tmp_path / "pid"
+    while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    begun = psutil.Process(int(pid.read_text()))
+    session = [process for process in psutil.process_iter() if os.getsid(process.pid) == os.getsid(begun.pid)]
+    started.send_signal(how)
+    started.communicate(timeout=60)
+    ended, alive = psutil.wait_procs(session, timeout=20)
+    assert begun in ended and not alive
 
 
 @pytest.mark.parametrize(("name", "value"), [
