@@ -203,7 +203,7 @@ def test_a_failed_run_stops_no_other_run_and_is_named(tmp_path, end):
     assert errors.splitlines()[-1] == "error: no reports, because runs failed, with messages above: train-lm@1"
 
 
-@pytest.mark.parametrize(("stage", "how"), [("encode", signal.SIGKILL), ("-s train", signal.SIGKILL), ("-s train", signal.SIGINT)])
+@pytest.mark.parametrize(("stage", "how"), [("encode", "KILL"), ("-s train", "KILL"), ("-s train", "INT")])
 def test_what_a_killed_start_has_begun_ends_with_it(tmp_path, stage, how):
     started = parallel_on_stubs(tmp_path, f'case "$*" in *"{stage}"*) echo $$ > pid; exec sleep 600 ;; esac\n')
     deadline, pid = time.monotonic() + 60, tmp_path / "pid"
@@ -211,7 +211,7 @@ def test_what_a_killed_start_has_begun_ends_with_it(tmp_path, stage, how):
         time.sleep(0.05)
     begun = psutil.Process(int(pid.read_text()))
     session = [process for process in psutil.process_iter() if os.getsid(process.pid) == os.getsid(begun.pid)]
-    started.send_signal(how)
+    started.send_signal(signal.Signals[f"SIG{how}"])
     started.communicate(timeout=60)
     ended, alive = psutil.wait_procs(session, timeout=20)
     assert begun in ended and not alive
