@@ -127,6 +127,18 @@ def test_code_that_does_the_same_is_adopted(scale):
     assert not run(scale, "git", "worktree", "list").stdout.strip().count("\n")
 
 
+def test_a_metric_that_scores_gain_is_adopted_without_scoring_again(scale):
+    """The score file stays as it was, belongs to the new code, and lacks the metric, which one line says."""
+    score = scale / "reports/runs/lm/cosreg.json"
+    before = score.read_bytes()
+    edit(scale, '"norm_rms": norm_rms,', '"norm_rms": norm_rms, "norm_rms_again": norm_rms,')
+    done = adopt(scale)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 stages adopted\nadded metrics, which score files made before lack: norm_rms_again\n" in done.stdout
+    assert score.read_bytes() == before
+    assert "belong to this code" in run(scale, "python", "-m", "raretokens", "verify").stdout
+
+
 @pytest.mark.parametrize(
     ("edits", "refused"),
     [
@@ -144,8 +156,12 @@ def test_code_that_does_the_same_is_adopted(scale):
                 "score-lm@cosreg": "in the demo, score-lm@cosreg: reports/runs/lm/cosreg.json",
             },
         ),
+        (
+            {'"norm_rms": norm_rms,': '"norm_rms_renamed": norm_rms,'},
+            {"score-lm@cosreg": "in the demo, score-lm@cosreg: reports/runs/lm/cosreg.json"},
+        ),
     ],
-    ids=["schedule", "loss-and-metric"],
+    ids=["schedule", "loss-and-metric", "metric-removed"],
 )
 def test_code_that_does_something_else_is_refused(scale, edits, refused):
     """A changed schedule of the learning rate, constant of a loss, or metric: nothing is adopted, nothing is changed."""

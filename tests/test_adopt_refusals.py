@@ -308,3 +308,33 @@ def test_a_report_that_was_committed_under_present_names_is_adopted(scale, monke
     git("checkout", "dvc.lock")
     put(report, '{"nll": 1.6}\n')
     assert not Adoption("HEAD", 1, Path()).adopt()
+
+
+def scored(**metrics: float) -> str:
+    return json.dumps({"metrics": metrics, "signatures": [[name, "log:e"] for name in metrics]})
+
+
+def test_only_a_score_stage_may_gain_metrics(scale, capsys):
+    """The outcome of a training and the output of another stage may not, although it is a score file of the same form."""
+    code = Path("stages/run").read_text().replace('{"loss": 1.5}', scored(loss=1.5)).replace("'{}' >", f"'{scored()}' >")
+    put("stages/run", code.replace("mkdir -p data/tokens", f"mkdir -p data/tokens reports; echo '{scored(a=1)}' >reports/e.json"))
+    put("reports/runs/lm/mle.json", scored(loss=1.5) + "\n")
+    put("reports/e.json", scored(a=1) + "\n")
+    lock = yaml.safe_load(Path("dvc.lock").read_text())
+    report = Path("reports/runs/lm/mle.json")
+    lock["stages"]["score-lm@mle"]["outs"] = [{"path": str(report), "md5": md5_of(report)}]
+    lock["stages"]["encode@lm"]["outs"].append({"path": "reports/e.json", "md5": md5_of(Path("reports/e.json"))})
+    put("dvc.lock", yaml.safe_dump(lock, sort_keys=False))
+    git("add", "-A")
+    git("commit", "-qm", "scored")
+    edit(scored(loss=1.5), scored(loss=1.5, added=2.5), SCORE)
+    before = report.read_bytes()
+    assert Adoption("HEAD", 1, Path()).adopt()
+    assert "added metrics, which score files made before lack: added" in capsys.readouterr().out
+    assert report.read_bytes() == before
+    edit(scored(a=1), scored(a=1, b=2), ENCODE)
+    edit(scored(), scored(c=3), TRAIN)
+    assert not Adoption("HEAD", 1, Path()).adopt()
+    out = capsys.readouterr().out
+    assert "refused: encode@lm: reports/e.json" in out and "refused: train-lm@mle: training.json" in out
+    assert "added metrics" not in out

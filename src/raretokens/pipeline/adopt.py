@@ -3,7 +3,7 @@
 A stage of dvc.lock is a candidate if its job differs from the present job only in the code. The old and the new code both train
 each distinct candidate run for a few steps. Data stages run again on this scale, and stages that use a trained model run again on
 the demo (trials.py). The present jobs are written into dvc.lock only if all outputs are byte-identical after known renames
-(renames.py).
+(renames.py). Files of score stages may have further metrics (added_metrics.py).
 """
 
 import json
@@ -27,6 +27,7 @@ from raretokens.errors import UserError
 from raretokens.files import atomic_write
 from raretokens.paths import LOCK
 from raretokens.pipeline import context, renames, trained
+from raretokens.pipeline.added_metrics import without_covered
 from raretokens.pipeline.lock_file import Stage, md5, present_jobs, read_stages
 from raretokens.pipeline.short_training import Version
 from raretokens.pipeline.trials import CACHE, Replay, Trial, Trials
@@ -76,14 +77,14 @@ class Adoption:
             if not candidates:
                 print(f"every stage of {LOCK} has the job that this code and these parameters make")
                 return True
-            outs, refused = {}, []
+            outs, refused, added = {}, [], set()
             for stage in candidates:
                 try:
                     outs |= self._checked(stage)
                 except UserError as error:
                     refused.append(f"{stage.name}: {error}")
             if not refused:
-                refused = [*self._train(old, stages, candidates), *self._replay(old, stages, candidates)]
+                refused = [*self._train(old, stages, candidates), *self._replay(old, stages, candidates, added)]
         for line in refused:
             print(f"refused: {line}")
         if refused:
@@ -92,6 +93,8 @@ class Adoption:
         check_unchanged(candidates)
         write(candidates, outs)
         print(f"{len(candidates)} stages adopted")
+        if added:
+            print(f"added metrics, which score files made before lack: {', '.join(without_covered(added))}")
         return True
 
     def _stages(self, old: Version) -> list[Stage]:
@@ -122,8 +125,11 @@ class Adoption:
         self._each(compare, [trial for trial in found.all if names & {stage.name for stage in trial.stages}])
         return refused
 
-    def _replay(self, old: Version, stages: list[Stage], candidates: list[Stage]) -> list[str]:
-        """Run other candidates again and return the refusals. Data stages run on this scale, model stages on the demo."""
+    def _replay(self, old: Version, stages: list[Stage], candidates: list[Stage], added: set[str]) -> list[str]:
+        """Run other candidates again and return the refusals. Data stages run on this scale, model stages on the demo.
+
+        added: receives the metrics that only the new code writes.
+        """
         data = [stage for stage in candidates if stage.kind in DATA]
         differing = self._compare(Replay(self.revision, Path(), stages, data, CACHE / "replay"))
         refused = [f"{stage.name}: {why}" for stage, why in differing]
@@ -135,7 +141,7 @@ class Adoption:
         demo = [stage for stage in demo if stage.new and stage.is_former() and not stage.changed()]
         distinct = {stage.recipe(json.loads(stage.old)["job"]): stage for stage in reversed(demo) if stage.kind in kinds}
         selected = [*distinct.values()][::-1]
-        differing = self._compare(Replay(self.revision, self.demo, demo, selected, CACHE / "demo"))
+        differing = self._compare(Replay(self.revision, self.demo, demo, selected, CACHE / "demo", added=added))
         missing = kinds - {stage.kind for stage in selected}
         bad = {kind: f"{self.demo}: no {kind} that {self.revision} ran" for kind in missing}
         bad |= {stage.kind: f"{stage.name}: {why}" for stage, why in differing}

@@ -81,12 +81,16 @@ def same_content(name: str, old: bytes, new: bytes) -> bool:
         return False
     try:
         if PurePath(name).suffix == ".json":
-            trees = _renamed(_parsed(old), COLUMNS), _parsed(new)
-            then, now = (json.dumps(without_hashes(tree), sort_keys=True) for tree in trees)
+            then, now = (json.dumps(tree, sort_keys=True) for tree in trees(old, new))
             return then == now
         return present(name, old) == new
     except ValueError:  # not JSON, or not UTF-8
         return False
+
+
+def trees(old: bytes, new: bytes) -> tuple[Any, Any]:
+    """Parse a former and a present JSON file, under present names and without hashes if keys changed."""
+    return without_hashes(_renamed(_parsed(old), COLUMNS)), without_hashes(_parsed(new))
 
 
 def present(name: str, content: bytes) -> bytes:

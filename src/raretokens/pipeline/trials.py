@@ -19,6 +19,7 @@ from raretokens import paths
 from raretokens.errors import UserError
 from raretokens.files import write_text
 from raretokens.pipeline import renames, short_training
+from raretokens.pipeline.added_metrics import added_metrics
 from raretokens.pipeline.context import root
 from raretokens.pipeline.lock_file import Stage, files_of, md5, md5_of
 from raretokens.pipeline.short_training import TrialRun, Version
@@ -144,6 +145,7 @@ class Replay:
     selected: list[Stage]  # stages that run again
     folder: Path  # folder of the replay
     found: dict[str, str | None] = field(default_factory=dict)  # stage -> difference
+    added: set[str] = field(default_factory=set)  # metrics that only the new code writes
 
     def __post_init__(self) -> None:
         self.locks = {stage.name: threading.Lock() for stage in self.selected}
@@ -161,7 +163,7 @@ class Replay:
                     for path in stage.deps:
                         self._provide(path)
                     PRESENT.run(stage.new_arguments, self.folder, f"{stage.name}.txt")
-                    differences = (why for out in stage.outs.items() for why in self._compare(*out))
+                    differences = (why for out in stage.outs.items() for why in self._compare(stage, *out))
                     self.found[stage.name] = next(differences, None)
                 except UserError as error:
                     self.found[stage.name] = str(error)
@@ -201,7 +203,15 @@ class Replay:
                 else:
                     (link / file.name).symlink_to(file)
 
-    def _compare(self, path: str, recorded: str) -> Iterator[str]:
+    def _is_same(self, stage: Stage, name: str, old: bytes, new: bytes) -> bool:
+        """Return whether a file has the former content. Files of a score stage may have further metrics, which are kept."""
+        if renames.same_content(name, old, new):
+            return True
+        added = added_metrics(name, old, new) if stage.kind.startswith("score-") else None
+        self.added |= added or set()
+        return bool(added)
+
+    def _compare(self, stage: Stage, path: str, recorded: str) -> Iterator[str]:
         """Yield how an output differs from the md5 in dvc.lock."""
         new, old = self.folder / renames.path(path), self.source / path
         if not new.exists():
@@ -212,13 +222,13 @@ class Replay:
             then = Revision(self.revision, self.source).read(path) or b""
             if md5(then) != recorded:
                 yield f"{path}: not the md5 in dvc.lock, {recorded}"
-            elif not renames.same_content(path, then, new.read_bytes()):
+            elif not self._is_same(stage, path, then, new.read_bytes()):
                 yield path
         else:
             names = {file: renames.path(str(Path(path) / file)) for file in files_of(old)}
             for file, name in names.items():
                 made = self.folder / name
-                if not (made.is_file() and renames.same_content(name, (old / file).read_bytes(), made.read_bytes())):
+                if not (made.is_file() and self._is_same(stage, name, (old / file).read_bytes(), made.read_bytes())):
                     yield f"{Path(path) / file}"
             written = {str(Path(renames.path(path)) / file) for file in files_of(new)}
             yield from (f"{file}: only the new code writes it" for file in sorted(written - {*names.values()}))
