@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ import pandas as pd
 
 from raretokens import csv_files
 from raretokens.evidence.intervals import paired_bootstrap
+from raretokens.papers.setting import Setting
 from raretokens.run import Sheet, SheetLine
 
 POINTS = ["series", "group", "x", "y"]
@@ -64,6 +65,7 @@ class Scores:
     series: dict[str, pd.DataFrame] = field(default_factory=dict)  # points of runs, each file read once
     curves: dict[tuple[str, str], tuple[np.ndarray, ...]] = field(default_factory=dict)  # run and metric -> x and y
     ignored: frozenset[str] = frozenset()  # repetitions that are left out
+    setting: Setting | None = None  # where a declared name stands for the run of this setting
 
     @cached_property
     def repetitions(self) -> dict[str, list[str]]:
@@ -96,7 +98,15 @@ class Scores:
     def choose(self, names: list[str], data: bool = False) -> str | None:
         """Return the first of the names that is on the run sheet. With `data`, return the first that has a score file."""
         known = (lambda name: self.read(name) is not None) if data else self.lines.__contains__
-        return next(filter(known, names), None)
+        return next(filter(known, self.own_names(names)), None)
+
+    def own_names(self, declared: Iterable[str]) -> list[str]:
+        """Return the names that declared runs have in the setting; runs that it cannot have are left out."""
+        return [name for run in declared if (name := self.setting.run(run) if self.setting else run)]
+
+    def in_setting(self, setting: Setting) -> "Scores":
+        """Return the same scores, where a declared name stands for the run of a setting."""
+        return replace(self, setting=setting)
 
     def baseline_run(self, run: str) -> str | None:
         """Return the run of maximum likelihood with the same model, text and direction: that of the same seed, else the first.

@@ -13,6 +13,7 @@ from raretokens import csv_files
 from raretokens.errors import UserError, nearest
 from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.figure import Figure
+from raretokens.papers.setting import Properties, Setting
 from raretokens.papers.table import Table
 from raretokens.papers.task_names import TaskName
 from raretokens.schema import Section
@@ -217,6 +218,8 @@ class Declarations(Section):
     scales: dict[str, Scale]
     papers: dict[str, Paper]
     methods: dict[str, Method] = {}
+    settings: dict[str, Setting] = {}  # of each task the nearest to the paper's first
+    reported_settings: dict[TaskName, Properties] = {}
     _reported: dict[Path, ReportedTable] = PrivateAttr(default_factory=dict)  # each file is read once
 
     def reported(self, name: str) -> ReportedTable:

@@ -11,6 +11,7 @@ from raretokens.errors import UserError, nearest
 from raretokens.papers.claim import Claim, Precondition
 from raretokens.papers.declarations import Declarations, Method, Metric, MetricKind, Paper, Scale, Search
 from raretokens.papers.figure import Figure
+from raretokens.papers.setting import Settings
 from raretokens.papers.table import Column, Table
 from raretokens.papers.task_names import TASKS, USUAL
 from raretokens.yaml_files import checked, read_yaml
@@ -30,6 +31,8 @@ BRACES = re.compile(r"\{(.+?)\}")
 def load_declarations(folder: Path) -> Declarations:
     """Load all declarations of a folder. Raise UserError with one line per unknown name."""
     metrics = _named(folder / "metrics.yaml", Metric)
+    path = folder / "settings.yaml"
+    near = checked(Settings, read_yaml(path), path)
     declared = Declarations(
         folder=folder,
         metrics=_expanded(metrics),
@@ -40,6 +43,8 @@ def load_declarations(folder: Path) -> Declarations:
         scales=_named(folder / "scales.yaml", Scale),
         papers=_named(folder / "papers.yaml", Paper),
         methods=_named(folder / "methods.yaml", Method),
+        settings=near.settings,
+        reported_settings=near.reported,
     )
     if mistakes := [*unknown_names(declared), *metrics_without_kind(declared)]:
         raise UserError("\n".join(f"{folder}/{line}" for line in mistakes))

@@ -19,26 +19,31 @@ def run_rows(declared: Declarations, table: Table, scores: Scores) -> list[RunRo
     """Return the paper's rows. If the table sets `also`, other comparable runs of its task follow."""
     if not table.also:
         return table.rows
-    named = declared.runs(table.task)
+    named, setting = set(scores.own_names(declared.runs(table.task))), scores.setting
     lines = {run: scores.lines[run] for run in scores.repetitions if run not in named}
-    models = {scores.lines[run].model for run in table.runs if run in scores.lines}
-    others = [_other_row(table, run, line) for run, line in lines.items() if _is_comparable(table, models, line)]
+    models = {scores.lines[run].model for run in scores.own_names(table.runs) if run in scores.lines}
+    tokens = (setting and setting.tokens) or table.own_tokens
+    fitting = {run: line for run, line in lines.items() if _is_comparable(table, tokens, models, line)}
+    others = [_other_row(table, run.removeprefix(setting.own if setting else ""), line) for run, line in fitting.items()]
     return [*table.rows, *{row.title: row for row in others}.values()]
 
 
-def _is_comparable(table: Table, models: set[str], line: SheetLine) -> bool:
-    """Whether a run has the table's tokens and a direction of its columns, and no variant of `models`, those of its own runs.
+def _is_comparable(table: Table, tokens: str, models: set[str], line: SheetLine) -> bool:
+    """Whether a run has these tokens and a direction of its columns, and no variant of `models`, those of its own runs.
 
     A variant has the name of a model config, a hyphen and more, such as base-1k: the same model in other training settings. Its
     numbers say nothing about a method, as those of other texts.
     """
     directions = {column.reverse for column in table.columns}
     is_variant = any(line.model.startswith(f"{model}-") for model in models)
-    return line.tokens == table.own_tokens and line.reverse in directions and not is_variant
+    return line.tokens == tokens and line.reverse in directions and not is_variant
 
 
 def _other_row(table: Table, run: str, line: SheetLine) -> RunRow:
-    """Return the row of a run that the table does not name, in the columns of its own model config or direction."""
+    """Return the row of a run that the table does not name, in the columns of its own model config or direction.
+
+    The name of the run is that of a declaration, without the prefix of the setting.
+    """
     columns = [column for column in table.columns if column.reverse == line.reverse]
     if sides := [column.side for column in columns if column.side and not column.absent]:
         return RunRow(title=run, runs={side: [run] for side in sides})

@@ -129,9 +129,12 @@ def to_csv(cells: list[Cell]) -> str:
     return csv_files.to_csv(cells, HEADER)
 
 
-def write_table(name: str, table: Table, cells: list[Cell], reports: Path) -> str:
-    """Write the table as CSV, LaTeX and Markdown. Return the Markdown."""
-    markdown = to_markdown(table, cells)
+def write_table(name: str, table: Table, cells: list[Cell], reports: Path, setting: str = "") -> str:
+    """Write the table as CSV, LaTeX and Markdown. Return the Markdown.
+
+    setting: title of the setting, if its runs are of one.
+    """
+    markdown = to_markdown(table, cells, setting)
     write_text(reports / f"tables/{name}.csv", to_csv(cells))
     write_text(reports / f"tables/{name}.md", markdown)
     write_text(reports / f"latex/{name}.tex", to_latex(table, cells, name))
@@ -141,10 +144,10 @@ def write_table(name: str, table: Table, cells: list[Cell], reports: Path) -> st
 MARKS = Marks(escaped, "—", "≠ ", WAYS, quoted="†", suspicious=" ‡", spread=" ± ", italic="*%s*", bold="**%s**")
 
 
-def to_markdown(table: Table, cells: list[Cell]) -> str:
-    """Return title, grid, legend and remarks as Markdown."""
+def to_markdown(table: Table, cells: list[Cell], setting: str = "") -> str:
+    """Return title, grid, legend and remarks as Markdown. setting: title of the setting, if its runs are of one."""
     template = _environment(MARKS).get_template("table.md")
-    return template.render(table=table, grid=Grid.of(table, cells), remarks=remarks(table, cells))
+    return template.render(table=table, setting=setting, grid=Grid.of(table, cells), remarks=remarks(table, cells))
 
 
 def _environment(marks: Marks, **delimiters: str) -> jinja2.Environment:
