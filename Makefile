@@ -42,7 +42,7 @@ paper: environment ## build the paper on the software: paper/paper.pdf
 
 readme: environment ## make the pages anew that show what reports say
 	python -m raretokens scales docs
-	for text in README.md docs/benchmarks.md docs/gpus.md docs/glossary.md docs/reproducibility.md docs/studies.md docs/reliability.md docs/declarations.md; do python -m raretokens readme $$text || exit; done
+	for text in README.md docs/benchmarks.md docs/gpus.md docs/glossary.md docs/reproducibility.md docs/studies.md docs/reliability.md docs/declarations.md docs/changes-after-results.md; do python -m raretokens readme $$text || exit; done
 
 # Where there is no git repository (a ZIP of this one, no git), DVC does without: all but experiments and comparisons works.
 environment: ## set up .venv

@@ -21,7 +21,7 @@ from raretokens.report.fact_cells import is_same
 from raretokens.report.tables import table_cells, to_csv, to_latex, to_markdown
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted((ROOT / "data/paper").glob("*.csv"))
+FILES = sorted((ROOT / "data/paper").glob("*_t*.csv"))  # tables and text facts
 LATER = {table.reported for table in DECLARED.tables.values() if not DECLARED.is_counted(table)}
 KEY = ("row", "column", "group")
 
