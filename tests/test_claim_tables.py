@@ -1,5 +1,6 @@
 """What is written of verdicts: the main claims, the counts, the page, and claims.csv, which is read back."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from tiny.run_sheet import DECLARED
 
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.scores import AllScores, Scores
-from raretokens.evidence.verdict import Outcome, Verdict, judge, judge_all
+from raretokens.evidence.verdict import Outcome, Verdict, counted, judge, judge_all, with_counts
+from raretokens.papers.claim import Claim
 from raretokens.pipeline.config import load
 from raretokens.pipeline.jobs import run_sheet
 from raretokens.report.claims import in_words, main_claims, other_counts, read_csv, to_csv, verdict_counts
@@ -33,6 +35,7 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
     ratio, value = (replace(verdict, claim=main.replaced(effect=kind)) for kind in ("ratio", "value"))
     rows = [
         verdict,
+        replace(verdict, claim=main.replaced(hardly_fails="of its objective"), reported=0.8),
         replace(verdict, claim=AGAINST),
         changed(verdict, seeds=1, seed_interval=Interval(0.1, 0.4)),
         changed(inconclusive, seed_interval=None, seeds=1, test_interval=Interval(0.2, 0.5)),
@@ -41,10 +44,11 @@ def test_the_main_claims_show_effect_interval_and_what_the_verdict_rests_on(tmp_
     ]
     assert main_claims(rows).split("\n") == [
         "conclusion,paper,reported,measured,95 % interval,q,verdict,size",
-        "s,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,reproduced,interval includes the reported effect",
-        's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, one seed",smaller than reported',
+        's,P table 3,+0.5,+0.35,+0.1 to +0.6,0.012,"reproduced, direction and size",interval includes the reported effect',
+        's,P table 3,+0.8,+0.35,+0.1 to +0.6,0.012,"reproduced, direction only, hardly fails",smaller than reported',
+        's,P table 3,+0.5,+0.35,+0.1 to +0.4,0.012,"reproduced, direction and size, one seed",smaller than reported',
         "s,P table 3,+0.5,+0.35,+0.2 to +0.5,0.012,inconclusive,interval includes the reported effect",
-        "s,P table 3,,+25 %,-50 % to +100 %,0.012,reproduced,no reported number",
+        's,P table 3,,+25 %,-50 % to +100 %,0.012,"reproduced, direction only",no reported number',
         "s,P table 3,0.5,,0.1 to 0.6,0.012,not run,",
         "",
     ]
@@ -81,39 +85,105 @@ def test_a_row_shows_the_threshold_and_the_variance_of_few_seeds(tmp_path, claim
 
 
 def test_a_main_claim_is_decided_only_among_the_claims_of_its_paper(tmp_path, monkeypatch):
-    """Of four claims with p 0.01, 0.04, 0.2 and 0.9, q is 0.04, 0.08, 0.27 and 0.9; another paper has its own."""
+    """Of four claims with p 0.01, 0.04, 0.2 and 0.9, q is 0.04, 0.08, 0.27 and 0.9.
+
+    Another paper and another kind of metric have families of their own, and a claim that can hardly fail has none.
+    """
     one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
-    ps = {"m": 0.01, "n": 0.04, "o": 0.2, "p": 0.9, "other": 0.04, "untested": None}
+    ps = {"m": 0.01, "n": 0.04, "o": 0.2, "p": 0.9, "other": 0.04, "text": 0.03, "hardly": 1e-9, "untested": None}
     names = {"other": "Q"}
     claims = {name: AGAINST.replaced(paper=names.get(name, "P"), main=name) for name in ps}
+    claims["text"] = claims["m"].replaced(left=AGAINST.left.replaced(metric="uniq.total"))
+    claims["hardly"] = claims["m"].replaced(hardly_fails="r")
     found = {name: replace(one, name=name, claim=claims[name], p=p) for name, p in ps.items()}
     monkeypatch.setattr("raretokens.evidence.verdict.judge", lambda name, *_: found[name])
     verdicts = {one.name: one for one in judge_all(DECLARED.model_copy(update={"claims": claims}), {"lm": None})}
     q = {name: verdict.q and round(verdict.q, 3) for name, verdict in verdicts.items()}
-    assert q == {"m": 0.04, "n": 0.08, "o": 0.267, "p": 0.9, "other": 0.04, "untested": None}
+    assert q == {"m": 0.04, "n": 0.08, "o": 0.267, "p": 0.9, "other": 0.04, "text": 0.03, "hardly": None, "untested": None}
     assert [name for name, verdict in verdicts.items() if verdict.outcome == "inconclusive"] == ["n", "o", "p"]
-    assert verdicts["n"].reason == "q is 0.08 among the tested claims of the paper, and a main claim needs 0.05"
+    assert verdicts["n"].reason == "q is 0.08 in the family P geometry, and a main claim needs 0.05"
 
 
 def test_conclusions_of_the_papers_are_counted_once_and_others_apart(tmp_path):
     one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
     agg, again = (AGAINST.replaced(paper=name) for name in ("AGG", "FRAGE"))
-    other = agg.replaced(margin=None, than=0.1)
+    other = agg.replaced(margin=None, than=0.1, tables=[5])
     outcomes = [(agg, "reproduced"), (again, "reproduced"), (other, "not run"), (agg.replaced(kind="control"), "reproduced"),
-                (agg.replaced(paper="Ember"), "inconclusive")]  # fmt: skip
+                (agg.replaced(paper="Ember"), "inconclusive"),
+                (agg.replaced(hardly_fails="r", tables=[1], than=9.0), "reproduced")]  # fmt: skip
     many = [replace(one, claim=declared, outcome=Outcome(outcome)) for declared, outcome in outcomes]
-    head = "paper,reproduced,inconclusive,not run,not testable,contradicted,claims"
-    assert verdict_counts(many, DECLARED).split("\n") == [head, "AGG,1,0,1,0,0,2", "all,1,0,1,0,0,2", ""]
+    head = "paper,reproduced,direction and size,direction only,inconclusive,not run,not testable,contradicted,claims"
+    assert verdict_counts(many, DECLARED).split("\n") == [head, "AGG,1,0,1,0,1,0,0,2", "all,1,0,1,0,1,0,0,2", ""]
     assert other_counts(many, DECLARED).split("\n") == [
-        head, "our controls,1,0,0,0,0,1", "conclusions of later papers,0,1,0,0,0,1", "all,1,1,0,0,0,2", "",
+        head, "conclusions on an effect that is counted already,1,0,1,0,0,0,0,1", "our controls,1,0,1,0,0,0,0,1",
+        "conclusions of later papers,0,0,0,1,0,0,0,1", "conclusions that can hardly fail,1,0,1,0,0,0,0,1",
+        "all,3,0,3,1,0,0,0,4", "",
     ]  # fmt: skip
     words = in_words(many, DECLARED)
     assert words.startswith(
-        "The 4 papers draw 2 conclusions, of which 1 could be tested. 1 is reproduced, 0 are contradicted"
+        "The 4 papers draw 2 conclusions that can fail, where conclusions on one effect count once, with the weakest verdict. "
+        "Of these, 1 could be tested. 1 is reproduced, 0 are contradicted"
     )
     assert words.endswith(
-        "The counts exclude 1 of our own interpretations, controls and experiments, and 1 of later papers."
+        "The counts exclude 1 conclusions that can hardly fail, and 1 conclusions on an effect that is counted already. They "
+        "exclude 1 of our own interpretations, controls and experiments, and 1 conclusions of later papers."
     )
+
+
+def test_conclusions_on_one_effect_count_as_the_weakest_that_was_tested(tmp_path):
+    """As those on single frequency groups, or with another threshold. Another pair, direction or table counts apart."""
+    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+
+    def group(name: str, **more) -> Claim:
+        sides = {side: own.replaced(metric=f"isotropy.{name}") for side, own in AGAINST.sides.items()}
+        return AGAINST.replaced(paper="AGG", **sides, **more)
+
+    other = AGAINST.left.replaced(runs=["c"])
+    claims = {
+        "total": (group("total"), "reproduced"),
+        "rare": (group("rare"), "contradicted"),
+        "med": (group("med"), "inconclusive"),
+        "doubled": (group("total", effect="ratio", than=2.0), "not testable"),
+        "hardly": (group("freq", hardly_fails="r"), "contradicted"),
+        "pair": (group("total").replaced(right=other), "reproduced"),
+        "falls": (group("total", expect="lower"), "reproduced"),
+        "elsewhere": (group("total", than=0.1, tables=[4]), "reproduced"),  # the same comparison twice would count once
+    }
+    verdicts = [replace(one, name=name, claim=own, outcome=Outcome(outcome)) for name, (own, outcome) in claims.items()]
+    assert [own.name for own in counted(verdicts)] == ["rare", "pair", "falls", "elsewhere"]
+    marked = {own.name: own.counted_with for own in with_counts(verdicts, DECLARED)}
+    assert marked == dict.fromkeys(["total", "rare", "med", "doubled"], "rare") | {"hardly": ""} | {
+        name: name for name in ("pair", "falls", "elsewhere")
+    }
+    declared = DECLARED.model_copy(update={"claims": {"rare": group("rare")}})
+    page = pages(with_counts(verdicts, DECLARED), declared, "small", UNTRAINED)
+    cells = Counter(line.split("|")[-2].strip() for line in page["agg.md"].splitlines() if line.startswith("| s |"))
+    assert cells == {"with another": 3, "yes": 4, "hardly fails": 1}
+    assert "The claim can hardly fail, and no count has it: r." in page["agg.md"] and "It is counted with *s*." in page["agg.md"]
+
+
+def test_the_counts_say_what_is_reproduced_in_size_and_what_all_tested_effects_are(tmp_path):
+    """Fractions 0.9 and 0.5 agree in size, 0.2 in direction; with -0.5 and -1 of two others the median over all is 0.2."""
+    one = judged(tmp_path, AGAINST, three("a", [0.9, 0.8, 0.85]) | three("b", [0.5, 0.5, 0.5]))
+    effects = [("reproduced", 0.9, 1.1), ("reproduced", 0.5, 0.7), ("reproduced", 0.2, 0.4), ("inconclusive", -0.5, 1.5),
+               ("contradicted", -1.0, -0.8), ("not testable", 3.0, 4.0)]  # fmt: skip
+    agg = AGAINST.replaced(paper="AGG")
+    many = [
+        changed(
+            replace(one, outcome=Outcome(outcome), reported=1.0, claim=agg.replaced(tables=[place], than=-place)),
+            value=value, seeds=3, seed_interval=Interval(2 * value - high, high),
+        )
+        for place, (outcome, value, high) in enumerate(effects, 1)
+    ]  # fmt: skip
+    many += [replace(many[0], reported=None, claim=agg.replaced(tables=[9], than=-9.0))]
+    assert [verdict.extent for verdict in many] == [*["direction and size"] * 2, "direction only", *[None] * 3, "direction only"]
+    assert (
+        "Of the 4 reproduced conclusions, 2 agree in direction and size, because the measured effect is at least half of the "
+        "reported one. The other 2 agree in direction only, because the effect is smaller or has no reported number. Of the "
+        "tested conclusions, 5 have a reported number to compare with. Over all of these, the median measured effect is 0.2 of "
+        "the reported one, and 2 have the opposite sign. Over the 3 that are reproduced, the median is 0.5. The intervals of 2 "
+        "of the 5 include the reported effect."
+    ) in in_words(many, DECLARED)
 
 
 def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_excluded(tmp_path):
@@ -122,7 +192,7 @@ def test_the_counts_say_what_more_seeds_could_decide_and_what_effects_are_exclud
     intervals = [(3, -0.1, 0.4), (3, -0.9, -0.1), (3, -0.1, 0.6), (2, -0.1, 0.4), (1, -0.1, 0.6)]
     many = [changed(one, seeds=seeds, seed_interval=Interval(low, high)) for seeds, low, high in intervals]
     # Of different claims, because equal ones count once.
-    many = [replace(one, claim=one.claim.replaced(than=-2.0 - number)) for number, one in enumerate(many)]
+    many = [replace(one, claim=one.claim.replaced(than=-2.0 - number, tables=[number])) for number, one in enumerate(many)]
     few, other = (
         "Of the 5 inconclusive conclusions, 2 have fewer than three seeds.",
         "The intervals of 2 of the other 3 exclude the reported effect.",
@@ -146,7 +216,7 @@ def test_a_page_of_a_paper_starts_with_five_sentences_and_has_every_claim_once()
 def test_a_page_says_in_which_models_the_claims_were_tested(request, monkeypatch):
     monkeypatch.chdir(request.config.rootpath / "scales/small")
     scores = AllScores(run_sheet(load()), Path("reports/runs"))
-    names = ("agps-hides-frequency", "freeze-lowers-mean-cosine", "agps-lowers-rare-word-perplexity")
+    names = ("agps-hides-frequency", "freeze-parts-frequent-rows", "agps-lowers-rare-word-perplexity")
     verdicts = [judge(name, claim := DECLARED.claims[name], scores[claim.task], DECLARED) for name in names]
     text = pages(verdicts, DECLARED, "small", scores)["agps.md"]
     assert [line for line in text.split("\n## ")[1].split("\n") if line.startswith("| ")][2:] == [
@@ -171,7 +241,7 @@ def test_a_page_shows_reason_and_caveat_at_the_scale_that_they_are_about(tmp_pat
         f"<details><summary>{one.claim.statement}</summary>" in small and "Caveat: " in small and "Caveat: " not in demo
     )
     assert (
-        f"| {one.claim.statement} |  |  | x 0.3 | x 0.2 to x 0.4 |  | x 0.172 | smaller than reported | 3 | table 3 |" in demo
+        f"| {one.claim.statement} |  |  | x 0.3 | x 0.2 to x 0.4 |  | x 0.172 | smaller than reported | 3 | table 3 |  |" in demo
     )
 
 

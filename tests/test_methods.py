@@ -1,5 +1,6 @@
 """What methods improve and degrade, on scores made by hand."""
 
+import copy
 import io
 import math
 from dataclasses import replace
@@ -124,7 +125,11 @@ def test_of_one_seed_only_what_seeds_of_other_rows_do_not_explain_is_bought(tmp_
 def test_a_change_of_less_than_a_hundredth_is_marked_and_not_bought(tmp_path):
     ppl = {"mle": 50.0, "agg": 50.4, "frage": 50.6}
     names = of_three_seeds(*ppl)
-    metrics = {name: {"ppl": {"total": ppl[its.objective] * (1 + its.seed / 100)}} for name, its in names.items()}
+    own = {"mle": 0, "agg": 1e-3, "frage": -1e-3}  # how much a seed moves a run more than the others
+    metrics = {
+        name: {"ppl": {"total": ppl[its.objective] * (1 + its.seed / 100) + its.seed**2 * own[its.objective]}}
+        for name, its in names.items()
+    }
     changes = {change.run: change for change in changes_of(tmp_path, metrics, names)}
     assert [(changes[run].verdict, changes[run].degrades) for run in ("agg-1", "frage-1")] == [
         ("worse", False),
@@ -146,7 +151,10 @@ def test_rare_targets_are_not_bought_where_a_constant_on_rare_logits_does_as_muc
     metrics["agg"]["ppl"]["rare"] *= 1.2  # worse than the constant
     metrics["frage"]["ppl"]["rare"] *= 0.5  # far better
     names = of_three_seeds(*metrics)
-    found = changes_of(tmp_path, {name: metrics[its.objective] for name, its in names.items()}, names)
+    of_runs = {name: copy.deepcopy(metrics[its.objective]) for name, its in names.items()}
+    for seed in (1, 2, 3):  # without a difference between seeds nothing is decided
+        of_runs[f"frage-{seed}"]["ppl"]["rare"] *= 1 + seed / 1000
+    found = changes_of(tmp_path, of_runs, names)
     changes = {change.run: change for change in found if change.metric == "ppl.rare"}
     bound = changes["agg-1"].logit_bias
     assert exact <= bound < 1.1 * exact

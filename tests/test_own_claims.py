@@ -104,7 +104,7 @@ def test_seeds_whose_effects_are_equal_decide_nothing(tmp_path, kind):
     runs += [run("a", score + 0.2 if kind == "difference" else 1.1 * score, seed) for seed, score in enumerate(scores, 1)]
     found = judged(tmp_path, runs, effect=kind)
     assert (found.outcome, found.p, found.effect.seeds) == ("inconclusive", None, 3)
-    assert found.reason == "the effect is the same with every seed, so how much it varies is not known"
+    assert found.reason == "the effect is the same on every seed and resampled test set, so how much it varies is not known"
     runs[0]["metrics"]["accuracy"] *= 0.999
     assert judged(tmp_path, runs, effect=kind).outcome == "reproduced"
 

@@ -12,7 +12,6 @@ from raretokens.evidence.verdict import Outcome, Verdict, judge
 from raretokens.report import scales
 from raretokens.report.claims import to_csv
 
-ALIKE = 1  # AGPS and FRAGE both conclude that the rows of the baseline tell which types are popular
 COST, CONTROL, RARE = "agg-keeps-total-perplexity", "agg-keeps-perplexity-among-others", "agg-lowers-rare-perplexity"
 
 
@@ -49,11 +48,8 @@ def verdict(name: str, outcome: str, effect: float | None) -> Verdict:
 
 def test_the_largest_scale_leads_and_what_two_scales_decide_differently_is_listed(claims):
     assert list(claims) == ["small", "demo"]
-    theirs = [claim for claim in DECLARED.claims.values() if not claim.is_ours and claim.paper in DECLARED.counted_papers]
     words = scales.in_words(claims, DECLARED)
-    assert words.startswith(
-        f"The 4 papers draw {len(theirs) - ALIKE} conclusions, of which 2 could be tested. 1 is reproduced, 1 is contradicted"
-    )
+    assert " Of these, 2 could be tested. 1 is reproduced, 1 is contradicted and 0 are inconclusive. " in words
     text = scales.to_markdown(claims, DECLARED, [])
     assert words in text and text.index("## The small scale") < text.index("## The demo scale")
     turned = text.split("## Different verdicts at the demo and the small scale")[1].strip().splitlines()

@@ -30,7 +30,7 @@ from raretokens.evidence.scores import Scores, Value
 from raretokens.papers.claim import EffectKind, Expectation, Side
 
 Direction = Literal["lower", "higher", "same"]
-ROUNDING = 1e-9  # of an effect: differences between seeds below this share are of floating-point numbers
+ROUNDING = 1e-9  # of the numbers compared: a standard deviation below this share is of floating-point numbers
 SIGNS = {"left": 1, "right": -1, "control.left": -1, "control.right": 1}  # of the sides in an effect on the additive scale
 
 
@@ -149,10 +149,14 @@ class Comparison:
 
     @property
     def lacks_variance(self) -> bool:
-        """Whether trained models have the same effect with every seed, up to rounding, so that its variance is not known."""
-        if self.posterior is None or self.is_untrained or not self.is_finite:
+        """Whether the interval has no width, up to rounding: the effect is the same on every seed and resampled test set.
+
+        False where texts are compared exactly, and where fixed models have equal scores on every item.
+        """
+        if self.posterior is None or not self.is_finite or (self.is_untrained and self.is_constant):
             return False
-        return bool(np.sqrt(np.max(self.posterior.variances)) <= ROUNDING * np.max(np.abs(self.additive_effects)))
+        numbers = [1.0] if self.kind == "ratio" else [value.mean for value in self.values.values() if value]
+        return bool(np.sqrt(np.max(self.posterior.variances)) <= ROUNDING * np.max(np.abs(numbers)))
 
     @property
     def mean(self) -> float | None:

@@ -1,12 +1,12 @@
 """Verdicts on the conclusions of the papers.
 
 A claim is decided if the interval of its effect lies on one side of its threshold. A claim of no change is decided if the
-interval lies inside its margin, or outside. The interval has the variance between seeds and between test sets. q is p corrected
-for the number of claims of the paper that were tested.
+interval lies inside its margin, or outside. The interval has the variance between seeds and between test sets. An interval
+without width decides nothing. q is p corrected for the number of tested claims of the paper on the same kind of metric.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import ge, gt, le, lt
@@ -37,8 +37,18 @@ DECIDED = (Outcome.REPRODUCED, Outcome.CONTRADICTED)
 TESTED = (*DECIDED, Outcome.INCONCLUSIVE)
 COVERED = "the interval contains the threshold"
 SMALLER = f"{COVERED}; the interval does not reach the reported effect"
+NO_WIDTH = "the effect is the same on every seed and resampled test set, so how much it varies is not known"
 UNCHANGED = "the effect is exactly no change on every seed and resampled test set"
 HIGHEST_Q = 0.05  # of a main claim that is decided
+LEAST_FRACTION = 0.5  # of the reported effect, for a claim that is reproduced in direction and size
+STRENGTHS = (Outcome.CONTRADICTED, Outcome.INCONCLUSIVE, Outcome.REPRODUCED, Outcome.NOT_TESTABLE, Outcome.NOT_RUN)
+
+
+class Extent(StrEnum):
+    """What of a reported effect is reproduced."""
+
+    SIZE = "direction and size"
+    DIRECTION = "direction only"
 
 
 class Size(StrEnum):
@@ -64,7 +74,9 @@ class Verdict(Generic[AnyClaim]):
     reported: float | None  # the effect that the paper reports
     runs: tuple[str, ...]
     p: float | None = None  # two-sided; below 0.05 if the claim is decided; None if it was not tested or is exact
-    q: float | None = None  # p by Benjamini and Hochberg among the tested claims of the paper
+    q: float | None = None  # p by Benjamini and Hochberg among the tested claims of the family
+    family: str = ""  # paper and kind of metric; empty for a claim that no family has
+    counted_with: str = ""  # claim that is counted for this conclusion, perhaps itself; empty if no count has it
     reported_left: float | None = None  # the numbers of the two sides that the paper reports
     reported_right: float | None = None
 
@@ -72,6 +84,17 @@ class Verdict(Generic[AnyClaim]):
     def is_of_few_seeds(self) -> bool:
         """Whether the verdict is decided with fewer than three seeds."""
         return self.outcome in DECIDED and self.effect.has_few_seeds
+
+    @property
+    def extent(self) -> Extent | None:
+        """Whether a reproduced effect has at least half of the reported size; None if the claim is not reproduced.
+
+        An effect without a comparable reported number, such as that of a claim of no change, is reproduced in direction only.
+        """
+        if self.outcome != Outcome.REPRODUCED:
+            return None
+        fraction = self.fraction(self.effect.value)
+        return Extent.SIZE if fraction is not None and fraction >= LEAST_FRACTION else Extent.DIRECTION
 
     def fraction(self, number: float | None) -> float | None:
         """Return a number of the effect as a fraction of the reported effect. For a ratio, both are logarithms.
@@ -90,11 +113,12 @@ class Verdict(Generic[AnyClaim]):
     @property
     def size(self) -> Size | None:
         """The interval compared with the reported effect; None if the effect was not measured."""
-        if self.fraction(self.effect.value) is None:
+        value = self.fraction(self.effect.value)
+        if value is None:
             if self.effect.value is None:
                 return None
             return Size.NO_NUMBER if self.reported is None or self.claim.margin is None else Size.NO_CHANGE
-        ends = self.fraction_interval or Interval(1.0, 1.0)
+        ends = self.fraction_interval or Interval(value, value)
         if ends.high < 0:
             return Size.OPPOSITE
         if ends.high < 1:
@@ -110,43 +134,78 @@ class Verdict(Generic[AnyClaim]):
 
 def judge_all(declared: Declarations, scores: dict[str, Scores]) -> list[Verdict[Claim]]:
     """Return the verdicts on all claims. A main claim is decided only if its q is at most HIGHEST_Q."""
+
+    def family(claim: Claim) -> str:
+        return "" if claim.hardly_fails else f"{claim.paper} {declared.metric(claim.left.metric).kind}"
+
     found = [judge(name, claim, scores[claim.task], declared) for name, claim in declared.claims.items()]
-    return [_of_many(one) for one in with_q(found)]
+    return with_counts([_of_many(one) for one in with_q(found, family)], declared)
 
 
-def with_q(verdicts: list[Verdict[AnyClaim]]) -> list[Verdict[AnyClaim]]:
-    """Return the verdicts with q, which is Benjamini and Hochberg's adjusted p among the tested claims of a paper."""
+def with_q(verdicts: list[Verdict[AnyClaim]], family: Callable[[AnyClaim], str]) -> list[Verdict[AnyClaim]]:
+    """Return the verdicts with q, which is Benjamini and Hochberg's adjusted p among the tested claims of a family.
+
+    `family` returns the family of a claim, or an empty text for a claim that has no q.
+    """
     from scipy.stats import false_discovery_control  # slow to import, and only reports need it
 
     families: dict[str, dict[str, float]] = {}
     for one in verdicts:
-        if one.p is not None:
-            families.setdefault(one.claim.paper, {})[one.name] = one.p
+        if one.p is not None and (own := family(one.claim)):
+            families.setdefault(own, {})[one.name] = one.p
     q: dict[str, float] = {}
     for p in families.values():
         q |= dict(zip(p, map(float, false_discovery_control(list(p.values()))), strict=True))
-    return [replace(one, q=q.get(one.name)) for one in verdicts]
+    return [replace(one, q=q.get(one.name), family=family(one.claim)) for one in verdicts]
 
 
 def _of_many(verdict: Verdict[Claim]) -> Verdict[Claim]:
-    """Return a main claim as inconclusive if it is decided by its own interval, but not among the claims of its paper."""
+    """Return a main claim as inconclusive if it is decided by its own interval, but not among the claims of its family."""
     if not verdict.claim.main or verdict.outcome not in DECIDED or verdict.q is None or verdict.q <= HIGHEST_Q:
         return verdict
-    reason = f"q is {verdict.q:.2g} among the tested claims of the paper, and a main claim needs {HIGHEST_Q}"
+    reason = f"q is {verdict.q:.2g} in the family {verdict.family}, and a main claim needs {HIGHEST_Q}"
     return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
 
 
+def with_counts(verdicts: list[Verdict[Claim]], declared: Declarations) -> list[Verdict[Claim]]:
+    """Return the verdicts with the claim that is counted for each. A conclusion that two papers share has that of the first."""
+    shown = conclusions(verdicts, declared)
+    weakest = {one.claim.effect_key: one.name for one in counted(shown)}
+    counts = {one.claim.comparison_key: weakest.get(one.claim.effect_key, "") for one in shown if not one.claim.hardly_fails}
+    found = []
+    for one in verdicts:
+        is_open = _is_conclusion(one.claim, declared) and not one.claim.hardly_fails
+        found.append(replace(one, counted_with=counts.get(one.claim.comparison_key, "") if is_open else ""))
+    return found
+
+
+def counted(shown: Iterable[Verdict[Claim]]) -> list[Verdict[Claim]]:
+    """Return the conclusions that are counted: the weakest verdict on each effect, without claims that can hardly fail.
+
+    Conclusions that were not tested count only where no conclusion on the effect was.
+    """
+    effects: dict[Hashable, list[Verdict[Claim]]] = {}
+    for one in shown:
+        if not one.claim.hardly_fails:
+            effects.setdefault(one.claim.effect_key, []).append(one)
+    return [min(own, key=lambda one: (STRENGTHS.index(one.outcome), one.extent == Extent.SIZE)) for own in effects.values()]
+
+
 def conclusions(verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
-    """Return the verdicts that are counted: the conclusions of the counted papers, each once if two papers share it."""
+    """Return the verdicts on the conclusions of the counted papers, each once if two papers share it."""
     once: dict[str, Verdict] = {}
     for verdict in verdicts:
-        if not verdict.claim.is_ours and verdict.claim.paper in declared.counted_papers:
+        if _is_conclusion(verdict.claim, declared):
             once.setdefault(verdict.claim.comparison_key, verdict)
     return list(once.values())
 
 
+def _is_conclusion(claim: Claim, declared: Declarations) -> bool:
+    return not claim.is_ours and claim.paper in declared.counted_papers
+
+
 def conclusions_of(paper: str, verdicts: Iterable[Verdict], declared: Declarations) -> list[Verdict]:
-    """Return the verdicts on the conclusions of a paper. Those of a later paper are in no count."""
+    """Return the verdicts on the conclusions of a paper. Those of a later paper are in no count of all papers."""
     if paper in declared.counted_papers:
         return [one for one in conclusions(verdicts, declared) if one.claim.paper == paper]
     return [one for one in verdicts if one.claim.paper == paper and not one.claim.is_ours]
@@ -171,6 +230,7 @@ def verdict_on(
     outcome, reason = decide(comparison, claim.expect, claim.margins, obstacle)
     if reason == COVERED and reported is not None and _is_smaller(claim, comparison, reported):
         reason = SMALLER
+    has_p = outcome in TESTED and comparison.posterior and not comparison.lacks_variance
     runs = (run for side, run in comparison.runs.items() if side in claim.sides and run)
     return Verdict(
         name=name,
@@ -180,7 +240,7 @@ def verdict_on(
         effect=comparison.effect,
         reported=reported,
         runs=tuple(dict.fromkeys(runs)),
-        p=min(comparison.p_values(*claim.margins).values()) if outcome in TESTED and comparison.posterior else None,
+        p=min(comparison.p_values(*claim.margins).values()) if has_p else None,
     )
 
 
@@ -201,6 +261,8 @@ def decide(
         return Outcome.INCONCLUSIVE, "the effect is not finite"
     if comparison.interval is None and not comparison.is_untrained:
         return Outcome.INCONCLUSIVE, f"only {len(effects)} of {FEWEST_SEEDS} seeds were run, and {NO_POOL}"
+    if comparison.lacks_variance:
+        return Outcome.INCONCLUSIVE, NO_WIDTH
     direction = comparison.direction(*bounds)
     if direction is None:
         return Outcome.INCONCLUSIVE, COVERED

@@ -3,7 +3,9 @@
 The preconditions of claims are declared in data/paper/preconditions.yaml.
 """
 
+import re
 from abc import abstractmethod
+from collections.abc import Hashable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -14,6 +16,7 @@ from raretokens.schema import Section
 Moment = Literal["first", "last", "lowest", "highest", "until"]
 EffectKind = Literal["ratio", "difference", "value"]
 NEUTRAL: dict[EffectKind, float] = {"ratio": 1.0, "difference": 0.0, "value": 0.0}  # the effect of no change
+GROUP = re.compile(r"\.(total|freq|med|rare)$")  # end of a metric of one frequency group
 OWN = {"interpretation": "our interpretation", "control": "our control", "experiment": "our experiment"}
 
 
@@ -153,6 +156,9 @@ class Claim(Expectation):
     by_construction: str | None = Field(
         None, description="reason why a number of the claim has its value by construction; it is then not testable"
     )
+    hardly_fails: str | None = Field(
+        None, description="reason why the claim can hardly fail, such as the construction of the metric; no count has it then"
+    )
     main: str | None = Field(None, description="key in headline.json, for main claims")
     why: str = Field(
         "", description="explanation where the claim is not reproduced; {claim} inserts the effect of another claim"
@@ -196,6 +202,16 @@ class Claim(Expectation):
         measured = {"task", "left", "right", "effect", "expect", "than", "margin", "control"}
         sides = ("left", "right")
         return self.model_dump_json(include=measured, exclude={side: {"reported"} for side in sides})
+
+    @property
+    def effect_key(self) -> Hashable:
+        """A key of the effect. It is equal for claims that differ in frequency group, threshold or scale of the effect alone.
+
+        Such claims have the same table (or figures, or section), runs, metric up to the group and expected direction.
+        """
+        place = self.tables or self.figures or self.section
+        sides = [(name, *side.runs, GROUP.sub("", side.metric), side.at) for name, side in self.all_sides.items()]
+        return self.paper, str(place), self.task, self.expect, *sides
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

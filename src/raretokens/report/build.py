@@ -16,7 +16,7 @@ from raretokens.errors import UserError
 from raretokens.evidence import methods
 from raretokens.evidence.decomposition import Decomposition, decompositions, implied
 from raretokens.evidence.scores import AllScores, Scores
-from raretokens.evidence.verdict import Verdict, conclusions, conclusions_of, judge_all
+from raretokens.evidence.verdict import Verdict, conclusions, conclusions_of, counted, judge_all
 from raretokens.files import write_text
 from raretokens.papers.declarations import Declarations
 from raretokens.papers.table import Table
@@ -45,8 +45,8 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
     for name, figure in declared.figures.items():
         write_figure(figure_points(figure, scores, declared), reports / "figures", name)
     verdicts, compared, split = judge_all(declared, scores), methods.changes(declared, scores), decompositions(scores)
-    counted, counts = conclusions(verdicts, declared), claims.in_words(verdicts, declared)
-    numbers, planned = reproducibility.numbers_of(cells, declared, scores), reproducibility.powers(counted, scores)
+    shown, counts = conclusions(verdicts, declared), claims.in_words(verdicts, declared)
+    numbers, planned = reproducibility.numbers_of(cells, declared, scores), reproducibility.powers(shown, scores)
     texts = {
         "claims.csv": claims.to_csv(verdicts),
         "verdicts.csv": claims.verdict_counts(verdicts, declared),
@@ -59,7 +59,7 @@ def write(sheet: Sheet, declared: Declarations, reports: Path) -> str:
         "decomposition.md": decomposition.to_markdown(split, implied(declared), scale),
         "reproducibility.csv": reproducibility.to_csv(numbers),
         "power.csv": reproducibility.power_csv(planned),
-        "reproducibility.md": reproducibility.to_markdown(numbers, counted, planned, declared, scale),
+        "reproducibility.md": reproducibility.to_markdown(numbers, counted(shown), planned, declared, scale),
         "findings.md": _findings(verdicts, compared, split),
         "index.md": render("index.md", verdicts=counts, **_overview(sheet, declared, cells, scores)),
     }

@@ -14,20 +14,28 @@ from scipy.special import gammaln
 from raretokens import csv_files
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
-from raretokens.evidence.verdict import TESTED, Outcome, Size, Verdict, conclusions
+from raretokens.evidence.verdict import TESTED, Extent, Outcome, Size, Verdict, conclusions, counted
 from raretokens.files import round_digits
 from raretokens.papers.claim import Claim
 from raretokens.papers.declarations import Declarations
 from raretokens.report.effect_text import EFFECT_COLUMNS, change_text, effect_text, few_seeds_text, number_text
 
-MEANINGS = {
-    Outcome.REPRODUCED: "the interval lies on the side of the threshold of the claim, or inside its margin of no change",
-    Outcome.CONTRADICTED: "the interval lies on the other side of the threshold, or outside the margin of no change",
-    Outcome.INCONCLUSIVE: "the interval contains the threshold, no seed variance is known, or q of a main claim exceeds 0.05",
-    Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs, or the effect has its value by construction",
+ON_ITS_SIDE = "the interval lies on the side of the threshold of the claim, or inside its margin of no change"
+MEANINGS = {  # label of a verdict -> its meaning, in the order of the pages
+    f"{Outcome.REPRODUCED} in {Extent.SIZE}": f"{ON_ITS_SIDE}, and the measured effect is at least half of the reported one",
+    f"{Outcome.REPRODUCED} in {Extent.DIRECTION}": (
+        f"{ON_ITS_SIDE}, and the measured effect is less than half of the reported one or has none to compare with"
+    ),
+    Outcome.INCONCLUSIVE: (
+        "the interval contains the threshold or has no width, no seed variance is known, or q of a main claim exceeds 0.05"
+    ),
     Outcome.NOT_RUN: "a run or a metric is missing",
+    Outcome.NOT_TESTABLE: "a precondition of the claim is not met by the runs, or the effect has its value by construction",
+    Outcome.CONTRADICTED: "the interval lies on the other side of the threshold, or outside the margin of no change",
 }
-OURS = "of our own interpretations, controls and experiments"
+OURS = {"interpretation": "our interpretations", "control": "our controls", "experiment": "our experiments"}
+LATER, HARDLY = "conclusions of later papers", "conclusions that can hardly fail"
+AGAIN = "conclusions on an effect that is counted already"
 SIDE_DIGITS = 6  # significant digits of the numbers of the two sides
 
 
@@ -53,6 +61,11 @@ def _cv_star(reported: float | None, measured: float | None) -> str:
     return number_text(cv_star([reported, round_digits(measured, SIDE_DIGITS)]))
 
 
+def label(verdict: Verdict) -> str:
+    """Return the outcome, and for a reproduced claim its extent."""
+    return f"{verdict.outcome} in {verdict.extent}" if verdict.extent else str(verdict.outcome)
+
+
 def _sign(verdict: Verdict) -> str:
     """Return whether the effect has the reported sign: same, opposite, or empty without a reported sign or an effect."""
     fraction = verdict.fraction(verdict.effect.value)
@@ -67,12 +80,16 @@ COLUMNS: dict[str, Callable[[Verdict], str]] = {
     "metric": lambda verdict: verdict.claim.sides["left"].metric,
     "role": lambda verdict: verdict.claim.kind,
     "verdict": lambda verdict: verdict.outcome,
+    "extent": lambda verdict: verdict.extent or "",
     "size": lambda verdict: size_text(verdict),
     "fraction": lambda verdict: number_text(verdict.fraction(verdict.effect.value), 3),
     "fraction_low": lambda verdict: number_text(verdict.fraction_interval and verdict.fraction_interval.low, 3),
     "fraction_high": lambda verdict: number_text(verdict.fraction_interval and verdict.fraction_interval.high, 3),
     "p": lambda verdict: number_text(verdict.p, 2),
     "q": lambda verdict: number_text(verdict.q, 2),
+    "family": lambda verdict: verdict.family,
+    "counted_with": lambda verdict: verdict.counted_with,
+    "hardly_fails": lambda verdict: verdict.claim.hardly_fails or "",
     "reason": lambda verdict: verdict.reason,
     "left": lambda verdict: number_text(verdict.effect.left, SIDE_DIGITS),
     "right": lambda verdict: number_text(verdict.effect.right, SIDE_DIGITS),
@@ -97,8 +114,9 @@ def to_csv(verdicts: list[Verdict]) -> str:
 
 def read_csv(file: Path, declared: Declarations) -> dict[str, Verdict]:
     """Return the verdicts of a claims.csv by name, for claims that are still declared."""
-    texts = ["claim", "verdict", "reason", "runs"]
+    texts = ["claim", "verdict", "family", "counted_with", "reason", "runs"]
     table = pd.read_csv(file, dtype=dict.fromkeys(texts, str), float_precision="round_trip")
+    table = table.reindex(columns=[*COLUMNS])  # a file of an earlier revision may lack a column
     table[texts] = table[texts].fillna("")
     rows = table.astype(object).where(table.notna(), None).to_dict("records")
     return {row["claim"]: _verdict(row, declared.claims[row["claim"]]) for row in rows if row["claim"] in declared.claims}
@@ -128,6 +146,8 @@ def _verdict(row: dict[str, Any], claim: Claim) -> Verdict:
         runs=tuple(filter(None, row["runs"].split(" / "))),
         p=row["p"],
         q=row["q"],
+        family=row["family"],
+        counted_with=row["counted_with"],
         reported_left=row["reported_left"],
         reported_right=row["reported_right"],
     )
@@ -135,22 +155,41 @@ def _verdict(row: dict[str, Any], claim: Claim) -> Verdict:
 
 def in_words(verdicts: list[Verdict], declared: Declarations) -> str:
     """Return sentences with the counts of the conclusions of the reproduced papers, and of the claims that are excluded."""
-    counted = conclusions(verdicts, declared)
-    own = [one for one in verdicts if one.claim.is_ours]
-    later = [one for one in verdicts if not one.claim.is_ours and one.claim.paper not in declared.counted_papers]
-    tested = sum(one.outcome in TESTED for one in counted)
-    of = Counter(one.outcome for one in counted)
+    own, others = _parted(verdicts, declared)
+    tested = sum(one.outcome in TESTED for one in own)
+    of = Counter(one.outcome for one in own)
     count = {outcome: count_text(of[outcome], outcome) for outcome in Outcome}
-    few = sum(one.outcome == Outcome.REPRODUCED and one.is_of_few_seeds for one in counted)
+    few = sum(one.outcome == Outcome.REPRODUCED and one.is_of_few_seeds for one in own)
+    excluded = Counter(_uncounted(one, declared) for one in others)
     return (
-        f"The {len(declared.counted_papers)} papers draw {len(counted)} conclusions, of which {tested} could be tested. "
+        f"The {len(declared.counted_papers)} papers draw {len(own)} conclusions that can fail, where "
+        f"conclusions on one effect count once, with the weakest verdict. Of these, {tested} could be tested. "
         f"{count[Outcome.REPRODUCED]}, {count[Outcome.CONTRADICTED]} and {count[Outcome.INCONCLUSIVE]}. "
         f"{count[Outcome.NOT_TESTABLE]} with these models, and {count[Outcome.NOT_RUN]}. "
-        f"{sizes_in_words(counted)}\n"
+        f"{sizes_in_words(own)}\n"
         + (f"Reproduced conclusions with fewer than three seeds: {few}. " if few else "")
-        + _inconclusive_in_words(counted)
-        + f"The counts exclude {len(own)} {OURS}, and {len(later)} of later papers."
+        + _inconclusive_in_words(own)
+        + f"The counts exclude {excluded[HARDLY]} {HARDLY}, and {excluded[AGAIN]} {AGAIN}. They exclude "
+        f"{sum(excluded[kind] for kind in OURS.values())} of our own interpretations, controls and experiments, and "
+        f"{excluded[LATER]} {LATER}."
     )
+
+
+def _parted(verdicts: list[Verdict], declared: Declarations) -> tuple[list[Verdict], list[Verdict]]:
+    """Return the verdicts that are counted, and all others."""
+    own = counted(conclusions(verdicts, declared))
+    places = {id(one) for one in own}
+    return own, [one for one in verdicts if id(one) not in places]
+
+
+def _uncounted(verdict: Verdict, declared: Declarations) -> str:
+    """Return the kind of a claim that is not counted."""
+    claim = verdict.claim
+    if claim.is_ours:
+        return OURS[claim.kind]
+    if claim.paper not in declared.counted_papers:
+        return LATER
+    return HARDLY if claim.hardly_fails else AGAIN
 
 
 def _inconclusive_in_words(verdicts: list[Verdict]) -> str:
@@ -176,18 +215,24 @@ def count_text(count: int, outcome: Outcome) -> str:
 
 
 def sizes_in_words(verdicts: list[Verdict]) -> str:
-    """Describe how large the effects of reproduced conclusions are, compared with the reported effects."""
-    reproduced = [one for one in verdicts if one.outcome == Outcome.REPRODUCED]
-    fractions = [fraction for one in reproduced if (fraction := one.fraction(one.effect.value)) is not None]
-    if not fractions:
-        return "No reproduced conclusion has a reported number to compare with."
-    sizes = Counter(one.size for one in reproduced)
-    smaller, larger, included = (sizes[kind] for kind in (Size.SMALLER, Size.LARGER, Size.INCLUDED))
+    """Describe how large the effects of tested conclusions are, compared with the reported effects."""
+    tested = [one for one in verdicts if one.outcome in TESTED]
+    reproduced = [one for one in tested if one.extent]
+    in_size = sum(one.extent == Extent.SIZE for one in reproduced)
+    sized = [(one, fraction) for one in tested if (fraction := one.fraction(one.effect.value)) is not None]
+    if not sized:
+        return "No tested conclusion has a reported number to compare with."
+    opposite = sum(fraction < 0 for _, fraction in sized)
+    included = sum(one.size == Size.INCLUDED for one, _ in sized)
+    own = [fraction for one, fraction in sized if one.extent]
+    of_own = f" Over the {len(own)} that are reproduced, the median is {median(own):.2g}." if own else ""
     return (
-        f"Of the {len(reproduced)} reproduced conclusions, {len(fractions)} have a reported effect, and the median measured "
-        f"effect is {median(fractions):.2f} of it. By size, {smaller} measured effect{'s are' if smaller != 1 else ' is'} "
-        f"smaller than reported, {larger} {'are' if larger != 1 else 'is'} larger, and {included or 'no'} "
-        f"{'intervals include' if included > 1 else 'interval includes'} the reported effect."
+        f"Of the {len(reproduced)} reproduced conclusions, {in_size} agree in direction and size, because the measured effect "
+        f"is at least half of the reported one. The other {len(reproduced) - in_size} agree in direction only, because the "
+        f"effect is smaller or has no reported number. Of the tested conclusions, {len(sized)} have a reported number to compare "
+        f"with. Over all of these, the median measured effect is {median(fraction for _, fraction in sized):.2g} of the reported "
+        f"one, and {opposite} have the opposite sign.{of_own} The intervals of {included or 'none'} of the {len(sized)} include "
+        f"the reported effect."
     )
 
 
@@ -213,7 +258,8 @@ def _main_cells(verdict: Verdict) -> tuple[str, ...]:
         return change_text(kind, value) if kind == "ratio" and value is not None else effect_text(kind, value)
 
     interval = " to ".join(map(change, verdict.effect.main_interval or ()))
-    outcome = ", ".join(filter(None, [verdict.outcome, few_seeds_text(verdict)]))
+    marks = [verdict.extent, "hardly fails" if claim.hardly_fails else "", few_seeds_text(verdict)]
+    outcome = ", ".join([verdict.outcome, *filter(None, marks)])
     numbers = (change(verdict.reported), change(verdict.effect.value), interval, number_text(verdict.q, 2))
     return claim.statement, f"{claim.paper} {claim.place}", *numbers, outcome, size_text(verdict)
 
@@ -225,19 +271,20 @@ def size_text(verdict: Verdict) -> str:
 
 def verdict_counts(verdicts: list[Verdict], declared: Declarations) -> str:
     """Return the counts of conclusions as CSV, with a line for each reproduced paper and a line for the total."""
-    return _counts(conclusions(verdicts, declared), lambda one: one.claim.paper)
+    return _counts(counted(conclusions(verdicts, declared)), lambda one: one.claim.paper)
 
 
 def other_counts(verdicts: list[Verdict], declared: Declarations) -> str:
-    """Return the counts of all other claims as CSV: those of our own, and conclusions of later papers."""
-    kinds = {"interpretation": "our interpretations", "control": "our controls", "experiment": "our experiments"}
-    others = [one for one in verdicts if one.claim.is_ours or one.claim.paper not in declared.counted_papers]
-    return _counts(others, lambda one: kinds.get(one.claim.kind, "conclusions of later papers"))
+    """Return the counts of all other claims as CSV: our own, and the conclusions that no count has."""
+    return _counts(_parted(verdicts, declared)[1], lambda one: _uncounted(one, declared))
 
 
 def _counts(verdicts: list[Verdict], row_of: Callable[[Verdict], str]) -> str:
-    rows, columns = [row_of(one) for one in verdicts], [str(one.outcome) for one in verdicts]
-    table = pd.crosstab(rows, columns, margins=True, margins_name="all")
-    order = [*dict.fromkeys(rows), "all"], [*map(str, reversed(Outcome)), "all"]
-    ordered = table.reindex(index=order[0], columns=order[1], fill_value=0)
-    return ordered.rename_axis("paper", axis=0).rename(columns={"all": "claims"}).to_csv(lineterminator="\n")
+    """Return a line for each row and for all, with the counts of the outcomes; the reproduced ones also by extent."""
+    columns = [Outcome.REPRODUCED, *Extent, *list(reversed(Outcome))[1:]]
+    rows = {name: [one for one in verdicts if row_of(one) == name] for name in dict.fromkeys(map(row_of, verdicts))}
+    lines = [
+        [name, *(str(sum(column in (one.outcome, one.extent) for one in own)) for column in columns), str(len(own))]
+        for name, own in [*rows.items(), ("all", verdicts)]
+    ]
+    return csv_files.to_csv(lines, ["paper", *columns, "claims"])

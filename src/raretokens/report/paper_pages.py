@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from raretokens.evidence.comparison import Effect
 from raretokens.evidence.intervals import Interval
 from raretokens.evidence.scores import MLE, AllScores, Scores
-from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, Verdict, conclusions_of
+from raretokens.evidence.verdict import DECIDED, TESTED, Outcome, Verdict, conclusions_of, counted
 from raretokens.papers.claim import Claim, EffectKind
 from raretokens.papers.declarations import Declarations, Paper
 from raretokens.papers.task_names import TASKS
-from raretokens.report.claims import MEANINGS, count_text, size_text, sizes_in_words
+from raretokens.report.claims import MEANINGS, count_text, label, size_text, sizes_in_words
 from raretokens.report.effect_text import (
     effect_text,
     few_seeds_text,
@@ -32,23 +32,24 @@ def pages(verdicts: list[Verdict], declared: Declarations, scale: str, scores: A
         "scale": scale,
         "meanings": MEANINGS,
         "rows": lambda own: (_cells(one, _lines(one, scores)) for one in own),
-        "prose": {one.name: " ".join(_prose(one, effects, scale)) for one in verdicts},
+        "prose": {one.name: " ".join(_prose(one, effects, scale, declared)) for one in verdicts},
     }
     found = {}
     for name, about in declared.papers.items():
-        counted = conclusions_of(name, verdicts, declared)
+        shown = conclusions_of(name, verdicts, declared)
+        once = counted(shown)
         found[f"{name.lower()}.md"] = render(
             "paper.md",
             name=name,
             about=about,
-            summary=summary(about, counted, scale),
-            tested=_by_model(counted, scores),
-            conclusions=_by_outcome(counted),
-            own=_by_outcome(one for one in verdicts if one.claim.paper == name and one.claim.is_ours),
+            summary=summary(about, once, scale),
+            tested=_by_model(once, scores),
+            conclusions=_by_label(shown),
+            own=_by_label(one for one in verdicts if one.claim.paper == name and one.claim.is_ours),
             **shared,
         )
     others = dict.fromkeys(one.claim.paper for one in verdicts if one.claim.paper not in declared.papers)
-    groups = {paper: _by_outcome(one for one in verdicts if one.claim.paper == paper) for paper in others}
+    groups = {paper: _by_label(one for one in verdicts if one.claim.paper == paper) for paper in others}
     return found | {"later.md": render("later.md", papers=groups, **shared)}
 
 
@@ -60,11 +61,11 @@ def shown_effects(
     return dict.fromkeys(declared.claims, "not measured") | {name: text for name, text in shown.items() if text}
 
 
-def _by_outcome(verdicts: Iterable[Verdict]) -> dict[Outcome, list[Verdict]]:
-    groups: dict[Outcome, list[Verdict]] = {outcome: [] for outcome in reversed(Outcome)}
+def _by_label(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
+    groups: dict[str, list[Verdict]] = {name: [] for name in MEANINGS}
     for one in verdicts:
-        groups[one.outcome].append(one)
-    return {outcome: own for outcome, own in groups.items() if own}
+        groups[label(one)].append(one)
+    return {name: own for name, own in groups.items() if own}
 
 
 def _by_model(verdicts: Iterable[Verdict], scores: AllScores) -> list[list[str]]:
@@ -139,7 +140,14 @@ def _cells(verdict: Verdict, lines: list[SheetLine]) -> list[str]:
     seeds = " ".join(filter(None, [few_seeds_text(verdict) or str(verdict.effect.seeds or ""), _variance(verdict.effect)]))
     interval, q = interval_text(kind, verdict.effect.main_interval), number_text(verdict.q, 2)
     claimed = [claim.statement, " / ".join(dict.fromkeys(map(_model, lines))), _threshold(claim)]
-    return [*claimed, measured, interval, q, reported, size_text(verdict), seeds, claim.place]
+    return [*claimed, measured, interval, q, reported, size_text(verdict), seeds, claim.place, _counted_text(verdict)]
+
+
+def _counted_text(verdict: Verdict) -> str:
+    """Return whether the counts have a conclusion, which can hardly fail or be counted with another."""
+    if verdict.claim.hardly_fails:
+        return "hardly fails"
+    return "" if not verdict.counted_with else "yes" if verdict.counted_with == verdict.name else "with another"
 
 
 def _threshold(claim: Claim) -> str:
@@ -160,11 +168,12 @@ def _variance(effect: Effect) -> str:
     return "(pooled and test set)" if effect.test_interval else "(pooled alone)"
 
 
-def _prose(verdict: Verdict, effects: dict[str, str], scale: str) -> Iterable[str]:
-    """Yield the verdict's reason, its intervals, why the paper reports no effect, and the declared reason or caveat."""
+def _prose(verdict: Verdict, effects: dict[str, str], scale: str, declared: Declarations) -> Iterable[str]:
+    """Yield the verdict's reason, why no count has it, its intervals, and the declared reason or caveat."""
     claim, kind = verdict.claim, verdict.claim.effect
     if verdict.reason and verdict.outcome not in DECIDED:
         yield sentence(f"Reason: {verdict.reason}")
+    yield from _why_uncounted(verdict, declared)
     intervals = named_intervals(verdict.effect)
     if len(intervals) > 1:
         shown = [f"{interval_text(kind, interval)} ({name} alone)" for name, interval in intervals.items() if name != "total"]
@@ -178,6 +187,14 @@ def _prose(verdict: Verdict, effects: dict[str, str], scale: str) -> Iterable[st
     if text and scale == EXPLAINED:
         label = "Caveat" if verdict.outcome == Outcome.REPRODUCED else "Explanation"
         yield sentence(f"{label}: {text.format_map(effects)}")
+
+
+def _why_uncounted(verdict: Verdict, declared: Declarations) -> Iterable[str]:
+    """Yield why no count has a conclusion: it can hardly fail, or another one on the same effect is counted."""
+    if verdict.claim.hardly_fails:
+        yield sentence(f"The claim can hardly fail, and no count has it: {verdict.claim.hardly_fails}")
+    if verdict.counted_with not in ("", verdict.name):
+        yield f"It is counted with *{declared.claims[verdict.counted_with].statement}*."
 
 
 def explanation(verdict: Verdict) -> str:

@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +15,7 @@ from raretokens import csv_files
 from raretokens.errors import UserError
 from raretokens.evidence.comparison import Comparison
 from raretokens.evidence.item_scores import Column, ItemScores, gather
-from raretokens.evidence.verdict import Outcome, Verdict, verdict_on, with_q
+from raretokens.evidence.verdict import Verdict, verdict_on, with_q
 from raretokens.papers.claim import Expectation, Side
 from raretokens.report.claims import COLUMNS, size_text
 from raretokens.report.effect_text import effect_text, few_seeds_text, interval_text, number_text
@@ -25,11 +24,10 @@ from raretokens.tools.score_formats import read
 from raretokens.yaml_files import checked, read_yaml
 
 # Columns of claims.csv that only claims of papers have.
-OF_PAPERS = ("place", "role", "note", "reported_left", "reported_right", "cv_star_left", "cv_star_right", "sign")
+OF_PAPERS = ("place", "role", "family", "counted_with", "hardly_fails", "note", "reported_left", "reported_right", "cv_star_left",
+             "cv_star_right", "sign")  # fmt: skip
 HEAD = ("claim", "measured", "95 % interval", "q", "reported", "size", "seeds", "verdict")
 WIDTH = 150
-# Given scores may be rounded. (Of a metric of the pipeline it is known, and a caveat of the claim says so.)
-EQUAL = "the effect is the same with every seed, so how much it varies is not known"
 
 
 class OwnClaim(Expectation):
@@ -65,7 +63,8 @@ def judge(file: Path, scores: ItemScores) -> list[Verdict[OwnClaim]]:
     claims = checked(dict[str, OwnClaim], tree, file)
     if not claims:
         raise UserError(f"{file}: no claims")
-    return with_q([_judge(name, claim.replaced(paper=claim.paper or file.stem), scores, file) for name, claim in claims.items()])
+    found = [_judge(name, claim.replaced(paper=claim.paper or file.stem), scores, file) for name, claim in claims.items()]
+    return with_q(found, lambda claim: claim.paper)
 
 
 def _judge(name: str, claim: OwnClaim, scores: ItemScores, file: Path) -> Verdict[OwnClaim]:
@@ -75,10 +74,7 @@ def _judge(name: str, claim: OwnClaim, scores: ItemScores, file: Path) -> Verdic
         _check_comparable(claim, comparison, scores)
     except UserError as error:
         raise UserError(f"{file}: {name}: {error}") from None
-    verdict = verdict_on(name, claim, comparison, claim.reported)
-    if comparison.lacks_variance and claim.expect != "same":
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=EQUAL, p=None)
-    return verdict
+    return verdict_on(name, claim, comparison, claim.reported)
 
 
 def _check_comparable(claim: OwnClaim, comparison: Comparison, scores: ItemScores) -> None:
@@ -123,7 +119,7 @@ def judge_claims(arguments: argparse.Namespace) -> None:
 
 def _numbers(row: dict[str, str]) -> dict[str, str | float | None]:
     """Return a row of the CSV file with numbers as numbers, and null for empty cells."""
-    texts = ("claim", "paper", "statement", "metric", "verdict", "size", "reason", "kind", "runs")
+    texts = ("claim", "paper", "statement", "metric", "verdict", "extent", "size", "reason", "kind", "runs")
     return {name: (text or None) if name in texts or not text else float(text) for name, text in row.items()}
 
 
