@@ -32,7 +32,7 @@ TESTED: dict[str, Callable[[Claim], str]] = {
     "effect": lambda claim: claim.effect,
     "threshold": lambda claim: f"{EXPECTED[claim.expect]} {claim.threshold:g}{_within(claim.margin)}",
     "by_construction": lambda claim: "yes" * bool(claim.by_construction),
-    "hardly_fails": lambda claim: "yes" * bool(getattr(claim, "hardly_fails", None)),
+    "hardly_fails": lambda claim: "yes" * bool(claim.hardly_fails),
 }
 
 

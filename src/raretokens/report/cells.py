@@ -4,9 +4,11 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from raretokens.evidence.scores import Scores
+from raretokens.papers.claim_history import CHANGES, FROZEN
 from raretokens.papers.declarations import Declarations, ReportedTable, is_quoted, is_suspicious
 from raretokens.papers.table import TEXT, Table
 
@@ -144,7 +146,8 @@ def reported_counts(declared: Declarations, cells: dict[str, list[Cell]]) -> dic
     """Return the counts of `tables` and of `text` (numbers in the running text), without those of later papers."""
     counted = {name: table.reported for name, table in declared.tables.items() if declared.is_counted(table)}
     later = {table.reported for table in declared.tables.values()} - set(counted.values())
-    files = [path.stem for path in sorted(declared.folder.glob("*.csv")) if path.stem not in later]
+    others = {*later, Path(FROZEN).stem, Path(CHANGES).stem}
+    files = [path.stem for path in sorted(declared.folder.glob("*.csv")) if path.stem not in others]
     first: dict[tuple[str, str], Cell] = {}  # reported file and cell -> the first cell that shows it
     for name, file in counted.items():
         for cell in cells.get(name, []):
